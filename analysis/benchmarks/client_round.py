@@ -29,7 +29,7 @@ from fedsim.protocol.transport import ValueTransport
 from fedsim.record.models import ModelTable
 from fedsim.record.parts import PartWriter
 from fedsim.record.recorder import RunRecorder
-from fedsim.sim.setup import Member, Setup
+from fedsim.sim.config import ClientConfig, WorldConfig
 from fedsim.sim.world import World
 from fedsim.streams import stream
 from fedsim.wire import HEADER_BITS, Identity, Plain, ValueFormat
@@ -102,8 +102,8 @@ def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
         )
         for i in range(CLIENTS)
     ]
-    fleet = [Member(DEVICE, radio, radio.rates({}), FREE) for radio in radios]
-    setup = Setup(
+    fleet = [ClientConfig(DEVICE, radio, radio.rates({}), FREE) for radio in radios]
+    setup = WorldConfig(
         algorithm=Echo(step_size=1.0),
         fleet=fleet,
         initial=NOTHING,

@@ -29,9 +29,9 @@ from fedsim.record.models import CheckpointWriter, ModelTable
 from fedsim.record.parts import PartWriter
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.compatibility import held_alike
+from fedsim.sim.config import ClientConfig, Numerics, WorldConfig
 from fedsim.sim.fleet import Roster
 from fedsim.sim.lazy import RunLengthSequence
-from fedsim.sim.setup import Member, Numerics, Setup
 from fedsim.streams import stream
 from fedsim.wire import HEADER_BITS
 
@@ -57,7 +57,7 @@ class ExecutableRun(Protocol):
         ...
 
     @property
-    def setup(self) -> Setup:
+    def setup(self) -> WorldConfig:
         """Everything that its world is made of."""
         ...
 
@@ -162,7 +162,7 @@ def _overlay(
     return None
 
 
-# Assembly: a world's `Setup` from a scenario and the components built for it.
+# Assembly: a world's `WorldConfig` from a scenario and the components built for it.
 
 
 def assemble(
@@ -172,7 +172,7 @@ def assemble(
     policy: Participation,
     oracles: Sequence[Oracle],
     numerics: Numerics,
-) -> Setup:
+) -> WorldConfig:
     """Return everything that a world is made of.
 
     Args:
@@ -183,7 +183,7 @@ def assemble(
         oracles: the clients' losses, in order.
         numerics: what is computed.
     """
-    return Setup(
+    return WorldConfig(
         # Not `asdict`, which would copy every array and block in it.
         **{each.name: getattr(numerics, each.name) for each in fields(numerics)},
         fleet=_roster(deployment, oracles, seed),
@@ -210,10 +210,10 @@ def _higher(scenario: Scenario) -> frozenset[str]:
 def _roster(deployment: Deployment, oracles: Sequence[Oracle], seed: int) -> Roster:
     """Return the clients: one of each group, and the others when they are asked for."""
 
-    def member(client: ClientId) -> Member:
+    def member(client: ClientId) -> ClientConfig:
         return deployment.groups[deployment.members[client]].member(client, oracles[client], seed)
 
-    runs: list[tuple[int, Member]] = []
+    runs: list[tuple[int, ClientConfig]] = []
     client = 0
     for number, own in groupby(deployment.members):
         size = sum(1 for _ in own)
@@ -346,7 +346,7 @@ class Job:
         )
 
     @cached_property
-    def setup(self) -> Setup:
+    def setup(self) -> WorldConfig:
         """Everything that the world is made of."""
         oracles = self.evaluation.oracles
         parts = self.deployment, self.participation, oracles, self._numerics()

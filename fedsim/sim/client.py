@@ -44,7 +44,7 @@ from fedsim.wire.packers import Packing
 
 
 class Clocked:
-    """Has the `now` of the ports.
+    """Provides `now`, as the ports have it.
 
     Args:
         calendar: the simulated time.
@@ -187,14 +187,14 @@ class Worker(Clocked):
 
     @property
     def rng(self) -> np.random.Generator:
-        """This client's own random stream; made when it is first drawn from."""
+        """This client's own random stream; created at its first draw."""
         if self._rng is None:
             self._rng = self._make_rng("client", self.id)
         return self._rng
 
     @property
     def _slowdowns(self) -> np.random.Generator:
-        """The stream of how much slower than nominal its tasks are."""
+        """The random stream of its slowdowns."""
         if self._slow is None:
             self._slow = self._make_rng("slowdown", self.id)
         return self._slow
@@ -243,7 +243,7 @@ class Worker(Clocked):
         return result
 
     def _duration(self, work: Work) -> float:
-        """Return how long work takes on this device, this time.
+        """Sample the duration of work on this device, s.
 
         Raises:
             Mistimed: it never ends, or ends before it begins.
@@ -357,7 +357,7 @@ class SimClient(Worker, Driver):
         return self._go_on(error)
 
     def _go_on(self, error: BaseException | None) -> object:
-        """Answer a message, and then those that have come meanwhile, up to where one waits."""
+        """Answer a message, and those that have arrived meanwhile, up to the next wait."""
         while True:
             if self.driven is None:
                 made = self._handle(self, self._end.open(self._asked))
@@ -386,7 +386,7 @@ class SimClient(Worker, Driver):
             self._answer(self._asked, reply)
 
     def _answer(self, asked: Envelope, reply: Message | Silence) -> None:
-        """Send a reply, or do what silence asks for."""
+        """Send a reply, or what the silence policy asks for."""
         envelope = self._end.answer(asked, reply)
         if reply is SILENCE:
             self._log.append(self._calendar.now, 0.0, _SILENT, self.id, SERVER, asked.round)
@@ -457,7 +457,7 @@ class SimClient(Worker, Driver):
 
 
 async def _await_all(made: Awaitable[Message | Silence]) -> Message | Silence:
-    """Return what comes of whatever else can be awaited."""
+    """Await any other awaitable that a handler returns."""
     return await made
 
 

@@ -15,6 +15,7 @@ from fedsim.record.ledger import NO_STORES, Stores
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.sim.client import Equipment
+from fedsim.sim.config import ClientConfig, WorldConfig
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import LazyTable, RunLengthSequence
 from fedsim.sim.network import routing
@@ -30,13 +31,12 @@ from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.radio import CellularRadio, RadioKind, RadioMeter
 from fedsim.sim.power.supply import Supply
 from fedsim.sim.presence import Presence
-from fedsim.sim.setup import Member, Setup
 
 # The roster: the clients of a fleet, each created at its first lookup.
 
 
-class Roster(Sequence[Member]):
-    """The members of a fleet, each made when it is first asked for.
+class Roster(Sequence[ClientConfig]):
+    """The members of a fleet, each created at its first lookup.
 
     Args:
         kinds: for each client one like it: of the same device, radio and group, with a battery or
@@ -49,14 +49,14 @@ class Roster(Sequence[Member]):
     """
 
     def __init__(
-        self, kinds: RunLengthSequence[Member], member: Callable[[ClientId], Member]
+        self, kinds: RunLengthSequence[ClientConfig], member: Callable[[ClientId], ClientConfig]
     ) -> None:
         self.kinds = kinds
         self._member = member
         self._made = LazyTable(member)
 
     @classmethod
-    def of(cls, members: Sequence[Member]) -> "Roster":
+    def of(cls, members: Sequence[ClientConfig]) -> "Roster":
         """Return the roster of a fleet, whatever sequence it is."""
         return (
             members
@@ -65,7 +65,7 @@ class Roster(Sequence[Member]):
         )
 
     def oracle(self, client: ClientId) -> Oracle:
-        """Return a client's loss; of the client nothing else is made, or kept, for that."""
+        """Return a client's loss; nothing else of the client is created or kept."""
         made = self._made.get(client)
         return (self._member(client) if made is None else made).oracle
 
@@ -73,10 +73,10 @@ class Roster(Sequence[Member]):
         return len(self.kinds)
 
     @overload
-    def __getitem__(self, index: int) -> Member: ...
+    def __getitem__(self, index: int) -> ClientConfig: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Member]: ...
-    def __getitem__(self, index: int | slice) -> Member | Sequence[Member]:
+    def __getitem__(self, index: slice) -> Sequence[ClientConfig]: ...
+    def __getitem__(self, index: int | slice) -> ClientConfig | Sequence[ClientConfig]:
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
         if not 0 <= index < len(self):
@@ -85,7 +85,7 @@ class Roster(Sequence[Member]):
 
 
 class Fleet:
-    """What the clients are made of, each part made when it is first needed.
+    """The components of all clients, each created when it is first needed.
 
     A client with a battery, or one that comes and goes, has a part in what happens whether or not
     it gets a message: it exists from the start.
@@ -97,7 +97,9 @@ class Fleet:
         radios: theirs.
     """
 
-    def __init__(self, setup: Setup, calendar: Calendar, log: EventLog, traffic: Traffic) -> None:
+    def __init__(
+        self, setup: WorldConfig, calendar: Calendar, log: EventLog, traffic: Traffic
+    ) -> None:
         self._setup = setup
         self._calendar = calendar
         self._log = log
@@ -130,7 +132,7 @@ class Fleet:
         self._bearers = self._choose_bearers()
 
     def _processor(self, client: ClientId) -> Processor:
-        """Make a client's processor, which it has once."""
+        """Create a client's processor, once."""
         made = Processor(self._kinds[client].device, self._calendar, self.supplies.get(client))
         self._processors.append(made)
         self._owners.append(client)
@@ -176,7 +178,7 @@ class Fleet:
         return rates.up if up else rates.down
 
     def lane(self, client: ClientId, up: bool) -> Lane:  # noqa: FBT001 - once a lane
-        """Make one direction of a client's radio."""
+        """Create one direction of a client's radio."""
         radio, rate, routes = self.radios[client], self._law(client, up), self._routes
         law, loss, way = radio.law, radio.law.loss, "up" if up else "down"
         route = routes.up if up else routes.down
@@ -199,7 +201,7 @@ class Fleet:
         return lane
 
     def _relay(self, client: ClientId) -> Relay:
-        """Make what forwards the messages that go through a client's node of a graph."""
+        """Create the relay of the messages that go through a client's node of a graph."""
         rates = self._law(client, True), self._law(client, False)  # noqa: FBT003 - up, and down
         # Its carriers draw what those of its own lanes draw: the place is the same.
         carriers = [rate.carrier(partial(self._setup.rng, "channel", client)) for rate in rates]
@@ -207,14 +209,14 @@ class Fleet:
         return Relay(client, self.radios[client], rates, (carriers[0], carriers[1]), is_present)
 
     def _watched_rates(self) -> RunLengthSequence[bool]:
-        """Return which rates batteries follow; in a cell all listen at the rate of one client."""
+        """Return which rates a battery follows; in a cell all receive at the rate of one client."""
         if not self._setup.cells:
             return self._kinds.map(lambda kind: kind.battery is not None)
         groups = {kind.group for _, kind in self._kinds.runs if kind.battery is not None}
         return self._kinds.map(lambda kind: kind.group in groups)
 
     def network(self) -> ServerLanes:
-        """Return the network that the lanes make."""
+        """Return the network of the lanes of a star."""
         ends = self._calendar, self.lane, self._log, self._traffic
         if self._setup.cells:
             return CellNetwork(*ends, self._kinds, self._follow)
@@ -223,7 +225,7 @@ class Fleet:
         return network
 
     def _follow(self, client: ClientId, lanes: Sequence[Lane]) -> None:
-        """Let the downlinks of all these lanes go at the rate of one client's."""
+        """Let the downlinks of these lanes follow the rate of one client."""
         self._followers[client] = lanes
 
     def _on_change(self, client: ClientId, up: bool, rate: float) -> None:  # noqa: FBT001
@@ -234,7 +236,7 @@ class Fleet:
                 lane.radio.change(up, rate, now)
 
     def peer_network(self) -> PeerNetwork:
-        """Return the network that the lanes make among peers."""
+        """Return the network of the lanes of peers."""
         links = self._setup.topology
         ways = PeerRoutes(self._calendar, links, self._watched_rates(), self._on_change, self._law)
         network = PeerNetwork(self._calendar, self.lane, self._log, self._traffic, ways)
@@ -298,6 +300,6 @@ class Fleet:
         return Stores(clients, *account, depletions, settled, resolution)
 
 
-def _idle(member: Member) -> float:
-    """Return what a client draws at rest, W."""
+def _idle(member: ClientConfig) -> float:
+    """Return the idle power of a client, W."""
     return member.device.idle + member.radio.resting

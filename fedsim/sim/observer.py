@@ -10,9 +10,9 @@ from fedsim.protocol.stopping import RunStopped
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import OWN, Traffic
 from fedsim.record.schema import NO_PEER, Event
+from fedsim.sim.config import WorldConfig
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.power.idle import IdleMeter
-from fedsim.sim.setup import Setup
 
 OnRound = Callable[[int, float, float], None]
 """Callback for the round, the objective and the gap of every round that is committed."""
@@ -34,7 +34,7 @@ class Observer:
 
     def __init__(
         self,
-        setup: Setup,
+        setup: WorldConfig,
         book: RunRecorder,
         calendar: Calendar,
         traffic: Traffic,
@@ -102,7 +102,7 @@ class Observer:
             raise RunStopped(reason)
 
     def end(self) -> None:
-        """Look at the model of the last round, if that was not one to be looked at."""
+        """Evaluate the model of the last round, if that has not been evaluated."""
         if self._unlooked is None:
             return
         number, model = self.last_round[0], self._unlooked
@@ -113,7 +113,7 @@ class Observer:
         self.last_round = self._last_seen = number, objective
 
     def _look(self, number: int, model: Array) -> tuple[float, dict[str, float]]:
-        """Return the objective of a round's model, and what is measured beside it.
+        """Return the objective of a round's model, and the measures.
 
         Raises:
             Diverged: the objective is not finite.
@@ -131,7 +131,7 @@ class Observer:
     def _join(
         self, figures: Mapping[str, float | None], given: Mapping[str, float]
     ) -> dict[str, float | None]:
-        """Return what is measured and what the method has given.
+        """Return the measures together with the figures of the method.
 
         Raises:
             Clash: the algorithm has given what there is a column of already.
@@ -149,7 +149,7 @@ class Observer:
 
     @property
     def kept(self) -> str:
-        """What a run that diverged keeps, as a clause."""
+        """Which rounds of a run that diverged are finite, as a clause."""
         number, value = self._last_seen
         if not self.last_round[0]:
             return "no round was finite"
@@ -160,7 +160,7 @@ class Observer:
         return f"round {number} was the {which}{known}"
 
     def write_idle(self, event: Event, number: int, detail: int = -1) -> None:
-        """Write a row of the server with what the fleet drew at rest since the last one."""
+        """Write a row of the server with the fleet's idle energy since the last one."""
         now = self._calendar.now
         seconds = now - self._idle_until
         joules = self._idle_meter.take(now)

@@ -18,12 +18,12 @@ from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.record.summary import DONE, NO_CLIENTS, Ending
 from fedsim.sim.client import Equipment, Worker
+from fedsim.sim.config import PeerMethod, WorldConfig
 from fedsim.sim.engine.calendar import DEADLINE
 from fedsim.sim.engine.loop import SimLoop, TimedWaits
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.network.peers import PeerNetwork
 from fedsim.sim.observer import Observer
-from fedsim.sim.setup import PeerMethod, Setup
 from fedsim.sim.star import ENDED, ending_of
 from fedsim.wire.packers import Packing
 
@@ -34,7 +34,7 @@ CONSENSUS = "consensus"
 
 
 class _Committed(NamedTuple):
-    """What a node has committed."""
+    """A model and the measures that a node has committed."""
 
     model: Array
     measures: dict[str, float]
@@ -59,7 +59,7 @@ class PeerRounds:
         self._look()
 
     def node_left(self, node: ClientId) -> None:
-        """Wait no more for a node; what it has committed counts."""
+        """Remove a node that has left; what it has committed counts."""
         self._there.discard(node)
         self._look()
 
@@ -141,7 +141,7 @@ class SimNode(Worker):
 
     @property
     def neighbours(self) -> Sequence[ClientId]:
-        """Those that are still there, in order."""
+        """The neighbours still present, in order."""
         return self._end.neighbours
 
     @property
@@ -179,7 +179,7 @@ class SimNode(Worker):
         return await super().compute(work, begun)
 
     async def _another_round(self) -> None:
-        """Wait for ever where it has committed all rounds that there can be.
+        """Wait for ever if all rounds that there can be are committed.
 
         A node that is ahead of the others, or alone, would act without a round to end it.
         """
@@ -230,13 +230,13 @@ class SimNode(Worker):
             self._wake()
 
     def _wake(self) -> None:
-        """Let the exchange end, which nothing can change any more."""
+        """Wake the task that waits for the end of the exchange."""
         if self._over is not None and not self._over.done():
             self._over.set_result(None)
 
 
 class Peers:
-    """RunLengthSequence the coroutines of all nodes, until a stop rule applies or no node is left.
+    """Runs the coroutines of all nodes, until a stop rule applies or no node is left.
 
     A node that fails is gone for good, and so is one whose coroutine has ended: the others
     go on without it.
@@ -250,7 +250,7 @@ class Peers:
 
     def __init__(
         self,
-        setup: Setup,
+        setup: WorldConfig,
         fleet: Fleet,
         observer: Observer,
         traffic: Traffic,
@@ -270,7 +270,7 @@ class Peers:
         self._over: asyncio.Future[Ending] | None = None
         self._end: Ending | BaseException | None = None  # how, once that is known
 
-    def _node(self, setup: Setup, fleet: Fleet, number: ClientId, looks: set[str]) -> SimNode:
+    def _node(self, setup: WorldConfig, fleet: Fleet, number: ClientId, looks: set[str]) -> SimNode:
         overlay = setup.overlay
         assert overlay is not None, "without an overlay it is a star"  # noqa: S101
         end = PeerProtocol(
@@ -334,7 +334,7 @@ class Peers:
 
     @property
     def doing(self) -> str:
-        """Empty: no one round is that of all."""
+        """Empty: nodes are in different rounds."""
         return ""
 
     @property
@@ -359,7 +359,7 @@ class Peers:
             raise self._end
 
     def _try(self, act: Callable[..., None], *args: object) -> None:
-        """Do what may close a round, which may end the run."""
+        """Call a function that may close a round and so end the run."""
         if self._end is not None:
             return
         try:
@@ -370,7 +370,7 @@ class Peers:
             self._finish(error)
 
     def _leave(self, node: ClientId) -> None:
-        """Let the others go on without a node."""
+        """Remove a node; the others go on without it."""
         self._there.discard(node)
         self._try(self._rounds.node_left, node)
         for other in self._nodes:

@@ -79,7 +79,7 @@ class SimServer(Clocked):
 
     @property
     def answers(self) -> tuple[int, int, int]:
-        """How many were asked, of them have answered, and how many replies are on the way.
+        """The numbers of clients asked, of reports, and of replies in transit.
 
         It may be read from another thread; without an exchange all are 0.
         """
@@ -168,7 +168,7 @@ class SimServer(Clocked):
             self._over = None
 
     def _send(self, post: Post, label: str) -> None:
-        """Write down that messages go to a cohort, and send them.
+        """Record that messages go to a cohort, and send them.
 
         Args:
             post: the messages with their receivers; possibly none.

@@ -12,12 +12,12 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.summary import DONE, NO_CLIENTS, Ending
 from fedsim.sim.client import SimClient
+from fedsim.sim.config import Method, WorldConfig
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.lazy import LazyTable
 from fedsim.sim.observer import Observer
 from fedsim.sim.server import SimServer
-from fedsim.sim.setup import Method, Setup
 from fedsim.wire.packers import Packing
 
 # The main task of a star: the server's coroutine, and its end together with the clients' tasks.
@@ -27,7 +27,7 @@ ENDED = "the algorithm has ended"
 
 
 class MainTask:
-    """RunLengthSequence the server's coroutine in the main task, and ends the tasks of the clients.
+    """Runs the server's coroutine in the main task, and ends the tasks of the clients.
 
     Args:
         method: what the server serves.
@@ -104,7 +104,7 @@ class MainTask:
 
 
 def ending_of(stopped: BaseException) -> Ending:
-    """Return how a run has ended that was stopped so."""
+    """Return the ending of a run that was stopped by this exception."""
     return Ending(NO_CLIENTS if isinstance(stopped, NoClientsLeft) else DONE, str(stopped))
 
 
@@ -116,7 +116,7 @@ def _first(error: BaseException) -> Ending:
 
 
 class Star:
-    """Assembles the server and its clients, and lets them run.
+    """Assembles and runs the server and its clients.
 
     Attributes:
         server: its server.
@@ -129,7 +129,7 @@ class Star:
 
     def __init__(
         self,
-        setup: Setup,
+        setup: WorldConfig,
         fleet: Fleet,
         observer: Observer,
         calendar: Calendar,
@@ -160,7 +160,7 @@ class Star:
         # Read once: each time they are read of their objects makes another one.
         self._handle, self._fail = self._method.handle, self._main_task.fail
 
-    def _make_server(self, setup: Setup) -> SimServer:
+    def _make_server(self, setup: WorldConfig) -> SimServer:
         return SimServer(
             self._server_end(setup),
             calendar=self._calendar,
@@ -178,7 +178,7 @@ class Star:
             looks=self._looks,
         )
 
-    def _server_end(self, setup: Setup) -> ServerProtocol:
+    def _server_end(self, setup: WorldConfig) -> ServerProtocol:
         clients, policy = range(len(setup.fleet)), setup.participation
         rng = setup.rng("cohort", 0)
         selection = Selection(policy, self._fleet.presence, clients, rng, setup.samples)

@@ -12,6 +12,7 @@ from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.record.summary import DONE, Ending
+from fedsim.sim.config import WorldConfig
 from fedsim.sim.engine.calendar import DEADLINE, Calendar
 from fedsim.sim.engine.loop import simulate
 from fedsim.sim.fleet import Fleet, Roster
@@ -19,7 +20,6 @@ from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.observer import Observer, OnRound, ignore_round
 from fedsim.sim.peers import Peers
 from fedsim.sim.power.idle import emissions_of
-from fedsim.sim.setup import Setup
 from fedsim.sim.star import Star
 
 
@@ -69,7 +69,9 @@ class World:
         status: how it has ended, once it has run without an error; one of `fedsim.record.summary`.
     """
 
-    def __init__(self, setup: Setup, book: RunRecorder, on_round: OnRound = ignore_round) -> None:
+    def __init__(
+        self, setup: WorldConfig, book: RunRecorder, on_round: OnRound = ignore_round
+    ) -> None:
         self.calendar = calendar = Calendar()
         book.log.emissions = emissions_of(Roster.of(setup.fleet).kinds)
         self.traffic = traffic = Traffic(grams=book.log.total_emissions())

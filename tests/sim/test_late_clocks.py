@@ -15,10 +15,10 @@ from fedsim.physics.devices import Device
 from fedsim.physics.signals import Steps
 from fedsim.ports import Message
 from fedsim.sim.client import SimClient
+from fedsim.sim.config import ClientConfig
 from fedsim.sim.power.radio import RadioMeter
 from fedsim.sim.power.supply import Part
 from fedsim.sim.server import SimServer
-from fedsim.sim.setup import Member
 from tests.physics.batteries import battery_of
 from tests.policies import silence_of
 from tests.sim.devices import device_of
@@ -51,7 +51,7 @@ devices = st.builds(
 )
 
 
-def late_world(member: Member, late: float, bits: int, operations: float) -> Any:
+def late_world(member: ClientConfig, late: float, bits: int, operations: float) -> Any:
     """Three exchanges with two clients, the first of them once it is late."""
 
     async def serve(server: SimServer) -> None:

@@ -31,9 +31,9 @@ _FIRST = 1_024
 
 
 def permutation(clients: int, rng: np.random.Generator) -> Iterable[int]:
-    """Return so many clients in a random order.
+    """Return all client numbers in a random order.
 
-    How far it is looked at changes no later draw from the same generator.
+    How much of it is consumed changes no later draw from the same generator.
     """
     if clients > WHOLE:
         return _shuffle(clients, rng.spawn(1)[0])
@@ -42,7 +42,7 @@ def permutation(clients: int, rng: np.random.Generator) -> Iterable[int]:
 
 
 def _shuffle(clients: int, rng: np.random.Generator) -> Iterator[int]:
-    """Yield clients in a random order, drawn as far as it is looked at.
+    """Yield clients in a random order, drawn as far as it is consumed.
 
     It is Fisher and Yates' shuffle, which holds only what it has moved.
     """
@@ -57,7 +57,7 @@ def _shuffle(clients: int, rng: np.random.Generator) -> Iterator[int]:
 
 
 def ascending(keys: Array) -> Iterator[int]:
-    """Yield the places of keys from the least on, equal ones in order, sorted as far as looked at.
+    """Yield the positions of keys in ascending order, ties in order, sorted as far as consumed.
 
     >>> list(ascending(np.array([3.0, 1.0, 2.0, 1.0])))
     [1, 3, 2, 0]
@@ -71,7 +71,7 @@ def ascending(keys: Array) -> Iterator[int]:
 
 
 def _stretches(count: int) -> Iterator[tuple[int, int]]:
-    """Yield where stretches of so many places begin and end, each longer than the last one."""
+    """Yield begin and end of consecutive stretches of positions, each longer than the last one."""
     begin, end = 0, min(_FIRST, count)
     while begin < end:
         yield begin, end
@@ -134,7 +134,7 @@ class AsynchronousParticipation(Spec):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """The concurrency, where it is one, and the buffer."""
+        """The concurrency, if there is one, and the buffer."""
         at_work = {} if self.concurrency is None else {"concurrency": self.concurrency}
         return {**at_work, "buffer": self.buffer}
 

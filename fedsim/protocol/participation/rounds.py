@@ -80,8 +80,8 @@ class Rounds(Spec):
     give_up: DurationOrNone = as_written(None, _GIVE_UP)
     late: Literal["keep", "drop"] = Field(
         default="keep",
-        description="a reply that misses its round: kept for a later one, or dropped; where silence is"
-        " waited for, silence.late decides instead",
+        description="a reply that misses its round: kept for a later one, or dropped; where silence"
+        " is waited for, silence.late decides instead",
     )
     least_charge: Fraction = as_written("0 %", LEAST_CHARGE)
     noticed: Noticed = Field(default="at-once", description=NOTICED)
@@ -167,5 +167,5 @@ class FullParticipation(Rounds):
 
 
 def at_least(share: float) -> int:
-    """Return the least number of clients that is a share of them; 1.1 times 10 is 11, not 12."""
+    """Return the least number of clients that reaches a share; 1.1 times 10 is 11, not 12."""
     return ceil(share * (1 - 1e-12))

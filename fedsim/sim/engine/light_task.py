@@ -44,7 +44,7 @@ class Owner(Protocol):
 
 
 class Driver(ABC):
-    """What a task may run in place of a coroutine: runs coroutines in turn, as one would."""
+    """Runs coroutines one after another; a task may run it in place of a coroutine."""
 
     __slots__ = ()
 
@@ -69,7 +69,7 @@ _ASLEEP = (_SLEEP,)
 
 
 class LightTask:
-    """RunLengthSequence one coroutine after another; does for them what asyncio asks of a task.
+    """Runs one coroutine after another; does for them what asyncio asks of a task.
 
     Args:
         loop: that it runs on.
@@ -164,7 +164,7 @@ class LightTask:
         return self._coroutine is None
 
     def get_name(self) -> str:
-        """Return the name of its owner, which asyncio's reports show."""
+        """Return the name of its owner, for asyncio's reports."""
         return self._owner.name
 
     def get_coro(self) -> Coroutine[Any, Any, None] | None:

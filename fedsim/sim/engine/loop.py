@@ -71,7 +71,7 @@ def describe_waiting(tasks: Iterable[Waiting], now: float) -> str:
 
 
 def _place(task: Waiting) -> tuple[int, str]:
-    """Return what puts tasks in order: those that hash by their address come first, by name."""
+    """Return the sort key of a task: those that hash by their address come first, by name."""
     by_address = type(task) is asyncio.Task
     return (0, task.get_name()) if by_address else (hash(task), "")
 
@@ -129,7 +129,7 @@ _EXPIRIES = {
 
 
 class Handle(partial[object]):
-    """What is ready to run: has the methods of asyncio's handle, and is called to run.
+    """A callback that is ready to run, with the methods of asyncio's handle.
 
     One is made for every wake-up, so it is made by `partial` and not by Python code.
     """
@@ -146,7 +146,7 @@ class Handle(partial[object]):
 
 
 class Ready(Protocol):
-    """What is ready to run."""
+    """Anything that is ready to run."""
 
     _cancelled: bool
 

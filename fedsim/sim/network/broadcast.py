@@ -11,11 +11,11 @@ from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
+from fedsim.sim.config import ClientConfig
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import RunLengthSequence
 from fedsim.sim.network.lanes import Lane, Transfer
 from fedsim.sim.network.transport import ABORTED, IN_FLIGHT, LOST, MakeLane, ServerLanes
-from fedsim.sim.setup import Member
 
 DOWN = False
 """The direction of all that is broadcast."""
@@ -71,7 +71,7 @@ class CellNetwork(ServerLanes):
         lane: MakeLane,
         log: EventLog,
         traffic: Traffic,
-        kinds: RunLengthSequence[Member],
+        kinds: RunLengthSequence[ClientConfig],
         follow: Follow,
     ) -> None:
         if any(kind.rates.down.signal is not None for _, kind in kinds.runs):
@@ -83,7 +83,7 @@ class CellNetwork(ServerLanes):
         self._cells = {kind.group: Cell(kind.radio.packaging) for _, kind in kinds.runs}
 
     def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
-        """Take a message for some clients; it is charged once for every cell they are in."""
+        """Accept a message for some clients; it is charged once for every cell they are in."""
         listeners: dict[int, dict[ClientId, Lane]] = {}
         for client in clients:
             listeners.setdefault(self._groups[client], {})[client] = self._down[client]
@@ -178,7 +178,7 @@ class CellNetwork(ServerLanes):
             self._row(cell, Event.RECEIVE, lane, span, joules, why, empty=bool(why))
 
     def _settle(self, cell: Cell, receivers: int) -> None:
-        """Write down what the server has sent, and book its bits."""
+        """Record the server's transmission, and add up its bits."""
         bits = self._bits(cell)
         span = self._calendar.now - cell.began
         self._row(cell, Event.SEND, None, span, 0.0, "" if receivers else LOST)
@@ -190,7 +190,7 @@ class CellNetwork(ServerLanes):
             self._row(cell, Event.LOST, None, 0.0, 0.0, LOST)
 
     def abort(self, client: ClientId) -> None:
-        """Break off all that a client sends and receives, for it cannot go on."""
+        """Abort all that a client sends and receives: it cannot go on."""
         cell = self._cells[self._groups[client]]
         lane = cell.listeners.pop(client, None)
         if lane is not None:
@@ -212,7 +212,7 @@ class CellNetwork(ServerLanes):
         super().close()
 
     def _leave(self, cell: Cell, span: float) -> None:
-        """Write down a broadcast that is in flight at the end, or waits."""
+        """Record a broadcast that is in flight at the end, or waits."""
         self.message_log.in_flight += self._bits(cell)
         self._row(cell, Event.SEND, None, span, 0.0, IN_FLIGHT)
 

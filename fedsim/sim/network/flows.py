@@ -13,7 +13,7 @@ from fedsim.sim.engine.calendar import Timer
 
 
 class Limit(Protocol):
-    """What holds a transfer back, bit/s, where that varies."""
+    """A rate limit of a transfer that varies, bit/s."""
 
     @property
     def peak(self) -> float:
@@ -32,7 +32,7 @@ class Limit(Protocol):
 class Least:
     """The minimum of a number and of some signals at every moment."""
 
-    # It has a value and a next change, and no integral ahead: two traces may take queues at 0 for
+    # It has a value and a next change, and no integral ahead: two traces may take turns at 0 for
     # ever, so that nothing passes though each of them has a mean above 0. A search for the time at
     # which so many bits have passed would not end, where a timer for each change gives way to other
     # events.
@@ -54,9 +54,9 @@ class Least:
 
 
 def least(most: float, signals: Sequence[Signal]) -> tuple[Limit, Signal | None]:
-    """Return what holds back where a number and one signal or more do.
+    """Return the limit that a number and one signal or more impose.
 
-    Second is the same where it is one signal and no more, which can be integrated ahead.
+    Second is the same if it is a single signal, which can be integrated ahead; else None.
     """
     if len(signals) == 1 and signals[0].peak <= most:
         return signals[0], signals[0]
@@ -86,7 +86,7 @@ class FlowOwner(Protocol):
 
 
 class ComponentView(Protocol):
-    """What shares links out among its flows: `fedsim.sim.network.sharing.Component`."""
+    """The interface of `fedsim.sim.network.sharing.Component` to its flows."""
 
     def rate(self, slot: int) -> float:
         """Return the rate of a flow."""
@@ -189,14 +189,14 @@ Link = SharedLink | FifoLink | SlottedLink
 
 
 class Path:
-    """A way over links.
+    """A path over links.
 
     Attributes:
         shared_links: the fair links that have a limit.
         usage: how much of a flow's rate each of these takes.
         queues: the links to wait for.
-        most: what else holds every flow back, bit/s: the least of what is constant.
-        signals: what varies of that.
+        most: the least of the other constant limits of every flow, bit/s.
+        signals: the other limits, where they vary.
         weight: how fast a flow is, compared with others on a fair link.
     """
 
@@ -230,7 +230,7 @@ class Flow:
         peak: what it can do at most, with the links that are not shared fairly.
         limit: what it can do at most where that varies; None where it is always the peak.
         signal: this limit where it is one signal and no more, which can be integrated ahead.
-        entered: whether all its queues have come.
+        entered: whether it is first in all its queues, or has been.
         over: whether it has ended or was broken off.
         component: the component that it is in; it is on its own where there is none.
         slot: its place in the component.
@@ -316,7 +316,7 @@ class Flow:
 
     @property
     def first(self) -> bool:
-        """Whether all its queues have come."""
+        """Whether it is first in all its queues."""
         return all(queue_link.first is self for queue_link in self.path.queues)
 
     @property

@@ -70,7 +70,7 @@ class Fluid:
         weight: float = 1.0,
         limit: float = inf,
     ) -> Path:
-        """Return a way over links, each of them once.
+        """Return a path over links, each of them once.
 
         Args:
             links: in any order.
@@ -91,12 +91,12 @@ class Fluid:
         changed: Changed | None = None,
         signal: Signal | None = None,
     ) -> Flow:
-        """Let `bits` pass, from now on or as soon as every link on the way lets them.
+        """Start a flow, now or as soon as every link of its path admits it.
 
         What has no bits, or meets no limit, passes within the instant.
 
         Args:
-            path: the way.
+            path: its links.
             bits: how many.
             cap: the most that the flow can do, bit/s.
             finished: called with the token when the last bit has passed.
@@ -117,7 +117,7 @@ class Fluid:
         return flow
 
     def _enter(self, flow: Flow) -> None:
-        """Let a flow onto its links."""
+        """Put a flow on its links."""
         flow.entered = True
         # One without bits would count against its links until the instant is settled, and might
         # bring flows into one component that have nothing to do with each other.
@@ -180,7 +180,7 @@ class Fluid:
         self._end([flow for flow in fresh if flow.instant])
 
     def _run(self, flow: Flow) -> None:
-        """Let a flow run on its own, as fast as its limit lets it."""
+        """Run a flow on its own, at its limit."""
         flow.since = now = self._calendar.now
         # Without a callback a trace is integrated ahead to the last bit: one timer, however often
         # the rate changes. With one, or with several limits, there is a timer for each change
@@ -228,7 +228,7 @@ class Fluid:
     def stop(self, flow: Flow) -> None:
         """Cancel a flow; its completion callback is not called if it is still open."""
         # Also where it is over: it may be one of several that end at this instant, and be stopped
-        # by the callback of an earlier one before its own queue_link in `_end`.
+        # by the callback of an earlier one before its own turn in `_end`.
         flow.finished = _ignore
         if not flow.over:
             self._leave(flow)
@@ -248,7 +248,7 @@ class Fluid:
         self._leave_queues(flow)
 
     def _close(self, flow: Flow, link: SharedLink) -> None:
-        """Take a flow off a link; one that is unused waits for nothing."""
+        """Take a flow off a link; an unused link has no timer."""
         link.leave(flow)
         if not link.flows:
             if link.timer is not None:

@@ -25,7 +25,7 @@ from fedsim.sim.power.radio import RadioMeter
 T = TypeVar("T")
 
 Receive = Callable[[ClientId, Envelope], None]
-"""Takes what has arrived, from the client or at the client of that number."""
+"""Callback for a message received from, or at, the client of that number."""
 
 
 class LaneState(IntEnum):
@@ -286,7 +286,7 @@ class Lane:
         self.receive: Receive
 
     def set_route(self, bearer: Bearer, latency: float, relays: Sequence[Relay] = ()) -> None:
-        """Take this bearer from the next message on, after this latency, s, by these relays."""
+        """Use this bearer from the next message on, after this latency, s, through these relays."""
         self.relays = relays
         self.bearer = bearer
         self.latency = latency
@@ -414,7 +414,7 @@ class _Timed(ABC):
 
 
 class SteadyTransfer(_Timed):
-    """At a constant rate."""
+    """A timed transfer at a constant rate."""
 
     __slots__ = ("_rate",)
 
@@ -435,7 +435,7 @@ class SteadyTransfer(_Timed):
 
 
 class TracedTransfer(_Timed):
-    """At a rate that follows a trace."""
+    """A timed transfer at a rate that follows a trace."""
 
     __slots__ = ("_rate",)
 
@@ -455,7 +455,7 @@ class TracedTransfer(_Timed):
 
 
 class OpenBearer:
-    """Only the radio limits a message, at a rate that is known when it starts."""
+    """A bearer limited by the radio alone, at a rate that is known when a message starts."""
 
     open = True
 
@@ -470,7 +470,7 @@ class OpenBearer:
 
 
 class TracedBearer:
-    """The same at a rate that follows a trace, without a rate callback."""
+    """A bearer limited by the radio alone, at a rate that follows a trace."""
 
     open = True
 

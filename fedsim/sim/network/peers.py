@@ -4,7 +4,7 @@ A message to another node takes the sender's own uplink lane first: its radio, a
 route between the two. At the receiver's point of access it is stored, and then takes the receiver's
 downlink lane: its radio alone. So a lane is one direction of one radio, here as in a star, and
 every node pays for its own radio. A message is charged once, with the framing of its sender's
-radio, when its sender hands it over; the receiver's radio may frame it in its own route, which sets
+radio, when its sender hands it over; the receiver's radio may frame it in its own way, which sets
 how long it is on the air there and what that costs.
 """
 
@@ -33,11 +33,11 @@ from fedsim.sim.network.transport import (
 )
 
 Arrived = Callable[[ClientId, Envelope], None]
-"""Takes what has arrived, with the number of its sender."""
+"""Callback for a message received, with the number of its sender."""
 
 
 class Parcel(Envelope):
-    """An envelope on its route from one node to another.
+    """An envelope in transit from one node to another.
 
     Attributes:
         sender, receiver: the two.
@@ -62,7 +62,7 @@ class PeerRoute(NamedTuple):
     Attributes:
         bearer: over the links; None where no link binds.
         latency: of them, s.
-        relays: the clients that forward what goes this route, in the order of travel.
+        relays: the clients that forward what takes this route, in the order of travel.
     """
 
     bearer: Bearer | None
@@ -71,7 +71,7 @@ class PeerRoute(NamedTuple):
 
 
 class PeerRoutes:
-    """How bits get from a node's radio to another's: chosen when the two first speak.
+    """How bits get from a node's radio to another's: chosen at the first message between the two.
 
     Args:
         calendar: the simulated time.
@@ -98,7 +98,7 @@ class PeerRoutes:
         self._known: dict[tuple[ClientId, ClientId], PeerRoute] = {}
 
     def route(self, sender: ClientId, receiver: ClientId) -> PeerRoute:
-        """Return the route from one node to another, chosen when the two first speak."""
+        """Return the route from one node to another, chosen at their first message."""
         pair = sender, receiver
         if pair not in self._known:
             self._known[pair] = self._make(sender, receiver)
@@ -132,11 +132,11 @@ class PeerMessageLog(MessageLog):
     """The rows and the bits of messages of two legs: sent after the first, received after both."""
 
     def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:  # noqa: ARG002
-        """Write down a leg that is over."""
+        """Record a leg that is over."""
         self.close(lane, envelope, joules)
 
     def close(self, lane: Lane, envelope: Envelope, joules: float) -> None:
-        """Write down a leg that is over, with what was sent again on it."""
+        """Record a leg that is over, with its retransmissions."""
         parcel, again = _parcel(envelope), lane.again_bits
         flowed = parcel.bits + lane.framing_bits
         span = self._calendar.now - lane.began
@@ -157,7 +157,7 @@ class PeerMessageLog(MessageLog):
     def log_undelivered(
         self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str
     ) -> None:
-        """Write down a message that will not arrive; one that is stored has been sent already."""
+        """Record a message that will not arrive; one that is stored has been sent already."""
         if lane.up:
             super().log_undelivered(lane, envelope, span, joules, why)
             return
@@ -172,7 +172,7 @@ class PeerMessageLog(MessageLog):
             self._lose(lane, envelope, bits, why, span, joules)
 
     def _spend(self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str) -> None:
-        """Write down, for what was sent and not received, what that has cost its receiver."""
+        """Record the receiver's cost of a message that was sent and not received."""
         if not lane.up:
             self._row(lane, envelope, Event.RECEIVE, span, (0, 0, 0), joules, why)
 
@@ -188,7 +188,7 @@ def _parcel(envelope: Envelope) -> Parcel:
 
 
 class PeerNetwork(ServerLanes):
-    """The lanes of peers.
+    """The network of peers.
 
     Args:
         calendar: the simulated time.
@@ -218,7 +218,7 @@ class PeerNetwork(ServerLanes):
         self.connect(self._hand_on, self._hand_over, undelivered)
 
     def send(self, sender: ClientId, receivers: Sequence[ClientId], envelope: Envelope) -> None:
-        """Take a message for each of some nodes; its bits are charged from here on."""
+        """Accept a message for each of some nodes, and charge its bits."""
         framing = self._up[sender].framing
         added = 0 if framing is None else framing.bits(envelope.bits)
         for receiver in receivers:
@@ -234,11 +234,11 @@ class PeerNetwork(ServerLanes):
         super()._queue(lane, envelope, framing)
 
     def _charge_again(self, lane: Lane) -> None:
-        """Charge it to the sender, which has its row of the log, on either leg."""
+        """Charge the retransmissions to the sender, on either leg."""
         self._traffic.bits_up += lane.again_bits
 
     def _hand_on(self, _: ClientId, envelope: Envelope) -> None:
-        """Store what has come to its receiver's point of access, until its radio takes it."""
+        """Store a message at its receiver's point of access until its radio takes it."""
         parcel = _parcel(envelope)
         lane = self._down[parcel.receiver]
         if parcel.receiver in self._gone:

@@ -9,7 +9,7 @@ from fedsim.sim.power.radio import RadioMeter
 
 
 class Relay:
-    """One client as a relay.
+    """The relay of one client.
 
     Args:
         client: its number.
@@ -41,7 +41,7 @@ class Relay:
         return bits + self.radio.law.packaging.bits(bits)
 
     def joules(self, bits: int, again: int, round_number: int) -> float:
-        """Return what it takes to receive a message and to send it on, J.
+        """Return the energy of receiving and forwarding a message, J.
 
         Args:
             bits: of the message, its header included.

@@ -39,7 +39,7 @@ def route_lanes(
     down: RunLengthSequence[RateLaw],
     watched: RunLengthSequence[bool],
 ) -> tuple[RunLengthSequence[RoutedLane], RunLengthSequence[RoutedLane]]:
-    """Return the uplinks and the downlinks by client; those that are alike as one of them."""
+    """Return the uplinks and the downlinks by client, run-length encoded."""
     directions = (True, up, topology.up), (False, down, topology.down)
     one, other = (
         joint(joint(rates, RunLengthSequence.of(routes)), watched).map(
@@ -56,7 +56,7 @@ def _routed_lane(up: bool, of: tuple[tuple[RateLaw, Route], bool]) -> RoutedLane
 
 
 class LinkPlan:
-    """What the links of a topology mean to the lanes of a fleet.
+    """Which links of a topology can limit which lanes of a fleet.
 
     A lane carries one message at a time, so a link never has to carry more than the sum of
     the fastest that its lanes can be.
@@ -83,11 +83,11 @@ class LinkPlan:
                     self._simple[link] = False
 
     def links(self, lane: RoutedLane) -> tuple[int, ...]:
-        """Return those links of a lane that can hold it up."""
+        """Return the links of a lane that can limit it."""
         return tuple([link for link in lane.route.links if self._binds(link, lane.rate.peak)])
 
     def users(self, link: int) -> int:
-        """Return how many lanes take a link."""
+        """Return how many lanes use a link."""
         return self._users[link]
 
     def discipline(self, link: int) -> Discipline:
@@ -95,12 +95,12 @@ class LinkPlan:
         return "fair" if self._users[link] < 2 else self._links[link].discipline
 
     def simple(self, lane: RoutedLane) -> bool:
-        """Return whether a lane shares one link with others, which do nothing else either."""
+        """Return whether a lane is limited by one link, as are all others on that link."""
         kept = self.links(lane)
         return len(kept) == 1 and self._simple[kept[0]]
 
     def _binds(self, link: int, fastest: float) -> bool:
-        """Return whether a link can ever hold up a lane that is as fast as this."""
+        """Return whether a link can ever limit a lane of this peak rate, bit/s."""
         capacity, discipline = self._links[link].capacity, self.discipline(link)
         if discipline == "fifo" or capacity.signal is not None:
             return True
@@ -109,13 +109,13 @@ class LinkPlan:
         return capacity.peak < self._wanted[link]
 
     def _alike(self, link: int) -> bool:
-        """Return whether one link without a change in its capacity is shared fairly."""
+        """Return whether a link has a constant capacity and is shared fairly."""
         constant = self._links[link].capacity.signal is None
         return constant and self.discipline(link) == "fair"
 
 
 def _add_repeatedly(total: float, each: float, count: int) -> float:
-    """Return a total to which so many of the same are added, one after the other."""
+    """Return a total after adding the same number `count` times, with the rounding of each."""
     terms = np.full(count + 1, each)
     terms[0] = total
     return float(np.add.accumulate(terms)[-1])
@@ -157,7 +157,7 @@ def weight(latency: float, bandwidths: Sequence[float]) -> float:
 
 
 def most(latency: float) -> float:
-    """Return what the window lets through at a one-way latency in s, bit/s."""
+    """Return the rate limit of the TCP window at a one-way latency in s, bit/s."""
     return WINDOW / (2.0 * latency) if latency else inf
 
 
@@ -199,7 +199,7 @@ def paths(
 
 
 def round_trip(there: Sequence[Link], back: Sequence[Link]) -> dict[Link, float]:
-    """Return what a flow takes of each link, in proportion to its rate."""
+    """Return how much of each link a flow uses, in proportion to its rate."""
     usage = dict.fromkeys(there, 1.0)
     for link in back:
         if isinstance(link, SharedLink):  # acknowledgements neither queue nor wait for a slot

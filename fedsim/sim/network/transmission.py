@@ -70,7 +70,7 @@ class WatchedBearer:
 
 
 class FluidBearer:
-    """Anything else.
+    """The bearer of messages that no simpler one carries: flows of a fluid network.
 
     Args:
         fluid: where it flows.
@@ -157,7 +157,7 @@ def choose_bearers(
 
 
 def _rate_callback(lane: RoutedLane, changed: RateChanged | None) -> Changed | None:
-    """Return what a lane's flows call as their rate changes.
+    """Return the rate callback of a lane's flows.
 
     A battery follows every rate; and where a radio's own rate varies, its time on air does.
     """
@@ -168,7 +168,7 @@ def _rate_callback(lane: RoutedLane, changed: RateChanged | None) -> Changed | N
 
 
 class Bearers(Sequence[Bearer]):
-    """The bearers of one direction by client, each chosen when it is asked for."""
+    """The bearers of one direction by client, each chosen at its lookup."""
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class Bearers(Sequence[Bearer]):
 
 
 class _Chooser:
-    """Makes the links that are needed, each of them once."""
+    """Chooses bearers, and creates the links that they need, each of them once."""
 
     def __init__(
         self,

@@ -40,10 +40,10 @@ LOST, ABORTED, IN_FLIGHT = "lost", "aborted", "in flight"
 
 
 class MessageLog:
-    """Writes the rows of messages, and adds up their bits.
+    """Writes the log rows of messages, and adds up their bits.
 
     Attributes:
-        delivered: bits handed over, a broadcast counted once.
+        delivered: bits received, a broadcast counted once.
         repeated_receptions: the same for the other listeners of a broadcast.
         lost: bits given up, and bits sent again.
         in_flight: bits in transit at the end.
@@ -59,7 +59,7 @@ class MessageLog:
         self._append = log.append_message
 
     def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:
-        """Write down a message that has arrived, and of which nothing was sent again."""
+        """Record a message that has arrived without retransmissions."""
         self.delivered += envelope.bits + lane.framing_bits
         self._append(
             now,
@@ -84,7 +84,7 @@ class MessageLog:
             self.deliver(lane, envelope, self._calendar.now, joules)
 
     def _close_in_full(self, lane: Lane, envelope: Envelope, joules: float) -> None:
-        """Write down a message with what was sent again of it, and whether it was lost.
+        """Record a message with its retransmissions, and whether it was lost.
 
         Time and energy are shared between the first transmission and the others by their
         bits; the receiver's energy stands in one row.
@@ -108,7 +108,7 @@ class MessageLog:
     def log_undelivered(
         self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str
     ) -> None:
-        """Write down a message that will not arrive, with what it has cost so far.
+        """Record a message that will not arrive, with its cost so far.
 
         Its energy is that of the sending or receiving client; its bits are the sender's.
         """
@@ -126,7 +126,7 @@ class MessageLog:
             self._lose(lane, envelope, bits, why, span, joules - own)
 
     def _repeat(self, lane: Lane, envelope: Envelope, span: float, joules: float) -> None:
-        """Write down what was sent again of the current message, if anything."""
+        """Record the retransmissions of the current message, if any."""
         if lane.again_bits:
             self.lost += lane.again_bits
             bits = (0, 0, lane.again_bits)
@@ -141,7 +141,7 @@ class MessageLog:
         self._row(lane, envelope, Event.LOST, 0.0, sent, 0.0, why)
 
     def _spend(self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str) -> None:
-        """Write down what a download that is not delivered has cost its receiver."""
+        """Record the receiver's cost of a download that is not delivered."""
         if joules:
             self._row(lane, envelope, Event.RECEIVE, span, (0, 0, 0), joules, why)
 
@@ -184,7 +184,7 @@ class ServerLanes:
     Args:
         calendar: the simulated time.
         lane: makes one.
-        log, traffic: where messages are written down and charged.
+        log, traffic: where messages are recorded and charged.
 
     Attributes:
         message_log: the bits that it took, delivered and lost.
@@ -227,11 +227,11 @@ class ServerLanes:
 
     @property
     def made(self) -> int:
-        """How many lanes down have been made."""
+        """The number of downlinks created so far."""
         return len(self._down)
 
     def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
-        """Take a message for each of some clients; its bits are charged from here on."""
+        """Accept a message for each of some clients, and charge its bits."""
         self._traffic.bits_down += envelope.bits * len(clients)
         for client in clients:
             lane, framing = self._down[client], 0
@@ -241,7 +241,7 @@ class ServerLanes:
             self._queue(lane, envelope, framing)
 
     def send_up(self, client: ClientId, envelope: Envelope) -> None:
-        """Take a message from a client; its bits are charged from here on."""
+        """Accept a message from a client, and charge its bits."""
         traffic, lane, framing = self._traffic, self._up[client], 0
         if lane.framing is not None:
             framing = lane.framing.bits(envelope.bits)
@@ -273,7 +273,7 @@ class ServerLanes:
             self._arrive_plainly(lane)
 
     def _wake(self, lane: Lane, envelope: Envelope, *, paged: bool = False) -> None:
-        """Let a message wait for its radio and for its latency."""
+        """Schedule the flow of a message, after its radio and its latency."""
         ready = now = self._calendar.now
         if lane.route_class is FULL:
             ready = max(now, lane.silent_until)
@@ -325,7 +325,7 @@ class ServerLanes:
             lane.radio.begin(lane.up, rate)
 
     def _charge_again(self, lane: Lane) -> None:
-        """Charge what is sent again of the current message."""
+        """Charge the retransmissions of the current message."""
         if lane.up:
             self._traffic.bits_up += lane.again_bits
         else:

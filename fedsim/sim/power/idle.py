@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 from fedsim.physics.carbon import Intensity
 from fedsim.ports import Array, ClientId
 from fedsim.record.emissions import Emissions
+from fedsim.sim.config import ClientConfig
 from fedsim.sim.lazy import RunLengthSequence
-from fedsim.sim.setup import Member
 
 # Two sums are kept of one quantity. The ledger of a round needs the joules of the fleet since the
 # last round: a power times a time, in O(1), for a fleet of any size. The audit at the end needs
@@ -147,7 +147,7 @@ class _IdleEmissions:
 # Carbon: pricing of a fleet's log in grams.
 
 
-def emissions_of(kinds: RunLengthSequence[Member]) -> Emissions | None:
+def emissions_of(kinds: RunLengthSequence[ClientConfig]) -> Emissions | None:
     """Return what prices the log of these clients; None where none of them has an intensity.
 
     Args:

@@ -34,7 +34,7 @@ def _with(pair: Pair, up: bool, value: float) -> Pair:  # noqa: FBT001
 
 @dataclass(frozen=True, slots=True)
 class RadioKind:
-    """What radios of one law at the same rates have in common.
+    """The common properties of radios of one law at the same rates.
 
     Attributes:
         law: the law.
@@ -255,7 +255,7 @@ class RadioMeter:
 
     @property
     def power(self) -> float:
-        """What it draws now beyond idle power, W."""
+        """Its power beyond idle power now, W."""
         watts = self._held if self._flowing else 0.0
         for up, bit in enumerate(_BITS):
             if self._flowing & bit:
@@ -281,7 +281,7 @@ class RadioMeter:
 
 
 class CellularRadio(RadioMeter):
-    """A radio that is promoted when it was at rest, and goes back to it stage by stage.
+    """A radio that is promoted when idle, and becomes idle again stage by stage.
 
     Huang et al., MobiSys 2012: it is idle, is promoted, and is connected; while it is connected
     and no bits flow it draws tail power, and after `tail_time` of that it is idle. There may be
@@ -346,7 +346,7 @@ class CellularRadio(RadioMeter):
         return now if self._waking else self._states.reception_time(self._stage, self._since, now)
 
     def wake(self, now: float, round_number: int) -> float:
-        """Return when it is ready: promoted, where it was at rest."""
+        """Return when it is ready, s: promoted, if it was idle."""
         self._round = round_number
         if self._waking:
             return self._ready
@@ -427,7 +427,7 @@ class CellularRadio(RadioMeter):
                 self._await_expiry(self._since)
 
     def switch_off(self) -> None:
-        """Go to rest now."""
+        """Become idle now."""
         if self._waking:
             self._log_promotion()
         elif self._stage != self._last_stage and not self._flowing:
@@ -445,13 +445,13 @@ class CellularRadio(RadioMeter):
         self._log_state(Event.PROMOTION, self._ready - wake_time)
 
     def _log_stage(self) -> None:
-        """Write down the stage in which it waits, up to now; being idle has no rows."""
+        """Record the stage in which it waits, up to now; being idle has no rows."""
         if self._stage != self._last_stage:
             name = self._states.stages[self._stage].name
             self._log_state(Event.TAIL, self._since, self._log.word(name) if name else -1)
 
     def _log_state(self, event: Event, since: float, detail: int = -1) -> None:
-        """Meter and write down the time in a state, up to now."""
+        """Meter and record the time in a state, up to now."""
         now = self._calendar.now
         watts = self._state_power
         if now > since:
@@ -478,5 +478,5 @@ class CellularRadio(RadioMeter):
 
     @property
     def power(self) -> float:
-        """What it draws now beyond what it draws at rest, W."""
+        """Its power beyond idle power now, W."""
         return super().power if self._flowing else self._state_power

@@ -1,4 +1,4 @@
-"""Supplies: a client's battery in operation, with its events at their exact times."""
+"""Power supplies: a client's battery in operation, with its events at their exact times."""
 
 from collections.abc import Callable
 from copy import copy
@@ -36,7 +36,7 @@ class Part(IntEnum):
 
 
 class Supply:
-    """Adds up what the parts of a client draw, and lets its battery follow.
+    """Adds up the power of a client's parts, and drains its battery by it.
 
     Between two changes all powers are constant, so the time of what comes next is known
     exactly, and one timer waits for it. What ends at the very instant at which the battery is
@@ -94,7 +94,7 @@ class Supply:
         return self.store.share
 
     def switch_on(self) -> None:
-        """Let the client draw its idle power again."""
+        """Switch the client on: it draws its idle power again."""
         self.set(Part.REST, self._rest)
 
     def set(self, part: Part, watts: float) -> None:

@@ -37,7 +37,7 @@ class Remembers(Protocol):
 
 
 class Method(Remembers, Protocol):
-    """What a star needs of an algorithm: `fedsim.algorithms.Algorithm` has it."""
+    """The part of an algorithm that a star needs, as `fedsim.algorithms.Algorithm` has it."""
 
     async def serve(self, server: Any) -> None:  # noqa: ANN401
         """Run the server."""
@@ -49,15 +49,15 @@ class Method(Remembers, Protocol):
 
 
 class PeerMethod(Remembers, Protocol):
-    """What peers need of one: `fedsim.algorithms.PeerAlgorithm` has it."""
+    """The part of an algorithm that peers need, as `fedsim.algorithms.PeerAlgorithm` has it."""
 
     async def live(self, node: Any) -> None:  # noqa: ANN401
         """Run a node."""
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """One client of the fleet, and the loss that lies on it.
+class ClientConfig:
+    """The configuration of one client, and its loss.
 
     Attributes:
         device, radio: what it is made of.
@@ -82,13 +82,13 @@ class Member:
 
     @property
     def capacity(self) -> float:
-        """What its battery holds when full, J; infinite on mains."""
+        """The capacity of its battery, J; infinite on mains."""
         return inf if self.battery is None else self.battery.holds(self.device.battery)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numerics:
-    """What is computed in a world, whatever the fleet and the network.
+    """The computation of a world, independent of the fleet and the network.
 
     Attributes:
         algorithm: configured, or what takes its place.
@@ -122,8 +122,8 @@ class Numerics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setup(Numerics):
-    """Everything that a world is made of.
+class WorldConfig(Numerics):
+    """The whole configuration of a world.
 
     Attributes:
         fleet: the clients in order.
@@ -140,7 +140,7 @@ class Setup(Numerics):
         higher: the columns of measures of which more is better.
     """
 
-    fleet: Sequence[Member]
+    fleet: Sequence[ClientConfig]
     header_bits: int
     rng: Callable[..., np.random.Generator]
     topology: Topology | None = None

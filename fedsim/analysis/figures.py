@@ -140,7 +140,7 @@ def spread(count: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     return np.linspace(0, count - 1, _POINTS).astype(np.intp)
 
 
-COSTS = ("bits", "bits_up", "bits_down", "t", "joules")
+COSTS = ("transmissions", "bits", "bits_up", "bits_down", "t", "joules")
 """What is added up round by round."""
 
 _FEW = 4  # bands that can overlap and remain distinguishable

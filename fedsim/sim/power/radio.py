@@ -13,7 +13,7 @@ from fedsim.sim.engine.calendar import SETTLE, Calendar
 from fedsim.sim.power.supply import Part, Supply
 
 Pair = tuple[float, float]
-"""What is said of the bits that flow down, and of those that flow up."""
+"""A figure of each direction: down, then up."""
 
 _BITS = 1, 2
 _NOTHING: Pair = (0.0, 0.0)
@@ -21,7 +21,7 @@ _NOTHING: Pair = (0.0, 0.0)
 
 @lru_cache
 def _both(down: float, up: float) -> Pair:
-    """Return a pair, one for all radios of which it is true."""
+    """Return a pair that all radios with the same figures share."""
     return down, up
 
 
@@ -41,7 +41,7 @@ class RadioKind:
         powers: beyond rest.
         per_bit: the energy of a bit with its time on the air, J/bit, down and up; without that time
             where the rate is not constant.
-        paced: whether a bit's time on the air has to be said message by message.
+        paced: whether a bit's time on the air differs from message to message.
         stateful: whether the radio has states beyond ready and busy.
         detached: whether a message needs nothing of such a radio but `RadioMeter.end`, on mains.
     """
@@ -99,7 +99,7 @@ class _Airtime:
         self.seconds = 0.0
 
     def change(self, now: float, rate: float) -> None:
-        """Take note of the rate from now on, bit/s."""
+        """Set the rate from now on, bit/s."""
         if self.own is not None:
             self.seconds, self.since = self.until(now), now
             reach = self.own.at(now)
@@ -116,13 +116,13 @@ class RadioMeter:
     Connected power is on while any message is in progress, and is paid once: each transfer pays,
     when it ends, for all the time that is not paid yet. What is on the air is paid by the bit, at
     the radio's own rate, however long the transfer took. The sum is the exact integral of the
-    power however the two directions overlap: see `fedsim.physics.radios.powers`.
+    power however the two directions overlap: see `fedsim.physics.radios.base`.
 
     Attributes:
         law: what it is.
         began: since when bits flow down, and up; may be to come; infinite while none do.
         joules: spent so far beyond idle power.
-        supply: the battery, if any, that is told of every change of the power.
+        supply: the battery, if any, whose load follows every change of the power.
         detached: whether a message needs nothing of this radio but `end`.
     """
 
@@ -156,15 +156,15 @@ class RadioMeter:
         self._paid_until = 0.0
 
     def reception_time(self, now: float) -> float:
-        """Return when it hears of a message that is there for it now."""
+        """Return when it can be reached by a message that is ready for it now, s."""
         return now
 
     def wake(self, now: float, round_number: int) -> float:  # noqa: ARG002 - for subclasses
-        """Return when it is ready for a message that is there now."""
+        """Return when it is ready to transfer a message that is there now, s."""
         return now
 
     def pace(self, up: bool, seconds: float) -> None:  # noqa: FBT001
-        """Take note of how long a bit of the next message is on the air, s."""
+        """Set how long a bit of the next message is on the air, s."""
         powers = self._kind.powers
         if powers.on_air[up]:
             joules = powers.per_bit[up] + powers.on_air[up] * seconds
@@ -188,7 +188,7 @@ class RadioMeter:
 
         Args:
             up: which direction.
-            rate: what they flow at, bit/s; 0 where `change` will tell, at the end of the instant.
+            rate: theirs, bit/s; 0 where `change` will report it, at the end of the instant.
         """
         self._flowing |= _BITS[up]
         if self.supply is not None:  # else the power is not needed
@@ -197,7 +197,7 @@ class RadioMeter:
             self.feed()
 
     def change(self, up: bool, rate: float, now: float) -> None:  # noqa: FBT001
-        """Take note that bits flow at another rate from now on, or may flow at another one."""
+        """Apply a change of the rate at which bits flow, or at which they could."""
         if self._airtimes is not None and (airtime := self._airtimes[up]) is not None:
             airtime.change(now, rate)
             self._rates = _with(self._rates, up, rate)
@@ -207,7 +207,14 @@ class RadioMeter:
             self.feed()
 
     def end(self, now: float, bits: float, up: bool) -> float:  # noqa: FBT001 - once a message
-        """Note that bits have ceased to flow; meter them and return the joules."""
+        """Meter a message whose last bit has passed; return its joules."""
+        # The radio is connected over the union of the spans of all messages. The part of it up to
+        # now that is not paid yet is one interval: it begins where the earlier of the two messages
+        # in progress began, or where the last payment ended, whichever is later. A gap in between
+        # is no part of it: while nothing is in progress both `began` are infinite, and the next
+        # message sets its own. So one `_paid_until` for both directions is all that is needed, and
+        # time that two messages share is paid by the one that ends first.
+        #
         # Comparisons, not min and max: this runs twice for every client in every round.
         on, other = began = self.began  # both directions' bits, if any, flow until now
         if other < on:  # noqa: PLR1730
@@ -232,11 +239,12 @@ class RadioMeter:
         return self._kind.powers.on_air[up] * airtime.until(now)
 
     def rest(self, up: bool) -> None:  # noqa: FBT001
-        """Take note that one direction has nothing under way any more."""
+        """Mark one direction as idle."""
         flowed = self._flowing
         self.began[up] = inf
         self._flowing &= ~_BITS[up]
         self.feed()
+        # Not while the other direction flows: the meter shows a message at its end.
         if flowed and not self._flowing:
             self._book()
 
@@ -251,18 +259,20 @@ class RadioMeter:
         watts = self._held if self._flowing else 0.0
         for up, bit in enumerate(_BITS):
             if self._flowing & bit:
+                # A price by the bit is a power at the rate of the moment, and the time on air of a
+                # constant rate is in it (`RadioKind.per_bit`); of a varying rate it is added below.
                 watts += self._per_bit[up] * self._rates[up]
                 if self._airtimes is not None and (airtime := self._airtimes[up]) is not None:
                     watts += self._kind.powers.on_air[up] * airtime.share
         return watts
 
     def _book(self) -> None:
-        """Tell the battery what is metered, at an instant at which all that is spent is."""
+        """Settle with the battery, at an instant at which all that is spent is metered."""
         if self.supply is not None:
             self.supply.book(Part.RADIO, self.joules)
 
     def feed(self) -> None:
-        """Tell the battery what is drawn now."""
+        """Update the load of the battery to the present power."""
         if self.supply is not None:
             self.supply.set(Part.RADIO, self.power)
 
@@ -275,9 +285,21 @@ class CellularRadio(RadioMeter):
 
     Huang et al., MobiSys 2012: it is idle, is promoted, and is connected; while it is connected
     and no bits flow it draws tail power, and after `tail_time` of that it is idle. There may be
-    more stages than that tail, see `fedsim.physics.radios.base`. A message under way holds the
-    first one; one that waits until the radio hears of it does not.
+    more stages than that tail, see `fedsim.physics.radios.base`. A message in progress holds the
+    first one; one that waits until the radio can be reached does not.
     """
+
+    # The radio is in a stage, or waking out of one, or bits flow. Three things hold the account
+    # together:
+    #
+    # - Each span in a stage is metered and logged once, when it ends: as bits begin to flow, as the
+    #   radio wakes, or as the stage expires. `_since` is where the span began; `_connect` begins
+    #   one.
+    # - A stage's end is scheduled once and looks, as it comes, whether there was traffic since; if
+    #   so it is put off to the end of the time that began with the last bit. A timer for each
+    #   message would be one for each of millions, nearly all of them cancelled.
+    # - What is scheduled bears the turn it was scheduled in. A turn ends as the radio is woken or
+    #   switched off, and what bears an older one does nothing.
 
     __slots__ = (
         "_armed",
@@ -312,7 +334,7 @@ class CellularRadio(RadioMeter):
         self._traffic = traffic
         self._round = 0  # of the last message
         self._rest = self._stage = len(self._states.stages) - 1
-        # Since when it is in its stage and no bits flow. It can be heard as the run begins.
+        # Since when it is in its stage and no bits flow. It can be reached as the run begins.
         self._since = -self._states.stages[self._rest].cycle
         self._waking = False  # out of its stage
         self._ready = 0.0  # waking: until when
@@ -320,7 +342,7 @@ class CellularRadio(RadioMeter):
         self._armed = False
 
     def reception_time(self, now: float) -> float:
-        """Return when it hears of a message that is there for it now."""
+        """Return when it can be reached by a message that is ready for it now, s."""
         return now if self._waking else self._states.reception_time(self._stage, self._since, now)
 
     def wake(self, now: float, round_number: int) -> float:
@@ -368,7 +390,7 @@ class CellularRadio(RadioMeter):
         self._calendar.call(due, self._expire, self._turn, SETTLE)
 
     def _expire(self, turn: int) -> None:
-        """Go on, unless there was traffic meanwhile: then look again when that has expired."""
+        """End a stage, unless there was traffic meanwhile: then wait for the end of that."""
         if turn != self._turn:
             return
         self._armed = False
@@ -395,7 +417,7 @@ class CellularRadio(RadioMeter):
         super().begin(up, rate)
 
     def rest(self, up: bool) -> None:  # noqa: FBT001
-        """Take note that one direction has nothing under way: perhaps the tail begins."""
+        """Mark one direction as idle: perhaps the tail begins."""
         flowed = self._flowing
         super().rest(up)
         if not self._waking and self._stage != self._rest and not self._flowing:
@@ -423,7 +445,7 @@ class CellularRadio(RadioMeter):
         self._log_state(Event.PROMOTION, self._ready - wake_time)
 
     def _log_stage(self) -> None:
-        """Write down the stage in which it waits, up to now; its rest is not."""
+        """Write down the stage in which it waits, up to now; being idle has no rows."""
         if self._stage != self._rest:
             name = self._states.stages[self._stage].name
             self._log_state(Event.TAIL, self._since, self._log.word(name) if name else -1)

@@ -75,6 +75,20 @@ def test_a_quorum_of_clients_that_may_be_lost_is_given_up_and_the_run_is_done(
     assert given_up > 0
 
 
+@pytest.mark.filterwarnings("ignore:.*may be away:fedsim.TheoryWarning")
+def test_a_round_of_which_every_client_is_away_moves_no_momentum(tmp_path: Path) -> None:
+    hb = {"kind": "hb", "step_size": "0.5/L"}
+    data = {**PROBLEM["data"], "clients": 1}
+    world = scenario(algorithm=hb, problem={**PROBLEM, "data": data}, stop={"rounds": 12})
+    group = {"count": 1}
+    steady = fedsim.run(world | {"fleet": [group]}, out=tmp_path / "steady").rounds
+    away = {"availability": {"kind": "bernoulli", "share": "50 %"}}
+    seldom = fedsim.run(world | {"fleet": [group | away]}, out=tmp_path / "seldom").rounds
+    there = seldom[seldom["cohort"] == 1]
+    assert 2 < len(there) < 12
+    assert there["objective"].tolist() == steady["objective"].tolist()[: len(there)]
+
+
 def refused(**blocks: Any) -> str:
     with pytest.raises(fedsim.ScenarioError) as caught:
         Builder(load(scenario(**blocks))).check()

@@ -113,9 +113,8 @@ class Reenactment:
         objective = self._tape.objective[self._committed]
         if objective is None:
             number = self._committed + 1
-            raise self._refuse(
-                "ends with a round that was not evaluated in the original run", number, None
-            )
+            text = f"ends with round {number}, which was not evaluated in the original run"
+            raise self._refuse(text, number, None)
         return objective
 
     def observe(self, model: Array) -> Mapping[str, Any]:  # noqa: ARG002 - the tape knows

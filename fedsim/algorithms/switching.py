@@ -311,13 +311,13 @@ class FedSGM(Algorithm[SwitchingState]):
         self, client: Client[SwitchingState], message: Model | MeanConstraint
     ) -> Constraint | Progress:
         """Run a client of FedSGM: evaluate its constraint, then take local steps."""
-        heard = client.state
+        memory = client.state
         if isinstance(message, MeanConstraint):
             s = self.switch(float(message.g.values))
-            return await self._progress(client, heard.w, s)
+            return await self._progress(client, memory.w, s)
         w = message.w.values
         g = await client.compute(client.oracle.constraint(w))
-        heard.w = w
+        memory.w = w
         return Constraint(client.pack(g))
 
     async def _progress(self, client: Client, w: Array, s: float) -> Progress:

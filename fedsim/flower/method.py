@@ -207,10 +207,12 @@ class Flower(SendsModels):
         to = None if len(sent) == len(server.clients) else sorted(sent)
         replies = await server.exchange(one if same else sent, to=to)
         counted = {each.client: each for each in of_this_round(server, replies)}
-        heard = {client: self._receive(counted[client], sent[client]) for client in sorted(counted)}
+        answers = {
+            client: self._receive(counted[client], sent[client]) for client in sorted(counted)
+        }
         all_named = to is not None or self._all_asked
-        missing = [client for client in sorted(asked) if all_named and client not in heard]
-        host.aggregate(task, server.round, heard, missing)
+        missing = [client for client in sorted(asked) if all_named and client not in answers]
+        host.aggregate(task, server.round, answers, missing)
 
     def _messages(self, server: Server, task: Task, asked: Contents) -> dict[ClientId, Message]:
         """Return the message for each client: a shared one where the contents are equal."""

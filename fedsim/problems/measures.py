@@ -196,7 +196,7 @@ class HeldOutAccuracy(Measure):
     def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
         """Return the share; see `Measure.bind`."""
         test, classes = _test(problem, self.kind), problem.loss.classes(problem.labels)
-        _check_seen(*(problem.loss.told_apart(labels) for labels in (test.y, problem.labels)))
+        _check_seen(*(problem.loss.class_labels(labels) for labels in (test.y, problem.labels)))
         return _accuracy(problem, (test,), classes, self.kind)
 
 
@@ -240,7 +240,7 @@ def _test(problem: Problem, kind: str) -> Samples:
 
 def _accuracy(problem: Problem, parts: Sequence[Samples], classes: Array, column: str) -> Observer:
     rows = sum(part.rows for part in parts)
-    known = [(part, problem.loss.told_apart(part.y)) for part in parts]
+    known = [(part, problem.loss.class_labels(part.y)) for part in parts]
 
     def evaluate(w: Array) -> Figures:
         right = [
@@ -262,7 +262,7 @@ def _targets(problem: Problem, test: Samples) -> Array:
         problem.loss.classes(problem.labels)
     except DataError:  # no classifier: labels are numbers, used unchanged
         return problem.loss.encode(test.y)
-    asked, known = (problem.loss.told_apart(labels) for labels in (test.y, problem.labels))
+    asked, known = (problem.loss.class_labels(labels) for labels in (test.y, problem.labels))
     _check_seen(asked, known)
     distinct, rows = np.unique(known, return_index=True)
     encoded: Array = problem.loss.encode(problem.labels)[rows]

@@ -190,7 +190,7 @@ def test_neighbours_may_stand_in_a_file(name: str, content: str, tmp_path: Path)
     [
         ("source,target\n0,router\n", 'got the node "router"; expected client-0'),
         ("source,target\n0,9\n", "got [0, 9]; give two different clients, of 0 to 3"),
-        ("source,target\n0,1\n1,0\n", "joined already"),
+        ("source,target\n0,1\n1,0\n", "connected already"),
         ("source\n0\n", "line 2"),
         ("source,target\n", "must be connected"),
     ],
@@ -237,8 +237,8 @@ ROWS: dict[str, tuple[tuple[dict[int, float], ...], str]] = {
         "the row of node 0 adds up to 1 and its column to 0.9",
     ),
     "too much": (({1: 0.6, 2: 0.6}, {0: 0.6, 2: 0.6}, {0: 0.6, 1: 0.6}), "adds up to 1.2"),
-    "negative": (({1: -0.3, 2: 0.2}, {0: -0.3, 2: 0.7}, {0: 0.2, 1: 0.7}), "node 0 are not one of"),
-    "missing": (({1: 0.3}, {0: 0.3, 2: 0.7}, {0: 0.2, 1: 0.7}), "node 0 are not one of"),
+    "negative": (({1: -0.3, 2: 0.2}, {0: -0.3, 2: 0.7}, {0: 0.2, 1: 0.7}), "node 0 must be one of"),
+    "missing": (({1: 0.3}, {0: 0.3, 2: 0.7}, {0: 0.2, 1: 0.7}), "node 0 must be one of"),
 }
 
 

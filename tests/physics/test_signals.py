@@ -186,7 +186,7 @@ def test_a_signal_can_be_sent_to_another_process() -> None:
         ([0, 1], [1, inf], inf, "got the value inf"),
         ([0, 1], [1, 2], 0.5, "got the period 0.5; expected at least the last time, 1.0"),
         ([0], [1], 0.0, "got the period 0.0; expected at least the last time, 0.0"),
-        ([0], [1], float("nan"), "got nan"),
+        ([0], [1], float("nan"), "got the period nan"),
         ([], [], inf, "at least one"),
         ([0, 1], [1], inf, "shape"),
     ],
@@ -210,5 +210,5 @@ def test_what_is_shared_cannot_be_changed() -> None:
 
 
 def test_a_trace_that_ends_cannot_be_shifted() -> None:
-    with pytest.raises(ValueError, match="repeats"):
+    with pytest.raises(ValueError, match="repeating"):
         Steps([0, 1], [1, 2]).shift(1.0)

@@ -258,7 +258,7 @@ class Catalogue(Source):
         description="ijcnn1: 49990 x 22, labels -1 (45137 rows) and +1 (4853 rows); a1a: 1605 x "
         "123, labels -1 and +1; rcv1: 20242 x 47236, sparse, labels -1 and +1; e2006-tfidf: "
         "16087 x 150360, sparse, for regression; mnist: 60000 x 784, pixels 0..255, labels "
-        "0..9; femnist: a writer a client, from a file of your own"
+        "0..9; femnist: a writer a client, from a user-supplied file"
     )
     part: Part = Field(
         default="train",
@@ -404,7 +404,7 @@ def _recognise(content: bytes, file: File, path: Path, name: str) -> bytes:
         raise DataError(
             "data.name",
             f"{path} is not the {name} of the catalogue: its {kind} is {seen}, that of the "
-            f"catalogue {expected}; name a file of your own by its format, such as kind: libsvm",
+            f"catalogue {expected}; or name another file by its format, such as kind: libsvm",
         )
     return plain
 

@@ -59,9 +59,9 @@ class Logistic(LinearLoss):
             )
         if self.labels == "signs" and not are_signs(labels):
             raise DataError("loss.labels", _other_labels(np.unique(labels)))
-        return self.told_apart(labels)
+        return self.class_labels(labels)
 
-    def told_apart(self, labels: Array) -> Array:
+    def class_labels(self, labels: Array) -> Array:
         """Return -1 and +1 where one label is set against all others."""
         if isinstance(self.labels, Positive):
             return np.where(labels == self.labels.positive, 1.0, -1.0)

@@ -264,7 +264,7 @@ def test_a_user_of_whom_nothing_can_be_said_is_left_out(tmp_path: Path) -> None:
         ({"a": user((1, "wifi"), (2, "dancing"))}, ["['a']", "dancing", "a tab, and a state"]),
         ({"a": user((1, "wifi"), (2, "x%"))}, ["['a']", "x%"]),
         ({"a": {"messages": "2020-02-01 10:20:30 wifi"}}, ["['a']", "10:20:30 wifi"]),
-        ({"a": user((1, "wifi"))}, ["['a']", "1 messages that last no time"]),
+        ({"a": user((1, "wifi"))}, ["['a']", "1 messages that span no time"]),
         ({"b": FLASH["b"]}, ["none is ever charging and idle and wifi at once"]),
     ],
 )

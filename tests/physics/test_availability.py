@@ -186,7 +186,7 @@ def test_a_header_may_order_the_columns_and_need_not_be(tmp_path: Path) -> None:
         ("0,8,10\n0,0,9\n", ["line 1", "line 2 ends"]),
         ("0,-1,5\n", ["line 1", "a start"]),
         ("0,nan,5\n", ["line 1", "a start"]),
-        ("0,1,nan\n", ["line 1", "ends after"]),
+        ("0,1,nan\n", ["line 1", "end after"]),
         ("1.5,0,1\n", ["line 1", "whole number"]),
         ("-1,0,1\n", ["line 1", "whole number"]),
         ("inf,0,1\n", ["line 1", "whole number"]),

@@ -12,8 +12,8 @@ import fedsim
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Topology, build_routes, star
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.bearers import bearers, delay
 from fedsim.sim.network.routing import weight
+from fedsim.sim.network.transmission import choose_bearers, delay
 from tests.runs import small
 from tests.sim.radios import law
 
@@ -39,7 +39,7 @@ def spans(
     def end(key: tuple[int, bool]) -> None:
         passed[key] = calendar.now
 
-    ups, downs = bearers(
+    ups, downs = choose_bearers(
         calendar,
         topology,
         [law(radios[0])] * clients,

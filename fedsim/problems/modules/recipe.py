@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedsim.blocks.held import Holding
+from fedsim.blocks.in_memory import Holding
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.architectures import Architecture
-from fedsim.problems.modules.additive import PROBED, check_loss
+from fedsim.problems.modules.additivity import PROBED, check_loss
 from fedsim.problems.modules.module import Layer, layers_of, operations_of, trained_parameters
 
 # The trial of a module: whether clients that share only the flat model can train it.

@@ -182,6 +182,15 @@ def test_a_block_that_is_wrong_is_refused(fields: Any) -> None:
         app(client_app(nothing), initial=ZEROS, **fields)
 
 
+def test_a_figure_is_not_called_as_a_column_of_every_round_table() -> None:
+    def judged(_: list[Any]) -> tuple[float, dict[str, float]]:
+        return 1.0, {"joules": 2.0}
+
+    loss = {"evaluate": judged, "evaluated_by": "server"}
+    with pytest.raises(fedsim.ScenarioError, match=r"loss\.kind: .*'joules'.*another name"):
+        fedsim.run(scenario(loss=loss))
+
+
 def test_data_belongs_to_the_clients() -> None:
     block = scenario()
     block["problem"]["data"] = {"kind": "sklearn", "name": "iris"}

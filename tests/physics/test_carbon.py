@@ -1,5 +1,6 @@
 """Carbon intensities: averages over spans in closed form, and blocks that say what there is."""
 
+from importlib import resources
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,24 @@ def test_every_country_is_a_name_a_block_and_a_figure_of_a_grid() -> None:
         assert 10 < found.value < 1000
         assert law({"kind": code}) == law(code)
     assert law({"kind": "DE", "intensity": "0.5 kg/kWh"}).signal(read_intensity) == Constant(500.0)
+
+
+OTHERWISE = {
+    "CZ": "Czechia",
+    "GB": "United Kingdom",
+    "KR": "South Korea",
+    "TR": "Türkiye",
+    "VN": "Viet Nam",
+}
+"""What is called otherwise in the table of time zones than in ISO 3166."""
+
+
+def test_a_country_has_the_name_of_its_code() -> None:
+    table = resources.files("tzdata").joinpath("zoneinfo/iso3166.tab").read_text(encoding="utf-8")
+    rows = (line.split("\t") for line in table.splitlines() if not line.startswith("#"))
+    names = dict(rows) | OTHERWISE
+    for code, preset in COUNTRIES.items():
+        assert preset.basis.startswith(f"[lit] {names[code]}, mean of "), code
 
 
 def test_a_file_says_hours_and_the_run_begins_at_its_start(tmp_path: Path) -> None:

@@ -141,8 +141,9 @@ def test_a_fault_in_fedscales_trace_names_the_client(
 def test_a_capacity_of_nothing_is_refused(tmp_path: Path) -> None:
     for value in (0, -1, float("inf"), "5"):
         tree = {1: {"computation": 5.0, "communication": value}}
-        with pytest.raises(DataError, match=r"client 1: communication is .*above 0"):
+        with pytest.raises(DataError, match=r"client 1: communication is .*above 0") as caught:
             read_capacities(dumped(tmp_path, tree))
+        assert caught.value.key == "capacities"
 
 
 BASE = datetime(2020, 2, 1)  # noqa: DTZ001 - the traces have no time zone

@@ -276,7 +276,11 @@ def example(name: str, model: type[BaseModel], registry: Registry[Spec]) -> dict
 
 
 def as_written(value: object) -> str:
-    """Return a value as YAML has it on one line."""
+    """Return a value as YAML has it on one line.
+
+    >>> as_written([None, True, 0.5, {"kind": "gd"}])
+    '[null, true, 0.5, {kind: gd}]'
+    """
     match value:
         case Enum() | BaseModel():
             return as_written(to_jsonable_python(value))

@@ -7,6 +7,7 @@ from fedsim.conformance.energy import check_energy
 from fedsim.conformance.files import check_block, check_blocks
 from fedsim.conformance.findings import PromiseCheck
 from fedsim.conformance.physical import check_device, check_radio
+from fedsim.conformance.stops import check_stop_rule
 
 __all__ = [
     "PromiseCheck",
@@ -21,4 +22,5 @@ __all__ = [
     "check_sending",
     "check_source",
     "check_split",
+    "check_stop_rule",
 ]

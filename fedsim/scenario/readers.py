@@ -8,9 +8,12 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from fedsim.blocks.catalogue import BlockCatalogue
 from fedsim.blocks.choice import OneOf
 from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.wording import format_path
+from fedsim.protocol.stop_rules import STOPS
+from fedsim.protocol.stopping import Stop
 from fedsim.scenario.located import Located, Origin, Path
 
 _Reader = OneOf | type[BaseModel]
@@ -82,8 +85,14 @@ class BlockReader:
                 block = self.tree.nearest(path[:depth])[0]
                 here = _choose_reader(readers, block, self.context)
                 field = here.model_fields.get(key) if here else None
-                readers = _readers_of(field) if field else []
+                rule = self._stop_rule(key) if here is Stop and not field else []
+                readers = _readers_of(field) if field else rule
         return readers
+
+    def _stop_rule(self, kind: str) -> list[_Reader]:
+        """Return the class of a user-defined stop rule, which stands at its kind; or nothing."""
+        model = BlockCatalogue.of(self.context).find(STOPS, kind)
+        return [model] if model else []
 
 
 def _readers_of(field: FieldInfo) -> list[_Reader]:

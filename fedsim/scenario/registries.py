@@ -20,6 +20,7 @@ from fedsim.physics.slowdowns import SLOWDOWNS
 from fedsim.problems import ARCHITECTURES, LOSSES, MEASURES, PENALTIES, SOURCES, SPLITS, STARTS
 from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.silence import SILENCES
+from fedsim.protocol.stop_rules import STOPS
 from fedsim.wire import COMPRESSORS
 
 REGISTRIES: tuple[AnyRegistry, ...] = (
@@ -38,6 +39,7 @@ REGISTRIES: tuple[AnyRegistry, ...] = (
     OVERLAYS,
     PARTICIPATION,
     SILENCES,
+    STOPS,
     AVAILABILITY,
     CHARGING,
     CARBON,

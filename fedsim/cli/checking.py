@@ -21,7 +21,7 @@ def conformance_command(
     ],
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="a scenario that names them, with their parameters"),
+        typer.Argument(metavar="FILE", help="a scenario that names them, with their parameters"),
     ] = None,
     overrides: Overrides = None,
 ) -> None:

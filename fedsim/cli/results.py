@@ -219,7 +219,7 @@ def examples_command(
 @app.command("init")
 def init_command(
     folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="where it goes; it is made if it is not there")
+        Path, typer.Argument(metavar="DIR", help="where it goes; it is made if it is not there")
     ] = Path(),
 ) -> None:
     """Write the quickstart into a folder, with a page on how to change and run it."""

@@ -10,7 +10,7 @@ import pytest
 import fedsim
 from fedsim.errors import ScenarioError
 from fedsim.ports import Array
-from fedsim.record.ends import end_of
+from fedsim.record.summary import end_of
 from tests.methods import METHODS, PENALISED, the_class
 from tests.tiers import some
 

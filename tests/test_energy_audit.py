@@ -10,8 +10,8 @@ import pytest
 
 import fedsim
 from fedsim.conformance import check_energy
+from fedsim.conformance.assertions import check_sums
 from fedsim.conformance.energy import bodies_of, promises
-from fedsim.conformance.ledger import check_sums
 from fedsim.physics.radios import LORA, NB_IOT, RADIOS
 from fedsim.record.parts import read_table
 from fedsim.record.read import read_run

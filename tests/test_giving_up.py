@@ -14,8 +14,8 @@ from rich.console import Console
 
 import fedsim
 from fedsim.building import Builder, Job
-from fedsim.building.closing import Slowest, slowest
-from fedsim.cli.outlook import job_table
+from fedsim.building.round_completion import Slowest, slowest
+from fedsim.cli.job_table import job_table
 from fedsim.running.probe import opening
 from fedsim.scenario import load
 from tests.methods import METHODS

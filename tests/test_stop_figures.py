@@ -11,7 +11,7 @@ from fedsim.analysis import Target, outcomes
 from fedsim.cli import app
 from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.protocol.stopping import Stop
-from fedsim.record.directions import HIGHER_IS_BETTER
+from fedsim.record.columns import HIGHER_IS_BETTER
 from tests.runs import small
 
 PROBLEM = {

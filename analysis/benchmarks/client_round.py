@@ -24,11 +24,11 @@ from fedsim.physics.devices import Device
 from fedsim.physics.radios import Radio
 from fedsim.physics.topology import Topology, star
 from fedsim.ports import Array, Client, Server, Work
-from fedsim.protocol.carriage import Values
 from fedsim.protocol.stopping import Stop
-from fedsim.record.book import RunRecorder
+from fedsim.protocol.transport import Values
 from fedsim.record.models import ModelTable
 from fedsim.record.parts import PartWriter
+from fedsim.record.recorder import RunRecorder
 from fedsim.sim.setup import Member, Setup
 from fedsim.sim.world import World
 from fedsim.streams import stream

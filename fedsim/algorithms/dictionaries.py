@@ -21,7 +21,7 @@ from fedsim.algorithms.base import ProblemInfo
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, ParameterError
 from fedsim.files import read_arrays
-from fedsim.limits import check_budget
+from fedsim.memory import check_budget
 from fedsim.ports import Array
 from fedsim.problems.samples import Features, dense
 

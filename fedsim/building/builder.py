@@ -15,18 +15,16 @@ from numpy.typing import NDArray
 from fedsim.algorithms import Algorithm, Arrivals, Concern, ProblemInfo
 from fedsim.algorithms.messages import register_messages
 from fedsim.blocks.held import held_in
-from fedsim.building.closing import closing, slowest
 from fedsim.building.evaluation import Evaluation, evaluation, problem_of
-from fedsim.building.feasibility import check_deadline
+from fedsim.building.feasibility import check_deadline, check_restarts
 from fedsim.building.inputs import Findings, Inputs
 from fedsim.building.job import Job, deploy
 from fedsim.building.network import Files
 from fedsim.building.packing import promise
-from fedsim.building.relaying import check_broadcast
-from fedsim.building.restarting import check_restarts
+from fedsim.building.round_completion import check_broadcast, closing, slowest
 from fedsim.computing.serial import one_thread
 from fedsim.errors import DataError, Fault, Misdrawn, ParameterError, ScenarioError
-from fedsim.limits import check_budget
+from fedsim.memory import check_budget
 from fedsim.ports import Meaning
 from fedsim.problems import Observer, Problem, ProgramProblem, Reference
 from fedsim.problems.data import Catalogue
@@ -34,21 +32,21 @@ from fedsim.problems.dealt import stacked_features
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
 from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.restricted import convex
-from fedsim.protocol.carriage import VALUES, Bytes, Carriage, Carry, Values
+from fedsim.progress import activity
 from fedsim.protocol.participation import PARTICIPATION, AsynchronousParticipation, Participation
 from fedsim.protocol.selection import sampling_order
+from fedsim.protocol.transport import VALUES, Bytes, Carriage, Carry, Values
 from fedsim.scenario import (
     Group,
     Plan,
     Scenario,
     Variant,
 )
-from fedsim.scenario.feedback import held_alike
+from fedsim.scenario.compatibility import held_alike
 from fedsim.scenario.plan import file_order
 from fedsim.scenario.scenario import too_many
 from fedsim.sim.engine.loop import collecting_rarely
 from fedsim.streams import drawing, stream
-from fedsim.under_way import activity
 
 # Select the message transport: in-memory values or encoded bytes.
 

@@ -20,9 +20,9 @@ from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.dealt import Transform, partition, preprocess_samples
 from fedsim.problems.losses import Loss
 from fedsim.problems.samples import Precision, Samples
+from fedsim.progress import activity
 from fedsim.scenario import ProblemSpec
 from fedsim.streams import stream
-from fedsim.under_way import activity
 
 EvaluatorKind = Literal["one-by-one", "compiled", "vmap"]
 

@@ -22,13 +22,13 @@ from fedsim.physics.topology import Topology
 from fedsim.ports import SERVER, ClientId, Oracle
 from fedsim.problems import Observer, Problem, Reference
 from fedsim.problems.programs import reports
-from fedsim.protocol.carriage import VALUES, Carriage
 from fedsim.protocol.participation import Participation
+from fedsim.protocol.transport import VALUES, Carriage
 from fedsim.record.folder import MODELS
 from fedsim.record.models import CheckpointWriter, ModelTable
 from fedsim.record.parts import PartWriter
 from fedsim.scenario import Group, Scenario, Variant
-from fedsim.scenario.feedback import held_alike
+from fedsim.scenario.compatibility import held_alike
 from fedsim.sim.fleet import Roster
 from fedsim.sim.on_demand import Runs
 from fedsim.sim.setup import Member, Numerics, Setup

@@ -29,7 +29,7 @@ from fedsim.errors import (
     TheoryWarning,
 )
 from fedsim.extras import VERSION
-from fedsim.record.writing import check_folder, check_links
+from fedsim.record.atomic import check_folder, check_links
 from fedsim.text import visible
 
 _ORDER = ("run", "check", "status", "compare", "report", "examples", "init", "list")

@@ -224,7 +224,7 @@ def init_command(
 ) -> None:
     """Write the quickstart into a folder, with a page on how to change and run it."""
     from fedsim.errors import DataError
-    from fedsim.record.writing import write_whole
+    from fedsim.record.atomic import write_whole
     from fedsim.scenario import load
     from fedsim.scenario.examples import FIRST, example
 

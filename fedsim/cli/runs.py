@@ -54,7 +54,7 @@ def run_command(
     of another scenario is left alone.
     """
     from fedsim.cli.downloads import offer_downloads
-    from fedsim.cli.watching import progress_table, report, variant_names
+    from fedsim.cli.progress import progress_table, report, variant_names
     from fedsim.running.api import run
     from fedsim.running.folder import check_place, study_of
     from fedsim.scenario import load
@@ -113,7 +113,7 @@ def _share(shard: str | None, jobs: int, cluster: str | None) -> "Shard":
 
 def _tell_ends(result: "Result", labels: Mapping[str, str]) -> int:
     """Print how runs ended that are not done; return the exit code."""
-    from fedsim.record.ends import Ending, end_of
+    from fedsim.record.summary import Ending, end_of
 
     if not result.runs:  # as a shard may have none
         return 0
@@ -128,9 +128,8 @@ def _tell_ends(result: "Result", labels: Mapping[str, str]) -> int:
 @app.command()
 def check(file: File, overrides: Overrides = None, plugins: Plugins = None) -> None:
     """Validate a scenario and show what would run."""
-    from fedsim.cli import outlook
     from fedsim.cli.downloads import offer_downloads
-    from fedsim.cli.outlook import job_table, split_table
+    from fedsim.cli.job_table import IN_FULL, LEFT_OUT, differences, job_table, split_table
     from fedsim.running.check import check_plan
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
@@ -142,16 +141,16 @@ def check(file: File, overrides: Overrides = None, plugins: Plugins = None) -> N
         several, problem = len(found.jobs) > 1, None
         _out.print(escape(found.title))
         if several:
-            _out.print(outlook.differences(plan))
+            _out.print(differences(plan))
         for number, job in enumerate(found.jobs):
             if job.problem is not problem:
                 _out.print(split_table(job))
             problem = job.problem
-            if not number or len(found.jobs) <= outlook.IN_FULL:
+            if not number or len(found.jobs) <= IN_FULL:
                 _out.print(job_table(job, found.openings[job.variant.name]))
         if several:
             _out.print(found.table())
-        _out.print(outlook.LEFT_OUT)
+        _out.print(LEFT_OUT)
         for concern in found.concerns:
             _note(str(concern))
         for note in found.notes:

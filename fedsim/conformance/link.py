@@ -27,13 +27,12 @@ from fedsim.ports import (
     Structure,
     Work,
 )
-from fedsim.protocol.carriage import Packing, Unpacking
-from fedsim.protocol.client import ClientProtocol
-from fedsim.protocol.envelope import Envelope
 from fedsim.protocol.selection import Selection
 from fedsim.protocol.server import Post, ServerProtocol
 from fedsim.protocol.stopping import RunStopped
+from fedsim.protocol.transport import ClientProtocol, Envelope, Unpacking
 from fedsim.scenario import load
+from fedsim.wire.packers import Packing
 
 CLIENTS = 3
 """Clients of a scenario that has no fleet."""

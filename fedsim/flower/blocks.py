@@ -12,7 +12,7 @@ from fedsim.blocks.quantities import Duration, Seconds
 from fedsim.blocks.spec import Spec
 from fedsim.physics.devices import AnyDevice
 from fedsim.problems.programs import ProgramLoss
-from fedsim.record.directions import higher_is_better
+from fedsim.record.columns import higher_is_better
 
 # The declared cost of a client's training, so that a log does not depend on the machine.
 

@@ -18,7 +18,7 @@ from fedsim.blocks.plugins import own_classes
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
-from fedsim.limits import MODELS, check_budget
+from fedsim.memory import MODELS, check_budget
 from fedsim.ports import Array, Oracle
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import ClientLosses

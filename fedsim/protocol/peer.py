@@ -8,9 +8,16 @@ of earlier ones are dropped: they hold models that have been replaced.
 from collections.abc import Mapping, Sequence
 
 from fedsim.ports import ClientId, Message, Reply, node_name
-from fedsim.protocol.carriage import VALUES, Carriage, Packing
-from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError, RemoteProtocolError
 from fedsim.protocol.server import Exchange, Post, ReplyOutcome
+from fedsim.protocol.transport import (
+    BEACON,
+    VALUES,
+    Carriage,
+    Envelope,
+    LocalProtocolError,
+    RemoteProtocolError,
+)
+from fedsim.wire.packers import Packing
 
 
 class PeerProtocol:

@@ -14,11 +14,17 @@ from math import floor, inf
 from operator import itemgetter
 
 from fedsim.ports import SERVER, ClientId, Message, Reply, node_name
-from fedsim.protocol.carriage import VALUES, Carriage
-from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError, RemoteProtocolError
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.selection import Cohort, Selection
 from fedsim.protocol.silence import SilencePolicy
+from fedsim.protocol.transport import (
+    BEACON,
+    VALUES,
+    Carriage,
+    Envelope,
+    LocalProtocolError,
+    RemoteProtocolError,
+)
 
 # An exchange: recipients, reports received, and when it closes.
 

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow.compute as pc
 
 from fedsim.building.builder import policy_of
-from fedsim.building.closing import closing
 from fedsim.building.inputs import Findings, Inputs
 from fedsim.building.job import Deployment, assemble, deploy, facts_of
 from fedsim.building.network import Files
+from fedsim.building.round_completion import closing
 from fedsim.errors import DataError, RepricingError
 from fedsim.ports import (
     SILENCE,
@@ -37,7 +37,7 @@ from fedsim.record.manifest import COMPUTING, FILES
 from fedsim.record.models import COLUMNS, SHAPE, CheckpointWriter, chunks
 from fedsim.record.parts import PartWriter
 from fedsim.record.read import read_run
-from fedsim.repricing.tape import Original, Tape
+from fedsim.repricing.history import Original, Tape
 from fedsim.running.run import execute
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.sim.setup import Numerics, Setup

@@ -16,9 +16,8 @@ from fedsim.physics.radios import Radio
 from fedsim.physics.radios.base import Framing
 from fedsim.ports import Array
 from fedsim.record.emissions import KILOWATT_HOUR
-from fedsim.repricing.tape import Tape
-from fedsim.robustness.constants import ConstantKey
-from fedsim.robustness.general import FLOPS, scores, server, spread
+from fedsim.repricing.history import Tape
+from fedsim.robustness.constants import FLOPS, ConstantKey, scores, server, spread
 from fedsim.scenario import Group, Scenario
 
 # Loads: what each exchange of a run sends and computes, as numbers by client.

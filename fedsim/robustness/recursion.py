@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.ports import Array
-from fedsim.repricing.tape import Tape
+from fedsim.repricing.history import Tape
 from fedsim.robustness.fleets import Clients, Lanes, Load, Loads
 
 # Sharing: when transfers over one link end, in many worlds at once.

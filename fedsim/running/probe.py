@@ -25,8 +25,8 @@ from fedsim.computing.serial import one_thread
 from fedsim.errors import RunError
 from fedsim.physics.batteries import Battery
 from fedsim.ports import Array
-from fedsim.record.book import RunRecorder
 from fedsim.record.log import Rows
+from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import Traffic
 from fedsim.scenario import Plan
 from fedsim.sim.setup import Setup

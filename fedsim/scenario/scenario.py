@@ -14,7 +14,7 @@ from fedsim.problems import LOSSES, ProgramLoss
 from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.silence import SilencePolicy
-from fedsim.scenario.feedback import compression
+from fedsim.scenario.compatibility import compression
 from fedsim.scenario.specs import ScenarioKeys, find_repeated, targets
 
 # Validation of the rules that close a round: conflicts, and rules without effect.

@@ -14,24 +14,23 @@ from fedsim.ports import Array, ClientId, Oracle
 from fedsim.record.ledger import NO_STORES, Stores
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
+from fedsim.sim.client import Equipment
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network import routing
-from fedsim.sim.network.bearers import Bearer, bearers, delay
+from fedsim.sim.network.bearers import bearers, delay
 from fedsim.sim.network.cells import CellNetwork
-from fedsim.sim.network.lanes import Lane
+from fedsim.sim.network.lanes import Bearer, Lane
 from fedsim.sim.network.peers import PeerNetwork, Ways
 from fedsim.sim.network.relay import Relay
 from fedsim.sim.network.relays import Relays
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.on_demand import OnDemand, Runs
-from fedsim.sim.power.cellular import CellularRadio
 from fedsim.sim.power.processor import Processor
-from fedsim.sim.power.radio import RadioKind, RadioMeter
+from fedsim.sim.power.radio import CellularRadio, RadioKind, RadioMeter
 from fedsim.sim.power.rest import RestMeter
 from fedsim.sim.power.supply import Supply
 from fedsim.sim.presence import Presence
 from fedsim.sim.setup import Member, Setup
-from fedsim.sim.worker import Equipment
 
 # The roster: the clients of a fleet, each created at its first lookup.
 

@@ -5,15 +5,15 @@ from math import isfinite, isnan, nan
 
 from fedsim.errors import Clash, Diverged
 from fedsim.ports import SERVER, Array
+from fedsim.progress import activity
 from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.protocol.stopping import RunStopped
-from fedsim.record.book import RunRecorder
+from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import OWN, Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.power.rest import RestMeter
 from fedsim.sim.setup import Setup
-from fedsim.under_way import activity
 
 OnRound = Callable[[int, float, float], None]
 """Told the round, the objective and the gap of every round that is committed."""

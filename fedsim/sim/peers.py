@@ -10,14 +10,14 @@ import numpy as np
 
 from fedsim.errors import RunError
 from fedsim.ports import Array, ClientId, Message, Reply, Work, node_name
-from fedsim.protocol.carriage import Packing
-from fedsim.protocol.envelope import Envelope
 from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.server import ReplyOutcome
 from fedsim.protocol.stopping import RunStopped
-from fedsim.record.ends import DONE, NO_CLIENTS, Ending
+from fedsim.protocol.transport import Envelope
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
+from fedsim.record.summary import DONE, NO_CLIENTS, Ending
+from fedsim.sim.client import Equipment, Worker
 from fedsim.sim.engine.calendar import DEADLINE
 from fedsim.sim.engine.loop import Alarms, SimLoop
 from fedsim.sim.fleet import Fleet
@@ -25,7 +25,7 @@ from fedsim.sim.network.peers import PeerNetwork
 from fedsim.sim.observer import Observer
 from fedsim.sim.setup import PeerMethod, Setup
 from fedsim.sim.star import ENDED, ending_of
-from fedsim.sim.worker import Equipment, Worker
+from fedsim.wire.packers import Packing
 
 # Rounds of many models: complete when every present node has committed its own.
 

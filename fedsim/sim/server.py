@@ -7,18 +7,19 @@ from math import inf
 import numpy as np
 
 from fedsim.ports import SERVER, Array, ClientId, Message, Reply
-from fedsim.protocol.carriage import Packing, resolve_pending
-from fedsim.protocol.envelope import Envelope
 from fedsim.protocol.selection import Cohort
 from fedsim.protocol.server import Post, ReplyOutcome, ServerProtocol
 from fedsim.protocol.stopping import NoClientsLeft
+from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
+from fedsim.sim.client import Clocked
 from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.presence import Presence
-from fedsim.sim.worker import Clocked
+from fedsim.wire.feedback import resolve_pending
+from fedsim.wire.packers import Packing
 
 _COUNTED = ReplyOutcome.COUNTED
 

@@ -17,12 +17,11 @@ from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Topology
 from fedsim.ports import Array, ClientId, Oracle, Packer
-from fedsim.protocol.carriage import VALUES, Carriage
 from fedsim.protocol.participation import FullParticipation, Participation
 from fedsim.protocol.silence import BeaconSilence, SilencePolicy
 from fedsim.protocol.stopping import Observe, Stop
-from fedsim.sim.client import Handler
-from fedsim.sim.worker import TakeBack
+from fedsim.protocol.transport import VALUES, Carriage
+from fedsim.sim.client import Handler, TakeBack
 
 
 class Remembers(Protocol):

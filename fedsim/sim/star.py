@@ -4,15 +4,13 @@ import asyncio
 from typing import cast
 
 from fedsim.ports import ClientId, Message
-from fedsim.protocol.carriage import Packing
-from fedsim.protocol.client import ClientProtocol
-from fedsim.protocol.envelope import Envelope
 from fedsim.protocol.selection import Selection
 from fedsim.protocol.server import ServerProtocol
 from fedsim.protocol.stopping import NoClientsLeft, RunStopped
-from fedsim.record.ends import DONE, NO_CLIENTS, Ending
+from fedsim.protocol.transport import ClientProtocol, Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
+from fedsim.record.summary import DONE, NO_CLIENTS, Ending
 from fedsim.sim.client import SimClient
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.fleet import Fleet
@@ -20,6 +18,7 @@ from fedsim.sim.observer import Observer
 from fedsim.sim.on_demand import OnDemand
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Method, Setup
+from fedsim.wire.packers import Packing
 
 # The main task of a star: the server's coroutine, and its end together with the clients' tasks.
 

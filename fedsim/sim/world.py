@@ -6,11 +6,12 @@ from typing import Protocol
 
 from fedsim.errors import Deadlock, Diverged, RunError
 from fedsim.ports import ClientId
-from fedsim.record.book import RunRecorder
-from fedsim.record.ends import DONE, Ending
+from fedsim.progress import activity
 from fedsim.record.ledger import Meters
+from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
+from fedsim.record.summary import DONE, Ending
 from fedsim.sim.engine.calendar import DEADLINE, Calendar
 from fedsim.sim.engine.loop import simulate
 from fedsim.sim.fleet import Fleet, Roster
@@ -20,7 +21,6 @@ from fedsim.sim.peers import Peers
 from fedsim.sim.power.rest import emissions_of
 from fedsim.sim.setup import Setup
 from fedsim.sim.star import Star
-from fedsim.under_way import activity
 
 
 class Actors(Protocol):
@@ -66,7 +66,7 @@ class World:
         calendar: the simulated time.
         traffic: running totals of what the run has cost.
         actors: a server and its clients, or peers.
-        status: how it has ended, once it has run without an error; one of `fedsim.record.ends`.
+        status: how it has ended, once it has run without an error; one of `fedsim.record.summary`.
     """
 
     def __init__(self, setup: Setup, book: RunRecorder, on_round: OnRound = unheard) -> None:

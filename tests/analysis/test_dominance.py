@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from fedsim.analysis.compare.comparison import summary_table
-from fedsim.analysis.compare.costs import COMPARED, pair, summarise, with_bits
+from fedsim.analysis.compare.cost_tables import COMPARED, pair, summarise, with_bits
 from fedsim.analysis.compare.dominance import Decisions, pareto
 from fedsim.analysis.compare.trade_offs import cost_bars, pareto_scatter
 from tests.tiers import examples

@@ -15,7 +15,7 @@ from fedsim.algorithms.local import stochastic_gradient
 from fedsim.building import Builder, Job
 from fedsim.ports import Array, Client
 from fedsim.problems import LossOracle, Softmax, Squared
-from fedsim.record.book import RunRecorder
+from fedsim.record.recorder import RunRecorder
 from fedsim.scenario import load
 from fedsim.sim.world import World
 from tests.methods import scenario

@@ -12,7 +12,7 @@ from fedsim.building import Builder
 from fedsim.computing import OneByOne
 from fedsim.ports import Array, Work, alike
 from fedsim.problems import LocalLoss
-from fedsim.record.book import RunRecorder
+from fedsim.record.recorder import RunRecorder
 from fedsim.scenario import load
 from fedsim.sim.world import World
 from tests.methods import METHODS, scenario

@@ -11,8 +11,8 @@ import numpy as np
 from fedsim.building import Builder, Job
 from fedsim.errors import ScenarioError
 from fedsim.ports import Array
-from fedsim.protocol.carriage import Carry
-from fedsim.record.book import RunRecorder
+from fedsim.protocol.transport import Carry
+from fedsim.record.recorder import RunRecorder
 from fedsim.scenario import load
 from fedsim.sim.setup import Setup
 from fedsim.sim.world import World

@@ -16,8 +16,15 @@ from fedsim.algorithms.messages import register_messages
 from fedsim.cli import app
 from fedsim.errors import DecodeError
 from fedsim.ports import SERVER, Array, Beacon, Client, Message, Payload, Server
-from fedsim.protocol.carriage import VALUES, Bytes, Unpacking, Values
-from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError
+from fedsim.protocol.transport import (
+    BEACON,
+    VALUES,
+    Bytes,
+    Envelope,
+    LocalProtocolError,
+    Unpacking,
+    Values,
+)
 from fedsim.record.manifest import EVENTS, read_manifest
 from fedsim.wire import HEADER_BITS, Dense, Empty, Sparse, Update, ValueFormat, encode_message
 from tests import methods

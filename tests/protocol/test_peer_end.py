@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.ports import ClientId, Message
-from fedsim.protocol.carriage import Packing
-from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError, RemoteProtocolError
 from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.server import ReplyOutcome
+from fedsim.protocol.transport import BEACON, Envelope, LocalProtocolError, RemoteProtocolError
+from fedsim.wire.packers import Packing
 from tests.sim.worlds import LOADS, asked
 from tests.tiers import examples
 

@@ -16,9 +16,9 @@ import fedsim
 from fedsim.building import Builder, Job
 from fedsim.conformance.link import LinkRecord, ProtocolClient, ProtocolServer
 from fedsim.ports import SERVER, ClientId
-from fedsim.protocol.carriage import Bytes, Unpacking
 from fedsim.protocol.server import Post, ReplyOutcome
 from fedsim.protocol.stopping import RunStopped
+from fedsim.protocol.transport import Bytes, Unpacking
 from fedsim.scenario import load
 from fedsim.wire import HEADER_BITS
 

@@ -22,11 +22,11 @@ from fedsim.analysis import (
     summarise,
 )
 from fedsim.record.read import read_all
+from fedsim.report import components as amounts
 from fedsim.report import convergence, energy, overview, timeline
 from fedsim.report import fleet as participation
 from fedsim.report import page as audit
-from fedsim.report import parts as amounts
-from fedsim.report.parts import PageFigure, each_or_spread, spread
+from fedsim.report.components import PageFigure, each_or_spread, spread
 from fedsim.report.study import ReportedStudy
 from fedsim.report.svg import HIGH
 from tests.report.drawings import RESOLUTION, Drawing

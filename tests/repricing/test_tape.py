@@ -8,7 +8,7 @@ import pytest
 
 import fedsim
 from fedsim.errors import DataError
-from fedsim.repricing.tape import read_tape
+from fedsim.repricing.history import read_tape
 from fedsim.sim.star import ENDED
 
 from .prices import FLEET, small

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.analysis.compare.costs import Target
+from fedsim.analysis.compare.cost_tables import Target
 from fedsim.errors import DataError
-from fedsim.repricing.tape import Original
+from fedsim.repricing.history import Original
 from fedsim.robustness import pricing
 from fedsim.robustness.constants import ConstantKey, UncertainConstant
-from fedsim.robustness.finding import constants_of
 from fedsim.robustness.pricing import FinishedRun, hindrance, price, priced_at
+from fedsim.robustness.uncertain_inputs import constants_of
 from tests.repricing.prices import small
 
 PHONE = {"count": 3, "device": "phone-mid", "radio": "lte"}

@@ -13,7 +13,7 @@ import fedsim
 from fedsim.cli import app
 from fedsim.errors import DataError
 from fedsim.robustness import Robustness, draw_worlds, pricing
-from fedsim.robustness.general import scores
+from fedsim.robustness.constants import scores
 from tests.methods import scenario
 from tests.runs import files
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedsim.ports import SERVER, ClientId
-from fedsim.protocol.envelope import Envelope
+from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog, Rows
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event

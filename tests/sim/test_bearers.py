@@ -13,14 +13,8 @@ from hypothesis import strategies as st
 from fedsim.physics.signals import Signal, Steps
 from fedsim.physics.topology import Topology, build_routes, star, tree
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.bearers import (
-    Bearer,
-    FairBearer,
-    FluidBearer,
-    bearers,
-    delay,
-)
-from fedsim.sim.network.timed import OpenBearer, Transfer
+from fedsim.sim.network.bearers import FairBearer, FluidBearer, bearers, delay
+from fedsim.sim.network.lanes import Bearer, OpenBearer, Transfer
 from tests.sim.links import varying
 from tests.sim.radios import law, peak
 from tests.tiers import examples

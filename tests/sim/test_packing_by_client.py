@@ -12,7 +12,7 @@ from fedsim.building.inputs import Findings
 from fedsim.building.packing import packer
 from fedsim.ports import SERVER, ClientId, Payload
 from fedsim.protocol import carriage
-from fedsim.protocol.carriage import Unpacking
+from fedsim.protocol.transport import Unpacking
 from fedsim.record.parts import read_table
 from fedsim.record.read import read_run
 from fedsim.scenario import Compression, load

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsim.conformance.client_traces import Body
 from fedsim.conformance.energy import promises
-from fedsim.conformance.spans import Body
 from fedsim.ports import Array
 from fedsim.sim.network import routing
 from fedsim.sim.setup import Member, Setup

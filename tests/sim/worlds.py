@@ -18,10 +18,10 @@ from fedsim.errors import RunError
 from fedsim.physics.devices import DeviceLaw
 from fedsim.ports import DENSE, Array, Message, Payload, Structure, Work
 from fedsim.protocol.silence import SilencePolicy
-from fedsim.record.book import RunRecorder
 from fedsim.record.ledger import Ledger
 from fedsim.record.log import Rows
 from fedsim.record.parts import read_table
+from fedsim.record.recorder import RunRecorder
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.on_demand import OnDemand
 from fedsim.sim.server import SimServer

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from fedsim.analysis.compare.costs import Target, with_bits
+from fedsim.analysis.compare.cost_tables import Target, with_bits
 from fedsim.analysis.compare.dominance import Decisions
 from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE, SAME
 from fedsim.record.columns import TITLES, UNITS

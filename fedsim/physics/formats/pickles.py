@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from fedsim.errors import DataError
 from fedsim.files import decompress, read_bytes
-from fedsim.limits import check_budget
+from fedsim.memory import check_budget
 
 _PLAIN = frozenset(
     {"PROTO", "FRAME", "STOP", "MARK", "POP", "POP_MARK", "DUP"}

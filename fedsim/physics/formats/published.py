@@ -15,7 +15,7 @@ from zipfile import BadZipFile, ZipFile
 from fedsim.blocks.wording import unknown
 from fedsim.errors import DataError
 from fedsim.files import download
-from fedsim.limits import check_budget
+from fedsim.memory import check_budget
 
 # Downloads of freely licensed third-party files, each verified before use.
 #

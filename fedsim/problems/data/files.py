@@ -16,7 +16,7 @@ from fedsim.blocks.identity import ObjectIdentity
 from fedsim.blocks.spec import AnyPath
 from fedsim.errors import DataError
 from fedsim.files import decompress, read_arrays, read_bytes
-from fedsim.limits import check_budget
+from fedsim.memory import check_budget
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples, as_read, check
 

@@ -15,7 +15,7 @@ from pydantic import Field
 from fedsim.blocks.spec import AnyPath, Given, as_written
 from fedsim.errors import DataError
 from fedsim.files import check_is_file, read_bytes
-from fedsim.limits import check_budget
+from fedsim.memory import check_budget
 from fedsim.ports import Array
 from fedsim.problems.data.images import PictureSource
 from fedsim.problems.samples import Samples, as_read

@@ -10,7 +10,7 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.losses.base import matrix_losses
 from fedsim.problems.problem import Objective, Problem
-from fedsim.record.directions import HIGHER_IS_BETTER
+from fedsim.record.columns import HIGHER_IS_BETTER
 
 Figures = Mapping[str, float]
 """The figures of one round by the names of their columns."""

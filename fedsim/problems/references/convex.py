@@ -24,7 +24,7 @@ from fedsim.problems.references.composite import (
 )
 from fedsim.problems.references.newton import NEWTON_LIMIT, polish, solvable
 from fedsim.problems.samples import dense
-from fedsim.record.writing import write_whole
+from fedsim.record.atomic import write_whole
 
 # Minimisers of f + h with a penalty h that has a prox, by accelerated proximal gradients.
 

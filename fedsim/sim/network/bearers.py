@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Literal, Protocol, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from fedsim.physics.radios import RateLaw
 from fedsim.physics.signals import Signal
@@ -13,8 +13,8 @@ from fedsim.sim.network import routing
 from fedsim.sim.network.fair import FairLink
 from fedsim.sim.network.flows import Changed, Link, Path
 from fedsim.sim.network.fluid import Fluid
+from fedsim.sim.network.lanes import Bearer, OpenBearer, TracedBearer, Transfer
 from fedsim.sim.network.routing import LinkPlan, Way, ways
-from fedsim.sim.network.timed import OpenBearer, TracedBearer, Transfer, WatchedBearer
 from fedsim.sim.on_demand import Runs
 
 T = TypeVar("T")
@@ -28,35 +28,6 @@ RateChanged = Callable[[ClientId, bool, float], None]
 OwnLaw = Callable[[ClientId, bool], RateLaw]
 """Returns a client's own rate law, up or down: in a fleet it may stand for many that are alike
 but for where their traces start."""
-
-
-class Bearer(Protocol):
-    """How the bits of a lane's messages flow.
-
-    Attributes:
-        open: whether every message runs at its own cap from first to last, whatever the
-            others do.
-    """
-
-    open: bool
-
-    def start(
-        self,
-        bits: float,
-        cap: float,
-        finished: Callable[[T], None],
-        token: T,
-    ) -> Transfer:
-        """Let bits flow from now on.
-
-        Args:
-            bits: how many.
-            cap: the radio's rate for this message, bit/s, at most what it was said to reach.
-                Where the rate law follows a signal, the bearer knows it.
-            finished: called with the token when the last bit has passed.
-            token: whatever the caller wants to be told.
-        """
-        ...
 
 
 @lru_cache
@@ -79,6 +50,23 @@ class FairBearer:
         # The link's own method, for this runs once a message: the code that declared the lane's
         # rate to be constant gives a number.
         self.start: Any = link.add
+
+
+class WatchedBearer:
+    """A radio alone, at a rate that follows a trace, with a callback for changes of the rate."""
+
+    open = True
+
+    def __init__(self, fluid: Fluid, signal: Signal, changed: Changed) -> None:
+        self._fluid = fluid
+        self._signal = signal
+        self._path = fluid.path(())
+        self._changed = changed
+
+    def start(self, bits: float, cap: float, finished: Callable[[T], None], token: T) -> Transfer:
+        """See `Bearer.start`."""
+        fluid = self._fluid
+        return fluid.add(self._path, bits, cap, finished, token, self._changed, self._signal)
 
 
 class FluidBearer:

@@ -7,14 +7,13 @@ from operator import itemgetter
 
 from fedsim.physics.radios.base import Framing
 from fedsim.ports import SERVER, ClientId
-from fedsim.protocol.envelope import Envelope
+from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.lanes import ABORTED, IN_FLIGHT, LOST, Lane
-from fedsim.sim.network.timed import Transfer
-from fedsim.sim.network.transport import MakeLane, ServerLanes
+from fedsim.sim.network.lanes import Lane, Transfer
+from fedsim.sim.network.transport import ABORTED, IN_FLIGHT, LOST, MakeLane, ServerLanes
 from fedsim.sim.on_demand import Runs
 from fedsim.sim.setup import Member
 
@@ -36,7 +35,7 @@ class Cell:
         current: the broadcast under way, if any.
         listeners: the receivers still reachable.
         rest: how long the sender keeps silent after it, s.
-        free_at: until when it must keep silent.
+        silent_until: until when it must keep silent, s.
     """
 
     def __init__(self, framing: Framing) -> None:
@@ -44,7 +43,7 @@ class Cell:
         self.current: Envelope | None = None
         self.listeners: dict[ClientId, Lane] = {}
         self.queue: deque[tuple[Envelope, dict[ClientId, Lane]]] = deque()
-        self.began = self.rest = self.free_at = 0.0
+        self.began = self.rest = self.silent_until = 0.0
         self.transfer: Transfer | None = None
 
     def frame_bits(self, envelope: Envelope) -> int:
@@ -113,7 +112,7 @@ class CellNetwork(ServerLanes):
         if envelope is None:  # pragma: no cover - a cell has one message until its end
             return
         now = self._calendar.now
-        ready, latency = max(now, cell.free_at), 0.0
+        ready, latency = max(now, cell.silent_until), 0.0
         for lane in lanes.values():
             if not lane.radio.detached:
                 ready = max(ready, lane.radio.wake(now, envelope.round))
@@ -151,7 +150,7 @@ class CellNetwork(ServerLanes):
             self._listen(cell, lane, LOST if self._misses(lane, envelope) else "", heard)
         self._settle(cell, len(heard))
         if cell.transfer is not None:
-            cell.free_at = self._calendar.now + cell.rest
+            cell.silent_until = self._calendar.now + cell.rest
         cell.current, cell.listeners, cell.transfer = None, {}, None
         if cell.queue:
             self._begin(cell, *cell.queue.popleft())

@@ -30,11 +30,12 @@ class Limit(Protocol):
 
 
 class Least:
-    """The least of a number and of some signals at every moment.
+    """The minimum of a number and of some signals at every moment."""
 
-    It can be looked at and waited for, but not integrated ahead: it may never let anything
-    pass, and nothing short of trying would tell.
-    """
+    # It has a value and a next change, and no integral ahead: two traces may take turns at 0 for
+    # ever, so that nothing passes though each of them has a mean above 0. A search for the time at
+    # which so many bits have passed would not end, where a timer for each change gives way to other
+    # events.
 
     __slots__ = ("_constant", "_signals", "peak")
 
@@ -72,7 +73,7 @@ Changed = Callable[[Any, float], None]
 
 
 class Keeper(Protocol):
-    """What keeps flows: `fedsim.sim.network.fluid.Fluid`."""
+    """The owner of flows: `fedsim.sim.network.fluid.Fluid`."""
 
     @property
     def now(self) -> float:
@@ -80,7 +81,7 @@ class Keeper(Protocol):
         ...
 
     def stop(self, flow: Any) -> None:  # noqa: ANN401 - `fedsim.sim.network.pipes.Flow`
-        """Break a flow off."""
+        """Cancel a flow."""
         ...
 
 
@@ -129,24 +130,30 @@ class Pipe:
         """Whether its flows could take more than it has."""
         return self.demand > self.capacity
 
+    # The demand is a running sum, so that a flow enters and leaves in O(1). Its rounding is
+    # harmless, for it decides whether the link is solved for and not what the rates are; the exact
+    # 0 of an unused link keeps it from adding up over a whole run.
+
     def enter(self, flow: "Flow", hop: int) -> None:
-        """Take in a flow."""
+        """Admit a flow."""
         self.flows[flow] = hop
         self.demand += self._demand(flow, hop)
 
     def leave(self, flow: "Flow") -> None:
-        """Let a flow go."""
+        """Remove a flow."""
         hop = self.flows.pop(flow)
-        # No flow is left: restart at full precision.
         self.demand = self.demand - self._demand(flow, hop) if self.flows else 0.0
 
     def _demand(self, flow: "Flow", hop: int) -> float:
-        """Return what a flow could take; above the capacity, how far above is no matter."""
+        """Return what a flow could take, as far as it matters, bit/s."""
+        # Anything above the largest capacity makes the link contended, so how far above is no
+        # matter. An infinite peak must not be added: the sum could never be taken back (inf - inf
+        # is NaN).
         return min(flow.path.usage[hop] * flow.peak, 2.0 * self.most + 1.0)
 
 
 class Turns:
-    """A link of one transfer at a time, in the order of arrival.
+    """A link of one transfer at a time, in the order of arrival (first in, first out).
 
     Attributes:
         law: of its capacity.
@@ -166,7 +173,7 @@ class Turns:
 
 
 class Slots:
-    """A link in equal shares, which are everybody's own whether they are used or not.
+    """A link in equal shares, each reserved for one lane whether it is used or not (slotted).
 
     Attributes:
         law: of one share.
@@ -217,7 +224,7 @@ class Flow:
         bits: the whole of it.
         left: what had not passed at `since`; once it is over, what has not passed at all.
         pace: on its own: how fast it has flowed since then.
-        told: the rate that was told of it, if anybody is told.
+        reported: the last rate passed to `changed`, if there is one; 0 before any.
         peak: what it can do at most, with the links that are not shared fairly.
         limit: what it can do at most where that varies; None where it is always the peak.
         signal: this limit where it is one signal and no more, which can be integrated ahead.
@@ -228,6 +235,16 @@ class Flow:
         timer: its end or, where its limit changes before, that change.
         trace: followed by its rate to its end, without rate callbacks.
     """
+
+    # Where the bits of a flow are kept depends on what it does:
+    #
+    # - on its own at a constant rate: `left` at `since`, and `pace` from then on;
+    # - on its own along a trace: the same, with the integral of `trace` in place of `pace`;
+    # - in a pool: in the pool's table, at `slot`, where a whole column is moved on at once; `left`,
+    #   `since` and `pace` are stale until `pause`, or the pool's `remove`, brings them up to date;
+    # - waiting for its turns, or over: `left` alone.
+    #
+    # So a flow is paused before it goes from one to another.
 
     __slots__ = (
         "_fluid",
@@ -242,13 +259,13 @@ class Flow:
         "path",
         "peak",
         "pool",
+        "reported",
         "serial",
         "signal",
         "since",
         "slot",
         "timer",
         "token",
-        "told",
         "trace",
     )
 
@@ -279,14 +296,14 @@ class Flow:
         self.token = token
         self.changed = changed
         self.entered = self.over = False
-        self.pace = self.since = self.told = 0.0
+        self.pace = self.since = self.reported = 0.0
         self.pool: Shared | None = None
         self.slot = 0
         self.timer: Timer | None = None
         self.trace: Signal | None = None
 
     def rate_bound(self, now: float) -> float:
-        """Return what it can do at most at the time `now`, bit/s."""
+        """Return its largest possible rate at the time `now`, bit/s."""
         return self.peak if self.limit is None else self.limit.at(now)
 
     @property
@@ -301,7 +318,7 @@ class Flow:
 
     @property
     def negligible(self) -> float:
-        """So few bits that they are rounding, not something that can be held up."""
+        """A number of bits so small that it is rounding, and must not be held up."""
         return 1e-12 * self.bits
 
     @property
@@ -328,7 +345,7 @@ class Flow:
         return self.bits - self.remaining(now)
 
     def pause(self, now: float) -> None:
-        """Bring it up to date, neither on its own nor in a pool from now on."""
+        """Bring `left` up to date; it flows neither on its own nor in a pool from now on."""
         self.left, self.since = self.remaining(now), now
         self.pace, self.trace = 0.0, None
         if self.timer is not None:

@@ -87,14 +87,17 @@ class Fluid:
             bits: how many.
             cap: the most that the flow can do, bit/s.
             finished: called with the token when the last bit has passed.
-            token: whatever the caller wants to be told.
+            token: the caller's, passed to the callbacks.
             changed: called with the token and the rate whenever the rate changes: at the end of
                 the instant at which it does; with 0 at the end, before `finished`. A transfer
                 that takes no time has no rate.
             signal: what it can do at most besides, where that varies.
         """
+        # A flow joins all of its queues at one instant, in the order of the serials, so any two
+        # flows stand in the same order in every queue that both are in. The oldest of those that
+        # wait is therefore first in all of its own: nothing can wait in a circle.
         flow = Flow(self, next(self._serial), path, bits, cap, finished, token, changed, signal)
-        for turn in path.turns:  # in one instant for all, so that no circular wait is possible
+        for turn in path.turns:
             turn.queue[flow] = None
         if flow.first:
             self._enter(flow)
@@ -103,6 +106,8 @@ class Fluid:
     def _enter(self, flow: Flow) -> None:
         """Let a flow onto its links."""
         flow.entered = True
+        # One without bits would count against its links until the instant is settled, and might
+        # bring flows into one component that have nothing to do with each other.
         if not flow.instant:
             for hop, pipe in enumerate(flow.path.pipes):
                 if not pipe.flows:
@@ -110,6 +115,9 @@ class Fluid:
                 pipe.enter(flow, hop)
         self._fresh.append(flow)
         self._wake()
+
+    # A capacity that follows a trace changes for ever, so its timer is set only while the link is
+    # used: it would keep the calendar from running empty, and a deadlock would not be noticed.
 
     def _open(self, pipe: Pipe) -> None:
         """Follow a link's capacity for as long as it is used."""
@@ -119,7 +127,7 @@ class Fluid:
             pipe.timer = self._calendar.at(signal.next_change(now), self._resize, pipe)
 
     def _resize(self, pipe: Pipe) -> None:
-        """Take note that a link's capacity changes now."""
+        """Apply a change of a link's capacity."""
         self._open(pipe)
         if pipe.pool is not None:
             self._pools.resize(pipe)
@@ -127,22 +135,30 @@ class Fluid:
             self._strained.append(pipe)
             self._wake()
 
+    # The rates are settled once an instant, after all that starts and ends in it: a broadcast that
+    # starts a hundred flows is solved for once. Until then rates are stale, which does no harm, for
+    # no time passes meanwhile and no bit flows. The callbacks come after the rates: they may start
+    # or stop flows at this same instant, which asks for another settlement of it.
+
     def _wake(self) -> None:
         if not self._settling:
             self._settling = True
             self._calendar.at(self._calendar.now, self._settle, priority=SETTLE)
 
     def _settle(self) -> None:
-        """Take in what has come or changed, share anew where that matters, and tell."""
+        """Admit what has started or changed, recompute rates where needed, and report them."""
         fresh = [flow for flow in self._fresh if not flow.over]
         strained, self._fresh, self._strained = self._strained, [], []
         for pipe in strained:
             if pipe.pool is None and pipe.contended:
                 self._pools.contend(pipe)
+        # By now a fresh flow may be in a component, with all flows of a link that has become
+        # contended; `place` joins that with the components of its other links.
         for flow in fresh:
             if not (flow.instant or self._pools.place(flow)):
                 self._run(flow)
         news = self._pools.settle()
+        # From here on a change asks for a new settlement: a callback may make one.
         self._settling = False
         news, self._news = self._news + news, []
         for flow, rate in news:
@@ -153,14 +169,19 @@ class Fluid:
     def _run(self, flow: Flow) -> None:
         """Let a flow run on its own, as fast as its limit lets it."""
         flow.since = now = self._calendar.now
+        # Without a callback a trace is integrated ahead to the last bit: one timer, however often
+        # the rate changes. With one, or with several limits, there is a timer for each change
+        # instead.
         if flow.changed is None and (signal := flow.signal) is not None:
             flow.trace = signal
             flow.timer = self._calendar.at(signal.when(now, flow.left), self._finish, flow)
             return
         flow.pace = rate = flow.rate_bound(now)
-        if rate != flow.told and flow.changed is not None:
-            flow.told = rate
-            self._news.append((flow, rate))
+        if rate != flow.reported and flow.changed is not None:
+            flow.reported = rate
+            self._news.append((flow, rate))  # not called here: it could stop what is being settled
+        # At a rate of 0 there is no end, unless all that is left is rounding: a few bits of 1e12
+        # that an exact sum would not have left must not wait for an outage to end.
         held_up = now if flow.left <= flow.negligible else inf
         end = now + flow.left / rate if rate else held_up
         change = inf if flow.limit is None else flow.limit.next_change(now)
@@ -170,7 +191,7 @@ class Fluid:
             flow.timer = self._calendar.at(change, self._step, flow)
 
     def _step(self, flow: Flow) -> None:
-        """Take note that the limit of a flow on its own changes now."""
+        """Apply a change of the limit of a flow that is on its own."""
         flow.pause(self._calendar.now)
         self._run(flow)
         self._wake()
@@ -180,21 +201,25 @@ class Fluid:
 
     def _end(self, flows: Sequence[Flow]) -> None:
         """Complete flows whose last bit has passed, and call their callbacks."""
+        # All leave before the first callback, which may start the next message of its lane at once:
+        # that must find the links as they are without any of these.
         for flow in flows:
             if not flow.over:
                 self._leave(flow)
                 flow.left = 0.0
         for flow in flows:
-            if flow.told and flow.changed is not None:
+            if flow.reported and flow.changed is not None:
                 flow.changed(flow.token, 0.0)
             flow.finished(flow.token)
 
     def stop(self, flow: Flow) -> None:
         """Cancel a flow; its completion callback is not called if it is still open."""
-        flow.finished = _untold
+        # Also where it is over: it may be one of several that end at this instant, and be stopped
+        # by the callback of an earlier one before its own turn in `_end`.
+        flow.finished = _ignore
         if not flow.over:
             self._leave(flow)
-            if flow.told and flow.changed is not None:
+            if flow.reported and flow.changed is not None:
                 flow.changed(flow.token, 0.0)
         flow.changed = None
 
@@ -220,7 +245,7 @@ class Fluid:
 
     def _take_turns(self, flow: Flow) -> None:
         """Leave the queues, and admit the flows that are next."""
-        for turn in flow.path.turns:
+        for turn in flow.path.turns:  # all of them first: a follower may wait for several
             del turn.queue[flow]
         for turn in flow.path.turns:
             following = turn.first
@@ -228,5 +253,5 @@ class Fluid:
                 self._enter(following)
 
 
-def _untold(_: object) -> None:
-    """Ignore a rate change."""
+def _ignore(_: object) -> None:
+    """Ignore the end of a stopped flow."""

@@ -13,16 +13,24 @@ from typing import NamedTuple
 
 from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
-from fedsim.protocol.envelope import Envelope
+from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.bearers import Bearer, FluidBearer, OwnLaw, RateChanged
+from fedsim.sim.network.bearers import FluidBearer, OwnLaw, RateChanged
 from fedsim.sim.network.flows import Changed, Link
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.lanes import ABORTED, IN_FLIGHT, LOST, Lane, MessageLog
-from fedsim.sim.network.transport import MakeLane, ServerLanes, Undelivered
+from fedsim.sim.network.lanes import Bearer, Lane, LaneState
+from fedsim.sim.network.transport import (
+    ABORTED,
+    IN_FLIGHT,
+    LOST,
+    MakeLane,
+    MessageLog,
+    ServerLanes,
+    Undelivered,
+)
 
 Arrived = Callable[[ClientId, Envelope], None]
 """Takes what has arrived, with the number of its sender."""
@@ -133,11 +141,12 @@ class PeerManifest(MessageLog):
         first = flowed / (flowed + again) if again else 1.0
         sent = (parcel.payload_bits, parcel.header_bits, parcel.framing)
         own = joules if lane.up else 0.0
+        doomed = lane.state is LaneState.DOOMED
         if lane.up:
-            detail = LOST if lane.doomed else ""
+            detail = LOST if doomed else ""
             self._row(lane, parcel, Event.SEND, span * first, sent, own * first, detail)
         self._repeat(lane, parcel, span * (1 - first), own * (1 - first))
-        if lane.doomed:
+        if doomed:
             self._lose(lane, parcel, parcel.bits + parcel.framing, LOST, span, joules - own)
         elif not lane.up:
             self.delivered += parcel.bits + parcel.framing
@@ -213,14 +222,14 @@ class PeerNetwork(ServerLanes):
         for receiver in receivers:
             self.send_up(sender, Parcel(envelope, sender, receiver, added))
 
-    def _queue(self, lane: Lane, envelope: Envelope) -> None:
+    def _queue(self, lane: Lane, envelope: Envelope, framing: int) -> None:
         """Start a message, at once where its lane is free."""
-        if lane.up and lane.current is None:
+        if lane.up and lane.state is LaneState.IDLE:
             bearer, latency, clients = self._ways.way(lane.client, _parcel(envelope).receiver)
             own, least = self._alone.setdefault(lane.client, (lane.bearer, lane.latency))
             relays = self.relays.of(clients) if self.relays is not None else ()
             lane.lead(own if bearer is None else bearer, least + latency, relays)
-        super()._queue(lane, envelope)
+        super()._queue(lane, envelope, framing)
 
     def _charge_again(self, lane: Lane) -> None:
         """Charge it to the sender, which has its row of the log, on either leg."""
@@ -233,7 +242,7 @@ class PeerNetwork(ServerLanes):
         if parcel.receiver in self._gone:
             self.books.break_off(lane, parcel, 0.0, 0.0, ABORTED)
         else:
-            self._queue(lane, parcel)
+            self._queue(lane, parcel, 0 if lane.framing is None else lane.framing.bits(parcel.bits))
 
     def _hand_over(self, receiver: ClientId, envelope: Envelope) -> None:
         self._arrived[receiver](_parcel(envelope).sender, envelope)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from math import nan
 
 from fedsim.ports import ClientId
-from fedsim.protocol.envelope import Envelope
+from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
@@ -64,7 +64,7 @@ class Relays:
     def client_left(self, client: ClientId) -> None:
         """Break the ways through a client that is not there any more."""
         for lane in self._lanes.get(client, ()):
-            if lane.current is None or lane.transfer is None:
+            if lane.current is None or lane.transfer is None:  # its bits do not flow yet
                 continue
             bits = lane.current.bits + lane.framing_bits + lane.again_bits
             share = lane.passed(self._calendar.now) / bits if bits else 1.0

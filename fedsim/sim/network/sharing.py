@@ -41,6 +41,10 @@ def fill(paths: Indices, usage: Array, weights: Array, bounds: Array, capacities
         bounds: the flows' own limits, bit/s; may be infinite where a link is finite.
         capacities: bit/s, shape (L,).
     """
+    # Every sweep settles a flow, so the loop ends. Take the link of the lowest level of all: it is
+    # the tightest one of each of its flows. Either one of these is at its bound and is settled, or
+    # the link waits for none and settles them all. Link 0, the infinite one that fills up short
+    # paths, has an infinite level: it holds no flow back, and a flow needs one settled link only.
     rates, spare, links = np.empty(len(bounds)), capacities, len(capacities)
     rest = np.arange(len(bounds))
     while len(rest):
@@ -56,6 +60,8 @@ def fill(paths: Indices, usage: Array, weights: Array, bounds: Array, capacities
         rates[rest[settled]] = np.where(at_bound, bounds, fair)[settled]
         if settled.all():
             break
+        # What the settled ones take of every link is gone; rounding may take a little more than
+        # there was, and a capacity below 0 would give the others a negative rate.
         taken = usage[:, settled] * rates[rest[settled]]
         spare = np.maximum(spare - _sums(paths[:, settled], taken, links), 0.0)
         on = ~settled
@@ -80,13 +86,13 @@ def _levels(paths: Indices, usage: Array, spare: Array) -> Array:
 
 # Pools: flows that share contended links, directly or through others, and their rates.
 
-_LEFT, _RATE, _END, _WEIGHT, _BOUND, _TOLD, _WATCHED, _NEGLIGIBLE = range(8)
+_LEFT, _RATE, _END, _WEIGHT, _BOUND, _REPORTED, _WATCHED, _NEGLIGIBLE = range(8)
 
 _FEW = 8  # flows, links and hops that there is room for at first
 
 
 class FlowPool:
-    """Flows that are shared out together, one column of a table each.
+    """A component: flows that share contended links, one column of a table each.
 
     Attributes:
         flows: by their slot.
@@ -95,6 +101,11 @@ class FlowPool:
         age: how often they were since the pool was made.
         timer: the next end.
     """
+
+    # A column for each flow and a row for each figure, so that the bits of thousands of flows are
+    # moved on, and their ends computed, by a few calls of NumPy. The columns have no gaps: where a
+    # flow leaves, the last one takes its slot. So slots change hands, and a flow is asked for its
+    # slot each time; what has to happen in the order of arrival is sorted by serial, not by slot.
 
     def __init__(self, now: float) -> None:
         self.flows: list[Flow] = []
@@ -117,7 +128,7 @@ class FlowPool:
         return [pipe for pipe in self._pipes if pipe is not None]
 
     def adopt(self, pipe: Pipe) -> None:
-        """Take in a link; those of its flows that are in the pool are shared out over it."""
+        """Add a link; those of its flows that are in the pool share it from now on."""
         pipe.pool = self
         if self._free:
             pipe.index = self._free.pop()
@@ -134,18 +145,18 @@ class FlowPool:
                 self._usage[hop, flow.slot] = flow.path.usage[hop]
 
     def release(self, pipe: Pipe) -> None:
-        """Let a link go that has no flow any more."""
+        """Remove a link that has no flow any more."""
         self._pipes[pipe.index] = None
         self._capacities[pipe.index] = inf
         self._free.append(pipe.index)
         pipe.pool = None
 
     def resize(self, pipe: Pipe) -> None:
-        """Take note of a link's present capacity."""
+        """Update a link's capacity."""
         self._capacities[pipe.index] = pipe.capacity
 
     def add(self, flow: Flow, bound: float) -> None:
-        """Take in a flow that is paused, and its present limit."""
+        """Add a flow that is paused, and its present limit, bit/s."""
         slot, hops = len(self.flows), len(flow.path.pipes)
         self._make_room(slot, hops)
         self.flows.append(flow)
@@ -158,7 +169,7 @@ class FlowPool:
             inf,
             flow.path.weight,
             bound,
-            flow.told,
+            flow.reported,
             watched,
             flow.negligible,
         )
@@ -181,10 +192,10 @@ class FlowPool:
             self._paths, self._usage = np.pad(self._paths, more), np.pad(self._usage, more)
 
     def remove(self, flow: Flow, now: float) -> None:
-        """Let a flow go, paused."""
+        """Remove a flow, and leave it paused."""
         slot, last = flow.slot, len(self.flows) - 1
         flow.left, flow.since = self.remaining(slot, now), now
-        flow.told, flow.pool = self._table.item(_TOLD, slot), None
+        flow.reported, flow.pool = self._table.item(_REPORTED, slot), None
         self._watched -= flow.changed is not None
         moved = self.flows.pop()
         if slot != last:
@@ -207,10 +218,11 @@ class FlowPool:
         The rate may stay, and is another share of what the flow could reach alone.
         """
         self._table[_BOUND, flow.slot] = bound
-        self._table[_TOLD, flow.slot] = nan
+        # NaN differs from every rate, so the next sharing reports the flow whatever its rate is.
+        self._table[_REPORTED, flow.slot] = nan
 
     def advance(self, now: float) -> None:
-        """Let the bits flow until now."""
+        """Move the bits of all flows on to now, at the rates of the last sharing."""
         if now > self.at:
             left, rates = self._table[_LEFT], self._table[_RATE]
             left -= rates * (now - self.at)
@@ -221,16 +233,18 @@ class FlowPool:
         """Recompute the rates; return the flows whose rate changed."""
         self.age += 1
         n = len(self.flows)
-        left, rates, ends, weights, bounds, told, watched, negligible = self._table[:, :n]
+        left, rates, ends, weights, bounds, reported, watched, negligible = self._table[:, :n]
         capacities = self._capacities[: len(self._pipes)]
         rates[:] = fill(self._paths[:, :n], self._usage[:, :n], weights, bounds, capacities)
-        ends[:] = np.where(left > negligible, inf, 0.0)  # of those that are held up
+        # At a rate of 0 a flow has no end, unless what is left of it is rounding
+        # (`Flow.negligible`).
+        ends[:] = np.where(left > negligible, inf, 0.0)
         np.divide(left, rates, out=ends, where=rates > 0.0)
         ends += self.at
         if not self._watched:
             return []
-        news = np.flatnonzero((rates != told) & (watched > 0.0))
-        told[news] = rates[news]
+        news = np.flatnonzero((rates != reported) & (watched > 0.0))
+        reported[news] = rates[news]
         return [(self.flows[slot], float(rates[slot])) for slot in news]
 
     def next_end(self) -> float:
@@ -239,12 +253,15 @@ class FlowPool:
 
     def completed_flows(self, now: float) -> list[Flow]:
         """Return those that have ended by now, by the rates of the last sharing."""
+        # The ends are compared as they were computed, not the bits: the timer was set to the least
+        # of these very numbers, so at least one is reached, where bits times rate may miss 0 by
+        # rounding.
         ends = self._table[_END, : len(self.flows)]
         return [self.flows[slot] for slot in np.flatnonzero(ends <= now)]
 
 
 YOUNG = 64
-"""How often a pool is shared out before it is worth a look whether it has fallen apart."""
+"""A pool is shared out this often before it is checked for having fallen apart."""
 
 
 class ContendedFlows:
@@ -252,9 +269,16 @@ class ContendedFlows:
 
     All flows of a contended link are in one pool, and so are all contended links of a flow.
     A link that ceases to be contended stays where it is: to share out too much together is
-    slow, not wrong. Whether a pool has fallen apart is looked at once in as many sharings as
-    it has flows, so that the look costs no more than the sharings do.
+    slow, not wrong. A pool is checked for having fallen apart once in as many sharings as
+    it has flows, so that the check costs no more than the sharings do.
     """
+
+    # Pools are the connected components of the graph of flows and contended links, kept up to date
+    # as in union-find: to join two is cheap, for the smaller one moves (a flow is moved O(log n)
+    # times on its way into a pool of n). To notice that one has come apart would take a search
+    # after each flow that leaves. So a pool may hold flows that share nothing, which `fill` solves
+    # all the same, to the same rates; from time to time it is taken apart, and its flows find
+    # together anew (`_split`).
 
     def __init__(
         self,
@@ -294,18 +318,18 @@ class ContendedFlows:
         pool.adopt(pipe)
 
     def resize(self, pipe: Pipe) -> None:
-        """Take note that the capacity of a link in a pool has changed."""
+        """Apply a change of the capacity of a link, if it is in a pool."""
         if (pool := _pool(pipe)) is not None:
             pool.resize(pipe)
             self._touch(pool)
 
     def release(self, pipe: Pipe) -> None:
-        """Let a link go that has no flow any more, if it is in a pool."""
+        """Remove a link that has no flow any more, if it is in a pool."""
         if (pool := _pool(pipe)) is not None:
             pool.release(pipe)
 
     def leave(self, flow: Flow) -> None:
-        """Let a flow in a pool go, up to date; its links are left by the caller, after this."""
+        """Remove a flow from its pool, up to date; the caller leaves its links after this."""
         if (pool := _pool(flow)) is not None:
             pool.remove(flow, self._calendar.now)
             self._touch(pool)
@@ -313,7 +337,8 @@ class ContendedFlows:
     def settle(self) -> list[tuple[Flow, float]]:
         """Recompute the rates of changed components; return the flows whose rate changed."""
         news = list[tuple[Flow, float]]()
-        for pool in self._touched:  # it grows where one falls apart
+        # The list grows while it is walked: the parts of a pool that is split are touched anew.
+        for pool in self._touched:
             pool.touched = False
             if pool.timer is not None:
                 pool.timer.cancel()
@@ -332,7 +357,7 @@ class ContendedFlows:
         return news
 
     def _complete(self, pool: FlowPool) -> None:
-        """Let all go that end now."""
+        """Complete the flows that end now, in the order of their arrival."""
         pool.timer = None
         self._end(sorted(pool.completed_flows(self._calendar.now), key=attrgetter("serial")))
 
@@ -357,7 +382,9 @@ class ContendedFlows:
         """Bring the flows and links of the smaller of two pools into the larger one."""
         small, large = (one, other) if len(one.flows) < len(other.flows) else (other, one)
         pipes, now = small.pipes, self._calendar.now
-        for flow in small.flows[::-1]:  # the last one goes without moving another
+        # From the last one on, each goes without moving another into its slot. The timers of
+        # varying limits stay: they look up the flow's pool as they happen.
+        for flow in small.flows[::-1]:
             small.remove(flow, now)
             large.add(flow, flow.rate_bound(now))
         for pipe in pipes:
@@ -367,7 +394,10 @@ class ContendedFlows:
         return large
 
     def _split(self, pool: FlowPool) -> None:
-        """Take a pool apart, and let its flows find together anew."""
+        """Take a pool apart, and form the pools that its flows are in now."""
+        # All are out, and paused, before the first is placed: `place` looks at the pools of links,
+        # and must find none of the old one. In the order of arrival, so that the new pools, and
+        # with them the order in which floats are added up, depend on nothing but the run.
         flows, now = sorted(pool.flows, key=attrgetter("serial")), self._calendar.now
         for pipe in pool.pipes:
             pool.release(pipe)
@@ -385,7 +415,7 @@ class ContendedFlows:
             flow.timer = self._calendar.at(when, self._vary, flow)
 
     def _vary(self, flow: Flow) -> None:
-        """Take note that a flow's limit changes now."""
+        """Apply a change of a flow's limit."""
         if (pool := _pool(flow)) is not None:
             pool.rebound(flow, flow.rate_bound(self._calendar.now))
             self._touch(pool)
@@ -393,5 +423,5 @@ class ContendedFlows:
 
 
 def _pool(part: Flow | Pipe) -> FlowPool | None:
-    """Return the pool of a flow or a link; none but pools say that they share it out."""
+    """Return the pool of a flow or a link, which `flows` knows by its interface alone."""
     return cast("FlowPool | None", part.pool)

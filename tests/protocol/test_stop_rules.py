@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pytest
-from fedsim.repricing.tape import Original
+from fedsim.repricing.history import Original
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field

@@ -130,7 +130,11 @@ def _panel(
 
 
 def spread(count: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Return the rows to draw: all, or some that are evenly spread, the last included."""
+    """Return the rows to draw: all, or some that are evenly spread, first and last included.
+
+    >>> spread(3).tolist(), spread(100_000)[[0, -1]].tolist()
+    ([0, 1, 2], [0, 99999])
+    """
     if count <= _POINTS:
         return np.arange(count)
     return np.linspace(0, count - 1, _POINTS).astype(np.intp)

@@ -53,7 +53,7 @@ def closing(
             findings.add("participation.deadline", _by_relay(relay, "participation.deadline"))
         return policy
     clients = sum(group.spec.count for group in groups)
-    if not (losing or relay) or policy.patience < inf or _surely_closes(scenario, policy):
+    if not (losing or relay) or policy.round_timeout < inf or _surely_closes(scenario, policy):
         return policy
     if _may_close(scenario, policy, min(policy.asked or clients, clients)):
         return policy.model_copy(update={"give_up": patience()})
@@ -72,7 +72,11 @@ def _check_notice(
     findings: Findings,
 ) -> None:
     """Find clients that may go and that a server waits for without ever noticing that."""
-    if policy.noticed != "deadline" or policy.patience < inf or _surely_closes(scenario, policy):
+    if (
+        policy.noticed != "deadline"
+        or policy.round_timeout < inf
+        or _surely_closes(scenario, policy)
+    ):
         return
     for group in groups:
         if group.spec.battery is not None or not group.spec.availability.always:
@@ -175,7 +179,7 @@ class Slowest:
     seconds: float
 
     @property
-    def patience(self) -> float:
+    def round_timeout(self) -> float:
         """After how long a round is given up: whole minutes, s."""
         if self.seconds == inf:  # a link that carries nothing, which is refused elsewhere
             return GIVE_UP

@@ -86,7 +86,7 @@ def _facts(job: Job) -> Iterator[str]:
         yield f"{many} messages of others, at the cost of their own radios and batteries"
     if any(group.battery is not None or not group.availability.always for group in job.groups):
         yield _notice(job)
-    if job.participation.patience < inf:
+    if job.participation.round_timeout < inf:
         yield _patience(job)
 
 
@@ -118,7 +118,7 @@ def _patience(job: Job) -> str:
     """Describe the round timeout, and its derivation if it was not configured."""
     text = (
         "a round in which too few have reported is given up after"
-        f" {quantity(job.participation.patience, 's')} (participation.give_up"
+        f" {quantity(job.participation.round_timeout, 's')} (participation.give_up"
     )
     if job.scenario.participation.give_up is not None:
         return f"{text})"

@@ -4,9 +4,9 @@ A message is encoded once, where its envelope is created: a broadcast once for a
 decodes it on arrival, whether or not it is processed later, against the vectors that it holds of
 its senders.
 
-`Values` carries the objects themselves, and is what a simulation of many messages takes. `Bytes`
-carries what would be on the air: nothing of a sender's objects reaches a receiver but bytes. The
-log of a run is the same with either.
+`ValueTransport` carries the objects themselves, and is what a simulation of many messages takes.
+`ByteTransport` carries what would be on the air: nothing of a sender's objects reaches a receiver
+but bytes. The log of a run is the same with either.
 
 `ClientProtocol`, the client's endpoint, is here as well: all that it does is to answer one envelope
 with another.
@@ -61,7 +61,7 @@ class Envelope:
         self.word = word
         self.data = b""
 
-    def saying(self, message: Message) -> "Envelope":
+    def with_message(self, message: Message) -> "Envelope":
         """Return the envelope with its message as decoded by a receiver."""
         return Envelope(message, self.round, self.exchange, self.header_bits, self.word)
 
@@ -114,7 +114,7 @@ Receive = Callable[[ClientId, Envelope], None]
 """Callback for an envelope that arrived from, or at, the client with that number."""
 
 
-class Carriage(ABC):
+class Transport(ABC):
     """Base class of the message transports.
 
     Args:
@@ -128,7 +128,7 @@ class Carriage(ABC):
         self._numbers = {kind: number for number, kind in enumerate(self._types)}
 
     @abstractmethod
-    def seal(self, envelope: Envelope, sender: ClientId) -> Envelope:
+    def encode(self, envelope: Envelope, sender: ClientId) -> Envelope:
         """Encode an envelope for transmission and return it.
 
         Raises:
@@ -136,7 +136,7 @@ class Carriage(ABC):
         """
 
     @abstractmethod
-    def open(self, envelope: Envelope, sender: ClientId, unpacking: Unpacking) -> Envelope:
+    def decode(self, envelope: Envelope, sender: ClientId, unpacking: Unpacking) -> Envelope:
         """Return an envelope as its receiver decodes it.
 
         Args:
@@ -153,7 +153,7 @@ class Carriage(ABC):
         unpacking = Unpacking()
 
         def arrived(client: ClientId, envelope: Envelope) -> None:
-            receive(client, self.open(envelope, client, unpacking))
+            receive(client, self.decode(envelope, client, unpacking))
 
         return arrived
 
@@ -162,7 +162,7 @@ class Carriage(ABC):
         unpackings = defaultdict[ClientId, Unpacking](Unpacking)
 
         def arrived(client: ClientId, envelope: Envelope) -> None:
-            receive(client, self.open(envelope, SERVER, unpackings[client]))
+            receive(client, self.decode(envelope, SERVER, unpackings[client]))
 
         return arrived
 
@@ -175,11 +175,11 @@ class Carriage(ABC):
         return number
 
 
-class Values(Carriage):
+class ValueTransport(Transport):
     """Messages arrive as the objects that were sent; receivers sum up the updates.
 
     Args:
-        types: see `Carriage`.
+        types: see `Transport`.
         updates: whether vectors may come as updates, as under EF21; else nothing is opened.
     """
 
@@ -190,36 +190,36 @@ class Values(Carriage):
         self._updates = updates
 
     def to_server(self, receive: Receive) -> Receive:
-        """See `Carriage.to_server`."""
+        """See `Transport.to_server`."""
         return super().to_server(receive) if self._updates else receive
 
     def to_clients(self, receive: Receive) -> Receive:
-        """See `Carriage.to_clients`."""
+        """See `Transport.to_clients`."""
         return super().to_clients(receive) if self._updates else receive
 
-    def seal(self, envelope: Envelope, sender: ClientId) -> Envelope:  # noqa: ARG002
-        """See `Carriage.seal`."""
+    def encode(self, envelope: Envelope, sender: ClientId) -> Envelope:  # noqa: ARG002
+        """See `Transport.encode`."""
         if self._known and type(envelope.message) not in self._numbers:
             self._number(envelope.message)  # refuses it
         return envelope
 
-    def open(self, envelope: Envelope, sender: ClientId, unpacking: Unpacking) -> Envelope:
-        """See `Carriage.open`."""
+    def decode(self, envelope: Envelope, sender: ClientId, unpacking: Unpacking) -> Envelope:
+        """See `Transport.decode`."""
         message = unpacking.read(sender, envelope.message)
-        return envelope if message is envelope.message else envelope.saying(message)
+        return envelope if message is envelope.message else envelope.with_message(message)
 
 
-VALUES = Values()
+VALUES = ValueTransport()
 """Carries the messages of any method."""
 
 
-class Bytes(Carriage):
+class ByteTransport(Transport):
     """Messages are encoded where they are sealed, and decoded by each receiver."""
 
     def __init__(self, types: Sequence[type[Message]]) -> None:
         super().__init__(types)
 
-    def seal(self, envelope: Envelope, sender: ClientId) -> Envelope:
+    def encode(self, envelope: Envelope, sender: ClientId) -> Envelope:
         """Encode the message of an envelope.
 
         Raises:
@@ -241,18 +241,18 @@ class Bytes(Carriage):
             exchange=envelope.exchange,
         )
         if 8 * len(envelope.data) != HEADER_BITS + envelope.payload_bits:
-            came, said = 8 * len(envelope.data) - HEADER_BITS, envelope.payload_bits
-            raise LocalProtocolError(f"a {message.label} of {said} bits is encoded in {came}")
+            came, stated = 8 * len(envelope.data) - HEADER_BITS, envelope.payload_bits
+            raise LocalProtocolError(f"a {message.label} of {stated} bits is encoded in {came}")
         return envelope
 
-    def open(self, envelope: Envelope, sender: ClientId, unpacking: Unpacking) -> Envelope:
-        """See `Carriage.open`; nothing of the envelope is read but its bytes."""
+    def decode(self, envelope: Envelope, sender: ClientId, unpacking: Unpacking) -> Envelope:
+        """See `Transport.decode`; nothing of the envelope is read but its bytes."""
         came = self.read(envelope.data, sender, unpacking)
         came.word = envelope.word  # the log's, which is not on the air
         return came
 
     def read(self, data: bytes, sender: ClientId, unpacking: Unpacking) -> Envelope:
-        """Return the envelope of a message that came as bytes; arguments as for `open`.
+        """Return the envelope of a message that came as bytes; arguments as for `decode`.
 
         Raises:
             DecodeError: they are none of the method's messages, or the sender's.
@@ -290,14 +290,14 @@ class ClientProtocol:
         packing: the packers of its messages.
         beacons: whether silence is signalled by an empty message.
         header_bits: in front of every message.
-        carriage: how messages are carried.
+        transport: how messages are carried.
 
     Attributes:
         round: of the message that is being answered; 0 before the first one.
         packing: see above.
     """
 
-    __slots__ = ("_beacons", "_carriage", "_header_bits", "id", "packing", "round")
+    __slots__ = ("_beacons", "_header_bits", "_transport", "id", "packing", "round")
 
     def __init__(
         self,
@@ -306,14 +306,14 @@ class ClientProtocol:
         *,
         beacons: bool,
         header_bits: int,
-        carriage: Carriage = VALUES,
+        transport: Transport = VALUES,
     ) -> None:
         self.id = client
         self.round = 0
         self.packing = packing
         self._beacons = beacons
         self._header_bits = header_bits
-        self._carriage = carriage
+        self._transport = transport
 
     def open(self, envelope: Envelope) -> Message:
         """Receive an envelope; return its message."""
@@ -327,15 +327,15 @@ class ClientProtocol:
             TypeError: the reply is neither a message nor `SILENCE`.
         """
         if isinstance(reply, Message):
-            said = reply
+            sent: Message = reply
         elif reply is not SILENCE:
             raise TypeError(f"a handler returns a Message or SILENCE, not {reply!r}")
         elif self._beacons:
-            said = BEACON
+            sent = BEACON
         else:
             return None
-        envelope = Envelope(said, asked.round, asked.exchange, self._header_bits)
-        return self._carriage.seal(envelope, self.id)
+        envelope = Envelope(sent, asked.round, asked.exchange, self._header_bits)
+        return self._transport.encode(envelope, self.id)
 
     def take_back(self, message: Message) -> None:
         """Roll back the packers' state after the loss of a message."""

@@ -40,7 +40,7 @@ from fedsim.record.read import read_run
 from fedsim.repricing.history import Original, Tape
 from fedsim.running.run import execute
 from fedsim.scenario import Group, Scenario, Variant
-from fedsim.sim.setup import Numerics, Setup
+from fedsim.sim.config import Numerics, WorldConfig
 from fedsim.sim.star import ENDED
 
 _NOTHING = np.zeros(0)
@@ -80,7 +80,7 @@ def _message_type(label: str) -> type[Said]:
 
 
 class Reenactment:
-    """Implements `fedsim.sim.setup.Method` by a tape.
+    """Implements `fedsim.sim.config.Method` by a tape.
 
     It follows the tape for as long as the world lets it: where the cohort is another, or
     a client that answered does not, the original run would have gone differently there.
@@ -114,9 +114,8 @@ class Reenactment:
         objective = self._tape.objective[self._committed]
         if objective is None:
             number = self._committed + 1
-            raise self._refuse(
-                "ends with a round that was not evaluated in the original run", number, None
-            )
+            text = f"ends with round {number}, which was not evaluated in the original run"
+            raise self._refuse(text, number, None)
         return objective
 
     def observe(self, model: Array) -> Mapping[str, Any]:  # noqa: ARG002 - the tape knows
@@ -305,7 +304,7 @@ class Repricing:
         return ""
 
     @property
-    def setup(self) -> Setup:
+    def setup(self) -> WorldConfig:
         """Everything that its world is made of."""
         looks, then = self.original.summary["looks"], self.original.scenario.stop
         mid_round = [rule.key for rule in then.rules if rule.mid_round]

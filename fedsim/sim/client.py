@@ -44,11 +44,11 @@ from fedsim.wire.packers import Packing
 
 
 class Clocked:
-    """Has the `now` of the ports.
+    """Provides `now`, as the ports have it.
 
     Args:
         calendar: the simulated time.
-        looks: takes note of what the method looks at.
+        looks: the set to which the names of what the method reads are added.
     """
 
     __slots__ = ("_calendar", "_looks")
@@ -71,7 +71,7 @@ TakeBack = Callable[[Any, Any], None]
 
 
 class Waits(Protocol):
-    """Lets a worker wait."""
+    """The waits of a worker."""
 
     def until(self, when: float) -> Awaitable[None]:
         """Wait until a time."""
@@ -79,7 +79,7 @@ class Waits(Protocol):
 
 
 class ProtocolEnd(Protocol):
-    """What a worker needs of its end of the protocol.
+    """The part of a protocol endpoint that a worker needs.
 
     Attributes:
         id: the node's number.
@@ -91,7 +91,7 @@ class ProtocolEnd(Protocol):
 
     @property
     def packing(self) -> Packing:
-        """What packs its messages."""
+        """The packers of its messages."""
         ...
 
     def take_back(self, message: Message) -> None:
@@ -101,7 +101,7 @@ class ProtocolEnd(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Equipment:
-    """What a worker works with.
+    """The equipment of a worker.
 
     Attributes:
         calendar: the simulated time.
@@ -112,7 +112,7 @@ class Equipment:
         state: the algorithm's own.
         rng: returns the random stream of a purpose and an entity.
         take_back: see `TakeBack`.
-        looks: takes note of what the method looks at.
+        looks: the set to which the names of what the method reads are added.
     """
 
     calendar: Calendar
@@ -187,14 +187,14 @@ class Worker(Clocked):
 
     @property
     def rng(self) -> np.random.Generator:
-        """This client's own random stream; made when it is first drawn from."""
+        """This client's own random stream; created at its first draw."""
         if self._rng is None:
             self._rng = self._make_rng("client", self.id)
         return self._rng
 
     @property
     def _slowdowns(self) -> np.random.Generator:
-        """The stream of how much slower than nominal its tasks are."""
+        """The random stream of its slowdowns."""
         if self._slow is None:
             self._slow = self._make_rng("slowdown", self.id)
         return self._slow
@@ -206,7 +206,7 @@ class Worker(Clocked):
         return None if self._supply is None else self._supply.share
 
     def undelivered(self, _: ClientId, reply: Message | Silence) -> None:
-        """Tell the algorithm that a message of this node is known to be lost."""
+        """Report to the algorithm that a message of this node is known to be lost."""
         if isinstance(reply, Message) and reply is not BEACON:
             self._end.take_back(reply)
             self._take_back(self, reply)
@@ -243,7 +243,7 @@ class Worker(Clocked):
         return result
 
     def _duration(self, work: Work) -> float:
-        """Return how long work takes on this device, this time.
+        """Sample the duration of work on this device, s.
 
         Raises:
             Mistimed: it never ends, or ends before it begins.
@@ -304,7 +304,7 @@ class SimClient(Worker, Driver):
     coroutine, which would take as much memory as the client.
 
     Attributes:
-        driven: the handler that is under way, if any.
+        driven: the running handler, if any.
     """
 
     __slots__ = (
@@ -342,7 +342,7 @@ class SimClient(Worker, Driver):
         self.driven: Coroutine[Any, Any, Message | Silence] | None = None
         self._aborted = False
         self._ended = False
-        self._done: asyncio.Future[None] | None = None  # set once the handler is broken off
+        self._done: asyncio.Future[None] | None = None  # set once the handler is cancelled
 
     # -- what it does ------------------------------------------------------------------
 
@@ -351,13 +351,13 @@ class SimClient(Worker, Driver):
         return self._go_on(None)
 
     def throw(self, error: BaseException, /) -> object:
-        """Be broken off; see `Driver.throw`."""
+        """Raise an error where it waits; see `Driver.throw`."""
         if self.driven is None:  # before it began
             raise error
         return self._go_on(error)
 
     def _go_on(self, error: BaseException | None) -> object:
-        """Answer a message, and then those that have come meanwhile, up to where one waits."""
+        """Answer a message, and those that have arrived meanwhile, up to the next wait."""
         while True:
             if self.driven is None:
                 made = self._handle(self, self._end.open(self._asked))
@@ -378,15 +378,15 @@ class SimClient(Worker, Driver):
             self._asked = self._inbox.popleft()
 
     def _finish(self, reply: Message | Silence) -> None:
-        """Do with a reply what is left to do."""
-        if self._aborted:  # it was told to stop, and had something to say all the same
+        """Answer with a reply, or take it back where the client was aborted."""
+        if self._aborted:  # it was cancelled, and has replied all the same
             self.undelivered(self.id, reply)
             self._recover()
         elif not self._ended:
             self._answer(self._asked, reply)
 
     def _answer(self, asked: Envelope, reply: Message | Silence) -> None:
-        """Send a reply, or do what silence asks for."""
+        """Send a reply, or what the silence policy asks for."""
         envelope = self._end.answer(asked, reply)
         if reply is SILENCE:
             self._log.append(self._calendar.now, 0.0, _SILENT, self.id, SERVER, asked.round)
@@ -395,18 +395,18 @@ class SimClient(Worker, Driver):
             self._network.send_up(self.id, envelope)
 
     def _recover(self) -> None:
-        """Be ready for the next message: what was broken off is over."""
+        """Get ready for the next message after an aborted one."""
         self._aborted = False
         if self._task is not None:
             self._task.uncancel()
 
     @property
     def name(self) -> str:
-        """What it is called in reports."""
+        """Its name in reports."""
         return node_name(self.id)
 
     def on_end(self, failure: BaseException | None) -> None:
-        """Take note that there is nothing left to answer, or that it answers no more."""
+        """Handle the end of its task: nothing is left to answer, or it answers no more."""
         self.driven = None
         if self._done is not None:
             _settle(self._done, failure)
@@ -418,7 +418,7 @@ class SimClient(Worker, Driver):
     # -- what happens to it ------------------------------------------------------------
 
     def receive(self, _: ClientId, envelope: Envelope) -> None:
-        """Take a message that has arrived."""
+        """Receive a message."""
         if self._busy or self._ended:
             if not self._ended:
                 self._hold(envelope)
@@ -437,17 +437,17 @@ class SimClient(Worker, Driver):
         self._inbox.append(envelope)
 
     def abort(self) -> None:
-        """Drop what it works on and what waits for it: the client cannot go on."""
+        """Drop the current message and those that wait: the client cannot go on."""
         self._inbox = None
         if self.driven is not None and not self._aborted and self._task is not None:
             self._aborted = True
             self._task.cancel()
 
     def end(self) -> "asyncio.Future[None] | None":
-        """Take no more messages, and answer none: the world ends.
+        """Accept and answer no more messages: the world ends.
 
         Returns:
-            A future that is done once its handler has been broken off; None where none runs.
+            A future that is done once its handler has been cancelled; None where none runs.
         """
         self._ended = True
         if self._task is None or not self._task.cancel():
@@ -457,12 +457,12 @@ class SimClient(Worker, Driver):
 
 
 async def _await_all(made: Awaitable[Message | Silence]) -> Message | Silence:
-    """Return what comes of whatever else can be awaited."""
+    """Await any other awaitable that a handler returns."""
     return await made
 
 
 def _settle(done: "asyncio.Future[None]", failure: BaseException | None) -> None:
-    """Say that something is over, and with which error; a cancellation is none."""
+    """Complete a future, with an error if there is one; a cancellation is none."""
     if failure is None or isinstance(failure, asyncio.CancelledError):
         done.set_result(None)
     else:

@@ -168,7 +168,7 @@ def test_whose_fault_it_is_stands_in_the_error() -> None:
     with pytest.raises(ValueError, match="client-7: no neighbour of client-0"):
         end.open({7: asked()})
     end.open(asked())
-    with pytest.raises(LocalProtocolError, match="an exchange is under way"):
+    with pytest.raises(LocalProtocolError, match="an exchange is open"):
         end.open(asked())
     with pytest.raises(RemoteProtocolError, match="client-9 sends client-0"):
         end.receive(9, envelope(1))

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pytest
-from fedsim.repricing.history import Original
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
@@ -16,6 +15,7 @@ from fedsim.extend import RoundCheck, RoundEnd, Spec, StopRule
 from fedsim.protocol.stop_rules import STOPS, Plateau
 from fedsim.protocol.stopping import Stop
 from fedsim.repricing import reprice
+from fedsim.repricing.history import Original
 from fedsim.robustness.pricing import hindrance
 from fedsim.running.check import check_plan
 from tests.runs import small

@@ -60,7 +60,7 @@ def test_the_class_of_a_route_is_the_least_that_it_needs(
 ) -> None:
     network = Network([RadioModel(up=rate, down=rate)], ServerLink(uplink=capacity))
     lane = network.star._up[0]
-    lane.lead(lane.bearer, latency)
+    lane.set_route(lane.bearer, latency)
     assert lane.route_class is expected
 
 
@@ -71,16 +71,16 @@ def test_a_route_class_changes_no_message_and_no_joule(
 ) -> None:
     network, spans = carried(sent, models, link, end)
     with pytest.MonkeyPatch.context() as patch:
-        lead = Lane.lead
+        lead = Lane.set_route
 
         def in_full(lane: Lane, *route: object) -> None:
             lead(lane, *route)  # type: ignore[arg-type]
             lane.route_class = RouteClass.FULL
 
-        patch.setattr(Lane, "lead", in_full)
+        patch.setattr(Lane, "set_route", in_full)
         full, full_spans = carried(sent, models, link, end)
     # Those that end at one instant may do so in another order.
     assert Counter(spans) == Counter(full_spans)
-    assert network.star.books.delivered == full.star.books.delivered
+    assert network.star.message_log.delivered == full.star.message_log.delivered
     for client, radio in network.radios.items():
         assert radio.joules == pytest.approx(full.radios[client].joules)

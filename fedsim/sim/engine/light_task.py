@@ -27,7 +27,7 @@ from collections.abc import Coroutine, Generator
 from contextvars import Context
 from typing import Any, Protocol
 
-from fedsim.sim.engine.loop import SimLoop, alarm
+from fedsim.sim.engine.loop import SimLoop, sleep_until
 
 
 class Owner(Protocol):
@@ -44,7 +44,7 @@ class Owner(Protocol):
 
 
 class Driver(ABC):
-    """What a task may run in place of a coroutine: runs coroutines in turn, as one would."""
+    """Runs coroutines one after another; a task may run it in place of a coroutine."""
 
     __slots__ = ()
 
@@ -122,7 +122,7 @@ class LightTask:
         # A handler may start tasks of its own, and let one of them wait. That is a task of asyncio,
         # which understands futures and not the sentinel.
         if running is not self:
-            return alarm(self._loop, when).__await__()
+            return sleep_until(self._loop, when).__await__()
         self._sleeps += 1
         self._loop.calendar.call(when, self._resume, self._sleeps)
         return iter(_ASLEEP)  # type: ignore[return-value]  # all that an await takes
@@ -164,7 +164,7 @@ class LightTask:
         return self._coroutine is None
 
     def get_name(self) -> str:
-        """Return the name of its owner, which asyncio's reports show."""
+        """Return the name of its owner, for asyncio's reports."""
         return self._owner.name
 
     def get_coro(self) -> Coroutine[Any, Any, None] | None:

@@ -71,7 +71,7 @@ def describe_waiting(tasks: Iterable[Waiting], now: float) -> str:
 
 
 def _place(task: Waiting) -> tuple[int, str]:
-    """Return what puts tasks in order: those that hash by their address come first, by name."""
+    """Return the sort key of a task: those that hash by their address come first, by name."""
     by_address = type(task) is asyncio.Task
     return (0, task.get_name()) if by_address else (hash(task), "")
 
@@ -129,7 +129,7 @@ _EXPIRIES = {
 
 
 class Handle(partial[object]):
-    """What is ready to run: has the methods of asyncio's handle, and is called to run.
+    """A callback that is ready to run, with the methods of asyncio's handle.
 
     One is made for every wake-up, so it is made by `partial` and not by Python code.
     """
@@ -146,7 +146,7 @@ class Handle(partial[object]):
 
 
 class Ready(Protocol):
-    """What is ready to run."""
+    """Anything that is ready to run."""
 
     _cancelled: bool
 
@@ -345,17 +345,17 @@ def _nothing() -> None:
     """Do nothing."""
 
 
-# Alarms: timed waits of asyncio tasks.
+# TimedWaits: timed waits of asyncio tasks.
 
 
-def alarm(loop: SimLoop, when: float) -> "asyncio.Future[None]":
+def sleep_until(loop: SimLoop, when: float) -> "asyncio.Future[None]":
     """Return a future that completes at simulated time `when`."""
     future: asyncio.Future[None] = asyncio.Future(loop=loop)
-    loop.calendar.call(when, _ring, future)
+    loop.calendar.call(when, _complete, future)
     return future
 
 
-class Alarms:
+class TimedWaits:
     """Provides waits for asyncio tasks.
 
     Args:
@@ -367,10 +367,10 @@ class Alarms:
 
     def until(self, when: float) -> "asyncio.Future[None]":
         """Wait until a time."""
-        return alarm(self._loop, when)
+        return sleep_until(self._loop, when)
 
 
-def _ring(future: "asyncio.Future[None]") -> None:
+def _complete(future: "asyncio.Future[None]") -> None:
     """Complete the future, unless it was cancelled meanwhile."""
     if not future.done():
         future.set_result(None)

@@ -8,7 +8,16 @@ from fedsim.physics.radios import RateLaw
 from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Discipline
 from fedsim.sim.engine.calendar import SETTLE, Calendar
-from fedsim.sim.network.flows import Changed, Finished, Flow, Link, Path, Pipe, Slots, Turns
+from fedsim.sim.network.flows import (
+    Changed,
+    FifoLink,
+    Finished,
+    Flow,
+    Link,
+    Path,
+    SharedLink,
+    SlottedLink,
+)
 from fedsim.sim.network.sharing import ContendedFlows
 
 
@@ -19,7 +28,7 @@ class Fluid:
     change when a flow starts or ends, or a capacity or a limit changes; what changes within
     one instant is settled once, at the end of the instant. Only flows are looked at that
     such a change can reach: those that share contended links with it, directly or through
-    others, form a pool. A flow on open links runs at its own limit and has a timer of its own.
+    others, form a component. A flow on open links runs at its own limit and has a timer of its own.
 
     """
 
@@ -28,9 +37,9 @@ class Fluid:
         self._serial = count()
         self._settling = False
         self._fresh: list[Flow] = []
-        self._strained: list[Pipe] = []
+        self._strained: list[SharedLink] = []
         self._news: list[tuple[Flow, float]] = []
-        self._pools = ContendedFlows(calendar, self._wake, self._run, self._end)
+        self._components = ContendedFlows(calendar, self._wake, self._run, self._end)
 
     @property
     def now(self) -> float:
@@ -47,8 +56,12 @@ class Fluid:
             users: the number of shares of a slotted one, whether they are used or not.
         """
         if discipline == "fair":
-            return Pipe(capacity)
-        return Turns(capacity) if discipline == "fifo" else Slots(capacity.with_factor(1 / users))
+            return SharedLink(capacity)
+        return (
+            FifoLink(capacity)
+            if discipline == "fifo"
+            else SlottedLink(capacity.with_factor(1 / users))
+        )
 
     @staticmethod
     def path(
@@ -57,7 +70,7 @@ class Fluid:
         weight: float = 1.0,
         limit: float = inf,
     ) -> Path:
-        """Return a way over links, each of them once.
+        """Return a path over links, each of them once.
 
         Args:
             links: in any order.
@@ -78,12 +91,12 @@ class Fluid:
         changed: Changed | None = None,
         signal: Signal | None = None,
     ) -> Flow:
-        """Let `bits` pass, from now on or as soon as every link on the way lets them.
+        """Start a flow, now or as soon as every link of its path admits it.
 
         What has no bits, or meets no limit, passes within the instant.
 
         Args:
-            path: the way.
+            path: its links.
             bits: how many.
             cap: the most that the flow can do, bit/s.
             finished: called with the token when the last bit has passed.
@@ -97,42 +110,42 @@ class Fluid:
         # flows stand in the same order in every queue that both are in. The oldest of those that
         # wait is therefore first in all of its own: nothing can wait in a circle.
         flow = Flow(self, next(self._serial), path, bits, cap, finished, token, changed, signal)
-        for turn in path.turns:
-            turn.queue[flow] = None
+        for queue_link in path.queues:
+            queue_link.queue[flow] = None
         if flow.first:
             self._enter(flow)
         return flow
 
     def _enter(self, flow: Flow) -> None:
-        """Let a flow onto its links."""
+        """Put a flow on its links."""
         flow.entered = True
         # One without bits would count against its links until the instant is settled, and might
         # bring flows into one component that have nothing to do with each other.
         if not flow.instant:
-            for hop, pipe in enumerate(flow.path.pipes):
-                if not pipe.flows:
-                    self._open(pipe)
-                pipe.enter(flow, hop)
+            for hop, link in enumerate(flow.path.shared_links):
+                if not link.flows:
+                    self._open(link)
+                link.enter(flow, hop)
         self._fresh.append(flow)
         self._wake()
 
     # A capacity that follows a trace changes for ever, so its timer is set only while the link is
     # used: it would keep the calendar from running empty, and a deadlock would not be noticed.
 
-    def _open(self, pipe: Pipe) -> None:
+    def _open(self, link: SharedLink) -> None:
         """Follow a link's capacity for as long as it is used."""
-        if (signal := pipe.signal) is not None:
+        if (signal := link.signal) is not None:
             now = self._calendar.now
-            pipe.capacity = signal.at(now)
-            pipe.timer = self._calendar.at(signal.next_change(now), self._resize, pipe)
+            link.capacity = signal.at(now)
+            link.timer = self._calendar.at(signal.next_change(now), self._resize, link)
 
-    def _resize(self, pipe: Pipe) -> None:
+    def _resize(self, link: SharedLink) -> None:
         """Apply a change of a link's capacity."""
-        self._open(pipe)
-        if pipe.pool is not None:
-            self._pools.resize(pipe)
-        elif pipe.contended:
-            self._strained.append(pipe)
+        self._open(link)
+        if link.component is not None:
+            self._components.resize(link)
+        elif link.contended:
+            self._strained.append(link)
             self._wake()
 
     # The rates are settled once an instant, after all that starts and ends in it: a broadcast that
@@ -149,15 +162,15 @@ class Fluid:
         """Admit what has started or changed, recompute rates where needed, and report them."""
         fresh = [flow for flow in self._fresh if not flow.over]
         strained, self._fresh, self._strained = self._strained, [], []
-        for pipe in strained:
-            if pipe.pool is None and pipe.contended:
-                self._pools.contend(pipe)
+        for link in strained:
+            if link.component is None and link.contended:
+                self._components.contend(link)
         # By now a fresh flow may be in a component, with all flows of a link that has become
         # contended; `place` joins that with the components of its other links.
         for flow in fresh:
-            if not (flow.instant or self._pools.place(flow)):
+            if not (flow.instant or self._components.place(flow)):
                 self._run(flow)
-        news = self._pools.settle()
+        news = self._components.settle()
         # From here on a change asks for a new settlement: a callback may make one.
         self._settling = False
         news, self._news = self._news + news, []
@@ -167,7 +180,7 @@ class Fluid:
         self._end([flow for flow in fresh if flow.instant])
 
     def _run(self, flow: Flow) -> None:
-        """Let a flow run on its own, as fast as its limit lets it."""
+        """Run a flow on its own, at its limit."""
         flow.since = now = self._calendar.now
         # Without a callback a trace is integrated ahead to the last bit: one timer, however often
         # the rate changes. With one, or with several limits, there is a timer for each change
@@ -225,30 +238,30 @@ class Fluid:
 
     def _leave(self, flow: Flow) -> None:
         """Take a flow off its links, up to date."""
-        if flow.pool is not None:
-            self._pools.leave(flow)
+        if flow.component is not None:
+            self._components.leave(flow)
         flow.pause(self._calendar.now)
         flow.over = True
-        for pipe in flow.path.pipes:
-            if flow in pipe.flows:
-                self._close(flow, pipe)
-        self._take_turns(flow)
+        for link in flow.path.shared_links:
+            if flow in link.flows:
+                self._close(flow, link)
+        self._leave_queues(flow)
 
-    def _close(self, flow: Flow, pipe: Pipe) -> None:
-        """Take a flow off a link; one that is unused waits for nothing."""
-        pipe.leave(flow)
-        if not pipe.flows:
-            if pipe.timer is not None:
-                pipe.timer.cancel()
-                pipe.timer = None
-            self._pools.release(pipe)
+    def _close(self, flow: Flow, link: SharedLink) -> None:
+        """Take a flow off a link; an unused link has no timer."""
+        link.leave(flow)
+        if not link.flows:
+            if link.timer is not None:
+                link.timer.cancel()
+                link.timer = None
+            self._components.release(link)
 
-    def _take_turns(self, flow: Flow) -> None:
+    def _leave_queues(self, flow: Flow) -> None:
         """Leave the queues, and admit the flows that are next."""
-        for turn in flow.path.turns:  # all of them first: a follower may wait for several
-            del turn.queue[flow]
-        for turn in flow.path.turns:
-            following = turn.first
+        for queue_link in flow.path.queues:  # all of them first: a follower may wait for several
+            del queue_link.queue[flow]
+        for queue_link in flow.path.queues:
+            following = queue_link.first
             if following is not None and not following.entered and following.first:
                 self._enter(following)
 

@@ -25,7 +25,7 @@ from fedsim.sim.power.radio import RadioMeter
 T = TypeVar("T")
 
 Receive = Callable[[ClientId, Envelope], None]
-"""Takes what has arrived, from the client or at the client of that number."""
+"""Callback for a message received from, or at, the client of that number."""
 
 
 class LaneState(IntEnum):
@@ -123,7 +123,7 @@ class RouteClass(IntEnum):
     """How much a lane's messages need on their way, from the least to the most.
 
     It is a matter of speed alone: every message could be treated as `FULL`, with the same result.
-    It depends on the radio, the links and the latency, so it is chosen once a route (`Lane.lead`)
+    It depends on the radio, the links and the latency, so `Lane.set_route` chooses it once a route
     and not once a message.
 
     Attributes:
@@ -173,10 +173,10 @@ class Bearer(Protocol):
 
         Args:
             bits: how many.
-            cap: the radio's rate for this message, bit/s, at most what it was said to reach.
+            cap: the radio's rate for this message, bit/s; at most the peak of its law.
                 Where the rate law follows a signal, the bearer knows it.
             finished: called with the token when the last bit has passed.
-            token: whatever the caller wants to be told.
+            token: the caller's, passed to `finished`.
         """
         ...
 
@@ -204,7 +204,7 @@ class Lane:
         broken: which of these has failed it, and the share of its bits that came so far; None
             while all forward it.
         transfer: its bits on a bearer, while they flow there.
-        rest: how long the sender keeps silent after it, s.
+        silence: how long the sender keeps silent after it, s.
     """
 
     __slots__ = (
@@ -230,10 +230,10 @@ class Lane:
         "receive",
         "receiver",
         "relays",
-        "rest",
         "route_class",
         "sender",
         "signal",
+        "silence",
         "silent_until",
         "state",
         "transfer",
@@ -272,12 +272,12 @@ class Lane:
         self._simple = self.cap is not None and process is None and radio.detached
         self.broken: tuple[int, float] | None = None
         self.state = LaneState.IDLE
-        self.lead(bearer, latency)
+        self.set_route(bearer, latency)
         self.queue: deque[tuple[Envelope, int]] | None = (
             None  # made when the first message has to wait
         )
         self.silent_until = 0.0
-        self.rest = 0.0
+        self.silence = 0.0
         self.current: Envelope | None = None
         self.began = 0.0
         self.framing_bits = 0
@@ -285,8 +285,8 @@ class Lane:
         self.transfer: Transfer | None = None
         self.receive: Receive
 
-    def lead(self, bearer: Bearer, latency: float, relays: Sequence[Relay] = ()) -> None:
-        """Take this bearer from the next message on, after this latency, s, by these relays."""
+    def set_route(self, bearer: Bearer, latency: float, relays: Sequence[Relay] = ()) -> None:
+        """Use this bearer from the next message on, after this latency, s, through these relays."""
         self.relays = relays
         self.bearer = bearer
         self.latency = latency
@@ -319,7 +319,7 @@ class Lane:
             f" expected {due}"
         )
 
-    def hold(self, envelope: Envelope, framing: int) -> None:
+    def enqueue(self, envelope: Envelope, framing: int) -> None:
         """Queue a message, and the bits of its framing, behind the current one and the others."""
         if self.queue is None:
             self.queue = deque()
@@ -352,9 +352,9 @@ class Lane:
             self._draw_losses(self.process, envelope)
         framed = envelope.bits + self.framing_bits
         terms = self._terms or self.carrier.terms(envelope.bits, framed, envelope.round)
-        self.rest = terms.rest
+        self.silence = terms.rest
         if self.signal is not None:
-            self.radio.follow(self.up, now, None if self.bearer.open else self.signal)
+            self.radio.follow_signal(self.up, now, None if self.bearer.open else self.signal)
         elif self.cap is None:
             self.set_pace(terms)
         self.transfer = self.bearer.start(framed + self.again_bits, terms.cap, finished, self)
@@ -362,9 +362,9 @@ class Lane:
         return 0.0 if reported else terms.cap
 
     def set_pace(self, terms: Terms) -> None:
-        """Tell the radio how long a bit is on the air on these terms."""
+        """Set the radio's time on the air per bit on these terms."""
         own = terms.cap * self.factor
-        self.radio.pace(self.up, terms.share / own if own else 0.0)
+        self.radio.set_airtime(self.up, terms.share / own if own else 0.0)
 
     def passed(self, now: float) -> float:
         """Return the bits of the current message that have passed by now."""
@@ -406,7 +406,7 @@ class _Timed(ABC):
         return self._bits if now >= self._end else self._bits_flown(now)
 
     def stop(self) -> None:
-        """Break it off."""
+        """Cancel the transfer."""
         now = self._calendar.now
         if now < self._end:
             self._bits, self._end = self.passed(now), now
@@ -414,7 +414,7 @@ class _Timed(ABC):
 
 
 class SteadyTransfer(_Timed):
-    """At a constant rate."""
+    """A timed transfer at a constant rate."""
 
     __slots__ = ("_rate",)
 
@@ -435,7 +435,7 @@ class SteadyTransfer(_Timed):
 
 
 class TracedTransfer(_Timed):
-    """At a rate that follows a trace."""
+    """A timed transfer at a rate that follows a trace."""
 
     __slots__ = ("_rate",)
 
@@ -455,7 +455,7 @@ class TracedTransfer(_Timed):
 
 
 class OpenBearer:
-    """Only the radio limits a message, at a rate that is known when it starts."""
+    """A bearer limited by the radio alone, at a rate that is known when a message starts."""
 
     open = True
 
@@ -470,7 +470,7 @@ class OpenBearer:
 
 
 class TracedBearer:
-    """The same at a rate that follows a trace, without a rate callback."""
+    """A bearer limited by the radio alone, at a rate that follows a trace."""
 
     open = True
 

@@ -1,9 +1,8 @@
-"""The transport: takes messages from end to end, and keeps the books of their bits.
+"""Transport: carries messages from end to end, and adds up their bits.
 
 A message waits until its sender's lane is free and its radio awake (a message down first until the
-radio hears of it), takes the latency of
-radio and route, and then its bits flow: at the radio's rate at most, and at its share of the
-links on its route. It has arrived when its last bit has.
+radio can be reached), takes the latency of radio and route, and then its bits flow: at the radio's
+rate at most, and at its share of the links on its route. It has arrived when its last bit has.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,9 +15,9 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.lazy import LazyTable
 from fedsim.sim.network.lanes import TRANSITIONS, Lane, LaneEvent, LaneState, Receive, RouteClass
 from fedsim.sim.network.relays import Relays
-from fedsim.sim.on_demand import OnDemand
 from fedsim.sim.power.radio import RadioMeter
 
 # What every message meets, without a look at its class: this is where much of a run's time goes.
@@ -31,7 +30,7 @@ MakeLane = Callable[[ClientId, bool], Lane]
 """Makes the lane of a client, up to the server or down from it."""
 
 Undelivered = Callable[[ClientId, Message], None]
-"""Told of a client's message that its sender knows to be lost."""
+"""Callback for a client's message that its sender knows to be lost."""
 
 
 # The manifest: log rows and bit totals of every message, delivered or not.
@@ -41,18 +40,18 @@ LOST, ABORTED, IN_FLIGHT = "lost", "aborted", "in flight"
 
 
 class MessageLog:
-    """Writes the rows of messages, and adds up their bits.
+    """Writes the log rows of messages, and adds up their bits.
 
     Attributes:
-        delivered: bits handed over, a broadcast counted once.
-        echoed: the same for the other listeners of a broadcast.
+        delivered: bits received, a broadcast counted once.
+        repeated_receptions: the same for the other listeners of a broadcast.
         lost: bits given up, and bits sent again.
-        in_flight: bits under way at the end.
+        in_flight: bits in transit at the end.
     """
 
     def __init__(self, calendar: Calendar, log: EventLog) -> None:
         self.delivered = 0
-        self.echoed = 0
+        self.repeated_receptions = 0
         self.lost = 0
         self.in_flight = 0
         self._calendar = calendar
@@ -60,7 +59,7 @@ class MessageLog:
         self._append = log.append_message
 
     def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:
-        """Write down a message that has arrived, and of which nothing was sent again."""
+        """Record a message that has arrived without retransmissions."""
         self.delivered += envelope.bits + lane.framing_bits
         self._append(
             now,
@@ -85,7 +84,7 @@ class MessageLog:
             self.deliver(lane, envelope, self._calendar.now, joules)
 
     def _close_in_full(self, lane: Lane, envelope: Envelope, joules: float) -> None:
-        """Write down a message with what was sent again of it, and whether it was lost.
+        """Record a message with its retransmissions, and whether it was lost.
 
         Time and energy are shared between the first transmission and the others by their
         bits; the receiver's energy stands in one row.
@@ -106,10 +105,10 @@ class MessageLog:
         self.delivered += bits
         self._row(lane, envelope, Event.RECEIVE, span, sent, joules - own)
 
-    def break_off(
+    def log_undelivered(
         self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str
     ) -> None:
-        """Write down a message that will not arrive, with what it has cost so far.
+        """Record a message that will not arrive, with its cost so far.
 
         Its energy is that of the sending or receiving client; its bits are the sender's.
         """
@@ -127,7 +126,7 @@ class MessageLog:
             self._lose(lane, envelope, bits, why, span, joules - own)
 
     def _repeat(self, lane: Lane, envelope: Envelope, span: float, joules: float) -> None:
-        """Write down what was sent again of the current message, if anything."""
+        """Record the retransmissions of the current message, if any."""
         if lane.again_bits:
             self.lost += lane.again_bits
             bits = (0, 0, lane.again_bits)
@@ -142,7 +141,7 @@ class MessageLog:
         self._row(lane, envelope, Event.LOST, 0.0, sent, 0.0, why)
 
     def _spend(self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str) -> None:
-        """Write down what a download that is not delivered has cost its receiver."""
+        """Record the receiver's cost of a download that is not delivered."""
         if joules:
             self._row(lane, envelope, Event.RECEIVE, span, (0, 0, 0), joules, why)
 
@@ -185,10 +184,10 @@ class ServerLanes:
     Args:
         calendar: the simulated time.
         lane: makes one.
-        log, traffic: where messages are written down and charged.
+        log, traffic: where messages are recorded and charged.
 
     Attributes:
-        books: the bits that it took, delivered and lost.
+        message_log: the bits that it took, delivered and lost.
     """
 
     def __init__(
@@ -201,9 +200,9 @@ class ServerLanes:
         self._calendar = calendar
         self._traffic = traffic
         self._make = lane
-        self._up = OnDemand(partial(self._make_lane, up=True))
-        self._down = OnDemand(partial(self._make_lane, up=False))
-        self.books = MessageLog(calendar, log)
+        self._up = LazyTable(partial(self._make_lane, up=True))
+        self._down = LazyTable(partial(self._make_lane, up=False))
+        self.message_log = MessageLog(calendar, log)
         self.relays: Relays | None = None  # where the routes of a graph lead through clients
         self._starting: dict[
             float, list[tuple[Lane, Envelope]]
@@ -228,11 +227,11 @@ class ServerLanes:
 
     @property
     def made(self) -> int:
-        """How many lanes down have been made."""
+        """The number of downlinks created so far."""
         return len(self._down)
 
     def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
-        """Take a message for each of some clients; its bits are charged from here on."""
+        """Accept a message for each of some clients, and charge its bits."""
         self._traffic.bits_down += envelope.bits * len(clients)
         for client in clients:
             lane, framing = self._down[client], 0
@@ -242,7 +241,7 @@ class ServerLanes:
             self._queue(lane, envelope, framing)
 
     def send_up(self, client: ClientId, envelope: Envelope) -> None:
-        """Take a message from a client; its bits are charged from here on."""
+        """Accept a message from a client, and charge its bits."""
         traffic, lane, framing = self._traffic, self._up[client], 0
         if lane.framing is not None:
             framing = lane.framing.bits(envelope.bits)
@@ -256,7 +255,7 @@ class ServerLanes:
     def _queue(self, lane: Lane, envelope: Envelope, framing: int) -> None:
         """Start a message, at once where its lane is free."""
         if lane.state is not IDLE:
-            lane.hold(envelope, framing)
+            lane.enqueue(envelope, framing)
             return
         lane.current, lane.framing_bits = envelope, framing
         route_class = lane.route_class
@@ -274,7 +273,7 @@ class ServerLanes:
             self._arrive_plainly(lane)
 
     def _wake(self, lane: Lane, envelope: Envelope, *, paged: bool = False) -> None:
-        """Let a message wait for its radio and for its latency."""
+        """Schedule the flow of a message, after its radio and its latency."""
         ready = now = self._calendar.now
         if lane.route_class is FULL:
             ready = max(now, lane.silent_until)
@@ -326,7 +325,7 @@ class ServerLanes:
             lane.radio.begin(lane.up, rate)
 
     def _charge_again(self, lane: Lane) -> None:
-        """Charge what is sent again of the current message."""
+        """Charge the retransmissions of the current message."""
         if lane.up:
             self._traffic.bits_up += lane.again_bits
         else:
@@ -343,7 +342,7 @@ class ServerLanes:
         now = self._calendar.now
         joules = lane.radio.end(now, envelope.bits + lane.framing_bits, lane.up)
         self._traffic.joules += joules
-        self.books.deliver(lane, envelope, now, joules)
+        self.message_log.deliver(lane, envelope, now, joules)
         try:
             lane.state = TRANSITIONS[lane.state][LAST_BIT]  # `Lane.fire`, less a call
         except KeyError:
@@ -365,9 +364,9 @@ class ServerLanes:
         if self.relays is not None and lane.relays and not self.relays.end(lane, envelope, 1.0):
             lane.fire(LaneEvent.DOOM)
         delivered = lane.state is not LaneState.DOOMED
-        self.books.close(lane, envelope, joules)
+        self.message_log.close(lane, envelope, joules)
         lane.fire(LAST_BIT)
-        self._free(lane, now + lane.rest)
+        self._free(lane, now + lane.silence)
         if delivered:
             lane.receive(lane.client, envelope)
         elif lane.up:
@@ -380,12 +379,12 @@ class ServerLanes:
             lane.silent_until = silent_until
             lane.again_bits = 0
             if not lane.radio.detached:
-                lane.radio.rest(lane.up)
+                lane.radio.mark_idle(lane.up)
         if lane.queue:
             self._queue(lane, *lane.queue.popleft())
 
     def abort(self, client: ClientId) -> None:
-        """Break off all that a client sends and receives, for it cannot go on."""
+        """Abort all that a client sends and receives: it cannot go on."""
         if self.relays is not None:
             self.relays.client_left(client)
         lost: list[Envelope] = []
@@ -394,13 +393,13 @@ class ServerLanes:
             lane.queue = None
             flowing = lane.transfer is not None
             for envelope in envelopes:
-                self._break_off(lane, envelope, ABORTED)
+                self._end_undelivered(lane, envelope, ABORTED)
             if lane.up:
                 lost = envelopes
             lane.fire(LaneEvent.ABORT)
             # A silence that is owed is owed all the same.
-            self._free(lane, self._calendar.now + lane.rest if flowing else lane.silent_until)
-        self._up[client].radio.off()
+            self._free(lane, self._calendar.now + lane.silence if flowing else lane.silent_until)
+        self._up[client].radio.switch_off()
         for envelope in lost:
             self._undelivered(client, envelope.message)
 
@@ -408,10 +407,10 @@ class ServerLanes:
         """End the world: log what is in flight, with what it has cost."""
         for lane in (*self._down.in_order(), *self._up.in_order()):
             for envelope in lane.messages():
-                self._break_off(lane, envelope, IN_FLIGHT)
+                self._end_undelivered(lane, envelope, IN_FLIGHT)
             lane.fire(LaneEvent.CLOSE)
         for radio in self._radios():
-            radio.off()
+            radio.switch_off()
 
     def _radios(self) -> list[RadioMeter]:
         """Return the radios of all lanes, by client: one may have received and never sent."""
@@ -419,7 +418,7 @@ class ServerLanes:
         made = {lane.client: lane.radio for lane in lanes}
         return [made[client] for client in sorted(made)]
 
-    def _break_off(self, lane: Lane, envelope: Envelope, why: str) -> None:
+    def _end_undelivered(self, lane: Lane, envelope: Envelope, why: str) -> None:
         """Log a message that will not arrive: its bits are charged, its energy so far spent."""
         now, joules, span = self._calendar.now, 0.0, 0.0
         if envelope is lane.current:
@@ -433,4 +432,4 @@ class ServerLanes:
             if lane.transfer is not None:
                 lane.transfer.stop()
             self._traffic.joules += joules
-        self.books.break_off(lane, envelope, span, joules, why)
+        self.message_log.log_undelivered(lane, envelope, span, joules, why)

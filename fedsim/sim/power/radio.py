@@ -34,7 +34,7 @@ def _with(pair: Pair, up: bool, value: float) -> Pair:  # noqa: FBT001
 
 @dataclass(frozen=True, slots=True)
 class RadioKind:
-    """What radios of one law at the same rates have in common.
+    """The common properties of radios of one law at the same rates.
 
     Attributes:
         law: the law.
@@ -163,14 +163,14 @@ class RadioMeter:
         """Return when it is ready to transfer a message that is there now, s."""
         return now
 
-    def pace(self, up: bool, seconds: float) -> None:  # noqa: FBT001
+    def set_airtime(self, up: bool, seconds: float) -> None:  # noqa: FBT001
         """Set how long a bit of the next message is on the air, s."""
         powers = self._kind.powers
         if powers.on_air[up]:
             joules = powers.per_bit[up] + powers.on_air[up] * seconds
             self._per_bit = _with(self._per_bit, up, joules)
 
-    def follow(self, up: bool, now: float, own: Signal | None) -> None:  # noqa: FBT001
+    def follow_signal(self, up: bool, now: float, own: Signal | None) -> None:  # noqa: FBT001
         """Meter the time on air of a message whose bits begin to flow now.
 
         Args:
@@ -194,17 +194,17 @@ class RadioMeter:
         if self.supply is not None:  # else the power is not needed
             # What takes no time has no power.
             self._rates = _with(self._rates, up, rate if rate < inf else 0.0)
-            self.feed()
+            self.update_load()
 
     def change(self, up: bool, rate: float, now: float) -> None:  # noqa: FBT001
         """Apply a change of the rate at which bits flow, or at which they could."""
         if self._airtimes is not None and (airtime := self._airtimes[up]) is not None:
             airtime.change(now, rate)
             self._rates = _with(self._rates, up, rate)
-            self.feed()
+            self.update_load()
         elif self.supply is not None and self._rates[up] != rate:
             self._rates = _with(self._rates, up, rate)
-            self.feed()
+            self.update_load()
 
     def end(self, now: float, bits: float, up: bool) -> float:  # noqa: FBT001 - once a message
         """Meter a message whose last bit has passed; return its joules."""
@@ -238,24 +238,24 @@ class RadioMeter:
         self._airtimes[up] = None
         return self._kind.powers.on_air[up] * airtime.until(now)
 
-    def rest(self, up: bool) -> None:  # noqa: FBT001
+    def mark_idle(self, up: bool) -> None:  # noqa: FBT001
         """Mark one direction as idle."""
         flowed = self._flowing
         self.began[up] = inf
         self._flowing &= ~_BITS[up]
-        self.feed()
+        self.update_load()
         # Not while the other direction flows: the meter shows a message at its end.
         if flowed and not self._flowing:
             self._book()
 
-    def off(self) -> None:
+    def switch_off(self) -> None:
         """Leave every state: the radio has lost its network, or its power."""
-        self.feed()
+        self.update_load()
         self._book()
 
     @property
     def power(self) -> float:
-        """What it draws now beyond idle power, W."""
+        """Its power beyond idle power now, W."""
         watts = self._held if self._flowing else 0.0
         for up, bit in enumerate(_BITS):
             if self._flowing & bit:
@@ -271,7 +271,7 @@ class RadioMeter:
         if self.supply is not None:
             self.supply.book(Part.RADIO, self.joules)
 
-    def feed(self) -> None:
+    def update_load(self) -> None:
         """Update the load of the battery to the present power."""
         if self.supply is not None:
             self.supply.set(Part.RADIO, self.power)
@@ -281,7 +281,7 @@ class RadioMeter:
 
 
 class CellularRadio(RadioMeter):
-    """A radio that is promoted when it was at rest, and goes back to it stage by stage.
+    """A radio that is promoted when idle, and becomes idle again stage by stage.
 
     Huang et al., MobiSys 2012: it is idle, is promoted, and is connected; while it is connected
     and no bits flow it draws tail power, and after `tail_time` of that it is idle. There may be
@@ -304,10 +304,10 @@ class CellularRadio(RadioMeter):
     __slots__ = (
         "_armed",
         "_calendar",
+        "_last_stage",
         "_log",
         "_node",
         "_ready",
-        "_rest",
         "_round",
         "_since",
         "_stage",
@@ -333,9 +333,9 @@ class CellularRadio(RadioMeter):
         self._log = log
         self._traffic = traffic
         self._round = 0  # of the last message
-        self._rest = self._stage = len(self._states.stages) - 1
+        self._last_stage = self._stage = len(self._states.stages) - 1
         # Since when it is in its stage and no bits flow. It can be reached as the run begins.
-        self._since = -self._states.stages[self._rest].cycle
+        self._since = -self._states.stages[self._last_stage].cycle
         self._waking = False  # out of its stage
         self._ready = 0.0  # waking: until when
         self._turn = 0  # what was scheduled in an earlier turn is stale
@@ -346,13 +346,13 @@ class CellularRadio(RadioMeter):
         return now if self._waking else self._states.reception_time(self._stage, self._since, now)
 
     def wake(self, now: float, round_number: int) -> float:
-        """Return when it is ready: promoted, where it was at rest."""
+        """Return when it is ready, s: promoted, if it was idle."""
         self._round = round_number
         if self._waking:
             return self._ready
         if not self._stage:
             return now
-        resting = self._stage == self._rest
+        resting = self._stage == self._last_stage
         wake_time = self._states.stages[self._stage].wake_time
         if not resting:
             self._log_stage()
@@ -365,7 +365,7 @@ class CellularRadio(RadioMeter):
         self._waking = True
         self._ready = now + wake_time
         self._calendar.call(self._ready, self._promote, self._turn)
-        self.feed()
+        self.update_load()
         return self._ready
 
     def _promote(self, turn: int) -> None:
@@ -381,7 +381,7 @@ class CellularRadio(RadioMeter):
         self._since = self._calendar.now
         if not self._armed:
             self._await_expiry(self._since)
-        self.feed()
+        self.update_load()
 
     def _await_expiry(self, since: float) -> None:
         # Last in its instant: a message at the very end of the tail still finds it connected.
@@ -398,60 +398,60 @@ class CellularRadio(RadioMeter):
             return  # the end of that will arm it again
         if self._calendar.now < self._since + self._states.stages[self._stage].time:
             self._await_expiry(self._since)
-        elif self._stage + 1 == self._rest:
-            self.off()
+        elif self._stage + 1 == self._last_stage:
+            self.switch_off()
         else:
             self._log_stage()
             self._book()
             self._stage += 1
             self._since = self._calendar.now
             self._await_expiry(self._since)
-            self.feed()
+            self.update_load()
 
     def begin(self, up: bool, rate: float) -> None:  # noqa: FBT001
         """Let bits flow in one direction from now on; the wait for them is over."""
         if not self._flowing and not self._waking:  # a promotion may end in this instant, later
             self._log_stage()
-            if self._stage != self._rest:
+            if self._stage != self._last_stage:
                 self._book()
         super().begin(up, rate)
 
-    def rest(self, up: bool) -> None:  # noqa: FBT001
+    def mark_idle(self, up: bool) -> None:  # noqa: FBT001
         """Mark one direction as idle: perhaps the tail begins."""
         flowed = self._flowing
-        super().rest(up)
-        if not self._waking and self._stage != self._rest and not self._flowing:
+        super().mark_idle(up)
+        if not self._waking and self._stage != self._last_stage and not self._flowing:
             if flowed:
                 self._connect()
             elif not self._armed:  # it waited for bits that will not come: the tail goes on
                 self._await_expiry(self._since)
 
-    def off(self) -> None:
-        """Go to rest now."""
+    def switch_off(self) -> None:
+        """Become idle now."""
         if self._waking:
             self._log_promotion()
-        elif self._stage != self._rest and not self._flowing:
+        elif self._stage != self._last_stage and not self._flowing:
             self._log_stage()
-        if self._waking or self._stage != self._rest:
+        if self._waking or self._stage != self._last_stage:
             self._since = self._calendar.now
         self._waking = False
-        self._stage = self._rest
+        self._stage = self._last_stage
         self._armed = False
         self._turn += 1
-        super().off()
+        super().switch_off()
 
     def _log_promotion(self) -> None:
         wake_time = self._states.stages[self._stage].wake_time
         self._log_state(Event.PROMOTION, self._ready - wake_time)
 
     def _log_stage(self) -> None:
-        """Write down the stage in which it waits, up to now; being idle has no rows."""
-        if self._stage != self._rest:
+        """Record the stage in which it waits, up to now; being idle has no rows."""
+        if self._stage != self._last_stage:
             name = self._states.stages[self._stage].name
             self._log_state(Event.TAIL, self._since, self._log.word(name) if name else -1)
 
     def _log_state(self, event: Event, since: float, detail: int = -1) -> None:
-        """Meter and write down the time in a state, up to now."""
+        """Meter and record the time in a state, up to now."""
         now = self._calendar.now
         watts = self._state_power
         if now > since:
@@ -478,5 +478,5 @@ class CellularRadio(RadioMeter):
 
     @property
     def power(self) -> float:
-        """What it draws now beyond what it draws at rest, W."""
+        """Its power beyond idle power now, W."""
         return super().power if self._flowing else self._state_power

@@ -1,4 +1,4 @@
-"""Supplies: a client's battery in operation, with its events at their exact times."""
+"""Power supplies: a client's battery in operation, with its events at their exact times."""
 
 from collections.abc import Callable
 from copy import copy
@@ -14,7 +14,7 @@ Crossed = Callable[[Crossing | None], None]
 
 # A battery is drained in two ways that have to agree. Powers are integrated over time, between the
 # events that change them. The meters of radio and processor price what they do by the bit, the
-# operation and the second, which is what the log says. Both are the same joules; but a float of
+# operation and the second, as the log states them. Both are the same joules; but a float of
 # time has a resolution, so a power that begins or ends at a time that is off by one unit is off by
 # that times the power. `Supply.book` makes the difference good, and `resolution` adds up how large
 # it may be for that reason alone: an audit refuses more.
@@ -36,7 +36,7 @@ class Part(IntEnum):
 
 
 class Supply:
-    """Adds up what the parts of a client draw, and lets its battery follow.
+    """Adds up the power of a client's parts, and drains its battery by it.
 
     Between two changes all powers are constant, so the time of what comes next is known
     exactly, and one timer waits for it. What ends at the very instant at which the battery is
@@ -94,7 +94,7 @@ class Supply:
         return self.store.share
 
     def switch_on(self) -> None:
-        """Let the client draw its idle power again."""
+        """Switch the client on: it draws its idle power again."""
         self.set(Part.REST, self._rest)
 
     def set(self, part: Part, watts: float) -> None:

@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 from fedsim.physics.carbon import Intensity
 from fedsim.ports import Array, ClientId
 from fedsim.record.emissions import Emissions
-from fedsim.sim.on_demand import Runs
-from fedsim.sim.setup import Member
+from fedsim.sim.config import ClientConfig
+from fedsim.sim.lazy import RunLengthSequence
 
 # Two sums are kept of one quantity. The ledger of a round needs the joules of the fleet since the
 # last round: a power times a time, in O(1), for a fleet of any size. The audit at the end needs
@@ -15,7 +15,7 @@ from fedsim.sim.setup import Member
 # agree to rounding, which is what makes their comparison a check.
 
 
-class RestMeter:
+class IdleMeter:
     """Meters the idle power of clients that may be switched off for a while.
 
     Args:
@@ -34,7 +34,7 @@ class RestMeter:
         # moment.
         self._switched = np.zeros(len(watts))  # when each was switched last
         self._on_seconds = np.zeros(len(watts))  # before that
-        self._grams = None if emissions is None else _RestGrams(watts, emissions)
+        self._grams = None if emissions is None else _IdleEmissions(watts, emissions)
 
     def switch_off(self, client: ClientId, now: float) -> None:
         """Switch a client off: it draws nothing from now on."""
@@ -89,7 +89,7 @@ class RestMeter:
         return self._grams.per_client(np.where(self._on, self._switched, now), now)
 
 
-class _RestGrams:
+class _IdleEmissions:
     """Meters the emissions of idle power: for the fleet as time passes, and for each client."""
 
     # An intensity varies over the day, so a span's grams are its joules times the mean intensity of
@@ -147,7 +147,7 @@ class _RestGrams:
 # Carbon: pricing of a fleet's log in grams.
 
 
-def emissions_of(kinds: Runs[Member]) -> Emissions | None:
+def emissions_of(kinds: RunLengthSequence[ClientConfig]) -> Emissions | None:
     """Return what prices the log of these clients; None where none of them has an intensity.
 
     Args:

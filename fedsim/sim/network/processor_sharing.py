@@ -1,4 +1,4 @@
-"""Links: capacity sharing by simultaneous transfers."""
+"""Processor sharing: one link shared max-min fairly by its transfers, in O(log n) a change."""
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
@@ -107,7 +107,7 @@ class FairLink:
         self._by_cap_descending: _Heap = []
 
     def add(self, bits: float, cap: float, finished: Finished, token: object) -> SharedTransfer:
-        """Let `bits` pass at `cap` bit/s at most, from now on; call `finished(token)` then."""
+        """Start a transfer at `cap` bit/s at most; `finished(token)` is called at its end."""
         flow = SharedTransfer(self, next(self._serial), bits, cap, finished, token)
         self._waiting.append(flow)
         self._touch()

@@ -132,6 +132,9 @@ Share = Annotated[
 Gzip = Annotated[
     bool, typer.Option("--gzip", help="compress it, as trace.json.gz; a tenth of the size")
 ]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", help="print results alone: no progress, no next commands")
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="make again what is there already")]
 Plugins = Annotated[
     list[Path] | None,
@@ -186,9 +189,9 @@ def remark(text: object) -> None:
     err.print(escape(f"note: {text}"), style="yellow")
 
 
-def suggest(*commands: str) -> None:
+def suggest(*commands: str, quiet: bool = False) -> None:
     """Print which commands make sense next, in a terminal and not in a pipe."""
-    if out.is_terminal:
+    if commands and out.is_terminal and not quiet:
         out.print(escape(f"next: {'   or   '.join(commands)}"), style="dim", soft_wrap=True)
 
 

@@ -70,7 +70,7 @@ def test_one_block_is_shown_with_source_parameters_and_an_example() -> None:
         ("devices", "pi-4", "source: "),
         ("device-kinds", "pi-4", "source: "),
         ("penalties", "l1", "in a scenario: problem: {penalty: {kind: l1"),
-        ("packet-losses", "gilbert-elliott", "h 0 % packets that pass"),
+        ("packet-losses", "gilbert-elliott", "h 0 % share of packets delivered in the bad state"),
         ("silence", "beacon", "no parameters in a scenario: silence: beacon"),
         ("neighbours-of-peers", "random", "degree: 3"),
     ],

@@ -51,6 +51,7 @@ from fedsim.problems import (
     LabelMix,
     LogNormal,
     LowRankData,
+    PlantedDirections,
     PlantedSmoothness,
     Shards,
     ShiftedMean,
@@ -96,6 +97,7 @@ DEALING: list[Split] = [
 DRAWING = [
     Bundled(name="wine"),
     PlantedSmoothness(growth=1.3),
+    PlantedDirections(clients=4, features=10),
     Tong(clients=5, features=20, informative=5),
     ShiftedMean(clients=4, features=30),
     SparseLinear(clients=3, features=30, ones=5),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedsim.algorithms import Algorithm, Arrivals, Concern, ProblemInfo
 from fedsim.algorithms.messages import register_messages
-from fedsim.blocks.held import held_in
+from fedsim.blocks.in_memory import held_in
 from fedsim.building.evaluation import Evaluation, evaluation, problem_of
 from fedsim.building.feasibility import check_deadline, check_restarts
 from fedsim.building.inputs import Findings, Inputs
@@ -28,8 +28,8 @@ from fedsim.memory import check_budget
 from fedsim.ports import Meaning
 from fedsim.problems import Observer, Problem, ProgramProblem, Reference
 from fedsim.problems.data import Catalogue
-from fedsim.problems.dealt import stacked_features
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
+from fedsim.problems.partition import stacked_features
 from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.restricted import convex
 from fedsim.progress import activity
@@ -270,8 +270,9 @@ class Builder:
         except DataError as error:
             findings.add(f"problem.{error.key}", str(error))
             return None
-        if scenario.stop.gap is not None and reference is None:
-            findings.add("stop.gap", _no_gap(scenario))
+        if reference is None:
+            for key in scenario.stop.readers("gap"):
+                findings.add(f"stop.{key}", _no_gap(scenario))
         try:
             looked_at = self._evaluate_problem(problem, scenario)
         except DataError as error:

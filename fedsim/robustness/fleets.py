@@ -367,7 +367,7 @@ class _Laid:
     def held(self) -> Array:
         """What the radio draws while a message is in progress, beyond rest, W.
 
-        It is the law of `fedsim.physics.radios.powers`, of numbers in many worlds.
+        It is the law of `fedsim.physics.radios.base`, of numbers in many worlds.
         """
         base = self.beyond("base")
         by_state = (self.radio("send") > 0) | (self.radio("receive") > 0)

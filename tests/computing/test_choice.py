@@ -7,7 +7,7 @@ import pytest
 
 import fedsim
 from fedsim.building.evaluation import evaluation
-from fedsim.computing import OneByOne
+from fedsim.computing import SerialEvaluator
 from fedsim.computing.serial import usable_threads
 from fedsim.problems import Objective, Problem, Squared
 from fedsim.problems.penalties import L1
@@ -31,7 +31,7 @@ def test_a_run_that_another_evaluator_has_made_is_made_again(
     before = (run / "manifest.json").stat().st_mtime_ns
     fedsim.run(small(stop={"rounds": 2}), out=tmp_path)
     assert (run / "manifest.json").stat().st_mtime_ns == before
-    monkeypatch.setattr(OneByOne, "choice", {"evaluator": "another"})
+    monkeypatch.setattr(SerialEvaluator, "choice", {"evaluator": "another"})
     fedsim.run(small(stop={"rounds": 2}), out=tmp_path)
     assert read_json(run / "manifest.json")["computing"]["evaluator"] == "another"
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import DataError
-from fedsim.physics.carbon import Carbon, HourlyCarbon, Intensity
-from fedsim.physics.countries import COUNTRIES
+from fedsim.physics.carbon import COUNTRIES, Carbon, HourlyCarbon, Intensity
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.traces import read_intensity
 from fedsim.scenario import Group
@@ -129,7 +128,7 @@ def test_a_file_that_does_not_repeat_is_cut_off_at_its_start(start: float, at: f
         ("1,100\n", "times begin at 0 h"),
         ("0,100\n0,200\n", "times rise"),
         ("0,-1\n", "at least 0 g/kWh"),
-        ("0\n", "a line is hours, g/kWh in numbers"),
+        ("0\n", "expected hours, g/kWh in numbers"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_told(tmp_path: Path, text: str, words: str) -> None:

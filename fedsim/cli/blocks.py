@@ -70,7 +70,8 @@ def schema_command(plugins: Plugins = None) -> None:
 @app.command("fetch")
 def fetch_command(
     name: Annotated[
-        str | None, typer.Argument(help="of data or traces; a list of them if not given")
+        str | None,
+        typer.Argument(metavar="NAME", help="of data or traces; a list of them if not given"),
     ] = None,
 ) -> None:
     """Download a data set of the catalogue, or published traces, into the user's cache.
@@ -98,7 +99,7 @@ def conformance_command(
     ],
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="a scenario that names them, with their parameters"),
+        typer.Argument(metavar="FILE", help="a scenario that names them, with their parameters"),
     ] = None,
     overrides: Overrides = None,
 ) -> None:

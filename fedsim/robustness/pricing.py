@@ -98,8 +98,9 @@ def hindrance(original: Original) -> str:
     for fault in refusals(scenario, variant, len(original.samples), looks):
         own = f"variant {variant.name}: "
         return f"{fault.key}: {fault.message.removeprefix(own)}"
-    if scenario.stop.time is not None or scenario.stop.energy is not None:
-        return "stop: it ends by the clock or by its energy, in each world elsewhere"
+    for rule in scenario.stop.rules:
+        if rule.physical:
+            return f"stop.{rule.key}: time or energy decide when it ends, in each world elsewhere"
     return unplayable(scenario)
 
 

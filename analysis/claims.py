@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 
-from claimed.page import page, table
-from claimed.papers import CLAIMS
-from claimed.picture import draw
-from claimed.reasons import Answer, answer, why
-from claimed.worlds import runs
+from claim_checks.explanations import Answer, answer, why
+from claim_checks.figure import draw
+from claim_checks.page import page, table
+from claim_checks.papers import CLAIMS
+from claim_checks.worlds import runs
 from rich.table import Table
 
 from fedsim.analysis import run_parts, save

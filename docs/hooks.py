@@ -25,9 +25,10 @@ _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>'
 
 _GUESTS = {
     "studies.md": _ROOT / "analysis/studies/README.md",
-    "sureness.md": _ROOT / "analysis/sureness.md",
+    "claim_robustness.md": _ROOT / "analysis/claim_robustness.md",
     "claims.md": _ROOT / "analysis/claims.md",
     "papers.md": _ROOT / "analysis/papers/README.md",
+    "papers-format.md": _ROOT / "analysis/papers/FORMAT.md",
 }
 """Pages of the site that stand elsewhere in the repository."""
 

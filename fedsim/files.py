@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.errors import DataError
-from fedsim.limits import check_budget, format_size, limit
+from fedsim.memory import check_budget, format_size, limit
 
 _Stream = IO[bytes] | gzip.GzipFile
 

@@ -19,10 +19,11 @@ from fedsim.conformance import (
     check_sending,
     check_source,
     check_split,
+    check_stop_rule,
 )
-from fedsim.conformance.given import GivenAvailability, GivenTrace, run_given
-from fedsim.conformance.ledger import assert_kept, assert_ledger_balanced
+from fedsim.conformance.assertions import assert_kept, assert_ledger_balanced
 from fedsim.conformance.link import LinkRecord, run_linked
+from fedsim.conformance.scripted import GivenAvailability, GivenTrace, run_given
 
 __all__ = [
     "GivenAvailability",
@@ -40,6 +41,7 @@ __all__ = [
     "check_sending",
     "check_source",
     "check_split",
+    "check_stop_rule",
     "run_given",
     "run_linked",
 ]

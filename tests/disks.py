@@ -3,7 +3,7 @@
 import errno
 import os
 
-from fedsim.record.writing import ASIDE
+from fedsim.record.atomic import ASIDE
 from tests.faults.operations import Operation
 
 MOMENTS = ("open", "write", "close", "rename")

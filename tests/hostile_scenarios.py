@@ -24,7 +24,7 @@ import numpy as np
 
 from fedsim.building import Builder
 from fedsim.errors import ScenarioError
-from fedsim.limits import VARIABLE
+from fedsim.memory import VARIABLE
 from fedsim.scenario import load
 
 LIMIT = "300 MB"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fedsim.record.folder import SCENARIO, SUMMARY
+from fedsim.running.batches import LASTING, Batches, run_duration
 from fedsim.running.run import RunProgress
-from fedsim.running.sending import LASTING, Batches, run_duration
 from fedsim.running.workers import Known, Order, Outcome, Run
 from fedsim.scenario import load
 from tests.runs import small

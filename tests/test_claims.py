@@ -19,9 +19,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 
 sys.path.insert(0, str(ROOT / "analysis"))  # as for a script that is run there
 command = script("claims")
-papers, page, picture, reasons, sureness, verdicts, worlds = (
-    sys.modules[f"claimed.{name}"]
-    for name in ("papers", "page", "picture", "reasons", "sureness", "verdicts", "worlds")
+papers, page, figure, explanations, probabilities, verdicts, worlds = (
+    sys.modules[f"claim_checks.{name}"]
+    for name in ("papers", "page", "figure", "explanations", "probabilities", "verdicts", "worlds")
 )
 sys.path.remove(str(ROOT / "analysis"))
 
@@ -92,7 +92,9 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         for key, claim in papers.CLAIMS.items():
             out = tmp_path_factory.mktemp(key)
             changed = ["stop.rounds=4", "seeds=1", *NEEDS.get(claim.scenario, [])]
-            found[key] = [reasons.answer(claim, *each) for each in worlds.runs(claim, out, changed)]
+            found[key] = [
+                explanations.answer(claim, *each) for each in worlds.runs(claim, out, changed)
+            ]
     return found
 
 
@@ -127,7 +129,7 @@ def test_the_world_as_written_is_the_one_that_was_run(tmp_path: Path) -> None:
         changed = ["stop.rounds=12", "seeds=2"]
         with only(*radios):
             runs = worlds.runs(claim, tmp_path / key, changed)
-            compared = [(sureness.log_ratios(claim, each, {}, 1), each) for _, each in runs]
+            compared = [(probabilities.log_ratios(claim, each, {}, 1), each) for _, each in runs]
         for found, result in compared:
             cells = verdicts.cells(claim, result)
             for cost, ratios in found.items():
@@ -159,10 +161,10 @@ def test_the_page_has_a_section_and_a_sentence_for_every_claim(
     text = page.page(asked)
     for key, claim in papers.CLAIMS.items():
         assert f"## {claim.title[0].upper()}{claim.title[1:]}\n" in text
-        assert reasons.why(claim, asked[key]).endswith(".")
+        assert explanations.why(claim, asked[key]).endswith(".")
         assert page.table(claim, asked[key]).row_count == len(asked[key])
     assert "nan" not in text
-    picture.draw(asked).savefig(tmp_path / "claims.png")
+    figure.draw(asked).savefig(tmp_path / "claims.png")
 
 
 def test_the_page_that_is_kept_is_of_these_claims() -> None:

@@ -18,7 +18,7 @@ import fedsim
 from fedsim.problems.references import convex
 from fedsim.record.folder import SUMMARY
 from fedsim.record.lock import hold
-from fedsim.running import api, places, sending
+from fedsim.running import api, batches, staging
 from fedsim.running.folder import Status, status
 from fedsim.running.run import RunProgress, surroundings
 from fedsim.scenario.registries import blocks_in
@@ -79,11 +79,11 @@ def blind(client: Client) -> Iterator[None]:
     """Let workers not see the folder that the runs go to, as on other machines."""
 
     def hide() -> None:
-        places.Place.seen = places.Place.is_here  # type: ignore[attr-defined]
-        places.Place.is_here = property(lambda _: False)  # type: ignore[assignment,method-assign]
+        staging.Place.seen = staging.Place.is_here  # type: ignore[attr-defined]
+        staging.Place.is_here = property(lambda _: False)  # type: ignore[assignment,method-assign]
 
     def show() -> None:
-        places.Place.is_here = places.Place.seen  # type: ignore[attr-defined,method-assign]
+        staging.Place.is_here = staging.Place.seen  # type: ignore[attr-defined,method-assign]
 
     client.run(hide)
     yield
@@ -278,7 +278,7 @@ def test_a_worker_with_other_versions_is_named_and_makes_nothing(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = surroundings()
-    monkeypatch.setattr(sending, "surroundings", lambda: here | {"numpy": "1.0"})
+    monkeypatch.setattr(batches, "surroundings", lambda: here | {"numpy": "1.0"})
     told = rf"the worker tcp://\S+ would make other runs: numpy is {here['numpy']} there, 1.0 here"
     with pytest.raises(fedsim.RunError, match=told):
         fedsim.run(SWEPT, out=tmp_path, executor=client.get_executor())
@@ -302,7 +302,7 @@ def test_what_goes_on_elsewhere_is_seen_and_how_long_it_took(
     )
     assert any(each.going for one in seen for each in one.variants)
     assert all(each.seconds > 0.05 for each in status(tmp_path).variants), "so do 1,500 rounds"
-    assert not (tmp_path / places.MAKING).exists()
+    assert not (tmp_path / staging.MAKING).exists()
 
 
 def test_shards_share_a_folder_and_nobody_else_does(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from math import inf
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -20,7 +21,10 @@ from fedsim.conformance import (
     check_radio,
     check_sending,
     check_split,
+    check_stop_rule,
 )
+from fedsim.conformance.compressors import vectors
+from fedsim.errors import DataError
 from fedsim.physics.devices import DEVICE_KINDS, DEVICES, Device, Phone
 from fedsim.physics.radios import (
     RADIO_KINDS,
@@ -48,6 +52,7 @@ from fedsim.problems import (
     LabelMix,
     LogNormal,
     LowRankData,
+    PlantedDirections,
     PlantedSmoothness,
     Shards,
     ShiftedMean,
@@ -59,6 +64,7 @@ from fedsim.problems import (
 )
 from fedsim.problems.architectures import DenseLayers, LogisticModel
 from fedsim.problems.losses import Rows, State
+from fedsim.protocol.stop_rules import STOPS, Plateau, RoundCheck, RoundEnd, StopRule
 from fedsim.testing import assert_kept
 from fedsim.wire import COMPRESSORS, Compressor, Contract, RandK, Sparse, TopK, ValueFormat
 from tests.methods import scenario
@@ -93,6 +99,7 @@ DEALING: list[Split] = [
 DRAWING = [
     Bundled(name="wine"),
     PlantedSmoothness(growth=1.3),
+    PlantedDirections(clients=4, features=10),
     Tong(clients=5, features=20, informative=5),
     ShiftedMean(clients=4, features=30),
     SparseLinear(clients=3, features=30, ones=5),
@@ -102,9 +109,13 @@ MODULES = [
     TorchLoss(model=DenseLayers(hidden=(3,)), numbers="float64", l2=0.1),
     TorchLoss(model=LogisticModel(), numbers="float64", scale="sum"),
 ]
+RULES: list[StopRule] = [
+    *(each.in_si(**{each.value_key(): 3}) for each in STOPS if each is not Plateau),
+    Plateau(rounds=3, tolerance=0.01, measure="test_accuracy"),
+]
 BLOCKS: list[Spec] = [
     *(*ALL.values(), *CONVEX, *NETWORKS, *MODULES),
-    *(*RADIOS, *MACHINES, *DEALING, *DRAWING),
+    *(*RADIOS, *MACHINES, *DEALING, *DRAWING, *RULES),
 ]
 
 
@@ -128,7 +139,9 @@ def test_every_block_keeps_its_promises(block: Spec) -> None:
 
 
 @pytest.mark.parametrize(
-    "registry", [COMPRESSORS, LOSSES, DEVICE_KINDS, RADIO_KINDS, SPLITS], ids=lambda each: each.name
+    "registry",
+    [COMPRESSORS, LOSSES, DEVICE_KINDS, RADIO_KINDS, SPLITS, STOPS],
+    ids=lambda each: each.name,
 )
 def test_none_is_left_out(registry: AnyRegistry) -> None:
     assert set(registry) <= {type(block) for block in BLOCKS}
@@ -197,6 +210,47 @@ def test_a_loss_that_breaks_a_promise_is_found() -> None:
     found = broken(check_loss(Steep(scale="sum")))
     assert "the gradient is that of differences of the value" in found
     assert "the mean over all minibatches is the whole" not in found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_vectors_of_a_check_are_as_hard_as_their_names_say(seed: int) -> None:
+    found = vectors(seed)
+    assert set(found["equal magnitudes"]) == {-1.0, 1.0}
+    assert np.count_nonzero(found["one coordinate of many"]) == 1
+    sizes = np.abs(found["magnitudes of all orders"])
+    assert sizes.max() / sizes.min() == pytest.approx(1e12)
+    assert set(np.sign(found["magnitudes of all orders"])) == {-1.0, 1.0}
+    assert not found["zeros"].any()
+
+
+class Sized(Squared):
+    """Its gradient is another one where so many rows are drawn."""
+
+    wrong: int
+
+    def minibatch_gradient(self, rows: Rows, w: Array, drawn: Any) -> Array:
+        share = 2.0 if len(drawn) == self.wrong else 1.0
+        return share * super().minibatch_gradient(rows, w, drawn)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_a_minibatch_gradient_that_is_biased_at_one_size_is_found(size: int) -> None:
+    found = broken(check_loss(Sized(scale="sum", wrong=size)))
+    assert list(found) == ["the mean over all minibatches is the whole"]
+    said = f"gradients of {size} of 6 rows have another mean than that of all"
+    assert found["the mean over all minibatches is the whole"].startswith(said)
+
+
+class Choosy(Squared):
+    """Takes no labels."""
+
+    def encode(self, labels: Any) -> Array:
+        raise DataError("loss", "got labels, expected none")
+
+
+def test_a_loss_that_takes_no_labels_is_named_with_its_last_reason() -> None:
+    with pytest.raises(DataError, match=r"squared takes none of .*: .*got labels, expected none"):
+        check_loss(Choosy())
 
 
 class Slow(ConstantRate):
@@ -272,6 +326,19 @@ def test_a_radio_that_gains_energy_is_found() -> None:
     }
 
 
+OF_DRAW = ("energy_up", "energy_down", "base", "send", "receive")
+OF_CONNECTION = ("promotion_power", "promotion_time", "tail_power", "tail_time")
+
+
+@pytest.mark.parametrize("value", [-1.0, inf])
+@pytest.mark.parametrize("key", [*OF_DRAW, *OF_CONNECTION])
+def test_a_radio_of_which_any_figure_is_impossible_is_found(key: str, value: float) -> None:
+    radio = Radio.model_validate({"kind": "lte"}).model_copy(update={key: value})
+    table = check_radio(radio).set_index("check")
+    said = table["reason"]["no energy, power or delay is below 0 or without end"]
+    assert f"`{key}` is {value:g}" in said
+
+
 class Tiring(Device):
     """A device that takes longer each time, less for more samples, and the more at rest."""
 
@@ -334,6 +401,90 @@ def test_a_split_that_breaks_a_promise_is_found() -> None:
     assert said is not None
     assert int(said[2]) - int(said[1]) in {1, 4}  # of five clients
     assert list(broken(check_split(Forgetful()))) == ["there are as many clients as are asked for"]
+
+
+ALONE, COSTS = "each run is judged by itself", "without `physical`, time and energy do not decide"
+
+
+class Remembering(StopRule):
+    """Counts rounds in a list that all its runs share, where one block is to serve many."""
+
+    physical: ClassVar[bool] = False
+    kind: Literal["remembering"] = "remembering"
+    seen: ClassVar[list[int]] = []
+
+    def watch(self) -> RoundCheck:
+        def check(end: RoundEnd) -> str:
+            self.seen.append(end.round)
+            return "enough" if len(self.seen) % 36 == 0 else ""
+
+        return check
+
+
+class Dear(StopRule):
+    """Ends by time and by a measure, and owns to neither."""
+
+    physical: ClassVar[bool] = False
+    kind: Literal["dear"] = "dear"
+
+    def watch(self) -> RoundCheck:
+        return lambda end: "dear" if end.t > 9 or end.figures.get("rank") == 3 else ""
+
+
+class Curt(StopRule):
+    """Answers by truth values, before anything has begun."""
+
+    kind: Literal["curt"] = "curt"
+
+    @property
+    def ends_at(self) -> float:
+        return -1.0
+
+    def watch(self) -> RoundCheck:
+        return lambda end: end.round == 3  # type: ignore[return-value]  # what is to be found
+
+
+@pytest.mark.parametrize(
+    ("rule", "promises"),
+    [
+        (Remembering(), {ALONE}),
+        (Dear(), {"it reads no other columns than it names", COSTS}),
+        (
+            Curt(),
+            {"a reason is a text", "no moment is before the start, and batteries have a text"},
+        ),
+    ],
+    ids=["shared", "dear", "curt"],
+)
+def test_a_stop_rule_that_breaks_a_promise_is_found(rule: StopRule, promises: set[str]) -> None:
+    found = set(broken(check_stop_rule(rule)))
+    # What runs share lets the second of two end elsewhere, whatever it costs.
+    assert promises <= found <= promises | {COSTS}
+
+
+class Giving(Contiguous):
+    """Gives the first client other rows than its own."""
+
+    given: Any
+
+    def assign(self, samples: Any, clients: int | None, rng: np.random.Generator) -> Any:
+        _, *others = super().assign(samples, clients, rng)
+        return self.given, *others
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ([0, 1], "client 0 has [0, 1]; give an array of the numbers of its rows"),
+        (np.zeros(2), "client 0 has array([0., 0.]); give an array of the numbers of its rows"),
+        (np.arange(0), "client 0 has none"),
+        (np.array([-1, 3]), "client 0 has rows -1 to 3, of 0 to 119"),
+        (np.array([0, 120]), "client 0 has rows 0 to 120, of 0 to 119"),
+    ],
+)
+def test_rows_that_are_none_of_the_samples_are_found(given: Any, reason: str) -> None:
+    found = broken(check_split(Giving(given=given)))
+    assert found["every client has a row at least, and rows are numbers"] == reason
 
 
 class Raising(TopK):

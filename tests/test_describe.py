@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from fedsim.cli.outlook import split_table
+from fedsim.cli.job_table import split_table
 from tests.building.plans import job
 
 Cells = dict[str, list[str]]

@@ -37,10 +37,7 @@ TESTED = {
     "benchmarks/wire": "test_benchmarks",
     "claims": "test_claims",
     "designing": "robustness/test_told",
-    "papers/chb": "test_papers_chb",
-    "papers/chb_mnist": "test_papers_chb",
-    "papers/chb_small": "test_papers_chb_small",
-    "papers/chb_synthetic": "test_papers_chb",
+    "papers/run": "test_papers",
     "papers/fast_fedda": "test_papers_fast_fedda",
     "papers/fed_ht": "test_papers_fed_ht",
     "papers/fed_ht_heterogeneity": "test_papers_fed_ht",
@@ -49,9 +46,6 @@ TESTED = {
     "papers/fedgradmp_images": "test_papers_fedgradmp_images",
     "papers/fedgradmp_rates": "test_papers_fedgradmp",
     "papers/fedgradmp_video": "test_papers_fedgradmp_images",
-    "papers/fedsgm": "test_papers_fedsgm",
-    "papers/fedsgm_theory": "test_papers_fedsgm_theory",
-    "papers/further": "test_papers_further",
     "studies/best_by_radio": "repricing/test_study",
     "studies/censoring_and_tails": "test_studies",
     "studies/compression_and_shared_uplink": "test_studies",
@@ -59,12 +53,16 @@ TESTED = {
     "studies/mnist_in_20_lines": "test_studies",
     "studies/networks_on_mnist": "test_studies",
     "studies/who_dies_first": "test_studies",
-    "sureness": "robustness/test_told",
+    "claim_robustness": "robustness/test_told",
     "walkthrough": "test_walkthrough",
 }
 """Script -> the file of tests that runs it; those of this file are marked with `reduced`."""
 
-IMPORTED = {"asked": "sureness", "claimed": "claims"}
+IMPORTED = {
+    "robustness_questions": "claim_robustness",
+    "claim_checks": "claims",
+    "reproduction": "papers/run",
+}
 """Packages that a script imports, and the script."""
 
 HERE: set[str] = set()
@@ -209,12 +207,12 @@ def test_hashes_of_logs_are_recorded_and_compared(
 
 
 @pytest.mark.slow
-@reduced("coverage")
+@reduced("interval_coverage")
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")  # it censors harshly on purpose
 def test_the_coverage_of_intervals_is_counted_over_a_pool(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    coverage = script("coverage")
+    coverage = script("interval_coverage")
     quick, second = coverage.STUDIES
     fewer = quick.overrides[0], "stop={rounds: 4, gap: 60}", *quick.overrides[2:]
     monkeypatch.setattr(coverage, "STUDIES", (replace(quick, overrides=fewer), second))

@@ -9,7 +9,7 @@ import pytest
 
 import fedsim
 from fedsim.physics.formats.pickles import loads_plain
-from fedsim.scenario.readers import BlockReader
+from fedsim.scenario.registries import BlockReader
 from tests.runs import small
 
 RNG = np.random.default_rng(1)

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import fedsim
+from fedsim.record.atomic import Draft
 from fedsim.record.lock import LOCK, hold, share
-from fedsim.record.writing import Draft
 from fedsim.running.interrupts import Interrupted, behind, raise_once
-from fedsim.running.places import open_place
+from fedsim.running.staging import open_place
 from fedsim.running.workers import postpone_signals
 from fedsim.signals import ENDING
 from tests.interrupting import LONG, hearing, interrupted

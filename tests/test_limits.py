@@ -13,7 +13,7 @@ import fedsim
 from fedsim.building import Builder
 from fedsim.cli.app import errors
 from fedsim.errors import DataError, ScenarioError
-from fedsim.limits import DEFAULT, VARIABLE, limit
+from fedsim.memory import DEFAULT, VARIABLE, limit
 from fedsim.problems.data import libsvm
 from fedsim.scenario import load
 from tests.hostile_scenarios import GOOD, with_data

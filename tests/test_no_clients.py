@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 import fedsim
 from fedsim.cli import app
-from fedsim.record.ends import ENDS, NO_CLIENTS, end_of
+from fedsim.record.summary import ENDS, NO_CLIENTS, end_of
 
 from .runs import small
 

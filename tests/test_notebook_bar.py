@@ -8,9 +8,9 @@ import pytest
 from tqdm import tqdm
 
 import fedsim
+from fedsim.progress import activity
 from fedsim.running import api
 from fedsim.running.run import RunProgress
-from fedsim.under_way import activity
 from tests.runs import small
 
 

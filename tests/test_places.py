@@ -7,10 +7,10 @@ from secrets import token_hex
 import pytest
 
 import fedsim
+from fedsim.record.atomic import ASIDE
 from fedsim.record.folder import SUMMARY
 from fedsim.record.lock import HOLDER
-from fedsim.record.writing import ASIDE
-from fedsim.running.places import MAKING, clear, open_place, settle
+from fedsim.running.staging import MAKING, clear, open_place, settle
 from tests.runs import files, small
 
 QUICK = small(stop={"rounds": 3})

@@ -10,7 +10,7 @@ from rich.console import Console
 
 import fedsim
 from fedsim.building import Builder, Job
-from fedsim.cli.outlook import job_table
+from fedsim.cli.job_table import job_table
 from fedsim.running.probe import Opening, opening
 from fedsim.scenario import load
 from tests.methods import METHODS, scenario, the_class

@@ -71,7 +71,7 @@ def test_what_makes_a_run_is_followed_and_what_shows_it_is_not() -> None:
     assert packages.isdisjoint(shown)
     running = {name for name in found.modules if name.startswith("fedsim.running.")}
     assert running == {"fedsim.running.run"}
-    assert {"fedsim.record.book", "fedsim.record.log"} <= set(found.modules)
+    assert {"fedsim.record.recorder", "fedsim.record.log"} <= set(found.modules)
     assert "fedsim.results.result" not in found.modules
     assert {"numpy", "simpy"} <= found.packages
 

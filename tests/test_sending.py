@@ -9,7 +9,7 @@ from distributed import KilledWorker
 
 from fedsim.algorithms import GradientDescent
 from fedsim.errors import BlockError, RunError
-from fedsim.running.sending import Batch, Batches, Sending, _check, _check_classes
+from fedsim.running.batches import Batch, Batches, Sending, _check, _check_classes
 from fedsim.running.workers import Known, Order, Run
 from fedsim.scenario import load
 from tests.runs import small

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import fedsim
 from fedsim import report
 from fedsim.analysis import Comparison
-from fedsim.cli import app, watching
+from fedsim.cli import app, progress
 from fedsim.cli.app import err, out
 from fedsim.running.run import RunProgress
 from fedsim.text import visible
@@ -41,7 +41,7 @@ def test_the_terminal_shows_a_name_as_it_is(tmp_path: Path) -> None:
 def test_progress_shows_a_name_as_it_is() -> None:
     written = io.StringIO()
     console = Console(file=written, width=200)
-    with watching.progress_table(console, 1) as watch:
+    with progress.progress_table(console, 1) as watch:
         watch(RunProgress(NAME, 1, "gd", 1, ended=True))
     assert SEEN in written.getvalue()
 

@@ -8,20 +8,20 @@ from rich.console import Console
 
 import fedsim
 from fedsim.algorithms.censored import GradientDescent
-from fedsim.cli import watching
+from fedsim.cli import progress
+from fedsim.progress import activity, current_activity
 from fedsim.running.run import RunProgress
-from fedsim.under_way import activity, current_activity
 from tests.runs import small
 
 
 def test_until_a_run_tells_of_itself_the_problem_is_built() -> None:
     shown = io.StringIO()
     console = Console(file=shown, width=200, force_terminal=True)
-    with watching.progress_table(console, 2) as watch:
+    with progress.progress_table(console, 2) as watch:
         pass
     assert "reading data, building and solving" in shown.getvalue()
     shown.truncate(0)
-    with watching.progress_table(console, 2) as watch:
+    with progress.progress_table(console, 2) as watch:
         shown.truncate(0)
         watch(RunProgress("base", 1, "gd", rounds=9, round=3, objective=0.5))
     last = shown.getvalue().rpartition("all runs")[2]
@@ -30,10 +30,10 @@ def test_until_a_run_tells_of_itself_the_problem_is_built() -> None:
 
 
 def test_what_takes_long_says_what_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "_LONG", 0.0)
+    monkeypatch.setattr(progress, "_LONG", 0.0)
     shown = io.StringIO()
     console = Console(file=shown, width=200, force_terminal=True)
-    with watching.progress_table(console, 2) as watch:
+    with progress.progress_table(console, 2) as watch:
         with activity("reading data"):
             assert "0 of 2, reading data" in drawn(watch, shown)
         watch(RunProgress("base", 1, "gd", rounds=9, round=2, objective=0.5))

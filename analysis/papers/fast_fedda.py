@@ -30,7 +30,7 @@ from fedsim.analysis import (
     run_parts,
     save,
 )
-from fedsim.analysis.compare.costs import with_bits
+from fedsim.analysis.compare.cost_tables import with_bits
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = ROOT / "scenarios/papers"

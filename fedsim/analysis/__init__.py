@@ -2,11 +2,12 @@
 
 from fedsim.analysis.compare.answer import answer
 from fedsim.analysis.compare.comparison import Comparison
-from fedsim.analysis.compare.costs import COMPARED, Target, pair, summarise
+from fedsim.analysis.compare.cost_tables import COMPARED, Target, pair, summarise
 from fedsim.analysis.compare.dominance import Decisions, pareto
 from fedsim.analysis.compare.runs import EndedRuns, gather, labels_of, so_far
 from fedsim.analysis.compare.trade_offs import cost_bars, pareto_scatter
 from fedsim.analysis.costs import (
+    cost_table,
     cost_to_target,
     cumulative,
     final_cost,
@@ -17,8 +18,7 @@ from fedsim.analysis.costs import (
     with_grams,
 )
 from fedsim.analysis.energy import ENERGY_PARTS, energy_parts, state_of_charge
-from fedsim.analysis.figures import convergence, save, stacked_bars
-from fedsim.analysis.progress import over_seeds, progress
+from fedsim.analysis.figures import convergence, over_seeds, progress, save, stacked_bars
 from fedsim.analysis.ranking import cost_to_end, ranking
 from fedsim.analysis.scripts import run_parts
 from fedsim.analysis.style import (
@@ -35,7 +35,6 @@ from fedsim.analysis.style import (
     typeset,
     typeset_labels,
 )
-from fedsim.analysis.tables import cost_table
 from fedsim.analysis.timeline import STATES, link_load, spans, time_in_states
 from fedsim.analysis.trace import Log, write_trace
 from fedsim.analysis.trace_files import write_traces

@@ -1,4 +1,4 @@
-"""The costs of reaching a target: from round tables to a table of costs."""
+"""The costs of reaching a target: from round tables to tables of costs, with units for people."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import ge, le, lt
@@ -9,11 +9,10 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
-from fedsim.record.columns import COSTS
-from fedsim.record.directions import higher_is_better
+from fedsim.record.columns import COSTS, SPENT, TITLES, UNITS, higher_is_better
 from fedsim.record.rounds import OWN
 from fedsim.record.schema import GRAMS
-from fedsim.text import plain
+from fedsim.text import plain, quantity
 
 # Carbon beside the other costs: a column present where the electricity's emissions are known.
 
@@ -189,3 +188,25 @@ def _describe_end(summary: pd.DataFrame, variant: str) -> str:
         return str(reasons.iloc[0])
     rules = reasons.str.partition(":")[0].value_counts(sort=False)
     return ", ".join(f"{rule} ({count} of {len(reasons)})" for rule, count in rules.items())
+
+
+def cost_table(costs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
+    """Return a table of `mean_cost`, a row a variant."""
+    several, columns = bool((costs["runs"] > 1).any()), with_grams(SPENT, costs)
+    table = plain(title)
+    table.add_column("variant")
+    if several:
+        table.add_column("reached", justify="right")
+    for column in columns:
+        table.add_column(TITLES.get(column, column), justify="right")
+    for row in costs.to_dict("records"):
+        name = str(row["variant"])
+        cells = [escape(labels.get(name, name))]
+        if several:
+            cells.append(f"{row['reached']} of {row['runs']}")
+        if row["reached"]:
+            cells += [quantity(row[column], UNITS.get(column, "")) for column in columns]
+        else:
+            cells.append("not reached")
+        table.add_row(*cells)
+    return table

@@ -22,8 +22,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedsim.analysis.timeline import SERVER, link_load, spans
+from fedsim.record.atomic import Draft
 from fedsim.record.folder import PACKED
-from fedsim.record.writing import Draft
 
 # Tracks: the lanes of a trace, in which nothing overlaps, and their numbers.
 

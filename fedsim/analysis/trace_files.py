@@ -9,10 +9,10 @@ import pandas as pd
 from fedsim.analysis.trace import Log, check_rounds, write_trace
 from fedsim.errors import DataError
 from fedsim.ports import node_name
+from fedsim.record.atomic import check_links
 from fedsim.record.folder import PACKED, TRACE, check_run
 from fedsim.record.parts import as_frame, read_table
 from fedsim.record.read import missing, run_folders
-from fedsim.record.writing import check_links
 
 _NEEDED = [
     *("t", "duration", "event", "node", "peer", "round", "message"),

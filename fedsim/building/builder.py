@@ -14,46 +14,44 @@ from numpy.typing import NDArray
 
 from fedsim.algorithms import Algorithm, Arrivals, Concern, ProblemInfo
 from fedsim.algorithms.messages import register_messages
-from fedsim.blocks.held import held_in
-from fedsim.building.closing import closing, slowest
+from fedsim.blocks.in_memory import held_in
 from fedsim.building.evaluation import Evaluation, evaluation, problem_of
-from fedsim.building.feasibility import check_deadline
+from fedsim.building.feasibility import check_deadline, check_restarts
 from fedsim.building.inputs import Findings, Inputs
 from fedsim.building.job import Job, deploy
 from fedsim.building.network import Files
 from fedsim.building.packing import promise
-from fedsim.building.relaying import check_broadcast
-from fedsim.building.restarting import check_restarts
+from fedsim.building.round_completion import check_broadcast, closing, slowest
 from fedsim.computing.serial import one_thread
 from fedsim.errors import DataError, Fault, Misdrawn, ParameterError, ScenarioError
-from fedsim.limits import check_budget
+from fedsim.memory import check_budget
 from fedsim.ports import Meaning
 from fedsim.problems import Observer, Problem, ProgramProblem, Reference
 from fedsim.problems.data import Catalogue
-from fedsim.problems.dealt import stacked_features
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
+from fedsim.problems.partition import stacked_features
 from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.restricted import convex
-from fedsim.protocol.carriage import VALUES, Bytes, Carriage, Carry, Values
+from fedsim.progress import activity
 from fedsim.protocol.participation import PARTICIPATION, AsynchronousParticipation, Participation
 from fedsim.protocol.selection import sampling_order
+from fedsim.protocol.transport import VALUES, ByteTransport, Carry, Transport, ValueTransport
 from fedsim.scenario import (
     Group,
     Plan,
     Scenario,
     Variant,
 )
-from fedsim.scenario.feedback import held_alike
+from fedsim.scenario.compatibility import held_alike
 from fedsim.scenario.plan import file_order
 from fedsim.scenario.scenario import too_many
 from fedsim.sim.engine.loop import collecting_rarely
 from fedsim.streams import drawing, stream
-from fedsim.under_way import activity
 
 # Select the message transport: in-memory values or encoded bytes.
 
 
-def carriage_of(scenario: Scenario, carry: Carry, findings: Findings) -> Carriage:
+def choose_transport(scenario: Scenario, carry: Carry, findings: Findings) -> Transport:
     """Return what carries the messages of a method; values where it cannot send bytes.
 
     Args:
@@ -64,9 +62,9 @@ def carriage_of(scenario: Scenario, carry: Carry, findings: Findings) -> Carriag
     method, links = scenario.algorithm, (scenario.wire.up, scenario.wire.down)
     if carry == "values":
         updates = any(link.error_feedback == "ef21" for link in links)
-        return Values(method.messages or None, updates=updates)
+        return ValueTransport(method.messages or None, updates=updates)
     try:
-        return Bytes(register_messages(type(method)))
+        return ByteTransport(register_messages(type(method)))
     except TypeError as error:
         findings.add("algorithm.kind", f"messages cannot go as bytes: {error}")
         return VALUES
@@ -224,7 +222,7 @@ class Builder:
         check_counts(scenario, findings)
         solved = self._solve(scenario, seed, findings)
         groups = scenario.fleet or _ideal(solved)
-        carriage = carriage_of(scenario, self._carry, findings)
+        transport = choose_transport(scenario, self._carry, findings)
         deployment = deploy(scenario, groups, self._files, findings, seed)
         if solved:
             losses = solved.problem.losses
@@ -249,12 +247,12 @@ class Builder:
                 deployment.groups,
                 policy,
                 findings,
-                lambda: slowest(job).patience,
+                lambda: slowest(job).round_timeout,
                 deployment,
             )
             findings.settle()
             inputs = self._inputs.hashes(scenario)
-            return replace(job, participation=closes, carriage=carriage, inputs=inputs)
+            return replace(job, participation=closes, transport=transport, inputs=inputs)
         raise ScenarioError(findings.faults)
 
     def _solve(self, scenario: Scenario, seed: int, findings: Findings) -> "_Solved | None":
@@ -272,8 +270,9 @@ class Builder:
         except DataError as error:
             findings.add(f"problem.{error.key}", str(error))
             return None
-        if scenario.stop.gap is not None and reference is None:
-            findings.add("stop.gap", _no_gap(scenario))
+        if reference is None:
+            for key in scenario.stop.readers("gap"):
+                findings.add(f"stop.{key}", _no_gap(scenario))
         try:
             looked_at = self._evaluate_problem(problem, scenario)
         except DataError as error:

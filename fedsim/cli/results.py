@@ -1,6 +1,5 @@
 """Commands that read what runs have written."""
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +15,7 @@ from fedsim.cli.app import (
     Place,
     Places,
     Plugins,
+    Quiet,
     Targets,
     app,
     check_out,
@@ -38,9 +38,11 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(help="where files go; comparison in the first DIR if not given")
     ] = None,
+    quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Compare what the variants cost to reach a target, and how sure that is."""
     from fedsim import analysis
+    from fedsim.cli.next_steps import after_comparison
     from fedsim.errors import DataError
 
     with _errors():
@@ -65,8 +67,8 @@ def compare(
         out = out or within(places[0], "comparison")
         comparison.write(out)
     _out.print(f"tables and figures in {escape(str(out))}")
-    folder = shlex.quote(str(places[0]))
-    _next(f"fedsim report {folder}", f"fedsim robust {folder}")
+    if len(places) == 1:
+        _next(*after_comparison(comparison, places[0]), quiet=quiet)
 
 
 @app.command("report")
@@ -76,9 +78,11 @@ def report_command(
     out: Annotated[
         Path | None, typer.Option(help="the file to write; report.html in DIR where not given")
     ] = None,
+    quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Write one HTML page about a study; it opens without a network."""
     from fedsim import analysis, report
+    from fedsim.cli.next_steps import after_comparison
 
     page = out or place / "report.html"
     with _errors():
@@ -89,7 +93,7 @@ def report_command(
     for text in comparison.answers:
         _out.print(f"{escape(text)}\n")
     _out.print(f"report in {escape(str(page))}")
-    _next(f"fedsim robust {shlex.quote(str(place))}")
+    _next(*after_comparison(comparison, place, reported=True), quiet=quiet)
 
 
 @app.command()
@@ -220,12 +224,12 @@ def examples_command(
 @app.command("init")
 def init_command(
     folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="where it goes; it is made if it is not there")
+        Path, typer.Argument(metavar="DIR", help="where it goes; it is made if it is not there")
     ] = Path(),
 ) -> None:
     """Write the quickstart into a folder, with a page on how to change and run it."""
     from fedsim.errors import DataError
-    from fedsim.record.writing import write_whole
+    from fedsim.record.atomic import write_whole
     from fedsim.scenario import load
     from fedsim.scenario.examples import FIRST, example
 
@@ -287,6 +291,7 @@ def robust(
         Path | None, typer.Option(help="where files go; robustness in DIR if not given")
     ] = None,
     base: Base = None,
+    quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Show which conclusions of a study survive the uncertainty of its constants.
 
@@ -294,6 +299,7 @@ def robust(
     the study uses; each run is priced in each of them, without
     training. What was priced before is kept.
     """
+    from fedsim.cli.next_steps import command
     from fedsim.robustness import robust as survey
     from fedsim.scenario.registries import blocks_in
 
@@ -314,12 +320,15 @@ def robust(
             cluster=cluster,
             base=base,
         )
+        if said := known.answer():
+            _out.print(f"{escape(said)}\n")
         for table in known.tables():
             _out.print(table)
         for text in known.notes:
             _err.print(escape(text), style="yellow")
         known.write(out)
     _out.print(f"tables and figures in {escape(str(out))}")
+    _next(command("report", place), quiet=quiet)
 
 
 def _intervals(texts: list[str]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Commands that make runs, or say what would be made."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,7 @@ from fedsim.cli.app import (
     Overrides,
     Place,
     Plugins,
+    Quiet,
     Share,
     app,
     check_out,
@@ -28,6 +30,7 @@ from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import note as _note
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
+from fedsim.cli.app import suggest as _next
 from fedsim.cli.app import theory as _theory
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ def run_command(
     carry: HowCarried = "values",
     cluster: OnCluster = None,
     shard: Share = None,
+    quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Run a scenario: all variants, all seeds; end with a table and a figure.
 
@@ -55,15 +59,18 @@ def run_command(
     of another scenario is left alone.
     """
     from fedsim.cli.downloads import offer_downloads
-    from fedsim.cli.watching import progress_table, report, variant_names
+    from fedsim.cli.next_steps import TypedRun, after_run
+    from fedsim.cli.progress import progress_table, report, variant_names
     from fedsim.running.api import run
     from fedsim.running.folder import check_place, study_of
+    from fedsim.running.run import ignore_progress
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
 
     with _errors():
         share = _share(shard, jobs, cluster)
         said, blocks = overrides or (), blocks_in(plugins or ())
+        typed = TypedRun(file, said, plugins or (), out)
         plan = load(file, overrides=said, blocks=blocks)
         out = out or Path("runs") / plan.folder_name
         check_out(out)
@@ -71,7 +78,8 @@ def run_command(
         if not fresh:
             check_place(study_of(plan), out)
         count, labels = _count(plan, share), variant_names(plan)
-        with progress_table(_err, count, labels) as watch, _theory():
+        shown = nullcontext(ignore_progress) if quiet else progress_table(_err, count, labels)
+        with shown as watch, _theory():
             result = run(
                 file,
                 out=out,
@@ -89,6 +97,7 @@ def run_command(
         code = _tell_ends(result, labels)  # above the tables, which a reader takes for results
         if shard is None:
             report(result)
+            _next(*after_run(result, typed), quiet=quiet)
         else:
             _out.print(f"shard {shard}: {count} of the runs are in {escape(str(out))}")
     raise typer.Exit(code)
@@ -114,7 +123,7 @@ def _share(shard: str | None, jobs: int, cluster: str | None) -> "Shard":
 
 def _tell_ends(result: "Result", labels: Mapping[str, str]) -> int:
     """Print how runs ended that are not done; return the exit code."""
-    from fedsim.record.ends import Ending, end_of
+    from fedsim.record.summary import Ending, end_of
 
     if not result.runs:  # as a shard may have none
         return 0
@@ -127,11 +136,16 @@ def _tell_ends(result: "Result", labels: Mapping[str, str]) -> int:
 
 
 @app.command()
-def check(file: File, overrides: Overrides = None, plugins: Plugins = None) -> None:
+def check(
+    file: File,
+    overrides: Overrides = None,
+    plugins: Plugins = None,
+    quiet: Quiet = False,  # noqa: FBT002 - a flag
+) -> None:
     """Validate a scenario and show what would run."""
-    from fedsim.cli import outlook
     from fedsim.cli.downloads import offer_downloads
-    from fedsim.cli.outlook import job_table, split_table
+    from fedsim.cli.job_table import IN_FULL, LEFT_OUT, differences, job_table, split_table
+    from fedsim.cli.next_steps import TypedRun
     from fedsim.running.check import check_plan
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
@@ -143,21 +157,22 @@ def check(file: File, overrides: Overrides = None, plugins: Plugins = None) -> N
         several, problem = len(found.jobs) > 1, None
         _out.print(escape(found.title))
         if several:
-            _out.print(outlook.differences(plan))
+            _out.print(differences(plan))
         for number, job in enumerate(found.jobs):
             if job.problem is not problem:
                 _out.print(split_table(job))
             problem = job.problem
-            if not number or len(found.jobs) <= outlook.IN_FULL:
+            if not number or len(found.jobs) <= IN_FULL:
                 _out.print(job_table(job, found.openings[job.variant.name]))
         if several:
             _out.print(found.table())
-        _out.print(outlook.LEFT_OUT)
+        _out.print(LEFT_OUT)
         for concern in found.concerns:
             _note(str(concern))
         for note in found.notes:
             _remark(note)
     _out.print(f"{escape(str(file))} is valid", style="green")
+    _next(TypedRun(file, overrides or (), plugins or ()).again(), quiet=quiet)
 
 
 @app.command("reprice")
@@ -169,8 +184,10 @@ def reprice_command(
     ] = None,
     base: Base = None,
     plugins: Plugins = None,
+    quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Recompute the costs of finished runs: other radios, devices or links, without training."""
+    from fedsim.cli.next_steps import command
     from fedsim.repricing import reprice
     from fedsim.repricing.api import price_table
     from fedsim.scenario.registries import blocks_in
@@ -181,5 +198,9 @@ def reprice_command(
         out = out or within(place, "repriced")
         blocks = blocks_in(plugins or ())
         result = reprice(place, overrides or (), out, base=base, blocks=blocks, tell=_remark)
+        if said := result.shown.answer():
+            _out.print(f"{escape(said)}\n")
         _out.print(price_table(place, result.runs))
     _out.print(f"event logs and tables in {escape(str(out))}")
+    several = result.summary["variant"].nunique() > 1
+    _next(command("compare" if several else "report", out), quiet=quiet)

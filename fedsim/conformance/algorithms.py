@@ -29,7 +29,7 @@ from fedsim.errors import FedsimError, RunWarning, ScenarioError, TheoryWarning
 from fedsim.ports import Array, Work
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.samples import Draw
-from fedsim.record.ends import is_whole
+from fedsim.record.summary import is_whole
 from fedsim.results import Result
 from fedsim.running.api import run
 from fedsim.running.probe import opening

@@ -25,8 +25,8 @@ from pathlib import Path
 import pandas as pd
 
 from fedsim.blocks.spec import Spec
+from fedsim.conformance.client_traces import BITS, Body, ClientTrace, Leg, Row, Span, read_traces
 from fedsim.conformance.findings import Promises, table
-from fedsim.conformance.spans import BITS, Body, ClientTrace, Leg, Row, Span, read_traces
 from fedsim.physics.networks import StarNetwork
 from fedsim.physics.radios import LoRa, RadioLaw, RateLaw
 from fedsim.physics.signals import Constant

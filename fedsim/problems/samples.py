@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from fedsim.errors import DataError
-from fedsim.limits import MODELS, check_budget
+from fedsim.memory import MODELS, check_budget
 from fedsim.ports import Array
 
 # Matrices of features, dense or in compressed sparse rows, and the operations of kernels on them.

@@ -1,9 +1,9 @@
 """The columns of a run's round table and client table, a row a column.
 
 To add a column, add a row here, and its value where the table is filled: `fedsim.record.rounds` or
-`fedsim.record.book`. The checks of a run's files, the tables of `run`, `compare` and `report`, and
-the page on the log take names, units and words from here. The event log's columns, whose layout
-in memory is fixed, are in `fedsim.record.schema`.
+`fedsim.record.recorder`. The checks of a run's files, the tables of `run`, `compare` and `report`,
+and the page on the log take names, units and words from here. The event log's columns, whose
+layout in memory is fixed, are in `fedsim.record.schema`.
 """
 
 from typing import Literal, NamedTuple
@@ -204,3 +204,21 @@ MEASURED_IN = {name: _COSTS[name].measured_in for name in RANKED}
 
 LEAST = {name: _COSTS[name].least for name in RANKED if _COSTS[name].least}
 """How a variant is called the best by one of these."""
+
+
+HIGHER_IS_BETTER = frozenset(
+    {"train_accuracy", "test_accuracy", "support_precision", "support_recall", "support_f1"}
+)
+"""Columns whose target is reached from below; that of all others is reached from above."""
+
+_RISING = frozenset({"accuracy", "acc", "precision", "recall", "f1", "auc", "r2", "score", "iou"})
+"""The last words of user-defined figures that are better when higher."""
+
+
+def higher_is_better(column: str) -> bool:
+    """Return whether higher is better: fedsim's figures by list, user-defined ones by name.
+
+    >>> [higher_is_better(name) for name in ("test_accuracy", "eval_acc", "eval_loss", "nonzeros")]
+    [True, True, False, False]
+    """
+    return column in HIGHER_IS_BETTER or column.replace("-", "_").rpartition("_")[2] in _RISING

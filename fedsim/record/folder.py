@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from fedsim.errors import DataError, OutputError
 from fedsim.record import columns
-from fedsim.record.ends import is_whole
+from fedsim.record.atomic import ASIDE, check_links, link_error, sweep, unwritable, write_whole
 from fedsim.record.manifest import (
     AGAIN,
     FILES,
@@ -32,8 +32,7 @@ from fedsim.record.manifest import (
 )
 from fedsim.record.parts import UNREADABLE, reading_error, remove_parts, write_table
 from fedsim.record.schema import ARROW_SCHEMA, GRAMS, SCHEMA_WITH_GRAMS
-from fedsim.record.summary import read_summary
-from fedsim.record.writing import ASIDE, check_links, link_error, sweep, unwritable, write_whole
+from fedsim.record.summary import is_whole, read_summary
 
 SUMMARY, SCENARIO = "summary.json", "scenario.yaml"
 STUDY = "study.json"

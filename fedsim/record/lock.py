@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.errors import OccupiedError
-from fedsim.record.writing import link_error, sweep, unwritable, write_whole
+from fedsim.record.atomic import link_error, sweep, unwritable, write_whole
 from fedsim.signals import defer_signals
 
 # Advisory folder locks of the operating system, and their inheritance by child processes.

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 
 from fedsim.errors import OutputError
 from fedsim.record import columns
+from fedsim.record.atomic import Draft, check_links, link_error, unwritable, write_whole
 from fedsim.record.manifest import MANIFEST, check_files, damage_error
 from fedsim.record.schema import ARROW_SCHEMA
-from fedsim.record.writing import Draft, check_links, link_error, unwritable, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd

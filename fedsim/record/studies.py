@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from fedsim.errors import DataError
+from fedsim.record.atomic import unwritable, write_whole
 from fedsim.record.folder import STUDY
 from fedsim.record.manifest import (
     MADE_FROM,
@@ -25,7 +26,6 @@ from fedsim.record.manifest import (
     seal,
 )
 from fedsim.record.read import run_folders
-from fedsim.record.writing import unwritable, write_whole
 
 
 @dataclass(frozen=True)

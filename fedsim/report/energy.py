@@ -15,7 +15,7 @@ from fedsim.analysis import (
 )
 from fedsim.record.schema import GRAMS
 from fedsim.report.charts import Curve, curves, line_icon
-from fedsim.report.parts import (
+from fedsim.report.components import (
     LegendKey,
     PageFigure,
     PageTable,

@@ -7,7 +7,7 @@ import pandas as pd
 
 from fedsim.analysis import COLOURS
 from fedsim.record.scenarios import group_of
-from fedsim.report.parts import PageFigure, PageTable, TableCell, each_or_spread, number, words
+from fedsim.report.components import PageFigure, PageTable, TableCell, each_or_spread, number, words
 from fedsim.report.study import ReportedRun, ReportedStudy
 
 

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from fedsim.analysis import COLOURS, quantity
 from fedsim.blocks.quantities import Seconds
 from fedsim.report.charts import SYMBOLS, GraphLine, GraphNodes, network, symbol_icon
-from fedsim.report.parts import LegendKey, PageFigure
+from fedsim.report.components import LegendKey, PageFigure
 from fedsim.report.study import ReportedRun, ReportedStudy
 
 # The links of a graph that each client's messages took to the server, where that is certain.

@@ -6,13 +6,12 @@ from math import isfinite, isnan, nan
 import pandas as pd
 
 from fedsim.analysis import pair, quantity, with_grams
+from fedsim.analysis.compare.caveats import DECIDING, caveats, read_doubts
 from fedsim.analysis.compare.comparison import Case
 from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE
-from fedsim.analysis.compare.verdicts import DECIDING, caveats, read_doubts
-from fedsim.record.columns import LEAST, RANKED, SPENT, TITLES, UNITS
-from fedsim.record.directions import higher_is_better
+from fedsim.record.columns import LEAST, RANKED, SPENT, TITLES, UNITS, higher_is_better
 from fedsim.record.schema import GRAMS
-from fedsim.report.parts import NOT_REACHED, PageTable, TableCell, digits, number, words
+from fedsim.report.components import NOT_REACHED, PageTable, TableCell, digits, number, words
 from fedsim.report.study import ReportedStudy
 
 _NAMED = 3  # variants in a list; of more there is the first

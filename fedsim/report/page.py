@@ -15,11 +15,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from fedsim.analysis import COLOURS, Comparison
 from fedsim.analysis.compare.pairwise import FEWEST
 from fedsim.extras import VERSION
+from fedsim.record.atomic import write_whole
 from fedsim.record.scenarios import differing, flat, format_value
-from fedsim.record.writing import write_whole
 from fedsim.report import convergence, energy, fleet, network, overview, timeline
 from fedsim.report.charts import line_icon
-from fedsim.report.parts import PageFigure, PageTable, TableCell, number, options, style, words
+from fedsim.report.components import PageFigure, PageTable, TableCell, number, options, style, words
 from fedsim.report.study import ReportedRun, ReportedStudy
 from fedsim.report.svg import ink
 from fedsim.text import visible

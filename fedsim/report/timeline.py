@@ -9,7 +9,7 @@ import pandas as pd
 from fedsim.analysis import PART_COLOURS, quantity, spans
 from fedsim.report.charts import Moments, Spans, bar_icon, symbol_icon
 from fedsim.report.charts import lanes as draw_lanes
-from fedsim.report.parts import LegendKey, PageFigure, spread
+from fedsim.report.components import LegendKey, PageFigure, spread
 from fedsim.report.study import ReportedRun, ReportedStudy
 from fedsim.report.svg import linear
 

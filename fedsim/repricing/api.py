@@ -16,6 +16,7 @@ from fedsim.analysis.compare.runs import runs_of, select_runs
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import printable, reject_renamed
 from fedsim.errors import DataError, Fault, FedsimError, RepricingError
+from fedsim.record.atomic import write_whole
 from fedsim.record.folder import STUDY, RunFolder, read_json
 from fedsim.record.lock import hold
 from fedsim.record.manifest import PRICED_FROM
@@ -24,10 +25,9 @@ from fedsim.record.scenarios import RUNS, Note, Tell, ignore_note
 from fedsim.record.schema import GRAMS
 from fedsim.record.studies import Study, study_in
 from fedsim.record.variants import BASE
-from fedsim.record.writing import write_whole
 from fedsim.repricing.conditions import refusals
+from fedsim.repricing.history import Original, read_tape
 from fedsim.repricing.replay import Repricing, prove, rebuilt
-from fedsim.repricing.tape import Original, read_tape
 from fedsim.results import Result
 from fedsim.running.folder import check_place
 from fedsim.running.run import Watch, ending, execute, ignore_progress

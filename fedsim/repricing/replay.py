@@ -1,7 +1,7 @@
 """Replay: a method that repeats the messages and work of a recorded run without computing."""
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow.compute as pc
 
 from fedsim.building.builder import policy_of
-from fedsim.building.closing import closing
 from fedsim.building.inputs import Findings, Inputs
 from fedsim.building.job import Deployment, assemble, deploy, facts_of
 from fedsim.building.network import Files
+from fedsim.building.round_completion import closing
 from fedsim.errors import DataError, RepricingError
 from fedsim.ports import (
     SILENCE,
@@ -37,16 +37,13 @@ from fedsim.record.manifest import COMPUTING, FILES
 from fedsim.record.models import COLUMNS, SHAPE, CheckpointWriter, chunks
 from fedsim.record.parts import PartWriter
 from fedsim.record.read import read_run
-from fedsim.repricing.tape import Original, Tape
+from fedsim.repricing.history import Original, Tape
 from fedsim.running.run import execute
 from fedsim.scenario import Group, Scenario, Variant
-from fedsim.sim.setup import Numerics, Setup
+from fedsim.sim.config import Numerics, WorldConfig
 from fedsim.sim.star import ENDED
 
 _NOTHING = np.zeros(0)
-_AMID = ("time", "batteries")
-"""The stop rules that end a run in the middle of a round."""
-
 Refuse = Callable[[str, int, ClientId | None], RepricingError]
 """Makes the error that says why a tape does not fit: of a text, the round and the client."""
 
@@ -83,7 +80,7 @@ def _message_type(label: str) -> type[Said]:
 
 
 class Reenactment:
-    """Implements `fedsim.sim.setup.Method` by a tape.
+    """Implements `fedsim.sim.config.Method` by a tape.
 
     It follows the tape for as long as the world lets it: where the cohort is another, or
     a client that answered does not, the original run would have gone differently there.
@@ -92,10 +89,14 @@ class Reenactment:
         tape: of the run.
         looks: what the method has looked at, so that the new log says so, too.
         refuse: see `Refuse`.
+        mid_round: the keys of the original's stop rules that may end it in the middle of a round.
     """
 
-    def __init__(self, tape: Tape, looks: Sequence[str], refuse: Refuse) -> None:
+    def __init__(
+        self, tape: Tape, looks: Sequence[str], refuse: Refuse, mid_round: Collection[str] = ()
+    ) -> None:
         self._tape = tape
+        self._mid_round = mid_round
         self._looks = looks
         self._refuse = refuse
         self._committed = -1
@@ -113,9 +114,8 @@ class Reenactment:
         objective = self._tape.objective[self._committed]
         if objective is None:
             number = self._committed + 1
-            raise self._refuse(
-                "ends with a round that was not evaluated in the original run", number, None
-            )
+            text = f"ends with round {number}, which was not evaluated in the original run"
+            raise self._refuse(text, number, None)
         return objective
 
     def observe(self, model: Array) -> Mapping[str, Any]:  # noqa: ARG002 - the tape knows
@@ -131,7 +131,7 @@ class Reenactment:
             self._committed = number
             server.commit(_NOTHING)
         if tape.reason != ENDED:
-            text = _beyond(len(tape.commits), tape.reason)
+            text = _beyond(len(tape.commits), tape.reason, self._mid_round)
             raise self._refuse(text, server.round, None)
         for exchange in range(tape.commits[-1] if tape.commits else 0, len(tape.exchanges.one)):
             await self._exchange(server, exchange)
@@ -175,9 +175,9 @@ def _nothing() -> Array:
     return _NOTHING
 
 
-def _beyond(rounds: int, reason: str) -> str:
+def _beyond(rounds: int, reason: str, mid_round: Collection[str]) -> str:
     """Say why a log has nothing for what comes after its last round."""
-    if reason.partition(":")[0] in _AMID:
+    if reason.partition(":")[0] in mid_round:
         return (
             f"the log ends in the middle of round {rounds + 1} ({reason}), and does not have the"
             " rest of it, which this run would begin"
@@ -304,9 +304,11 @@ class Repricing:
         return ""
 
     @property
-    def setup(self) -> Setup:
+    def setup(self) -> WorldConfig:
         """Everything that its world is made of."""
-        method = Reenactment(self.tape, self.original.summary["looks"], self._refusal)
+        looks, then = self.original.summary["looks"], self.original.scenario.stop
+        mid_round = [rule.key for rule in then.rules if rule.mid_round]
+        method = Reenactment(self.tape, looks, self._refusal, mid_round)
         no_loss: Any = None  # nothing is computed
         reference = self.original.summary["reference"]
         played = Numerics(
@@ -329,7 +331,8 @@ class Repricing:
         """Return the error of a world that does not follow the tape."""
         if client is None:
             rule = self.tape.reason.partition(":")[0]
-            return self.error(f"stop.{rule}" if rule in Stop.model_fields else "stop", text)
+            own = rule in Stop.model_fields or rule in self.original.scenario.stop.own
+            return self.error(f"stop.{rule}" if own else "stop", text)
         group = self.members[client]
         named = "battery" if self.groups[group].battery else "radio"
         return self.error(f"fleet.{group}.{named}", f"in round {number} {node_name(client)} {text}")
@@ -364,8 +367,8 @@ def rebuilt(original: Original, variant: Variant, tape: Tape, folder: Path) -> R
 
 
 def _check_gap(scenario: Scenario, original: Original, findings: Findings) -> None:
-    if scenario.stop.gap is not None and original.summary["reference"] is None:
-        findings.add("stop.gap", "no optimum is known to the log, so no gap to it either")
+    for key in scenario.stop.readers("gap") if original.summary["reference"] is None else ():
+        findings.add(f"stop.{key}", "no optimum is known to the log, so no gap to it either")
 
 
 def _unknown() -> Array:

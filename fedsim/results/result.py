@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fedsim.analysis import Comparison
-    from fedsim.results.showing import Shown
+    from fedsim.results.display import Shown
 
 
 @dataclass(frozen=True, repr=False)
@@ -172,7 +172,7 @@ class Result:
     @property
     def shown(self) -> "Shown":
         """What a terminal and a notebook show of it."""
-        from fedsim.results.showing import Shown
+        from fedsim.results.display import Shown
 
         study = read_study(self.folder)
         name = "" if study is None else study.name

@@ -8,6 +8,6 @@ or the run again, in the places that `places` has; `verdicts` and `deciding` say
 """
 
 from fedsim.robustness.api import draw_worlds, robust
-from fedsim.robustness.study import Robustness
+from fedsim.robustness.result import Robustness
 
 __all__ = ["Robustness", "draw_worlds", "robust"]

@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.analysis.compare.costs import Target, with_bits
+from fedsim.analysis.compare.caveats import run_hashes
+from fedsim.analysis.compare.cost_tables import Target, with_bits
 from fedsim.analysis.compare.runs import EndedRuns, gather
-from fedsim.analysis.compare.verdicts import run_hashes
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
-from fedsim.record.ends import is_whole
-from fedsim.repricing.tape import Original
+from fedsim.record.summary import is_whole
+from fedsim.repricing.history import Original
+from fedsim.robustness.break_even import flips
+from fedsim.robustness.confidence import interval
 from fedsim.robustness.constants import UncertainConstant
 from fedsim.robustness.design import Design, Worlds
-from fedsim.robustness.finding import Doubts, constants_of
-from fedsim.robustness.levels import interval
 from fedsim.robustness.pricing import Costs, FinishedRun, PriceStore, Pricing, hindrance, overridden
+from fedsim.robustness.result import Robustness
 from fedsim.robustness.saltelli import FEWEST
-from fedsim.robustness.study import Robustness
-from fedsim.robustness.turning import flips
+from fedsim.robustness.uncertain_inputs import Doubts, constants_of
 from fedsim.robustness.verdicts import CostTable
 from fedsim.running.cluster import check_choice
 from fedsim.scenario import load

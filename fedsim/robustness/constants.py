@@ -1,11 +1,25 @@
-"""Constants: figures that a study stands on, and how well each of them is known."""
+"""Uncertain constants: figures that the results of a study depend on, each with an interval.
 
-from dataclasses import dataclass
-from math import log
+Most are figures of presets (see `fedsim.robustness.uncertain_inputs`). Some belong to no preset
+but to every study: the rates of a server's link differ from those advertised, the kernel of a task
+does not reach the operations per second of the benchmark that its device's speed is from, and
+devices of one model differ. The keys of these name the block "network", "work" or "device"; see
+`fedsim.robustness.fleets`.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf, log, nan, sqrt
 
 import numpy as np
+from scipy.special import ndtri
 
+from fedsim.blocks.presets import Citation
+from fedsim.errors import DataError
+from fedsim.physics.networks import ServerLink
 from fedsim.ports import Array
+from fedsim.scenario import Scenario
 
 
 class ConstantKey(tuple[str, str, str]):
@@ -60,3 +74,111 @@ class UncertainConstant:
         if self.positive:
             return (log(value) - log(self.low)) / (log(self.high) - log(self.low))
         return (value - self.low) / (self.high - self.low)
+
+
+FCC_2011 = Citation(
+    "Federal Communications Commission",
+    "Measuring Broadband America: most providers are within 20 % of the speed they advertise",
+    2011,
+    "docs.fcc.gov, DOC-308829A1",
+)
+ROOFLINE = Citation(
+    "Williams, Waterman, Patterson",
+    "Roofline: An Insightful Visual Performance Model for Multicore Architectures",
+    2009,
+    "Communications of the ACM 52(4), doi 10.1145/1498765.1498785",
+)
+SRINIVASA_2017 = Citation(
+    "Srinivasa, Begum, Haseley, Hempstead, Challen",
+    "Separated by Birth: Hidden Differences Between Seemingly-Identical Smartphone CPUs",
+    2017,
+    "HotMobile, pages 103-108",
+)
+
+FLOPS = ConstantKey(("work", "kernel", "flops"))
+"""What the operations of every task are multiplied by."""
+
+_LINK = {"uplink": "bit/s", "downlink": "bit/s", "latency": "s"}
+_RATES, _DELAYS, _KERNELS = (0.8, 1.2), (0.5, 2.0), (0.5, 2.0)
+_SPREAD = 0.1
+"""Devices of one model differ by up to 20 % in speed: the fastest of some are 10 % above the
+middle one, the slowest 10 % below."""
+
+
+def server(field: str) -> ConstantKey:
+    """Return the name of a figure of the server's link."""
+    return ConstantKey(("network", "server", field))
+
+
+def spread(device: str) -> ConstantKey:
+    """Return the name of how much devices of a kind differ."""
+    return ConstantKey(("device", device, "spread"))
+
+
+def general(scenarios: Sequence[Scenario]) -> Iterator[UncertainConstant]:
+    """Yield the constants that are of no preset; those of one value in all scenarios.
+
+    Args:
+        scenarios: of all variants, in which rounds follow from numbers.
+    """
+    for field, unit in _LINK.items():
+        links = [getattr(each.network, "server", None) for each in scenarios]
+        values = {getattr(link, field, 0.0) for link in links}
+        if len(values) == 1 and 0.0 < (value := float(values.pop())) < inf:
+            low, high = (value * share for share in (_DELAYS if unit == "s" else _RATES))
+            yield UncertainConstant(server(field), value, low, high, unit, "lit", str(FCC_2011))
+    groups = [group for each in scenarios for group in each.fleet]
+    if any(group.device.constant not in {None, inf} for group in groups):
+        yield UncertainConstant(FLOPS, 1.0, *_KERNELS, "", "est", str(ROOFLINE))
+    fleets = [_counts(each) for each in scenarios]
+    for kind in sorted({kind for fleet in fleets for kind, count in fleet.items() if count > 1}):
+        yield UncertainConstant(spread(kind), 0.0, 0.0, _SPREAD, "", "meas", str(SRINIVASA_2017))
+
+
+def parse_interval(constant: UncertainConstant, text: str) -> UncertainConstant:
+    """Return a constant with an interval of the user's, such as "0.8..1.5" or "1 ms..9 ms".
+
+    Raises:
+        DataError: it is none.
+    """
+    first, dots, second = text.partition("..")
+    field = constant.key[2]
+    try:
+        if constant.unit:
+            low, high = (
+                float(getattr(ServerLink.model_validate({field: end.strip()}), field))
+                for end in (first, second)
+            )
+        else:
+            low, high = float(first), float(second)
+    except ValueError:
+        low = high = nan
+    least = 0.0 if constant.low == 0.0 else 5e-324
+    if not (dots and least <= low < high < inf):
+        wanted = f"{constant.low:g} {constant.unit}".strip(), f"{constant.high:g} {constant.unit}"
+        example = f"{constant.key}={wanted[0]}..{wanted[1].strip()}"
+        raise DataError("doubt", f"--doubt: got {constant.key}={text}; expected such as {example}")
+    return replace(constant, low=low, high=high, basis="given", source="--doubt")
+
+
+def _counts(scenario: Scenario) -> Counter[str]:
+    """Return how many clients have each kind of device whose work takes time."""
+    found = Counter[str]()
+    for group in scenario.fleet:
+        if group.device.seconds(1.0, 1.0) > 0.0:
+            found[group.device.kind] += group.count
+    return found
+
+
+def scores(count: int) -> Array:
+    """Return what places devices of a kind around their middle one, shape (count,).
+
+    The scores of a normal distribution at evenly spaced shares, shuffled by a fixed order, with the
+    largest at 1: a device takes exp(spread * score) times as long as its preset says.
+    """
+    if count < 2:
+        return np.zeros(count)
+    shares = (np.arange(count) + 0.5) / count
+    found = np.asarray(ndtri(shares)) / float(ndtri(shares[-1]))
+    golden = (sqrt(5.0) - 1.0) / 2.0  # neighbours come far from each other
+    return np.asarray(found[np.argsort(np.argsort((np.arange(count) * golden) % 1.0))])

@@ -16,9 +16,8 @@ from fedsim.physics.radios import Radio
 from fedsim.physics.radios.base import Framing
 from fedsim.ports import Array
 from fedsim.record.emissions import KILOWATT_HOUR
-from fedsim.repricing.tape import Tape
-from fedsim.robustness.constants import ConstantKey
-from fedsim.robustness.general import FLOPS, scores, server, spread
+from fedsim.repricing.history import Tape
+from fedsim.robustness.constants import FLOPS, ConstantKey, scores, server, spread
 from fedsim.scenario import Group, Scenario
 
 # Loads: what each exchange of a run sends and computes, as numbers by client.
@@ -368,7 +367,7 @@ class _Laid:
     def held(self) -> Array:
         """What the radio draws while a message is in progress, beyond rest, W.
 
-        It is the law of `fedsim.physics.radios.powers`, of numbers in many worlds.
+        It is the law of `fedsim.physics.radios.base`, of numbers in many worlds.
         """
         base = self.beyond("base")
         by_state = (self.radio("send") > 0) | (self.radio("receive") > 0)

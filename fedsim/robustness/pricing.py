@@ -15,23 +15,23 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from fedsim.analysis.compare.costs import Target
+from fedsim.analysis.compare.cost_tables import Target
 from fedsim.blocks.presets import Presettable
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, RepricingError, RunWarning, TheoryWarning
 from fedsim.ports import Array
+from fedsim.record.atomic import check_links, write_whole
 from fedsim.record.folder import SCENARIO
 from fedsim.record.manifest import read_manifest
-from fedsim.record.writing import check_links, write_whole
 from fedsim.repricing import reprice
 from fedsim.repricing.conditions import refusals
-from fedsim.repricing.tape import Original, read_tape
+from fedsim.repricing.history import Original, read_tape
 from fedsim.results import Result
 from fedsim.robustness.constants import ConstantKey
 from fedsim.robustness.design import Worlds
-from fedsim.robustness.finding import BLOCKS
 from fedsim.robustness.fleets import Loads, clients_of, counts_grams, overheads, unplayable
 from fedsim.robustness.recursion import prices
+from fedsim.robustness.uncertain_inputs import BLOCKS
 from fedsim.running.api import run_plan
 from fedsim.running.cluster import open_cluster
 from fedsim.running.run import ignore_progress, sources
@@ -98,8 +98,9 @@ def hindrance(original: Original) -> str:
     for fault in refusals(scenario, variant, len(original.samples), looks):
         own = f"variant {variant.name}: "
         return f"{fault.key}: {fault.message.removeprefix(own)}"
-    if scenario.stop.time is not None or scenario.stop.energy is not None:
-        return "stop: it ends by the clock or by its energy, in each world elsewhere"
+    for rule in scenario.stop.rules:
+        if rule.physical:
+            return f"stop.{rule.key}: time or energy decide when it ends, in each world elsewhere"
     return unplayable(scenario)
 
 

@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.ports import Array
-from fedsim.repricing.tape import Tape
+from fedsim.repricing.history import Tape
 from fedsim.robustness.fleets import Clients, Lanes, Load, Loads
 
 # Sharing: when transfers over one link end, in many worlds at once.
 #
 # One link of a capacity is shared max-min fairly by transfers that each have a cap of their own:
-# the law of `fedsim.sim.network.fair`, for a column of numbers a world in place of one number.
+# the law of `fedsim.sim.network.processor_sharing`, for a column of numbers a world in place of one
+# number.
 
 Order = NDArray[np.intp]
 

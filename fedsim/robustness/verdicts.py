@@ -8,8 +8,8 @@ import pandas as pd
 
 from fedsim.analysis.compare.pairwise import Pairwise, log_ratios, typical
 from fedsim.ports import Array
+from fedsim.robustness.confidence import of_a_run, of_the_typical, seeds_share
 from fedsim.robustness.design import Design
-from fedsim.robustness.levels import of_a_run, of_the_typical, seeds_share
 
 COSTS = ("t", "joules")
 """What depends on the constants in every study: seconds and joules. Grams of CO2 come beside where
@@ -58,11 +58,12 @@ def verdicts(table: CostTable, drawn: slice, written: int) -> pd.DataFrame:
         variant, against, cost; by_seed (what the seeds decide in the world as written, in the
         words of `pairwise`); ratio (the typical one over seeds, as written), ratio_low, ratio_mid,
         ratio_high (its 5, 50 and 95 % quantiles over worlds); probability (that one run is
-        cheaper, of a seed and a world both drawn; see `levels.of_a_run`) with its 90 % interval
+        cheaper, of a seed and a world both drawn; see `confidence.of_a_run`) with its 90 % interval
         probability_low and probability_high; typical (the share of worlds in which the typical
-        ratio is below 1; see `levels.of_the_typical`), likewise with typical_low and typical_high;
-        noise (the share of the variance of the log ratio which the seeds make, and not the
-        worlds; NaN of one seed); seeds (that say something) and worlds (in which both are known).
+        ratio is below 1; see `confidence.of_the_typical`), likewise with typical_low and
+        typical_high; noise (the share of the variance of the log ratio that is due to the seeds,
+        not to the worlds; NaN of one seed); seeds (that are informative) and worlds (in which
+        both are known).
     """
     rows = []
     for cost, values in table.costs.items():

@@ -25,25 +25,24 @@ from fedsim.blocks.wording import reject_renamed
 from fedsim.building import Builder, Job
 from fedsim.errors import OccupiedError, TheoryWarning
 from fedsim.problems.references import record_optima
-from fedsim.protocol.carriage import Carry
+from fedsim.progress import current_activity
+from fedsim.protocol.transport import Carry
+from fedsim.record.atomic import check_folder
 from fedsim.record.folder import RunFolder
 from fedsim.record.lock import hold, share
 from fedsim.record.scenarios import Note, Tell, ignore_note
 from fedsim.record.studies import study_in
-from fedsim.record.writing import check_folder
 from fedsim.results import Result
 from fedsim.running import cluster as clusters
-from fedsim.running import places
-from fedsim.running.campaign import Campaign, Engine, ExecutorEngine
+from fedsim.running import staging
+from fedsim.running.campaign import Campaign, Engine, ExecutorEngine, check_ends
 from fedsim.running.check import foreseen, unresumable
 from fedsim.running.folder import WHOLE, Shard, changes, check_place, study_of
-from fedsim.running.loading import end_if_loading
-from fedsim.running.outcomes import check_ends
+from fedsim.running.main_guard import end_if_loading
 from fedsim.running.run import RunProgress, Watch, ignore_progress
 from fedsim.running.workers import Order
 from fedsim.scenario import Plan, Scenario, load
 from fedsim.signals import defer_signals
-from fedsim.under_way import current_activity
 
 # Folders for runs without a given one: they last until the session ends.
 
@@ -282,7 +281,7 @@ class _Making:
         return result
 
     def _make(self, folder: Path) -> Result:
-        with places.open_place(folder) if self.aside else nullcontext() as place:
+        with staging.open_place(folder) if self.aside else nullcontext() as place:
             order = Order(self.plan, folder, self.fresh, self.carry, place, self.optima)
             campaign = Campaign(order, self.share, self.tell)
             bar = notebook_bar(self.plan.name, len(campaign.runs))
@@ -383,7 +382,7 @@ def _make_shared(plan: Plan, out: Path, make: Callable[[Path], Result], *, fresh
             text = "others make runs of another state of the scenario there"
             raise OccupiedError(f"{out} is in use: {text}; give another folder with --out")
 
-    with share(out, lambda: _take_up(plan, out, fresh=fresh), check, lambda: places.clear(out)):
+    with share(out, lambda: _take_up(plan, out, fresh=fresh), check, lambda: staging.clear(out)):
         return make(out)
 
 
@@ -399,7 +398,7 @@ def _take_up(plan: Plan, out: Path, *, fresh: bool) -> None:
     for variant in plan.variants:
         for seed in variant.seeds:
             RunFolder.check(out, variant.name, seed)
-    places.clear(out)
+    staging.clear(out)
     study_of(plan).write(out)
 
 

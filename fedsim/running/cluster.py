@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from fedsim.computing.serial import VARIABLE, usable_threads
 from fedsim.errors import DataError, RunError
 from fedsim.extras import missing
-from fedsim.running.loading import UNGUARDED, mark_workers
+from fedsim.running.batches import Batches, Sending
+from fedsim.running.main_guard import UNGUARDED, mark_workers
 from fedsim.running.run import RunProgress, Watch
-from fedsim.running.sending import Batches, Sending
 from fedsim.running.workers import Known, Order, Outcome, postpone_signals
 
 if TYPE_CHECKING:

@@ -13,16 +13,16 @@ from statistics import median
 from typing import Any, NamedTuple, Self, TypeVar
 
 from fedsim.errors import DataError
-from fedsim.record import ends
 from fedsim.record.folder import RESULTS, SCENARIO, SMALL, SUMMARY, RunFolder, read_failure
 from fedsim.record.lock import is_held
 from fedsim.record.manifest import AGAIN, MADE_FROM, check_files
 from fedsim.record.read import run_folders
 from fedsim.record.scenarios import RUNS, Note, describe_differences, differing, parse, read_text
 from fedsim.record.studies import Study, read_study, study_in
-from fedsim.record.summary import read_summary
-from fedsim.running.places import MAKING
-from fedsim.running.sending import run_duration
+from fedsim.record.summary import DONE as ENDED
+from fedsim.record.summary import Ending, is_whole, read_summary
+from fedsim.running.batches import run_duration
+from fedsim.running.staging import MAKING
 from fedsim.scenario import Plan, Variant, dump
 
 
@@ -247,9 +247,9 @@ def _state(folder: Path, made_from: str) -> tuple[str, str]:
             lacking = next((name for name in RESULTS if not (folder / name).is_file()), None)
             if lacking is not None:
                 return LEFT, f"there is no {folder / lacking}; {AGAIN}"
-            ending = ends.Ending(summary["status"], summary["reason"])
-            reason = "" if ending.status == ends.DONE else str(ending)
-            return (DONE if ends.is_whole(ending.status) else FAILING), reason
+            ending = Ending(summary["status"], summary["reason"])
+            reason = "" if ending.status == ENDED else str(ending)
+            return (DONE if is_whole(ending.status) else FAILING), reason
         reason = read_failure(folder)
     except DataError as error:
         return LEFT, str(error)

@@ -25,12 +25,11 @@ from fedsim.computing.serial import one_thread
 from fedsim.errors import RunError
 from fedsim.physics.batteries import Battery
 from fedsim.ports import Array
-from fedsim.protocol.stopping import Stop
-from fedsim.record.book import RunRecorder
 from fedsim.record.log import Rows
+from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import Traffic
 from fedsim.scenario import Plan
-from fedsim.sim.setup import Setup
+from fedsim.sim.config import WorldConfig
 from fedsim.sim.world import World
 from fedsim.streams import drawing
 
@@ -158,7 +157,7 @@ def opening(job: Job, timed: float = 0.0) -> Opening:
     return Opening(tuple(rounds), ended, lasts, shares, drawn(), pace.seconds)
 
 
-def _first(setup: Setup, pace: Pace) -> tuple[list[RoundCost], str]:
+def _first(setup: WorldConfig, pace: Pace) -> tuple[list[RoundCost], str]:
     """Return the first rounds of a world, and why it ends."""
     with tempfile.TemporaryDirectory() as name:
         book = _book(Path(name), len(setup.fleet))
@@ -216,7 +215,7 @@ def _between(before: _Mark, after: _Mark) -> RoundCost:
     return RoundCost(after.now - before.now, traffic, clients)
 
 
-def _batteries(setup: Setup, rounds: list[RoundCost]) -> tuple[Array, Array]:
+def _batteries(setup: WorldConfig, rounds: list[RoundCost]) -> tuple[Array, Array]:
     """Return how many rounds like the last each battery lasts, and its share of each."""
     powered = [(member.battery, member.capacity) for member in setup.fleet]
     lost = [  # of the battery, for a joule that the client draws
@@ -292,7 +291,7 @@ def extent(
         (openings[variant.name].pace * variant.scenario.stop.rounds) * count
         for variant, count in zip(plan.variants, seeds, strict=True)
     )
-    early = any(_may_end_early(variant.scenario.stop) for variant in plan.variants)
+    early = any(rule.early for variant in plan.variants for rule in variant.scenario.stop.rules)
     return Extent(plan.name, len(seeds), seeds, built + again * (max(seeds) - 1) + rounds, early)
 
 
@@ -307,12 +306,6 @@ def _rebuilt(plan: Plan, jobs: Sequence[Job], built: float) -> float:
     variant = plan.variants[0]
     Builder(plan).build(variant, variant.seeds[-1])
     return min(built, (perf_counter() - started) * len({id(job.problem) for job in jobs}))
-
-
-def _may_end_early(stop: Stop) -> bool:
-    """Say whether a run may be over before its last round."""
-    others = (stop.time, stop.bits, stop.energy, stop.batteries)
-    return bool(stop.targets) or any(rule is not None for rule in others)
 
 
 def _count(number: int, noun: str) -> str:

@@ -15,17 +15,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.blocks.held import identity_in
 from fedsim.blocks.identity import versions
 from fedsim.blocks.identity.packages import is_of_a_package
+from fedsim.blocks.in_memory import identity_in
 from fedsim.blocks.plugins import own_modules
 from fedsim.building import Job
 from fedsim.building.job import ExecutableRun
 from fedsim.computing.serial import one_thread
 from fedsim.errors import AuditError, DataError, RunError
 from fedsim.ports import SERVER
-from fedsim.record.book import RunRecorder
-from fedsim.record.ends import DONE, NO_CLIENTS, ROSE, Ending, is_whole, status_of
+from fedsim.progress import activity
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_json
 from fedsim.record.manifest import (
     COMPUTING,
@@ -37,11 +36,12 @@ from fedsim.record.manifest import (
     made_with,
     read_manifest,
 )
+from fedsim.record.recorder import RunRecorder
 from fedsim.record.scenarios import ABANDONED, DESERTED, RISEN, sign
 from fedsim.record.schema import Event
+from fedsim.record.summary import DONE, NO_CLIENTS, ROSE, Ending, is_whole, status_of
 from fedsim.scenario import Scenario, Variant, dump
 from fedsim.sim.world import World
-from fedsim.under_way import activity
 
 # Notes on a run that has ended, beside its results.
 
@@ -236,7 +236,7 @@ class RunProgress(NamedTuple):
         objective, gap: after it; NaN where nothing is known.
         ended: whether the run is over, or was there already.
         doing: what goes on since then, in a few words, where the run is in another process and
-            that takes long; see `fedsim.under_way`.
+            that takes long; see `fedsim.progress`.
     """
 
     variant: str

@@ -38,11 +38,11 @@ from fedsim.building import Builder
 from fedsim.computing.serial import VARIABLE, usable_threads
 from fedsim.errors import BlockError, OutputError, RunError
 from fedsim.problems.references import use_optima
-from fedsim.protocol.carriage import Carry
+from fedsim.progress import current_activity
+from fedsim.protocol.transport import Carry
 from fedsim.record.folder import SUMMARY, RunFolder, read_json, tidy
 from fedsim.record.lock import Handed
-from fedsim.running.loading import Recording, mark_workers
-from fedsim.running.places import Files, Place, pack, settle
+from fedsim.running.main_guard import Recording, mark_workers
 from fedsim.running.run import (
     Finished,
     RunProgress,
@@ -54,9 +54,9 @@ from fedsim.running.run import (
     ignore_progress,
     is_same,
 )
+from fedsim.running.staging import Files, Place, pack, settle
 from fedsim.scenario import Plan
 from fedsim.signals import ENDING, defer_signals
-from fedsim.under_way import current_activity
 
 _PAUSE = 0.1  # seconds of real time between two words of a worker
 _LONG = 0.5  # seconds of real time without a word, after which it is told what goes on

@@ -7,8 +7,8 @@ from pydantic_core import ErrorDetails
 
 from fedsim.blocks.wording import join_names, nearest, printable, show, unknown
 from fedsim.errors import Fault
-from fedsim.scenario.located import Located, Path
-from fedsim.scenario.readers import BlockReader
+from fedsim.scenario.located import KeyPath, Located
+from fedsim.scenario.registries import BlockReader
 
 _WANTED = {
     "int_type": "a whole number",
@@ -52,7 +52,7 @@ def faults_of(
     unknown_in = {path[:-1] for path, each in errors if each["type"] == "extra_forbidden"}
     around = {path[:depth] for path, _ in errors for depth in range(len(path))}
     closer = {path for path, each in errors if each["type"] not in _BLOCKS}
-    messages: dict[Path, list[str]] = {}
+    messages: dict[KeyPath, list[str]] = {}
     for path, each in errors:
         if isinstance(each["input"], dict | list):
             beside_the_point = path in around and each["type"] in _SHAPES
@@ -65,11 +65,11 @@ def faults_of(
     return [tree.fault(path, "; or ".join(dict.fromkeys(said))) for path, said in messages.items()]
 
 
-def _path(error: ErrorDetails, tree: Located) -> Path:
+def _path(error: ErrorDetails, tree: Located) -> KeyPath:
     """Return the key path of an error: without the members of unions, which are no keys."""
     if error["type"] == "stated":
         return error["loc"]
-    path: Path = ()
+    path: KeyPath = ()
     piece = tree
     for key in error["loc"]:
         inner = piece.get(key)
@@ -78,7 +78,7 @@ def _path(error: ErrorDetails, tree: Located) -> Path:
     return (*path, error["loc"][-1]) if error["type"] == "missing" else path
 
 
-def _message(error: ErrorDetails, path: Path, reader: BlockReader) -> str:
+def _message(error: ErrorDetails, path: KeyPath, reader: BlockReader) -> str:
     key = str(path[-1]) if path else ""
     if error["input"] is None and ":" in key:  # in braces, YAML takes all of it for a key
         text = "a blank is missing after the colon between a key and its value; write"
@@ -109,7 +109,7 @@ def _describe(error: ErrorDetails) -> str:
     return f"got {show(error['input'])}; {_plain(error)}"
 
 
-def _unknown_key(path: Path, reader: BlockReader) -> str:
+def _unknown_key(path: KeyPath, reader: BlockReader) -> str:
     """Say that a key is not known in its block, whose it is, and where it belongs."""
     key, accepted = str(path[-1]), list(reader.fields(path[:-1]))
     hint = nearest(key, accepted)

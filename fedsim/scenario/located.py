@@ -12,7 +12,7 @@ from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import format_path
 from fedsim.errors import Fault
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 """A key path: ("fleet", 0, "radio")."""
 
 DEEPEST = 60
@@ -76,7 +76,7 @@ class Located:
             return self.content[int(key)] if int(key) < len(self.content) else None
         return None
 
-    def nearest(self, path: Path) -> "tuple[Located, int]":
+    def nearest(self, path: KeyPath) -> "tuple[Located, int]":
         """Return the piece at a path, or the innermost around it, and how far that is."""
         piece, depth = self, 0
         for key in path:
@@ -86,7 +86,7 @@ class Located:
             piece, depth = inner, depth + 1
         return piece, depth
 
-    def fault(self, path: Path, message: str) -> Fault:
+    def fault(self, path: KeyPath, message: str) -> Fault:
         """Return a fault at the line of a path, or of the innermost block around it."""
         return Fault(str(self.nearest(path)[0].origin), format_path(path), message)
 

@@ -1,12 +1,21 @@
-"""Every kind of block there is, and the catalogue that a scenario is read with."""
+"""All kinds of blocks, the catalogue of a scenario, and the class that reads each block."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks.catalogue import AnyRegistry, BlockCatalogue
+from fedsim.blocks.choice import OneOf
 from fedsim.blocks.plugins import blocks_of, specs_in
+from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.spec import Spec
+from fedsim.blocks.wording import format_path
 from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.batteries import CHARGING
 from fedsim.physics.carbon import CARBON
@@ -20,6 +29,9 @@ from fedsim.physics.slowdowns import SLOWDOWNS
 from fedsim.problems import ARCHITECTURES, LOSSES, MEASURES, PENALTIES, SOURCES, SPLITS, STARTS
 from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.silence import SILENCES
+from fedsim.protocol.stop_rules import STOPS
+from fedsim.protocol.stopping import Stop
+from fedsim.scenario.located import KeyPath, Located, Origin
 from fedsim.wire import COMPRESSORS
 
 REGISTRIES: tuple[AnyRegistry, ...] = (
@@ -38,6 +50,7 @@ REGISTRIES: tuple[AnyRegistry, ...] = (
     OVERLAYS,
     PARTICIPATION,
     SILENCES,
+    STOPS,
     AVAILABILITY,
     CHARGING,
     CARBON,
@@ -75,3 +88,119 @@ def blocks_in(plugins: Iterable[Path]) -> list[type[Spec]]:
         BlockError: a file cannot be used, or holds no block.
     """
     return blocks_of(plugins, REGISTRIES)
+
+
+_Reader = OneOf | type[BaseModel]
+_NOTHING = Located(Origin(), None)
+
+
+@dataclass(frozen=True)
+class BlockReader:
+    """A tree that is read as a class, block by block.
+
+    Attributes:
+        model: the class of the whole.
+        tree: what was written.
+        context: of the validation.
+    """
+
+    model: type[BaseModel]
+    tree: Located
+    context: object
+
+    def fields(self, path: KeyPath) -> dict[str, FieldInfo]:
+        """Return the fields of the block at a path, by the class that reads it; or none."""
+        readers = self._readers_at(path)
+        last = _choose_reader(readers, self.tree.nearest(path)[0], self.context)
+        if last:
+            return dict(last.model_fields)
+        plain = [each for each in readers if isinstance(each, type) and not kinds_of(each)]
+        return {name: field for reader in plain for name, field in reader.model_fields.items()}
+
+    def kinds_with(self, path: KeyPath) -> list[str]:
+        """Return the other kinds of the block around a key that have such a key."""
+        choices = [each for each in self._readers_at(path[:-1]) if isinstance(each, OneOf)]
+        return [name for each in choices for name in each.having(str(path[-1]), self.context)]
+
+    def suggest(self, path: KeyPath, value: object) -> str:
+        """Return a hint at a block that has a value where another one has not, or nothing."""
+        choices = [each for each in self._readers_at(path[:-1]) if isinstance(each, OneOf)]
+        texts = choices if isinstance(value, str) else []
+        hints = (each.suggest(str(value), self.context, str(path[-1])) for each in texts)
+        return next(filter(None, hints), "")
+
+    def places(self, key: str) -> list[str]:
+        """Return the key paths that end in a key, the shortest first, as this tree has blocks."""
+        return [format_path(path) for path in sorted(self._places.get(key, ()), key=len)]
+
+    @cached_property
+    def _places(self) -> dict[str, list[KeyPath]]:
+        """The paths of all keys, by the last part of each: collected once for many faults."""
+        found: dict[str, list[KeyPath]] = {}
+        for path in self._paths([self.model], ()):
+            found.setdefault(str(path[-1]), []).append(path)
+        return found
+
+    def _paths(self, readers: list[_Reader], path: KeyPath) -> Iterator[KeyPath]:
+        """Yield the paths of all keys below a path."""
+        block, depth = self.tree.nearest(path)
+        written = block if depth == len(path) else _NOTHING
+        here = _choose_reader(readers, written, self.context)
+        for key, field in here.model_fields.items() if here else ():
+            yield (*path, key)
+            inner = (*path, key, 0) if get_origin(field.annotation) is tuple else (*path, key)
+            yield from self._paths(_readers_of(field), inner)
+
+    def _readers_at(self, path: KeyPath) -> list[_Reader]:
+        """Return what may read the block at a path."""
+        readers: list[_Reader] = [self.model]
+        for depth, key in enumerate(path):
+            if isinstance(key, str):
+                block = self.tree.nearest(path[:depth])[0]
+                here = _choose_reader(readers, block, self.context)
+                field = here.model_fields.get(key) if here else None
+                rule = self._stop_rule(key) if here is Stop and not field else []
+                readers = _readers_of(field) if field else rule
+        return readers
+
+    def _stop_rule(self, kind: str) -> list[_Reader]:
+        """Return the class of a user-defined stop rule, which stands at its kind; or nothing."""
+        model = BlockCatalogue.of(self.context).find(STOPS, kind)
+        return [model] if model else []
+
+
+def _readers_of(field: FieldInfo) -> list[_Reader]:
+    return list(_readers((field.annotation, *field.metadata)))
+
+
+def _readers(parts: tuple[Any, ...]) -> Iterator[_Reader]:
+    """Yield what may read the blocks of a field; the parts are those of its annotation."""
+    choices = [part for part in parts if isinstance(part, OneOf)]
+    for part in choices or parts:
+        if isinstance(part, OneOf) or (isinstance(part, type) and issubclass(part, BaseModel)):
+            yield part
+        else:
+            yield from _readers(get_args(part))
+
+
+def _choose_reader(
+    readers: list[_Reader], block: Located, context: object
+) -> type[BaseModel] | None:
+    """Return the class that reads a block: the only one there is, or by the block's kind."""
+    for reader in readers:
+        if isinstance(reader, OneOf):
+            kind = _text_at(block, reader.key) or reader.default
+            model = reader.model(kind, context) if kind else None
+            if model:
+                return model
+        elif len(readers) == 1 or _text_at(block, "kind") in kinds_of(reader):
+            return reader
+    return None
+
+
+def _text_at(block: Located, key: str) -> str:
+    """Return the text at a key of a block, or of the block that a preset's name stands for."""
+    if isinstance(block.content, str):
+        return block.content
+    written = block.get(key)
+    return written.content if written and isinstance(written.content, str) else ""

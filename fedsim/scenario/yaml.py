@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.cells import cell_len
@@ -16,7 +16,7 @@ from fedsim.blocks.wording import format_path, printable
 from fedsim.errors import Fault, ScenarioError
 from fedsim.files import check_is_file
 from fedsim.scenario.examples import suggest
-from fedsim.scenario.located import DEEPEST, Content, Located, Origin, Path, number, text
+from fedsim.scenario.located import DEEPEST, Content, KeyPath, Located, Origin, number, text
 
 # The scanner: ruamel.yaml's, by the letter of YAML 1.2 where it is of YAML 1.1.
 
@@ -133,7 +133,7 @@ _TAGS: dict[type[Node], tuple[str, ...]] = {
 }
 
 
-def read_file(path: File) -> tuple[Located, list[Fault]]:
+def read_file(path: Path) -> tuple[Located, list[Fault]]:
     """Read a scenario file.
 
     Returns:
@@ -202,7 +202,7 @@ class _Builder:
     _open: list[Node] = field(default_factory=list)
     _total: int = 0
 
-    def build(self, node: Node, path: Path, key: Node | None = None) -> Located:
+    def build(self, node: Node, path: KeyPath, key: Node | None = None) -> Located:
         """Return the data of a node, which stands at a path and under a key."""
         origin = self._at(key or node)
         self._total += 1
@@ -229,7 +229,7 @@ class _Builder:
             return f"nested more than {DEEPEST} deep"
         return ""
 
-    def _content(self, node: Node, path: Path) -> Content:
+    def _content(self, node: Node, path: KeyPath) -> Content:
         match node:
             case MappingNode():
                 return self._block(node, path)
@@ -238,7 +238,7 @@ class _Builder:
             case _:
                 return self._scalar(node, path)
 
-    def _block(self, node: MappingNode, path: Path) -> dict[str, Located]:
+    def _block(self, node: MappingNode, path: KeyPath) -> dict[str, Located]:
         pieces: dict[str, Located] = {}
         for key, value in node.value:
             name = self._name(key, path)
@@ -250,7 +250,7 @@ class _Builder:
                 pieces[name] = self.build(value, (*path, name), key)
         return pieces
 
-    def _name(self, key: Node, path: Path) -> str | None:
+    def _name(self, key: Node, path: KeyPath) -> str | None:
         """Return a key as text; None where it cannot be one."""
         if not isinstance(key, ScalarNode):
             self._refuse(self._at(key), path, "got a block or a list as a key; give a name")
@@ -261,7 +261,7 @@ class _Builder:
             return self._text(key, path)
         return None
 
-    def _scalar(self, node: Node, path: Path) -> str | int | float | bool | None:
+    def _scalar(self, node: Node, path: KeyPath) -> str | int | float | bool | None:
         kind = str(node.tag).removeprefix(_CORE)
         if kind == "null":
             return None
@@ -273,14 +273,14 @@ class _Builder:
             self._refuse(self._at(node), path, f"got {printable(node.value)}, which is no {kind}")
             return None
 
-    def _text(self, node: Node, path: Path) -> str:
+    def _text(self, node: Node, path: KeyPath) -> str:
         try:
             return text(str(node.value))
         except ValueError as error:
             self._refuse(self._at(node), path, str(error))
             return ""
 
-    def _refuse(self, origin: Origin, path: Path, reason: str) -> None:
+    def _refuse(self, origin: Origin, path: KeyPath, reason: str) -> None:
         fault = Fault(str(origin), format_path(path), reason)
         if fault not in self.refused[-1:]:
             self.refused.append(fault)

@@ -5,25 +5,26 @@ from math import isfinite, isnan, nan
 
 from fedsim.errors import Clash, Diverged
 from fedsim.ports import SERVER, Array
+from fedsim.progress import activity
+from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.protocol.stopping import RunStopped
-from fedsim.record.book import RunRecorder
+from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import OWN, Traffic
 from fedsim.record.schema import NO_PEER, Event
+from fedsim.sim.config import WorldConfig
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.power.rest import RestMeter
-from fedsim.sim.setup import Setup
-from fedsim.under_way import activity
+from fedsim.sim.power.idle import IdleMeter
 
 OnRound = Callable[[int, float, float], None]
-"""Told the round, the objective and the gap of every round that is committed."""
+"""Callback for the round, the objective and the gap of every round that is committed."""
 
 
-def unheard(*_: object) -> None:
+def ignore_round(*_: object) -> None:
     """Ignore an evaluation."""
 
 
 class Observer:
-    """Evaluates what is committed, where the scenario says so; costs no simulated time.
+    """Evaluates committed models on the scenario's schedule; costs no simulated time.
 
     Args:
         may_stay: whether a round may end without a step, so that the last model is kept for it.
@@ -35,11 +36,11 @@ class Observer:
 
     def __init__(
         self,
-        setup: Setup,
+        setup: WorldConfig,
         book: RunRecorder,
         calendar: Calendar,
         traffic: Traffic,
-        rest: RestMeter,
+        idle: IdleMeter,
         on_round: OnRound,
         *,
         may_stay: bool = True,
@@ -47,13 +48,14 @@ class Observer:
         self.last_round = self._last_seen = 0, nan
         self.abandoned = 0
         self._setup = setup
+        self._over = setup.stop.watch()
         self._book, self._log = book, book.log
         self._calendar = calendar
         self._traffic = traffic
-        self._rest_meter = rest
+        self._idle_meter = idle
         self._on_round = on_round
         self._may_stay = may_stay
-        self._rested_until = 0.0
+        self._idle_until = 0.0
         self._committed: tuple[Array, dict[str, float]] | None = None
         self._unlooked: Array | None = None
         self._unseen: dict[str, None] = {}
@@ -76,15 +78,14 @@ class Observer:
         self, model: Array, measures: dict[str, float], *, complete: bool = True
     ) -> None:
         number, now = self._book.rounds.rounds + 1, self._calendar.now
-        stop = self._setup.stop
-        looked = self._setup.observe.looks(number) or number >= stop.rounds
+        looked = self._setup.observe.looks(number) or number >= self._setup.stop.rounds
         objective, seen = self._look(number, model) if looked else (nan, {})
         if not isfinite(model.sum()):
             raise Diverged(number, "the model is not finite")
         if looked:
             self._last_seen = number, objective
         gap, figures = objective - self._setup.optimum, self._join(seen or self._unseen, measures)
-        self.rest(Event.ROUND, number)
+        self.write_idle(Event.ROUND, number)
         self._book.rounds.add(
             now,
             self._traffic,
@@ -97,15 +98,22 @@ class Observer:
         self.last_round = number, objective
         self._unlooked = None if looked else model.copy()
         self._on_round(number, objective, gap)
-        spent = self._traffic
-        bits = spent.bits_up + spent.bits_down
-        reached = {"objective": objective, **figures}
-        reason = stop.reason(number, gap, bits, spent.joules, reached, self._setup.higher)
+        end = RoundEnd(
+            round=number,
+            t=now,
+            bits=self._traffic.bits_up + self._traffic.bits_down,
+            joules=self._traffic.joules,
+            objective=objective,
+            gap=gap,
+            figures=figures,
+            higher=self._setup.higher,
+        )
+        reason = self._over(end)
         if reason:
             raise RunStopped(reason)
 
     def end(self) -> None:
-        """Look at the model of the last round, if that was not one to be looked at."""
+        """Evaluate the model of the last round, if that has not been evaluated."""
         if self._unlooked is None:
             return
         number, model = self.last_round[0], self._unlooked
@@ -116,7 +124,7 @@ class Observer:
         self.last_round = self._last_seen = number, objective
 
     def _look(self, number: int, model: Array) -> tuple[float, dict[str, float]]:
-        """Return the objective of a round's model, and what is measured beside it.
+        """Return the objective of a round's model, and the measures.
 
         Raises:
             Diverged: the objective is not finite.
@@ -134,7 +142,7 @@ class Observer:
     def _join(
         self, figures: Mapping[str, float | None], given: Mapping[str, float]
     ) -> dict[str, float | None]:
-        """Return what is measured and what the method has given.
+        """Return the measures together with the figures of the method.
 
         Raises:
             Clash: the algorithm has given what there is a column of already.
@@ -152,7 +160,7 @@ class Observer:
 
     @property
     def kept(self) -> str:
-        """What a run that diverged keeps, as a clause."""
+        """Which rounds of a run that diverged are finite, as a clause."""
         number, value = self._last_seen
         if not self.last_round[0]:
             return "no round was finite"
@@ -162,14 +170,14 @@ class Observer:
         known = "" if isnan(value) else f", with the objective {value:.6g}"
         return f"round {number} was the {which}{known}"
 
-    def rest(self, event: Event, number: int, detail: int = -1) -> None:
-        """Write a row of the server with what the fleet drew at rest since the last one."""
+    def write_idle(self, event: Event, number: int, detail: int = -1) -> None:
+        """Write a row of the server with the fleet's idle energy since the last one."""
         now = self._calendar.now
-        seconds = now - self._rested_until
-        joules = self._rest_meter.take(now)
+        seconds = now - self._idle_until
+        joules = self._idle_meter.take(now)
         if self._log.emissions is not None:
-            self._log.emissions.rest(self._rest_meter.take_grams(now))
-        self._rested_until = now
+            self._log.emissions.rest(self._idle_meter.take_grams(now))
+        self._idle_until = now
         self._traffic.joules += joules
         self._log.append(now, seconds, event, SERVER, NO_PEER, number, joules=joules, detail=detail)
         self._traffic.grams = self._log.total_emissions()

@@ -7,18 +7,19 @@ from math import inf
 import numpy as np
 
 from fedsim.ports import SERVER, Array, ClientId, Message, Reply
-from fedsim.protocol.carriage import Packing, resolve_pending
-from fedsim.protocol.envelope import Envelope
 from fedsim.protocol.selection import Cohort
 from fedsim.protocol.server import Post, ReplyOutcome, ServerProtocol
 from fedsim.protocol.stopping import NoClientsLeft
+from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
+from fedsim.sim.client import Clocked
 from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.presence import Presence
-from fedsim.sim.worker import Clocked
+from fedsim.wire.feedback import resolve_pending
+from fedsim.wire.packers import Packing
 
 _COUNTED = ReplyOutcome.COUNTED
 
@@ -32,7 +33,7 @@ class SimServer(Clocked):
 
     def __init__(
         self,
-        end: ServerProtocol,
+        protocol: ServerProtocol,
         *,
         calendar: Calendar,
         network: ServerLanes,
@@ -49,13 +50,13 @@ class SimServer(Clocked):
         looks: set[str],
     ) -> None:
         super().__init__(calendar, looks)
-        self.clients = end.clients
+        self.clients = protocol.clients
         self.initial = initial
         self.weights = weights
         self.pack = packing.pack
         self._repeated = packing.repeat
         self.rng = rng
-        self._end = end
+        self._protocol = protocol
         self._smoothness = smoothness
         self._network = network
         self._presence = presence
@@ -69,7 +70,7 @@ class SimServer(Clocked):
     @property
     def round(self) -> int:
         """The number of the round that is open, from 1."""
-        return self._end.round
+        return self._protocol.round
 
     @property
     def smoothness(self) -> Array:
@@ -78,11 +79,11 @@ class SimServer(Clocked):
 
     @property
     def answers(self) -> tuple[int, int, int]:
-        """How many were asked, of them have answered, and how many replies are on the way.
+        """The numbers of clients asked, of reports, and of replies in transit.
 
         It may be read from another thread; without an exchange all are 0.
         """
-        exchange, sent = self._end.exchange, self._sent - self._sent_before
+        exchange, sent = self._protocol.exchange, self._sent - self._sent_before
         if exchange is None:
             return 0, 0, 0
         return exchange.asked, exchange.reported, max(sent - exchange.reported, 0)
@@ -94,12 +95,12 @@ class SimServer(Clocked):
     @property
     def stuck(self) -> str:
         """Describe which clients the server was still waiting for at the end; empty if none."""
-        return self._end.stuck
+        return self._protocol.stuck
 
     def commit(self, model: Array, **measures: float) -> None:
         """See `fedsim.ports.Server.commit`."""
         self._commit(model, measures)
-        self._end.round += 1
+        self._protocol.round += 1
 
     async def exchange(
         self,
@@ -109,22 +110,22 @@ class SimServer(Clocked):
         again: Callable[[], Message | Mapping[ClientId, Message]] | None = None,
     ) -> list[Reply]:
         """See `fedsim.ports.Server.exchange`."""
-        self._end.check_free()
-        to = self._end.recipients(message, to)
+        self._protocol.check_free()
+        to = self._protocol.recipients(message, to)
         while True:
             cohort = await self._cohort(to)
-            said = resolve_pending(message, cohort.clients)
-            post = self._end.open(said, cohort.clients)
+            resolved = resolve_pending(message, cohort.clients)
+            post = self._protocol.open(resolved, cohort.clients)
             opened, self._sent_before = self._calendar.now, self._sent
             self._traffic.cohort += len(cohort.clients)
             try:
-                self._send(post, "" if isinstance(said, Mapping) else said.label)
+                self._send(post, "" if isinstance(resolved, Mapping) else resolved.label)
                 await self._wait_finished()
             except BaseException:
-                self._end.break_off()
+                self._protocol.cancel()
                 raise
-            if not self._end.given_up:
-                return self._end.replies()
+            if not self._protocol.given_up:
+                return self._protocol.replies()
             self._abandon(opened)
             if cohort.gone:
                 return []
@@ -141,7 +142,7 @@ class SimServer(Clocked):
         """
         wanted = self.clients if to is None else to
         while wanted:
-            cohort = self._end.cohort(to)
+            cohort = self._protocol.cohort(to)
             if cohort is not None:
                 self._write_cohort(cohort)
                 return cohort
@@ -151,14 +152,14 @@ class SimServer(Clocked):
                 await self._instant()
                 if self._presence.why_gone(self.clients):
                     continue
-                cohort = self._end.all_gone(wanted)
+                cohort = self._protocol.all_gone(wanted)
                 self._write_cohort(cohort)
                 return cohort
             await self._presence.change()
         return Cohort(wanted)
 
     async def _instant(self) -> None:
-        """Let all else happen that does at this instant, such as that further clients leave."""
+        """Wait for the end of this instant, at which further clients may leave."""
         self._over = over = asyncio.get_running_loop().create_future()
         self._calendar.at(self._calendar.now, self._wake, priority=DEADLINE)
         try:
@@ -167,13 +168,13 @@ class SimServer(Clocked):
             self._over = None
 
     def _send(self, post: Post, label: str) -> None:
-        """Write down that messages go to a cohort, and send them.
+        """Record that messages go to a cohort, and send them.
 
         Args:
             post: the messages with their receivers; possibly none.
             label: of the one for all; empty where each has its own.
         """
-        now, number = self._calendar.now, self._end.round
+        now, number = self._calendar.now, self._protocol.round
         if post:
             word = self._log.word(label)
             self._log.append(now, 0.0, Event.EXCHANGE, SERVER, NO_PEER, number, word)
@@ -183,13 +184,13 @@ class SimServer(Clocked):
 
     async def _wait_finished(self) -> None:
         """Wait until the exchange is over: enough reports, or it was given up."""
-        if self._end.over:
+        if self._protocol.over:
             return
         self._over = over = asyncio.get_running_loop().create_future()
         now, timers = self._calendar.now, list[Timer]()
         for span, act in (
-            (self._end.deadline, self._overdue),
-            (self._end.patience, self._give_up),
+            (self._protocol.deadline, self._on_deadline),
+            (self._protocol.round_timeout, self._on_timeout),
         ):
             if span < inf:
                 timers.append(self._calendar.at(now + span, act, priority=DEADLINE))
@@ -202,10 +203,10 @@ class SimServer(Clocked):
 
     def _abandon(self, opened: float) -> None:
         """End a round in which too few clients have reported, or none: the model stays."""
-        now, number = self._calendar.now, self._end.round
-        word = self._log.word(self._end.progress)
+        now, number = self._calendar.now, self._protocol.round
+        word = self._log.word(self._protocol.progress)
         self._log.append(now, now - opened, Event.ABANDONED, SERVER, NO_PEER, number, detail=word)
-        for reply, verdict in self._end.abandon():
+        for reply, verdict in self._protocol.abandon():
             self._write_late(
                 reply.client, reply.round, self._log.word(reply.message.label), verdict
             )
@@ -214,8 +215,8 @@ class SimServer(Clocked):
     # -- what happens to it ------------------------------------------------------------
 
     def receive(self, client: ClientId, envelope: Envelope) -> None:
-        """Take a reply that has arrived."""
-        verdict = self._end.receive_reply(client, envelope)
+        """Receive a reply."""
+        verdict = self._protocol.receive_reply(client, envelope)
         if verdict is _COUNTED:  # as nearly all are
             return
         if verdict is ReplyOutcome.CLOSED:
@@ -226,36 +227,36 @@ class SimServer(Clocked):
     def lose(self, client: ClientId) -> None:
         """Notice, now or later, that a client's connection has ended: it will not report."""
         now = self._calendar.now
-        when = self._end.notice(now)
+        when = self._protocol.notice(now)
         if when <= now:
-            if self._end.client_left(client):
+            if self._protocol.client_left(client):
                 self._wake()
         elif when < inf:
-            asked = client, self._end.asked_in(client)
+            asked = client, self._protocol.asked_in(client)
             self._calendar.at(when, self._notice, asked, priority=DEADLINE)
 
     def _notice(self, left: tuple[ClientId, int]) -> None:
         """Notice at a beat that a client has left in some exchange."""
-        if self._end.client_left(*left):
+        if self._protocol.client_left(*left):
             self._wake()
 
-    def _overdue(self) -> None:
-        if self._end.deadline_expired():
+    def _on_deadline(self) -> None:
+        if self._protocol.deadline_expired():
             self._wake()
 
-    def _give_up(self) -> None:
-        if self._end.abandon_round():
+    def _on_timeout(self) -> None:
+        if self._protocol.abandon_round():
             self._wake()
 
     def _wake(self) -> None:
-        """Let the exchange end, which nothing can change any more."""
+        """Wake the task that waits for the end of the exchange."""
         if self._over is not None and not self._over.done():
             self._over.set_result(None)
 
     # -- what is written down ----------------------------------------------------------
 
     def _write_cohort(self, cohort: Cohort) -> None:
-        now, number = self._calendar.now, self._end.round
+        now, number = self._calendar.now, self._protocol.round
         append, charge = self._log.append, self._presence.charge
         for client, why in cohort.skipped:
             word, share = self._log.word(why), charge(client)

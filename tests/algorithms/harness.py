@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim.building import Builder, Job
 from fedsim.ports import Array
-from fedsim.record.book import RunRecorder
+from fedsim.record.recorder import RunRecorder
 from fedsim.scenario import load
 from fedsim.sim.world import World
 

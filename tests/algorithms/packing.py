@@ -9,8 +9,8 @@ import numpy as np
 
 from fedsim.building import Builder, Job
 from fedsim.ports import DENSE, Array, ClientId, Message, Packer, Payload, Reply, Structure
-from fedsim.record.book import RunRecorder
 from fedsim.record.parts import read_table
+from fedsim.record.recorder import RunRecorder
 from fedsim.scenario import load
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer

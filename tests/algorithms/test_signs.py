@@ -13,11 +13,11 @@ from hypothesis.extra.numpy import arrays
 
 import fedsim
 from fedsim.algorithms import ProblemInfo, SignSGD
-from fedsim.algorithms.signs import signs
+from fedsim.algorithms.sign_sgd import signs
 from fedsim.errors import ParameterError
 from fedsim.ports import SIGNS, Array
 from fedsim.wire import Contract, ValueFormat, decode, encode
-from fedsim.wire.natural import natural
+from fedsim.wire.payloads.dense import natural
 from tests.algorithms.local_loops import SIZES, Local, Told, check_near, local, told
 from tests.algorithms.sums import FULL, LOSSY, TARDY, in_time
 

@@ -15,7 +15,7 @@ import pytest
 from fedsim.algorithms.censored import Innovation, total
 from fedsim.building import Builder
 from fedsim.ports import Array, ClientId, Message, Reply
-from fedsim.record.book import RunRecorder
+from fedsim.record.recorder import RunRecorder
 from fedsim.scenario import load
 from fedsim.sim.server import SimServer
 from fedsim.sim.world import World

@@ -21,8 +21,7 @@ from fedsim.analysis import (
 )
 from fedsim.analysis.costs import Direction
 from fedsim.problems import MEASURES
-from fedsim.record.columns import COSTS
-from fedsim.record.directions import HIGHER_IS_BETTER
+from fedsim.record.columns import COSTS, HIGHER_IS_BETTER
 
 
 def rounds() -> pd.DataFrame:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import fedsim
 from fedsim.analysis import Comparison
-from fedsim.analysis.compare.unfinished import find_unfinished
+from fedsim.analysis.compare.runs import find_unfinished
 from fedsim.cli import app
 from fedsim.errors import RepricingError
 from fedsim.record.studies import Study

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from fedsim.running import places
+from fedsim.running import staging
 
 
 def dask_setup(_: Any) -> None:
     """Hide it, once a worker begins: who merely imports this sees as before."""
-    places.Place.is_here = property(lambda _: False)  # type: ignore[assignment,method-assign]
+    staging.Place.is_here = property(lambda _: False)  # type: ignore[assignment,method-assign]

@@ -20,8 +20,8 @@ import fedsim
 from fedsim.analysis import Comparison
 from fedsim.cli import app
 from fedsim.errors import FedsimError
-from fedsim.results.showing import Shown
-from fedsim.robustness.study import Robustness
+from fedsim.results.display import Shown
+from fedsim.robustness.result import Robustness
 from tests.tiers import missing, some
 
 from .kinds import BASE, KINDS, fleet, write_data, write_scenario

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.analysis.figures import convergence
-from fedsim.analysis.progress import over_seeds
+from fedsim.analysis.figures import convergence, over_seeds
 from fedsim.building import Builder
 from fedsim.record.folder import read_json
 from fedsim.record.read import read_run

@@ -22,15 +22,15 @@ import pytest
 import fedsim
 from fedsim import __main__ as command
 from fedsim import analysis
-from fedsim.record.writing import write_whole
-from fedsim.results.showing import Shown
+from fedsim.record.atomic import write_whole
+from fedsim.results.display import Shown
 from tests.interrupting import hearing
 
 LONGEST = 300.0
 """Seconds of real time after which a command hangs."""
 
 LOADED = (
-    *("fedsim.cli", "fedsim.cli.watching", "fedsim.cli.watching", "fedsim.running.api"),
+    *("fedsim.cli", "fedsim.cli.progress", "fedsim.cli.progress", "fedsim.running.api"),
     *("fedsim.running.folder", "fedsim.analysis", "fedsim.results", "sklearn.datasets"),
 )
 """What commands load, and a fork has."""

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
+from fedsim.record.atomic import ASIDE
 from fedsim.record.folder import SUMMARY
 from fedsim.record.lock import HOLDER
-from fedsim.record.writing import ASIDE
-from fedsim.running.places import MAKING
+from fedsim.running.staging import MAKING
 from tests.faults.commands import Ended, given, gone
 from tests.interrupting import NOISE
 from tests.runs import files, small

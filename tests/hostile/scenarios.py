@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from fedsim.building import Builder
 from fedsim.errors import BlockError, FedsimError, ScenarioError
-from fedsim.limits import VARIABLE
+from fedsim.memory import VARIABLE
 from fedsim.scenario import dump, load
 from fedsim.scenario.examples import examples
 from tests.guarded import FAULT, Tried

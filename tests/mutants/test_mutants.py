@@ -133,7 +133,7 @@ def test_what_no_line_is_reached_by_is_told_from_what_nobody_notices(tmp_path: P
     copy.mkdir()
     make_copy(ROOT, copy)
     inside = Path("fedsim/wire/bitstream.py"), "BitOr_BitAnd", ""
-    at_import = Path("fedsim/building/closing.py"), "NumberReplacer", "GIVE_UP = "
+    at_import = Path("fedsim/building/round_completion.py"), "NumberReplacer", "GIVE_UP = "
     chosen = [
         next(
             each

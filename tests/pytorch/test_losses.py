@@ -170,7 +170,10 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
         "from 0, one a row; got -1",
     ),
     "no data": (lambda: {"data": None}, "got None"),
-    "sparse rows": (lambda: {"data": (torch.tensor(X).to_sparse(), Y)}, "got one that is sparse"),
+    "sparse rows": (
+        lambda: {"data": (torch.tensor(X).to_sparse(), Y)},
+        "got a tensor that is sparse",
+    ),
     "a function with arguments": (
         lambda: {"module": takes},
         "without arguments; it fails: TypeError",
@@ -192,7 +195,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a device": (lambda: {"device": "tpu"}, "loss.device.*'cpu' or 'cuda'.*'tpu'"),
     "a key": (lambda: {"lr": 0.1}, "loss.lr"),
-    "one output": (lambda: {"module": one}, "an output a class, and the module has one output"),
+    "one output": (lambda: {"module": one}, "needs an output for each class"),
     "nothing": (lambda: {"module": Returns(lambda _: None)}, "got a NoneType"),
     "a dictionary": (lambda: {"module": Returns(lambda o: {"a": o})}, "got a dict; wrap it"),
     "a list of numbers": (lambda: {"module": Returns(torch.flatten)}, r"got the shape \(6,\)"),
@@ -206,6 +209,27 @@ def test_what_cannot_be_used_is_said_in_one_sentence(name: str) -> None:
     with pytest.raises(DataError, match=text) as caught:
         local(fedsim.torch.problem(keys.pop("module"), **keys)).value(np.zeros(15))
     assert "\n" not in str(caught.value)
+
+
+def of_signs(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return the hinge loss of each row, of labels that are -1 or 1."""
+    if not (targets.abs() == 1).all():
+        raise ValueError("a label is -1 or 1")
+    return functional.relu(1 - targets * outputs)
+
+
+def of_truth(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return the logistic loss of each row, of labels that are 0 or 1."""
+    if not ((targets == 0) | (targets == 1)).all():
+        raise ValueError("a label is 0 or 1")
+    return functional.binary_cross_entropy_with_logits(outputs, targets, reduction="none")
+
+
+@pytest.mark.parametrize(("loss", "labels"), [(of_signs, "signs"), (of_truth, "truth")])
+def test_a_loss_of_labels_of_one_kind_alone_is_taken(loss: Any, labels: str) -> None:
+    X, y = rows(labels)
+    f = local(fedsim.torch.problem(one, loss, data=(X, y)))
+    assert np.isfinite(f.value(np.zeros(FEATURES + 1)))
 
 
 def test_numbers_of_16_bits_are_read_exactly() -> None:

@@ -13,8 +13,8 @@ from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
 import fedsim
 import fedsim.torch
-from fedsim.blocks.held import Holding
 from fedsim.blocks.identity import ObjectIdentity
+from fedsim.blocks.in_memory import Holding
 from fedsim.errors import DataError, FedsimError
 from fedsim.problems import LocalLoss
 from fedsim.scenario import ProblemSpec
@@ -258,8 +258,8 @@ def test_arrays_are_not_copied() -> None:
         (Stream(), "got Stream, which has no length"),
         (Pairs([]), "the Pairs has no items"),
         (Pairs([(np.zeros(3), 0), (np.zeros(4), 0)]), "all of one shape"),
-        (Pairs([np.zeros(3)]), "pairs of features"),
-        (Pairs([(np.zeros(3), "cat")]), "a label that is a number"),
+        (Pairs([np.zeros(3)]), "pairs: features"),
+        (Pairs([(np.zeros(3), "cat")]), "a number as the label"),
         (Subset(Pairs([(np.zeros(3), 0)]), [0, 7]), "the Subset cannot be taken: IndexError"),
         ((np.zeros((3, 2)), np.zeros(4)), "3 rows of features, but 4 labels"),
         ((np.zeros((3, 2)), np.zeros((3, 1))), r"X takes the shape .* got \(3, 2\) and \(3, 1\)"),
@@ -293,7 +293,7 @@ def test_a_file_alone_says_that_something_is_missing(tmp_path: Path) -> None:
         out=tmp_path / "run",
     )
     del data
-    with pytest.raises(FedsimError, match="handed over in Python"):
+    with pytest.raises(FedsimError, match="passed in Python"):
         fedsim.run(tmp_path / "run" / "base" / "seed-1" / "scenario.yaml")
 
 

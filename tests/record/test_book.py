@@ -8,11 +8,11 @@ import pytest
 
 from fedsim.errors import AuditError
 from fedsim.ports import SERVER
-from fedsim.record.book import RunRecorder
 from fedsim.record.ledger import Meters
 from fedsim.record.log import Rows
 from fedsim.record.models import ModelTable
 from fedsim.record.parts import PartWriter, read_table
+from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fedsim.record.book import client_table
 from fedsim.record.ledger import Ledger, Meters
+from fedsim.record.recorder import client_table
 from fedsim.record.schema import ROW_DTYPE, Event
 
 SUMMED = {

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 import fedsim
 from fedsim.cli import app
 from fedsim.errors import OutputError
+from fedsim.record.atomic import Draft, check_links, write_whole
 from fedsim.record.folder import RunFolder
 from fedsim.record.parts import PartWriter, remove_parts
-from fedsim.record.writing import Draft, check_links, write_whole
 from tests.runs import files, small
 
 STUDY = small(stop={"rounds": 2}, models={"every": 1})

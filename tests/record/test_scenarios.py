@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from fedsim.errors import DataError
-from fedsim.record.directions import higher_is_better
+from fedsim.record.columns import higher_is_better
 from fedsim.record.folder import SCENARIO
 from fedsim.record.manifest import check_kinds
 from fedsim.record.scenarios import data_of, read_text, sign

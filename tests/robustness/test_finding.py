@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.analysis.compare.costs import Target
+from fedsim.analysis.compare.cost_tables import Target
 from fedsim.errors import DataError
-from fedsim.repricing.tape import Original
+from fedsim.repricing.history import Original
 from fedsim.robustness import pricing
 from fedsim.robustness.constants import ConstantKey, UncertainConstant
-from fedsim.robustness.finding import constants_of
 from fedsim.robustness.pricing import FinishedRun, hindrance, price, priced_at
+from fedsim.robustness.uncertain_inputs import constants_of
 from tests.repricing.prices import small
 
 PHONE = {"count": 3, "device": "phone-mid", "radio": "lte"}
@@ -137,7 +137,7 @@ def test_a_run_that_may_end_by_its_clock_or_its_energy_is_hindered(
 ) -> None:
     run = fedsim.run(small("gd", stop={"rounds": 1, **limit}), out=tmp_path / "run")
     told = hindrance(Original.of(run.runs[0], ()))
-    assert told.startswith("stop: it ends by the clock or by its energy")
+    assert told.startswith(f"stop.{next(iter(limit))}: time or energy decide when it ends")
 
 
 def test_a_run_of_rounds_alone_is_not(original: Original) -> None:

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fedsim.ports import Array
-from fedsim.robustness.levels import _margin, of_a_run, of_the_typical, seeds_share
+from fedsim.robustness.confidence import _margin, of_a_run, of_the_typical, seeds_share
 
 Draw = Callable[[np.random.Generator, int], Array]
 Study = Callable[[np.random.Generator, int, int], Array]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.physics.radios.powers import powers_of
+from fedsim.physics.radios.base import powers_of
 from fedsim.ports import Array
-from fedsim.repricing.tape import Original, read_tape
+from fedsim.repricing.history import Original, read_tape
 from fedsim.robustness.constants import ConstantKey
 from fedsim.robustness.fleets import Load, Loads, clients_of, unplayable
 from fedsim.robustness.recursion import Prices, _Play, prices

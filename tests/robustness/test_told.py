@@ -11,7 +11,7 @@ import pytest
 
 import fedsim
 from fedsim.analysis import Comparison
-from fedsim.analysis.compare.verdicts import read_doubts, seal_tables
+from fedsim.analysis.compare.caveats import read_doubts, seal_tables
 from tests.conftest import ROOT
 from tests.robustness.test_robust import study
 from tests.scripts import script
@@ -135,7 +135,7 @@ def test_designs_are_ranked_with_their_doubt(tmp_path: Path, capsys: Any) -> Non
 def sureness() -> Any:
     """The script about our own claims, whose modules lie beside it."""
     sys.path.insert(0, str(ROOT / "analysis"))
-    yield script("sureness")
+    yield script("claim_robustness")
     sys.path.remove(str(ROOT / "analysis"))
 
 
@@ -154,7 +154,7 @@ def test_claims_are_told_with_their_probability(
     asked = [study for study in (*sureness.STUDIES, *sureness.PAPERS) if study.title in some]
     monkeypatch.setattr(sureness, "STUDIES", asked)
     monkeypatch.setattr(sureness, "PAPERS", ())
-    page = tmp_path / "sureness.md"
+    page = tmp_path / "claim_robustness.md"
     words = ["--rounds", "3", "--worlds", "20", "--made", "1", "--out", tmp_path / "runs"]
     words += ["--page", page]
     sureness.main(list(map(str, words)))

@@ -6,10 +6,10 @@ from math import exp, log
 import numpy as np
 import pytest
 
+from fedsim.robustness.break_even import flips
+from fedsim.robustness.confidence import interval
 from fedsim.robustness.constants import ConstantKey, UncertainConstant
 from fedsim.robustness.design import Design, Worlds
-from fedsim.robustness.levels import interval
-from fedsim.robustness.turning import flips
 from fedsim.robustness.verdicts import CostTable, deciding, fronts, verdicts
 
 WEIGHTS = np.array([1.0, 2.0, 3.0])

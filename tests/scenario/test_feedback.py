@@ -9,7 +9,7 @@ import pytest
 
 from fedsim.errors import ScenarioError
 from fedsim.scenario import Compression, Scenario, load
-from fedsim.scenario.feedback import compression
+from fedsim.scenario.compatibility import compression
 from tests import methods
 from tests.algorithms.packing import COMPRESSORS
 

@@ -11,8 +11,8 @@ from fedsim.building.builder import check_held, vector_memory
 from fedsim.building.inputs import Findings
 from fedsim.building.packing import packer
 from fedsim.ports import SERVER, ClientId, Payload
-from fedsim.protocol import carriage
-from fedsim.protocol.carriage import Unpacking
+from fedsim.protocol import transport
+from fedsim.protocol.transport import Unpacking
 from fedsim.record.parts import read_table
 from fedsim.record.read import read_run
 from fedsim.scenario import Compression, load
@@ -123,7 +123,7 @@ class Checked(Unpacking):
 def test_the_server_knows_what_each_client_holds(
     world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carriage, "Unpacking", Checked)
+    monkeypatch.setattr(transport, "Unpacking", Checked)
     monkeypatch.setattr(Checked, "seen", 0)
     plain = run(blocks(world), tmp_path / "plain")
     assert Checked.seen >= 15
@@ -155,7 +155,9 @@ def test_what_differs_from_client_to_client_has_no_one_value() -> None:
     spec = Compression.model_validate(link("top-k", "ef21"))
     payload = packer(spec, FLOAT64, 1, SERVER, by_client=True).pack(np.ones(30))
     for name in ("values", "bits"):
-        with pytest.raises(ValueError, match="no one payload to read; use the vector"):
+        with pytest.raises(
+            ValueError, match="no single payload for the server to read; use the vector"
+        ):
             getattr(payload, name)
 
 

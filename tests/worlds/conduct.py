@@ -7,7 +7,7 @@ from math import ceil, inf, isfinite, isnan, nan
 
 from fedsim.protocol.participation import Rounds, Sample
 from fedsim.protocol.silence import DeadlineSilence
-from fedsim.record.ends import end_of
+from fedsim.record.summary import end_of
 
 from .books import ROUNDING, ended_with_a_round
 from .evidence import Evidence, Row, bits, close

@@ -53,7 +53,7 @@ def closings(run: Evidence) -> Iterator[str]:
         if policy.give_up is not None:
             over = min(over, began + policy.give_up)
         elif number in given_up and until < over:
-            continue  # a patience that is found, not written; see `fedsim.building.closing`
+            continue  # a patience that is found, not written; see `building.round_completion`
         if number in closed and abs(until - over) > ROUNDING * until:
             yield f"round {number}, begun at {began}, ends at {until}, and should at {over}"
         if number not in closed and over < run.end * (1 - ROUNDING):

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import fedsim
 from fedsim.errors import ScenarioError, TheoryWarning
-from fedsim.record.ends import ENDS
+from fedsim.record.summary import ENDS
 from fedsim.scenario import load
 from fedsim.sim.engine.calendar import Calendar
 

@@ -13,21 +13,20 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedsim.analysis.compare.answer import answer
-from fedsim.analysis.compare.costs import COMPARED, Target, pair, summarise, with_bits
+from fedsim.analysis.compare.caveats import caveats, failures
+from fedsim.analysis.compare.cost_tables import COMPARED, Target, pair, summarise, with_bits
 from fedsim.analysis.compare.dominance import Decisions
 from fedsim.analysis.compare.pairwise import FEWEST, INDISTINGUISHABLE
 from fedsim.analysis.compare.runs import EndedRuns, gather
 from fedsim.analysis.compare.trade_offs import TRADED, cost_bars, pareto_scatter
-from fedsim.analysis.compare.verdicts import caveats, failures
 from fedsim.analysis.costs import with_grams
-from fedsim.analysis.figures import save
-from fedsim.analysis.progress import progress
+from fedsim.analysis.figures import progress, save
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
+from fedsim.record.atomic import write_whole
 from fedsim.record.columns import TITLES, UNITS
 from fedsim.record.lock import hold
 from fedsim.record.schema import GRAMS
-from fedsim.record.writing import write_whole
 from fedsim.text import as_csv, as_html, as_text, plain, quantity, visible
 
 # Tables of a comparison, as rich draws them in a terminal.
@@ -214,7 +213,10 @@ class Comparison:
     def answers(self) -> list[str]:
         """For each target which variant took the least, by how much, and how sure that is."""
         labels = self.runs.labels
-        said = (answer(case.costs, case.target, labels, case.decisions) for case in self.cases)
+        rounds = self.runs.rounds
+        said = (
+            answer(case.costs, case.target, labels, case.decisions, rounds) for case in self.cases
+        )
         return [each for each in said if each]
 
     @property

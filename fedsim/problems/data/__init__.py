@@ -2,9 +2,8 @@
 
 from fedsim.blocks.registry import Registry
 from fedsim.problems.data.base import Source
-from fedsim.problems.data.catalogue import Catalogue, fetch, find
+from fedsim.problems.data.catalogue import ENTRIES, Catalogue, Entry, fetch, find
 from fedsim.problems.data.csv import Csv
-from fedsim.problems.data.entries import ENTRIES, Entry
 from fedsim.problems.data.fedscale import FedScale
 from fedsim.problems.data.files import Bundled, GivenRows, Idx, NpzArchive, arrays
 from fedsim.problems.data.hugging_face import HuggingFace
@@ -15,6 +14,7 @@ from fedsim.problems.data.preprocess import Divide, First, Step, Transform, fit
 from fedsim.problems.data.synthetic import (
     GENERATORS,
     LowRankData,
+    PlantedDirections,
     PlantedSmoothness,
     ShiftedMean,
     SparseLinear,
@@ -61,6 +61,7 @@ __all__ = [
     "LibSVM",
     "LowRankData",
     "NpzArchive",
+    "PlantedDirections",
     "PlantedSmoothness",
     "ShiftedMean",
     "Source",

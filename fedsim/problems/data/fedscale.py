@@ -14,7 +14,7 @@ from pydantic import Field
 from fedsim.blocks.spec import AnyPath
 from fedsim.errors import DataError
 from fedsim.files import decompress, read_arrays, read_bytes
-from fedsim.limits import check_budget
+from fedsim.memory import check_budget
 from fedsim.ports import Array
 from fedsim.problems.data.images import PictureSource
 from fedsim.problems.samples import Samples, as_read

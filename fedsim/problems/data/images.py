@@ -16,7 +16,7 @@ from pydantic import Field
 from fedsim.blocks.spec import AnyPath, Given, as_written
 from fedsim.errors import DataError
 from fedsim.files import read_bytes
-from fedsim.limits import check_budget
+from fedsim.memory import check_budget
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples
 

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, csr_matrix
 from fedsim.blocks.spec import AnyPath
 from fedsim.errors import DataError
 from fedsim.files import decompress, read_bytes
-from fedsim.limits import check_budget, format_size
+from fedsim.memory import check_budget, format_size
 from fedsim.ports import Array
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Features, Samples, canonical

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.limits import check_budget
+from fedsim.memory import check_budget
 from fedsim.ports import Array
 from fedsim.problems.losses.base import Loss, Rows, State, half_square
 from fedsim.problems.losses.linear import check_hessian, whole_labels

@@ -1,0 +1,82 @@
+"""Verdicts: the outcome of a claim in one cost and one world."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+import fedsim
+from claim_checks.papers import COSTS, Claim
+from fedsim.analysis.compare.pairwise import compare_seeds
+
+ALIKE = 1.02
+"""Costs within two per cent of each other are a tie, as are those that seeds do not tell apart."""
+
+CONFIDENCE = 0.95
+
+Verdict = Literal["survives", "tie", "reversed", "not reached"]
+
+
+class Cell(NamedTuple):
+    """The outcome of a claim in one cost and one world.
+
+    Attributes:
+        ratio: what the worse method needs over what the better one needs: the geometric mean
+            over seeds. NaN where either has not got there under any seed.
+        low: where its interval begins; as the ratio with one seed.
+        high: where it ends.
+        verdict: survives, tie, reversed or not reached.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    verdict: Verdict
+
+    @classmethod
+    def of(cls, ratios: Sequence[float]) -> "Cell":
+        """Return what ratios of single seeds come to.
+
+        The interval is that of `fedsim.analysis.compare.pairwise`, Student's of the logarithms
+        from five seeds on; below that it is from the least to the largest, so that seeds decide
+        where all of them agree. It is a tie where the interval holds 1, or where the ratio is
+        within `ALIKE` of it.
+
+        >>> Cell.of([2.0, 8.0]).ratio, Cell.of([0.5]).verdict, Cell.of([0.9, 1.5]).verdict
+        (4.0, 'reversed', 'tie')
+        """
+        if not len(ratios) or not np.all(np.isfinite(ratios)):
+            return cls(np.nan, np.nan, np.nan, "not reached")
+        logs = np.log(np.asarray(ratios, dtype=np.float64))
+        mean, found = float(logs.mean()), compare_seeds(logs, CONFIDENCE)
+        low, high = float(logs.min()), float(logs.max())
+        if not found.exact:
+            low, high = float(np.log(found.low)), float(np.log(found.high))
+        apart = abs(mean) > np.log(ALIKE) and low * high > 0
+        verdict: Verdict = ("survives" if mean > 0 else "reversed") if apart else "tie"
+        return cls(float(np.exp(mean)), float(np.exp(low)), float(np.exp(high)), verdict)
+
+    def __str__(self) -> str:
+        if self.verdict == "not reached":
+            return "-"
+        ends = dict.fromkeys(map(short, (self.low, self.high)))
+        spread = f" ({' to '.join(ends)})" if len(ends) > 1 else ""
+        return f"{short(self.ratio)}{spread}"
+
+
+def short(ratio: float) -> str:
+    """Return a ratio for reading."""
+    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
+
+
+def cells(claim: Claim, result: fedsim.Result) -> dict[str, Cell]:
+    """Return what the claim comes to in one world: a cell for each of `COSTS`."""
+    table = claim.costs(result)
+    table["bits"] = table["bits_up"] + table["bits_down"]
+    table = table.astype({"variant": object}).set_index(["variant", "seed"])
+    better, worse = (table.loc[name] for name in claim.variants)
+    both = better.index.intersection(worse.index)
+    ratios = worse.loc[both, list(COSTS)].astype(float) / better.loc[both, list(COSTS)].astype(
+        float
+    )
+    return {cost: Cell.of(ratios[cost].tolist()) for cost in COSTS}

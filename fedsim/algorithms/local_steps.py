@@ -1,0 +1,304 @@
+"""Base classes of methods with local steps: batches, local gradients, averages, messages."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, exp, log
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, PositiveInt
+
+from fedsim.algorithms.base import AddingUp, Algorithm, Memory, StepSize
+from fedsim.blocks.spec import Spec
+from fedsim.ports import Array, Client, Meaning, Message, Payload, Reply, Server, Structure, Work
+
+
+class GrowingBatch(Spec):
+    """A batch that grows geometrically, b_t = ceil(start / ratio^t) in round t = 0, 1, ...
+
+    Tong et al., Algorithms 2022, theorems 1 to 4: the noise of the stochastic gradients then
+    falls as fast as the error does.
+    """
+
+    start: float = Field(gt=0, description="b_0, samples")
+    ratio: float = Field(gt=0, lt=1, description="the factor by which 1/b_t falls every round")
+
+
+LARGEST = 2.0**62
+"""The largest batch, in samples: more than any client has."""
+
+LONGEST_GROWTH = 700.0
+"""The largest log(1/ratio^t) whose power is computed: float64 overflows at exp(709.8)."""
+
+Batch = Field(
+    default=None,
+    description="samples of a stochastic gradient, drawn without replacement: a number, all of "
+    "them by default, or {start: 10, ratio: 0.9} for a growing batch",
+)
+
+
+def batch_size(batch: int | GrowingBatch | None, number: int) -> int | None:
+    """Return the number of samples of a stochastic gradient in a round, counted from 1.
+
+    >>> [batch_size(GrowingBatch(start=4, ratio=0.5), number) for number in (1, 2, 3)]
+    [4, 8, 16]
+    """
+    if not isinstance(batch, GrowingBatch):
+        return batch
+    growth = -(number - 1) * log(batch.ratio)
+    if growth < LONGEST_GROWTH:
+        grown = batch.start * float(batch.ratio ** (1 - number))
+    else:
+        grown = exp(min(log(batch.start) + growth, log(LARGEST)))
+    return ceil(min(grown, LARGEST))
+
+
+def draw_count(batch: int | GrowingBatch | None, rows: int) -> int:
+    """Return the samples of a stochastic gradient out of `rows`; all for a growing batch."""
+    return min(batch, rows) if isinstance(batch, int) else rows
+
+
+def stochastic_gradient(client: Client, w: Array, batch: int | GrowingBatch | None) -> Work:
+    """Describe a stochastic gradient of a client's loss at `w`, of `batch_size` samples."""
+    return client.oracle.minibatch(w, batch_size(batch, client.round), client.rng)
+
+
+def local_steps(
+    client: Client,
+    w: Array,
+    eta: float,
+    steps: int,
+    batch: int | GrowingBatch | None,
+    pull: float | None = None,
+) -> Awaitable[Array]:
+    """Compute the model that a client's stochastic gradient steps reach from `w`, shape (d,).
+
+    They are one submission of work that is charged step by step. The minibatches are drawn at once;
+    if the work is cancelled, the draws of steps that never began are returned to the stream.
+
+    Args:
+        client: that takes the steps.
+        w: the initial model, shape (d,).
+        eta: the step size.
+        steps: their number, at least one.
+        batch: see `batch_size`.
+        pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
+    """
+    oracle, size = client.oracle, batch_size(batch, client.round)
+    if size is None or size >= oracle.rows:  # full gradients, without a draw
+        return client.compute(oracle.sgd_steps(w, eta, (None,) * steps, pull))
+    return _drawn_steps(client, w, eta, steps, size, pull)
+
+
+async def _drawn_steps(
+    client: Client, w: Array, eta: float, steps: int, size: int, pull: float | None
+) -> Array:
+    """Run `local_steps` with minibatches of `size` samples."""
+    oracle, rng = client.oracle, client.rng
+    before, begun = rng.bit_generator.state, 0
+
+    def begin(number: int) -> None:
+        nonlocal begun
+        begun = number
+
+    drawn = oracle.draws(steps, size, rng)
+    try:
+        return await client.compute(oracle.sgd_steps(w, eta, drawn, pull), begin)
+    except BaseException:  # among them cancellation; raised again below
+        rng.bit_generator.state = before
+        oracle.draws(begun, size, rng)
+        raise
+
+
+class LocalGradients(Algorithm[Memory]):
+    """A method whose clients compute K stochastic gradients in every round, one by one."""
+
+    objective: ClassVar[Literal["sum", "mean"]] = "mean"
+
+    local_steps: int = Field(default=1, ge=1, description="K, local steps of a round")
+    batch: GrowingBatch | PositiveInt | None = Batch
+
+    def samples_per_round(self, rows: int) -> float:
+        """Return the number of samples of the local steps."""
+        return float(self.local_steps * draw_count(self.batch, rows))
+
+    def gradient(self, client: Client, w: Array) -> Work:
+        """Describe a stochastic gradient of the client's loss at `w`."""
+        return stochastic_gradient(client, w, self.batch)
+
+
+class LocalSteps(LocalGradients[Memory]):
+    """A method whose clients take K local stochastic gradient steps in every round."""
+
+    measured_by: ClassVar[Literal["L", "L_max"]] = "L_max"
+
+    step_size: StepSize = Field(
+        description="the clients' step size: a number, or a multiple of 1/L_max, L_max the largest"
+        ' smoothness constant of a client\'s loss ("1/L_max"), or of 1/L'
+    )
+
+    @property
+    def eta(self) -> float:
+        """The clients' step size as a number, after `configure`."""
+        return float(self.step_size)
+
+
+def of_this_round(server: Server, replies: Sequence[Reply]) -> list[Reply]:
+    """Return the replies to this round's messages, without late ones."""
+    return [reply for reply in replies if reply.round == server.round]
+
+
+def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
+    """Return the mean of a message field over replies, weighted with the clients' p_m.
+
+    If only some clients reply, their weights are scaled to add up to one. The sum runs in the order
+    of the replies, which is that of the clients.
+
+    Args:
+        server: has the weights.
+        replies: at least one.
+        field: of the message.
+    """
+    weights = server.weights[[reply.client for reply in replies]]
+    weights = weights / weights.sum()
+    total: Array = np.zeros_like(getattr(replies[0].message, field).values)
+    for weight, reply in zip(weights, replies, strict=True):
+        total += weight * getattr(reply.message, field).values
+    return total
+
+
+def shares(server: Server, replies: Sequence[Reply], field: str) -> Array:
+    """Return the sum of p_i times a message field, over the replies in their order.
+
+    Unlike `mean`, it does not scale the weights if only some clients reply: the summands are
+    changes of a sum over all clients.
+    """
+    total = np.zeros_like(server.initial)
+    for reply in replies:
+        total += server.weights[reply.client] * getattr(reply.message, field).values
+    return total
+
+
+# The clients' result of local steps is sent as a model, or as its difference from the received one.
+#
+# Within a round the server computes the same from both: the mean of w_m = w + (w_m - w) is w plus
+# the mean of the differences, where all clients started from w. They differ in compression and in
+# late replies. A model replaces another one, so it must belong to this round, and error feedback
+# must not add errors of earlier models to it (EF21 is possible, since it sends changes). A
+# difference is added to the server's model: error feedback corrects compression errors by later
+# differences. If it consists of gradient steps, a late difference is as useful as a late gradient,
+# and an asynchronous server can add it whenever it arrives. If it is a jump to a minimum, two
+# differences from the same start overshoot it, so such a method needs rounds.
+
+_Says = Callable[[Payload], Message]
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Message):
+    """Client to server: the result of its local steps minus the received model."""
+
+    change: Payload
+
+
+class SendsModels(Algorithm):
+    """A method whose clients send the result of their local steps, or the difference.
+
+    Late differences of earlier rounds are added, too, unless the method needs rounds.
+    """
+
+    uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}
+
+    sends: Literal["models", "differences"] = Field(
+        default="models",
+        description="the clients' messages: the result of their local steps, as in the paper, or"
+        " the difference to the received model, which may be late and compressed with feedback",
+    )
+
+    @property
+    def up(self) -> Mapping[str, Meaning]:
+        """The meaning of clients' vectors: models replace, differences are added."""
+        return {"": Meaning.INCREMENT} if self.sends == "differences" else self.uplink
+
+    def adding_up(self) -> AddingUp:
+        """Return the method whose clients send differences."""
+        other = self.model_copy(update={"sends": "differences"})
+        return AddingUp("sends: differences", other)
+
+    def result_message(
+        self, client: Client, ends: Array, start: Array, kind: _Says, known: Structure
+    ) -> Message:
+        """Return a client's message.
+
+        Args:
+            client: the sender.
+            ends: the result of its steps, shape (d,).
+            start: the received vector, shape (d,).
+            kind: creates the message with the result.
+            known: the structure of `ends`, and of the difference.
+        """
+        if self.sends == "differences":
+            return Change(client.pack(ends - start, known))
+        return kind(client.pack(ends, known))
+
+    def mean_of(self, server: Server, replies: Sequence[Reply], w: Array, field: str) -> Array:
+        """Return the mean of the clients' results, shape (d,); `w` if no reply counts.
+
+        Args:
+            server: with an open round.
+            replies: to this round, and late ones.
+            w: the server's current vector.
+            field: of the message with the result of local steps.
+        """
+        added = self.sends == "differences"
+        counted = replies if added and not self.synchronous else of_this_round(server, replies)
+        if not counted:
+            return w
+        return w + mean(server, counted, "change") if added else mean(server, counted, field)
+
+
+# The weighted mean of models, for theorems on averages rather than on the last model.
+
+
+class Average:
+    """The weighted mean of models, accumulated one by one."""
+
+    __slots__ = ("_mean", "_weight")
+
+    def __init__(self, like: Array) -> None:
+        self._mean, self._weight = np.zeros_like(like), 0.0
+
+    def add(self, w: Array, weight: float) -> None:
+        """Add a model."""
+        if weight > 0:
+            self._weight += weight
+            self._mean = self._mean + (weight / self._weight) * (w - self._mean)
+
+    def or_else(self, w: Array) -> Array:
+        """Return the mean, or `w` if the total weight is 0."""
+        return self._mean if self._weight else w
+
+
+# Messages of several families of methods; those of one family are defined in its module.
+#
+# The event log names a message by its class.
+
+
+@dataclass(frozen=True, slots=True)
+class Model(Message):
+    """The model w, shape (d,), sent by the server to clients, or between peers."""
+
+    w: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModel(Message):
+    """Client to server: the model after its local steps, shape (d,)."""
+
+    w: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Progress(Message):
+    """Client to server: (w - v)/eta, the sum of its local steps' directions, compressed."""
+
+    delta: Payload

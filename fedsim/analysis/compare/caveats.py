@@ -1,0 +1,293 @@
+"""Caveats of a comparison, shown beside its results."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedsim.analysis.compare.cost_tables import COMPARED, heading
+from fedsim.analysis.compare.dominance import seed_costs
+from fedsim.analysis.compare.pairwise import log_ratios, typical
+from fedsim.analysis.compare.runs import EndedRuns
+from fedsim.analysis.costs import with_grams
+from fedsim.errors import DataError
+from fedsim.record.atomic import write_whole
+from fedsim.record.folder import SCENARIO
+from fedsim.record.manifest import (
+    EVENTS,
+    FILES,
+    as_json,
+    hash_of,
+    read_manifest,
+    read_sealed,
+    seal,
+)
+from fedsim.record.summary import Ending, end_of
+
+# The robustness of a comparison to parameter uncertainty, as written by `fedsim robust`.
+#
+# `compare` and the report read its tables again. They are sealed: beside them stands a file with
+# the hash of each and of the runs that they speak of. So a table that was damaged or changed, or
+# whose runs were made again, is not taken for an answer: it counts as if it were not there, and a
+# note says so.
+
+FOLDER, VERDICTS, DECIDING = "robustness", "verdicts.csv", "deciding.csv"
+"""Where it writes, in the folder of the study; its tables of verdicts, and of what decides."""
+
+SEALED = "sealed.json"
+"""The file beside them with the hashes of both tables and of the runs that they are of."""
+
+_RUNS = "runs"
+
+SURE = 0.9
+"""A verdict that holds in so many worlds, or in none but so few, is no matter of constants."""
+
+CLOSE = 1.1
+"""Costs with a ratio below this may differ by uncertain constants alone, if not analysed."""
+
+_MOST_PAIRS = 3  # pairs that are told one by one
+
+LESS = {"t": "less time", "joules": "fewer joules", "grams": "fewer grams of CO2"}
+"""What a variant takes that costs less."""
+
+WORDS = {"t": "time", "joules": "energy", "grams": "CO2"}
+"""What a cost is a cost in."""
+
+
+def is_undecided(share: float) -> bool:
+    """Return whether constants decide a verdict that holds in this share of the worlds."""
+    return 1 - SURE < share < SURE
+
+
+def run_hashes(folders: Sequence[Path]) -> dict[str, str]:
+    """Return a hash of each run, by variant and seed: of its scenario, and of what its log tells.
+
+    Args:
+        folders: of the runs of one study.
+
+    Raises:
+        DataError: the manifest of one is missing or damaged.
+    """
+    found = {}
+    for folder in folders:
+        own = f"{read_manifest(folder)[EVENTS]['sha256']} {hash_of(folder / SCENARIO)}"
+        found[f"{folder.parent.name}/{folder.name}"] = hashlib.sha256(own.encode()).hexdigest()
+    return found
+
+
+def seal_tables(folder: Path, runs: Mapping[str, str]) -> None:
+    """Seal the tables that are read again, as they lie in a folder.
+
+    Args:
+        folder: in which `VERDICTS` and `DECIDING` have been written.
+        runs: that they are of, as `run_hashes` has them.
+
+    Raises:
+        OutputError: the seal cannot be written.
+    """
+    files = {name: hash_of(folder / name) for name in (VERDICTS, DECIDING)}
+    content = as_json(seal({FILES: files, _RUNS: dict(runs)}))
+    write_whole(folder / SEALED, content.encode())
+
+
+def read_doubts(runs: EndedRuns, target: str, table: str = VERDICTS) -> pd.DataFrame | None:
+    """Return a table of `fedsim robust` on runs; None where it has not been asked, or of others.
+
+    None, too, where the table is not to the byte what was written, or of runs that were made again
+    since; `unusable` says so.
+
+    Args:
+        runs: of one study.
+        target: as `str(Target)` writes it.
+        table: which of its tables.
+    """
+    path = _place(runs) / table
+    if len(_places(runs)) > 1 or not path.is_file() or _fault(runs):
+        return None
+    try:
+        content = path.read_bytes()
+        if hashlib.sha256(content).hexdigest() != _seal(runs)[FILES].get(table):
+            return None
+    except (OSError, DataError):  # changed since it was checked
+        return None
+    found = pd.read_csv(BytesIO(content), dtype={"variant": str, "against": str})
+    own = found[found["target"] == target]
+    known = set(map(str, runs.labels))
+    return own if len(own) and set(own["variant"]) <= known else None
+
+
+def unusable(runs: EndedRuns) -> Iterator[str]:
+    """Yield why the tables of `fedsim robust` on runs are not used, if any are there."""
+    if fault := _fault(runs):
+        yield f"{_place(runs)} {fault}: give fedsim robust again"
+
+
+def _places(runs: EndedRuns) -> set[Path]:
+    return {folder.parent.parent for folder in runs.folders}
+
+
+def _place(runs: EndedRuns) -> Path:
+    return min(_places(runs)) / FOLDER
+
+
+def _seal(runs: EndedRuns) -> dict[str, Any]:
+    return read_sealed(_place(runs) / SEALED)
+
+
+def _fault(runs: EndedRuns) -> str:
+    """Say what is wrong with the tables on runs; nothing where they are sound, or there are none.
+
+    Of fewer runs than the tables are of, nothing is wrong with these: the question is another one.
+    """
+    folder = _place(runs)
+    if len(_places(runs)) > 1 or not (folder / VERDICTS).is_file():
+        return ""
+    try:
+        content = _seal(runs)
+        known, files = dict(content[_RUNS]), dict(content[FILES])
+        sound = all(hash_of(folder / name) == files.get(name) for name in (VERDICTS, DECIDING))
+    except (OSError, DataError, KeyError, TypeError, ValueError):
+        sound = False
+    if not sound:
+        return "has tables that are damaged, or of an earlier version"
+    own = run_hashes(runs.folders)
+    if any(known.get(name) != digest for name, digest in own.items()):
+        return "is of other runs than there are now"
+    return ""
+
+
+def fragile(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[str]:
+    """Yield which differences in time or energy are fragile, a sentence each cost.
+
+    Args:
+        runs: that are compared.
+        target: as `str(Target)` writes it.
+        costs: a row a run, as `cost_to_target` gives it.
+    """
+    known = read_doubts(runs, target)
+    for cost, words in LESS.items():
+        if known is not None:
+            told = list(_unsure(runs, known[known["cost"] == cost], words))
+            yield from told[:_MOST_PAIRS]
+            if len(told) > _MOST_PAIRS:
+                yield f"{len(told) - _MOST_PAIRS} more pairs of which that is so: see fedsim robust"
+        elif cost in costs and (pairs := _close(costs, cost)):
+            named = _list([f"{runs.labels[a]} and {runs.labels[b]}" for a, b in pairs])
+            text = f"which takes {words} of {named} may depend on uncertain parameters"
+            yield f"{heading(target)}: {text}, as they are within 10 %: see fedsim robust"
+
+
+def _unsure(runs: EndedRuns, rows: pd.DataFrame, words: str) -> Iterator[str]:
+    for row in rows.to_dict("records"):
+        if is_undecided(row["typical"]) and row["typical"] >= 0.5:
+            one, other = runs.labels[row["variant"]], runs.labels[row["against"]]
+            share = f"{100 * row['typical']:.0f} % of {row['worlds']:,.0f} worlds"
+            yield f"{one} takes {words} than {other} in {share} alone: see fedsim robust"
+
+
+def _close(costs: pd.DataFrame, cost: str) -> list[tuple[str, str]]:
+    """Return the pairs of variants whose typical ratio is near 1, though they differ."""
+    names = [str(name) for name in costs["variant"].unique()]
+    (own,) = seed_costs(costs, names, [cost])
+    logs = log_ratios(own[:, None], own)
+    ratios, same = typical(logs), ~(np.abs(logs) > 0).any(axis=-1)
+    with np.errstate(divide="ignore"):
+        near = ~same & (np.abs(np.log(ratios)) < np.log(CLOSE))
+    return [(names[one], names[other]) for one, other in np.argwhere(np.triu(near, 1))]
+
+
+def _list(names: Sequence[str]) -> str:
+    more = [f"{len(names) - _MOST_PAIRS} more pairs"] if len(names) > _MOST_PAIRS else []
+    return "; ".join([*names[:_MOST_PAIRS], *more])
+
+
+_MOST_NAMES = 5  # failures that are told one by one, and names in a sentence
+_ROUNDING = 1e-12  # relative; sums in another order differ by less
+
+
+def caveats(runs: EndedRuns, costs: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Return what limits a comparison, a sentence each.
+
+    Args:
+        runs: that are compared.
+        costs: target -> a row a run, as `cost_to_target` gives it.
+    """
+    parts = [[f"left out: {text}" for text in runs.left_out]]
+    parts += [list(failures(runs)), list(_risen(runs)), list(_problems(runs))]
+    parts.append(list(unusable(runs)))
+    for target, table in costs.items():
+        parts += [list(_repeats(runs, target, table)), list(_survivors(runs, target, table))]
+        parts.append(list(fragile(runs, target, table)))
+    return [text for part in parts for text in part]
+
+
+def failures(runs: EndedRuns) -> Iterator[str]:
+    """Yield how the runs ended that no stop rule has ended."""
+    failed = runs.summary[~runs.summary["status"].map(lambda status: end_of(status).complete)]
+    for row in failed.head(_MOST_NAMES).to_dict("records"):
+        name = f"{runs.labels[row['variant']]}, seed {row['seed']}"
+        yield f"{name}: {Ending(row['status'], row['reason'])}"
+    if len(failed) > _MOST_NAMES:
+        yield f"{len(failed) - _MOST_NAMES} more runs did not end by a stop rule"
+    if runs.rounds.empty and failed.empty:
+        yield "no run has got as far as the end of its first round: let them run for longer"
+
+
+def _risen(runs: EndedRuns) -> Iterator[str]:
+    """Tell which runs have ended above where they began."""
+    for row in runs.summary.to_dict("records"):
+        notes = row["notes"] if isinstance(row.get("notes"), list) else ()
+        for text in notes:
+            key, _, said = text.partition(": ")
+            if key == "objective":
+                yield f"{runs.labels[row['variant']]}, seed {row['seed']}: the objective: {said}"
+
+
+def _problems(runs: EndedRuns) -> Iterator[str]:
+    """Tell where runs of one seed have solved different problems."""
+    kinds = runs.summary.drop_duplicates(["seed", "problem"])["seed"]
+    several = kinds[kinds.duplicated()]
+    if len(several):
+        first = runs.summary[runs.summary["seed"] == several.iloc[0]]
+        groups = [
+            _with_runs(runs, own["variant"]) for _, own in first.groupby("problem", sort=False)
+        ]
+        yield (
+            f"not all variants solve the same problem ({'; '.join(groups)}): their targets and "
+            "costs answer different questions"
+        )
+
+
+def _repeats(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[str]:
+    """Yield which variants cost the same under every seed, so that a mean has no interval."""
+    columns = [cost for cost in with_grams(COMPARED, costs) if cost in costs]
+    arrived = costs[costs["reached"]].groupby("variant", sort=False)
+    figures = arrived[columns]
+    alike = figures.max() - figures.min() <= _ROUNDING * figures.max()
+    same = alike.all(axis=1) & (arrived.size() > 1)
+    if same.any():
+        names = _with_runs(runs, same.index[same])
+        use = "so that the intervals of their means say nothing"
+        yield f"{heading(target)}: seeds make no difference to the costs of {names}, {use}"
+
+
+def _survivors(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[str]:
+    """Tell of which variants only some runs got there: their means leave out the worst ones."""
+    shares = costs.groupby("variant", sort=False)["reached"].mean()
+    some = shares[(shares > 0) & (shares < 1)]
+    if len(some):
+        names = _with_runs(runs, some.index)
+        yield (
+            f"{heading(target)}: not all runs of {names} reached it: the means are of those that"
+            " did; a run that did not counts as costlier than any that did"
+        )
+
+
+def _with_runs(runs: EndedRuns, variants: Iterable[object]) -> str:
+    labels = [runs.labels[str(name)] for name in variants]
+    more = [f"{len(labels) - _MOST_NAMES} more"] if len(labels) > _MOST_NAMES else []
+    return ", ".join([*labels[:_MOST_NAMES], *more])

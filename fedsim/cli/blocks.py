@@ -1,0 +1,127 @@
+"""Commands about blocks: list them, print their schema, fetch data, check user-defined ones."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from fedsim.cli.app import Overrides, Plugins, app
+from fedsim.cli.app import errors as _errors
+from fedsim.cli.app import out as _out
+from fedsim.cli.app import remark as _remark
+from fedsim.cli.app import theory as _theory
+
+_ALL = "all"
+
+
+@app.command("list")
+def list_command(
+    table: Annotated[
+        str | None, typer.Argument(metavar="TABLE", help="one table, such as compressors; or all")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="one block of it, such as top-k")
+    ] = None,
+    plugins: Plugins = None,
+) -> None:
+    """List what a scenario can name: algorithms, compressors, devices, ..., with sources.
+
+    Without TABLE an overview; with TABLE what is in it; with NAME one block, with its parameters.
+    """
+    from fedsim.blocks.wording import unknown
+    from fedsim.cli import describe
+    from fedsim.cli.describe import block_lines
+    from fedsim.errors import DataError
+    from fedsim.scenario.registries import blocks_in, catalogue
+
+    with _errors():
+        known = catalogue(blocks_in(plugins or ()))
+        if table is None:
+            _out.print(describe.overview(known, _out.width))
+            _out.print("`fedsim list TABLE` shows one, `fedsim list TABLE NAME` one block of it.")
+            return
+        listed = describe.listings(known, _remark)
+        tables = {title.replace(" ", "-"): each for title, each in listed}
+        if table not in (*tables, _ALL):
+            hint = describe.held_by(table, known)
+            text = f"there is no such table: {unknown(table, [*tables, _ALL], hint)}"
+            raise DataError("list", text)
+        if name is not None:
+            for part in block_lines(table, name, known):
+                _out.print(part)
+            return
+    for each in tables.values() if table == _ALL else [tables[table]]:
+        _out.print(each)
+
+
+@app.command("schema")
+def schema_command(plugins: Plugins = None) -> None:
+    """Print the JSON Schema of a scenario, for an editor to complete and check it."""
+    from fedsim.scenario import schema
+    from fedsim.scenario.registries import blocks_in
+
+    with _errors():
+        document = schema(blocks_in(plugins or ()))
+    print(json.dumps(document, indent=2))  # noqa: T201 - to be piped into a file, unstyled
+
+
+@app.command("fetch")
+def fetch_command(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="of data or traces; a list of them if not given"),
+    ] = None,
+) -> None:
+    """Download a data set of the catalogue, or published traces, into the user's cache.
+
+    Without NAME: what there is, how large, under which licence, its authors and its use.
+    """
+    from fedsim.cli.downloads import fetch_named, public_table
+
+    with _errors():
+        if name is None:
+            _out.print(public_table())
+            _out.print("`fedsim fetch NAME` gets one into the cache, and checks it.")
+            return
+        for path in fetch_named(name):
+            _out.print(escape(str(path)))
+
+
+_GOOD = ("kept", "done", "refused")
+
+
+@app.command("conformance")
+def conformance_command(
+    plugin: Annotated[
+        Path, typer.Argument(metavar="PLUGIN", help="a Python file with user-defined blocks")
+    ],
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="a scenario that names them, with their parameters"),
+    ] = None,
+    overrides: Overrides = None,
+) -> None:
+    """Check user-defined blocks: a compressor's contract, a loss's gradient, a method.
+
+    The exit code is 1 if a check fails.
+    """
+    from fedsim.conformance.user_blocks import check_blocks
+    from fedsim.scenario import load
+    from fedsim.scenario.registries import blocks_in
+    from fedsim.text import listing
+
+    broken = False
+    with _errors(), _theory():
+        blocks = blocks_in([plugin])
+        plan = None if file is None else load(file, overrides=overrides or (), blocks=blocks)
+        for title, found in check_blocks(blocks, plan):
+            if found is None:
+                _out.print(f"{escape(title)}: it has all its parts; nothing more is checked")
+                continue
+            heads = list(found.columns[:3])
+            rows = [[str(cell) for cell in row] for row in found[heads].itertuples(index=False)]
+            _out.print(listing(title, heads, rows))
+            broken = broken or not found["outcome"].isin(_GOOD).all()
+    raise typer.Exit(1 if broken else 0)

@@ -1,0 +1,155 @@
+"""Watching: how far the runs of a campaign are, as a table that is redrawn while they go on."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from math import isnan
+
+from rich.console import Console, RenderableType
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from fedsim import analysis
+from fedsim.cli.app import out as _out
+from fedsim.cli.app import remark as _remark
+from fedsim.progress import current_activity
+from fedsim.record.scenarios import once
+from fedsim.record.variants import labels as called_by
+from fedsim.results import Result
+from fedsim.running.run import RunProgress, Watch
+from fedsim.scenario import Plan
+from fedsim.text import visible
+
+# After runs: what has come out.
+
+
+def variant_names(plan: Plan) -> dict[str, str]:
+    """Return what to call each variant of a plan."""
+    return called_by({each.name: each.scenario.algorithm.kind for each in plan.variants})
+
+
+def report(result: Result) -> None:
+    """Print the answer, costs and final model quality, draw the figure, and say where all is."""
+    if said := result.shown.answer():
+        _out.print(f"{escape(said)}\n")
+    _out.print(result.shown.costs())
+    _out.print(result.shown.outcome())
+    figure = result.folder / "convergence.png"
+    analysis.save(result.shown.overview(), figure)
+    _out.print(
+        f"event logs and tables in {escape(str(result.folder))}, figure {escape(str(figure))}"
+    )
+    for note in once(result.seen):
+        _remark(note)
+
+
+_REDRAW = 0.1  # seconds of real time; a redraw costs as much as a hundred rounds
+
+_LONG = 1.0  # seconds of real time without a word, after which it is shown what goes on
+
+_BUILDING, _READING = "reading data, building and solving the problem", "reading data"
+
+_WIDE = 80  # columns of a terminal in which there is room for the longer one of these
+
+_FEW = 20
+"""Up to so many runs keep their line when they have ended."""
+
+
+@contextmanager
+def progress_table(
+    console: Console, runs: int, labels: Mapping[str, str] | None = None
+) -> Iterator[Watch]:
+    """Show a bar a run that goes on, and one for all of them.
+
+    Args:
+        console: where.
+        runs: how many there are to be.
+        labels: variant -> what it is called, where that is not its name.
+    """
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+    )
+    with _Polling(*columns, console=console) as progress:
+        table = progress.table = _Table(progress, runs, labels or {})
+        yield table
+
+
+class _Polling(Progress):
+    """A table that looks what goes on whenever it is redrawn, some ten times a second."""
+
+    table: "_Table | None" = None
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Return what is drawn."""
+        if self.table is not None:
+            self.table.look()
+        yield from super().get_renderables()
+
+
+class _Table:
+    """Keeps the lines of a progress table."""
+
+    def __init__(self, progress: Progress, runs: int, labels: Mapping[str, str]) -> None:
+        self._progress, self._runs, self._labels = progress, runs, labels
+        self._lines: dict[tuple[str, int], TaskID] = {}
+        # Until a first run tells of itself, everything is checked, for which it has to be built.
+        doing = _BUILDING if progress.console.width >= _WIDE else _READING
+        state = f"0 of {runs}, {doing}"
+        self._whole = progress.add_task("all runs", total=runs, state=state)
+        self._ended = 0
+        self._drawn = 0.0
+        self._heard = time.monotonic()
+        self._last: TaskID | None = None  # the line of the run that reported last, and continues
+
+    def look(self) -> None:
+        """Show the current activity of this process if nothing was reported for long."""
+        words = current_activity() if time.monotonic() - self._heard >= _LONG else ""
+        if not words:
+            return
+        if self._last is None:
+            state = f"{self._ended} of {self._runs}, {words}"
+            self._progress.update(self._whole, state=state)
+        else:
+            self._progress.update(self._last, state=words)
+
+    def __call__(self, reached: RunProgress) -> None:
+        self._heard = time.monotonic()
+        key = reached.variant, reached.seed
+        if not self._lines:
+            self._progress.update(self._whole, state=f"0 of {self._runs}")
+        if key not in self._lines:
+            name = self._labels.get(reached.variant, reached.variant)
+            called = f"{name}, seed {reached.seed}"
+            self._lines[key] = self._progress.add_task(
+                visible(called), total=reached.rounds, state=""
+            )
+        line = self._last = self._lines[key]
+        if reached.doing:
+            self._progress.update(line, state=reached.doing)
+        elif reached.ended:
+            self._end(line, reached)
+        elif time.monotonic() - self._drawn >= _REDRAW:
+            self._drawn = time.monotonic()
+            self._progress.update(line, completed=reached.round, state=_state(reached))
+
+    def _end(self, line: TaskID, reached: RunProgress) -> None:
+        """Fill the bar of a run that has ended: its stop rule may have come early."""
+        self._ended += 1
+        self._last = None
+        state = f"{self._ended} of {self._runs}"
+        self._progress.update(self._whole, completed=self._ended, state=state)
+        visible = self._runs <= _FEW
+        self._progress.update(
+            line, completed=reached.rounds, state=_state(reached), visible=visible
+        )
+
+
+def _state(reached: RunProgress) -> str:
+    if isnan(reached.objective):  # not evaluated
+        return f"round {reached.round}"
+    if isnan(reached.gap):
+        return f"round {reached.round}, objective {reached.objective:.6g}"
+    return f"round {reached.round}, gap {reached.gap:.3g}"

@@ -1,0 +1,219 @@
+"""The partition of rows over clients: a client's samples are views, created on access."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import isfinite
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import platformdirs
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
+
+from fedsim.errors import DataError
+from fedsim.ports import Array
+from fedsim.problems.samples import Block, Features, Samples
+
+Indices = NDArray[np.intp]
+
+Transform = Callable[[Features], Features]
+"""A row-wise transformation of features."""
+
+_DOUBLE = np.dtype(np.float64)
+
+_AT_ONCE = 2**20
+"""The number of values transformed together."""
+
+
+class Partition(Sequence[Samples]):
+    """The samples of each client, as slices of one array in client order.
+
+    Args:
+        samples: of all clients, client by client; their features are an array.
+        ends: the cumulative number of rows up to each client, shape (M,).
+
+    Attributes:
+        rows: the number of rows of each client, shape (M,).
+        X, y: the features and the labels of all rows, client by client.
+    """
+
+    def __init__(self, samples: Samples, ends: NDArray[np.int64]) -> None:
+        self.X: Array = np.asarray(samples.X)
+        self.y: Array = samples.y
+        self._samples = samples
+        self._ends = np.concatenate([[0], ends])
+        self.rows: NDArray[np.int64] = np.diff(self._ends)
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> Samples: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Samples]: ...
+    def __getitem__(self, index: int | slice) -> Samples | Sequence[Samples]:
+        places = range(len(self))[index]
+        return self._own(places) if isinstance(places, int) else [self._own(m) for m in places]
+
+    def _own(self, client: int) -> Samples:
+        of, own = self._samples, slice(int(self._ends[client]), int(self._ends[client + 1]))
+        numbers = None if of.client is None else of.client[own]
+        return Samples(of.X[own], of.y[own], numbers, of.truth)
+
+    @property
+    def features(self) -> int:
+        """The number of features, d."""
+        return self._samples.features
+
+    def stack_rows(self, table: Array, whose: NDArray[np.intp], rows: int) -> Array:
+        """Return the rows of some clients in a table, shape (clients, rows, ...).
+
+        Args:
+            table: with a row for each row of all clients; for consecutive clients the result is a
+                view.
+            whose: the clients, ascending.
+            rows: the number of rows of each of them.
+        """
+        begins = self._ends[whose]
+        first, last = int(begins[0]), int(begins[-1]) + rows
+        if last - first == rows * len(whose):
+            return table[first:last].reshape(len(whose), rows, *table.shape[1:])
+        return table[begins[:, None] + np.arange(rows)]
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the blocks of each client's samples in turn, without creating the samples."""
+        d = self.features
+        X = np.ascontiguousarray(self.X).reshape(-1).data.cast("B")
+        y = np.ascontiguousarray(self.y).data.cast("B")
+        wide, size = X.nbytes // len(self.y), y.nbytes // len(self.y)
+        types = f"{self.X.dtype.str} {self.y.dtype.str}"
+        for begin, end in pairwise(self._ends.tolist()):
+            yield f"{(end - begin, d)} {types}".encode()
+            yield X[begin * wide : end * wide]
+            yield y[begin * size : end * size]
+
+
+def partition(
+    samples: Samples,
+    rows: Sequence[Indices],
+    treat: Transform | None = None,
+    kind: np.dtype[Any] = _DOUBLE,
+) -> Sequence[Samples]:
+    """Return the samples of each client.
+
+    Sparse rows are copied for each client, as they cannot be views of others.
+
+    Args:
+        samples: of all clients.
+        rows: the indices of each client's rows, in its order.
+        treat: preprocessing still to be applied to the features, row by row.
+        kind: the number type of the features afterwards.
+    """
+    if not rows or not isinstance(samples.X, np.ndarray):
+        whole = preprocess_samples(samples, treat, kind)
+        return [whole.take(own) for own in rows]
+    ends = np.cumsum([len(own) for own in rows], dtype=np.int64)
+    order = np.concatenate(rows)
+    if treat is None and samples.X.dtype == kind:
+        return Partition(samples.take(order), ends)
+    bare = Samples(np.empty((samples.rows, 0)), samples.y, samples.client, samples.truth)
+    dealt = bare.take(order)
+    held = _gather_rows(samples.X, order, treat, kind)
+    return Partition(replace(dealt, X=held) if treat is None else dealt.with_features(held), ends)
+
+
+def preprocess_samples(
+    samples: Samples, treat: Transform | None, kind: np.dtype[Any] = _DOUBLE
+) -> Samples:
+    """Return samples with preprocessed features of the given type.
+
+    Raises:
+        DataError: some values exceed the range of the type.
+    """
+    if treat is None:
+        return replace(samples, X=_convert(samples.X, kind))
+    if isinstance(samples.X, np.ndarray):
+        order = np.arange(samples.rows)
+        return samples.with_features(_gather_rows(samples.X, order, treat, kind))
+    return samples.with_features(_convert(treat(samples.X), kind))
+
+
+def _convert(X: Features, kind: np.dtype[Any]) -> Features:
+    """Return features converted to a type whose range holds all of them.
+
+    Raises:
+        DataError: some are too large for float32.
+    """
+    with np.errstate(over="ignore"):
+        return _in_range(X.astype(kind, copy=False))
+
+
+def _in_range(X: Features) -> Features:
+    values: Array = X if isinstance(X, np.ndarray) else X.data
+    if values.dtype == np.float32 and values.size:
+        least, most = float(values.min()), float(values.max())
+        if not (isfinite(least) and isfinite(most)):
+            text = "features are too large for float32, whose largest number is 3.4e38"
+            raise DataError("data", f"{text}; give precision: float64, or preprocess them")
+    return X
+
+
+def _gather_rows(X: Array, order: Indices, treat: Transform | None, kind: np.dtype[Any]) -> Array:
+    """Return rows in an order, transformed and converted in blocks, to limit memory in float64.
+
+    Raises:
+        DataError: some values exceed the range of the type.
+    """
+    width = X.shape[1] if treat is None else treat(X[order[:1]]).shape[1]
+    held: Array = np.empty((len(order), width), kind)
+    step = max(_AT_ONCE // max(width, X.shape[1], 1), 1)
+    with np.errstate(over="ignore"):
+        for at in range(0, len(order), step):
+            some = X[order[at : at + step]]
+            held[at : at + step] = some if treat is None else treat(some)
+    _in_range(held)
+    return held
+
+
+def sizes(parts: Sequence[Samples]) -> NDArray[np.int64]:
+    """Return the number of rows of each client, shape (M,)."""
+    if isinstance(parts, Partition):
+        return parts.rows
+    return np.array([part.rows for part in parts], np.int64)
+
+
+def labels(parts: Sequence[Samples]) -> Array:
+    """Return the labels of all clients' rows, client by client, shape (n,)."""
+    return parts.y if isinstance(parts, Partition) else np.concatenate([part.y for part in parts])
+
+
+def blocks(parts: Sequence[Samples]) -> Iterator[Block]:
+    """Yield the blocks that identify the samples of all clients, for a digest."""
+    if isinstance(parts, Partition):
+        yield from parts.blocks()
+        return
+    for part in parts:
+        yield from part.blocks()
+
+
+def stacked_features(parts: Sequence[Samples]) -> Features:
+    """Return the features of all clients, client by client, as float64; sparse stays sparse."""
+    wide = [part.X.astype(np.float64, copy=False) for part in parts]
+    if all(isinstance(X, np.ndarray) for X in wide):
+        return np.vstack(wide)
+    return vstack([csr_array(X) for X in wide], format="csr")
+
+
+# The user's cache: downloads and reference optima.
+
+CACHE_VARIABLE = "FEDSIM_CACHE"
+"""The environment variable that overrides the folder of the cache."""
+
+
+def cache_folder() -> Path:
+    """Return the folder of the cache; it need not exist yet."""
+    own = os.environ.get(CACHE_VARIABLE)
+    return Path(own) if own else Path(platformdirs.user_cache_dir("fedsim"))

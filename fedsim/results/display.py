@@ -1,0 +1,141 @@
+"""Display of a result: a table of costs, and a figure."""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import islice
+
+import pandas as pd
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from fedsim import analysis
+from fedsim import text as tables
+from fedsim.analysis.style import as_png
+from fedsim.errors import DataError
+from fedsim.record.rounds import OWN
+from fedsim.record.scenarios import Note, mark_labels, once
+from fedsim.text import visible
+
+_MOST_ROWS, _MOST_DRAWN = 40, 12  # variants shown by default, in a table and in its figure
+
+_MOST_MEASURES = 4  # of a figure: the gap, and three of those that were asked for
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of a result.
+
+    Attributes:
+        name: of the study; empty where it is not known.
+        summary, rounds: the tables of these names.
+        notes: what a reader has to know.
+        place: where the runs are, as a sentence has it.
+        setting: data, fleet and seeds in a few words.
+    """
+
+    name: str
+    summary: pd.DataFrame
+    rounds: pd.DataFrame
+    notes: Sequence[Note]
+    place: str
+    setting: str = ""
+
+    def figure(self, measure: str = "", against: Sequence[str] = ()) -> Figure:
+        """Return the figure, as `Result.plot` describes it.
+
+        Raises:
+            DataError: there is no such measure, or no such cost.
+        """
+        numbers = map(str, self.rounds.select_dtypes("number"))
+        known = ["objective", "gap", *(name for name in numbers if name not in OWN)]
+        if measure and measure not in known:
+            raise DataError("measure", f"got {measure!r}; the rounds have {', '.join(known)}")
+        axes = analysis.with_grams(analysis.AXES, self.rounds)
+        for cost in against:
+            if cost not in axes:
+                said = ", ".join(axes)
+                raise DataError("against", f"got {cost!r}; give one of {said}")
+        return self._draw([measure] if measure else self._measures[:1], against)
+
+    def overview(self) -> Figure:
+        """Return the figure of all costs, with a row for the gap and for each measure."""
+        return self._draw(self._measures[:_MOST_MEASURES])
+
+    @property
+    def _measures(self) -> list[str]:
+        return analysis.measures_in(self.rounds)
+
+    def _draw(self, measures: Sequence[str], against: Sequence[str] = ()) -> Figure:
+        title = "\n".join(filter(None, (self.name, self.setting)))
+        return analysis.convergence(
+            self.rounds, self.labels, title, measures=measures, against=against
+        )
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What to call each variant of which a run has ended."""
+        return {} if self.summary.empty else analysis.labels_of(self.summary)
+
+    def answer(self) -> str:
+        """Return which variant took the least, by how much, and how sure that is; or nothing."""
+        target = analysis.Target.usual(self.summary)
+        return analysis.answer(target.costs(self), target, self.labels, rounds=self.rounds)
+
+    def costs(self, most: int | None = None) -> Table:
+        """Return what each variant has cost to its target, or altogether where there was none.
+
+        Args:
+            most: how many variants are shown, the first of the scenario; all if None.
+        """
+        labels, target = self.labels, analysis.Target.usual(self.summary)
+        means = analysis.mean_cost(target.costs(self), list(labels)[:most])
+        title = ": ".join(filter(None, (self.name, target.words)))
+        if most and len(labels) > most:
+            title += f"; the first {most} of {len(labels)} variants"
+        return analysis.cost_table(means, mark_labels(labels, self.notes), title)
+
+    def outcome(self, most: int | None = None) -> Table:
+        """Return what each variant has come to, and what has ended its runs; see `costs`."""
+        labels = dict(islice(mark_labels(self.labels, self.notes).items(), most))
+        return analysis.outcome_table(self.rounds, self.summary, labels, "final model quality")
+
+    def text(self) -> str:
+        """Return what `print` shows."""
+        if self.summary.empty:
+            return f"no run has ended\n{self.place}"
+        both = self.costs(_MOST_ROWS), self.outcome(_MOST_ROWS)
+        return "\n\n".join([*map(tables.as_text, both), self.place])
+
+    def html(self) -> str:
+        """Return what a notebook shows: the table, a strip of figures, notes, where it is."""
+        last = f"<p>{_words(self.place)}</p>"
+        if self.summary.empty:
+            return f"<p>no run has ended</p>\n{last}"
+        notes = "".join(f"<li>{_words(str(note))}</li>" for note in once(self.notes))
+        said = f"<ul>{notes}</ul>\n" if notes else ""
+        costs, outcome = map(tables.as_html, (self.costs(_MOST_ROWS), self.outcome(_MOST_ROWS)))
+        return f"{costs}{outcome}{_image(self._strip())}\n{said}{last}"
+
+    def _strip(self) -> Figure:
+        """Return all costs side by side, of no more variants than are told apart."""
+        labels = dict(islice(self.labels.items(), _MOST_DRAWN))
+        rounds = self.rounds[self.rounds["variant"].isin(list(labels))]
+        return analysis.convergence(
+            rounds, labels, columns=len(analysis.with_grams(analysis.AXES, rounds))
+        )
+
+
+def _image(figure: Figure) -> str:
+    """Return a figure as an image within a page, no wider than that."""
+    width, height = (round(figure.dpi * inches) for inches in figure.get_size_inches())
+    return (
+        f'<img style="max-width: 100%; height: auto" width="{width}" height="{height}"'
+        ' alt="what was reached against each cost"'
+        f' src="data:image/png;base64,{b64encode(as_png(figure)).decode()}">'
+    )
+
+
+def _words(text: str) -> str:
+    return escape(visible(text))

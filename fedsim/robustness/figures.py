@@ -1,0 +1,261 @@
+"""Figures of robustness: probabilities, spreads of ratios, and a tornado of the constants."""
+
+from collections.abc import Mapping, Sequence
+from math import isfinite, isnan
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.markup import escape
+from rich.table import Table
+
+from fedsim.analysis.compare.caveats import WORDS
+from fedsim.analysis.style import entitle, label_axis, panels
+from fedsim.record.columns import TITLES
+from fedsim.robustness.design import Design
+from fedsim.robustness.verdicts import by_weight
+from fedsim.text import plain, visible
+
+_BARS = 6  # of a tornado
+_COLOURS = {"t": "tab:blue", "joules": "tab:orange", "grams": "tab:green"}
+_FAR = 3.0  # ratios so many times as large as others are drawn by their logarithms
+_FLAT = 1e-3  # of a logarithm; a ratio that goes no further along any interval has no bars
+_SEEN = 0.01  # of the longest bar; shorter ones cannot be seen
+
+
+class Drawn(Protocol):
+    """What is drawn of a study; see `fedsim.robustness.result.Robustness`."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What each variant is called."""
+
+    @property
+    def against(self) -> str:
+        """The variant that the others are compared with."""
+
+    @property
+    def design(self) -> Design:
+        """The worlds."""
+
+    @property
+    def verdicts(self) -> pd.DataFrame:
+        """A row a pair of variants and cost."""
+
+    @property
+    def deciding(self) -> pd.DataFrame:
+        """A row a variant, cost and constant."""
+
+
+def robustness_figure(study: Drawn, title: str) -> Figure:
+    """Draw how ratios spread over worlds with their probabilities, and what decides them.
+
+    Above, a panel a cost: a bar a variant over nine of ten worlds, a mark at its ratio as written,
+    and the probability that it takes less than the variant compared with. Below, of the variant
+    whose verdict is least sure, the ratio with each constant at the ends of its interval.
+    """
+    own = study.verdicts[study.verdicts["against"] == study.against]
+    names = [name for name in study.labels if name != study.against]
+    costs = [cost for cost in _COLOURS if (own["cost"] == cost).any()]
+    tornado = study.design.lines and len(names) > 0
+    height = 0.9 + 0.26 * max(len(names), _BARS)
+    count = len(costs) * (2 if tornado else 1)
+    figure, axes = panels(count, len(costs), height, width=4.6)
+    for axis, cost in zip(axes, costs, strict=False):
+        rows = own[own["cost"] == cost]
+        _spreads(axis, rows, [name for name in names if name in set(rows["variant"])], study, cost)
+    for axis, cost in zip(axes[len(costs) :], costs, strict=False):
+        _tornado(axis, study, _least_sure(own, cost), cost)
+    said = (
+        f"over that of {visible(study.labels[study.against])}; bars: nine of ten worlds; mark: as"
+    )
+    said += " written; %: in how many worlds it is less"
+    if tornado:
+        said += (
+            "; below: the least sure one, with one constant at the low (pale) or the high end of"
+        )
+        said += " its interval"
+    entitle(figure, f"{title}\n{said}", apart=True)
+    return figure
+
+
+def _spreads(axis: Axes, rows: pd.DataFrame, names: Sequence[str], study: Drawn, cost: str) -> None:
+    by_name = {str(row["variant"]): row for row in rows.to_dict("records")}
+    ends = [1.0]
+    for height, name in enumerate(names):
+        row = by_name[name]
+        if np.isnan(row["ratio_low"]):
+            axis.annotate(
+                "no seed in which both reached it", (1.0, height), va="center", fontsize="small"
+            )
+            continue
+        own = [float(row[end]) for end in ("ratio_low", "ratio_high")]
+        ends += [*own, float(row["ratio"])]
+        colour = _COLOURS[cost]
+        axis.plot(own, [height] * 2, color=colour, alpha=0.6, linewidth=8, solid_capstyle="butt")
+        axis.plot(row["ratio"], height, "k|", markersize=10)
+        axis.annotate(
+            f"{100 * row['typical']:.3g} %",
+            (1.0, height),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize="small",
+        )
+    axis.axvline(1.0, color="k", linewidth=0.8)
+    axis.set_yticks(range(len(names)), [visible(study.labels[name]) for name in names])
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.grid(visible=False, axis="y")
+    _ratios(axis, ends, WORDS[cost])
+
+
+def _ratios(axis: Axes, values: Sequence[float], label: str) -> None:
+    """Lay out the axis of a ratio: logarithmic where values are far apart."""
+    label_axis(axis.xaxis, label, log=max(values) > _FAR * min(values))
+
+
+def _least_sure(rows: pd.DataFrame, cost: str) -> str:
+    own = rows[rows["cost"] == cost].copy()
+    own["sure"] = (own["typical"].fillna(2.0) - 0.5).abs()
+    return str(own.sort_values("sure", kind="stable")["variant"].iloc[0])
+
+
+def _tornado(axis: Axes, study: Drawn, name: str, cost: str) -> None:
+    every = study.deciding
+    rows = every[(every["variant"] == name) & (every["cost"] == cost)].copy()
+    rows["reach"] = np.abs(np.log(rows["at_high"]) - np.log(rows["at_low"]))
+    if not rows["reach"].max() > _FLAT:
+        axis.annotate("hardly varies", (0.5, 0.5), xycoords="axes fraction", ha="center")
+        axis.set(xticks=[], yticks=[], xlabel=f"{WORDS[cost]} of {visible(study.labels[name])}")
+        return
+    rows = rows.sort_values("reach", ascending=False, kind="stable").head(_BARS)
+    rows = rows[rows["reach"] > _SEEN * rows["reach"].max()]
+    own = study.verdicts
+    written = own[
+        (own["variant"] == name) & (own["against"] == study.against) & (own["cost"] == cost)
+    ]["ratio"].iloc[0]
+    colour, ends = _COLOURS[cost], [float(written)]
+    for height, row in enumerate(rows.to_dict("records")):
+        for end, alpha in (("at_low", 0.35), ("at_high", 0.8)):
+            reach = float(row[end]) - written
+            axis.barh(height, reach, left=written, height=0.6, color=colour, alpha=alpha)
+            ends.append(float(row[end]))
+    axis.axvline(written, color="k", linewidth=0.8)
+    if min(ends) < 1.0 < max(ends):
+        axis.axvline(1.0, color="k", linewidth=0.8, linestyle=":")
+    axis.set_yticks(range(len(rows)), [visible(text) for text in rows["constant"]])
+    axis.set_ylim(_BARS - 0.5, -0.5)
+    axis.grid(visible=False, axis="y")
+    _ratios(axis, ends, f"{WORDS[cost]} of {visible(study.labels[name])}")
+
+
+# Tables of robustness, as rich draws them in a terminal.
+
+_SAME = 1e-3  # relative; a ratio that varies by no more is the same in every world
+_DECIDING = 4  # constants reported for each ratio; all are in the files
+
+
+def verdict_table(
+    verdicts: pd.DataFrame, fronts: pd.DataFrame, labels: Mapping[str, str], title: str
+) -> Table:
+    """Return a table of verdicts against one variant, and of shares of fronts.
+
+    Args:
+        verdicts: as `fedsim.robustness.verdicts.verdicts` gives it, against one variant.
+        fronts: as `fedsim.robustness.verdicts.fronts` gives it.
+        labels: variant -> what the table calls it.
+        title: above the table.
+    """
+    drawn = plain(title, keys=2)
+    drawn.caption = (
+        "ratio: typical over seeds, as written, and in nine of ten worlds; P typical: share of"
+        " worlds in which that is below 1; P(cheaper): of one run, seed and world both drawn"
+        " (90 % intervals);"
+        " noise: what of the ratio's variance is training's; optimal: worlds on the Pareto front"
+    )
+    drawn.add_column("variant")
+    drawn.add_column("cost")
+    for head in ("ratio", "from", "to", "P typical", "P(cheaper)", "noise", "optimal"):
+        drawn.add_column(head, justify="right")
+    optimal = fronts.set_index("variant")["optimal"]
+    for name, label in labels.items():
+        rows = verdicts[verdicts["variant"] == name].to_dict("records")
+        if not rows:
+            drawn.add_row(escape(label), *[""] * 7, _percent(optimal[name]))
+        for number, row in enumerate(rows):
+            drawn.add_row(
+                "" if number else escape(label),
+                TITLES.get(row["cost"], row["cost"]),
+                *(_ratio(row[key]) for key in ("ratio", "ratio_low", "ratio_high")),
+                _probability(row, "typical"),
+                _probability(row, "probability"),
+                _percent(row["noise"]),
+                "" if number else _percent(optimal[name]),
+            )
+    return drawn
+
+
+def deciding_table(deciding: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
+    """Return a table of the constants that decide, the first ones of each ratio.
+
+    Args:
+        deciding: as `fedsim.robustness.deciding.deciding` gives it.
+        labels: variant -> what the table calls it.
+        title: above the table.
+    """
+    drawn = plain(title, keys=3)
+    drawn.caption = (
+        "first: the share of the variance of the log ratio that goes with the constant alone;"
+        " total: with others as well (Sobol', 90 % intervals); ratio: with this constant at the"
+        " ends of its interval, all others as written"
+    )
+    drawn.add_column("variant")
+    drawn.add_column("cost")
+    drawn.add_column("constant")
+    for head in ("first", "total", "ratio low", "ratio high"):
+        drawn.add_column(head, justify="right")
+    for (name, cost), group in deciding.groupby(["variant", "cost"], sort=False):
+        ends = group[["at_low", "at_high"]].to_numpy()
+        if np.isinf(ends).any():  # one of the two never reached the target
+            continue
+        if ends.max() - ends.min() <= _SAME * ends.max():
+            head, ratio = TITLES.get(str(cost), str(cost)), _ratio(ends.max())
+            drawn.add_row(
+                escape(labels[str(name)]), head, "none: it hardly varies", "", "", ratio, ratio
+            )
+            continue
+        first = by_weight(group).head(_DECIDING)
+        for number, row in enumerate(first.to_dict("records")):
+            drawn.add_row(
+                "" if number else escape(labels[str(name)]),
+                "" if number else TITLES.get(str(cost), str(cost)),
+                row["constant"],
+                *(_index(row, name) for name in ("first", "total")),
+                _ratio(row["at_low"]),
+                _ratio(row["at_high"]),
+            )
+    return drawn
+
+
+def _index(row: Mapping[Any, Any], name: str) -> str:
+    if isnan(row[name]):
+        return "-"
+    return f"{row[name]:.2f} \N{PLUS-MINUS SIGN}{row[f'{name}_error']:.2f}"
+
+
+def _probability(row: Mapping[Any, Any], name: str) -> str:
+    if isnan(row[name]):
+        return "no seed in which both reached it"
+    low, high = _percent(row[f"{name}_low"]), _percent(row[f"{name}_high"])
+    return f"{_percent(row[name])}\n[dim]{low} to {high}[/]"
+
+
+def _percent(share: float) -> str:
+    return "-" if isnan(share) else f"{100 * share:.3g} %"
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.3f}" if isfinite(ratio) else "-"

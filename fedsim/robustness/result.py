@@ -1,0 +1,216 @@
+"""A study: its runs, its constants, and what holds in how many of their worlds."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from rich.table import Table as RichTable
+
+from fedsim.analysis.compare.caveats import LESS, WORDS, seal_tables
+from fedsim.analysis.compare.cost_tables import Target
+from fedsim.analysis.figures import save
+from fedsim.ports import Array
+from fedsim.record.atomic import write_whole
+from fedsim.record.lock import hold
+from fedsim.robustness.design import Design
+from fedsim.robustness.figures import deciding_table, robustness_figure, verdict_table
+from fedsim.robustness.verdicts import CostTable, deciding, fronts, verdicts
+from fedsim.text import as_csv, as_html, as_text, quantity, visible
+
+_FLIPS = 6  # reported in sentences; all are in the files
+
+
+@dataclass(frozen=True, repr=False)
+class Robustness:
+    """What survives the doubt about constants, for a terminal, a notebook, files and figures.
+
+    Attributes:
+        target: what costs are the costs of.
+        labels: what tables call each variant.
+        against: the variant that the others are compared with.
+        table: the costs of all runs in all worlds.
+        design: the constants and the worlds.
+        flips: the values at which verdicts turn round; see `fedsim.robustness.break_even.flips`.
+        remarks: what a reader has to know beside.
+        runs: that it is of, as `fedsim.analysis.compare.caveats.run_hashes` has them.
+    """
+
+    target: Target
+    labels: Mapping[str, str]
+    against: str
+    table: CostTable
+    design: Design
+    flips: pd.DataFrame
+    remarks: tuple[str, ...]
+    runs: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return "\n\n".join([*map(as_text, self.tables()), *self.notes])
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        notes = (f"<p>{escape(visible(note))}</p>" for note in self.notes)
+        return "\n".join([*map(as_html, self.tables()), *notes])
+
+    @cached_property
+    def verdicts(self) -> pd.DataFrame:
+        """A row a pair of variants and cost; see `fedsim.robustness.verdicts.verdicts`."""
+        return verdicts(self.table, slice(0, self.design.drawn), self.design.drawn)
+
+    @cached_property
+    def fronts(self) -> pd.DataFrame:
+        """In what share of worlds each variant is optimal; see `verdicts.fronts`."""
+        return fronts(self.table, slice(0, self.design.drawn))
+
+    @cached_property
+    def deciding(self) -> pd.DataFrame:
+        """A row a variant, cost and constant; see `fedsim.robustness.verdicts.deciding`."""
+        return deciding(self.table, self.design, self._reference)
+
+    @property
+    def constants(self) -> pd.DataFrame:
+        """A row a constant: constant, value, low, high, unit, basis and source."""
+        rows = [
+            (str(each.key), each.value, each.low, each.high, each.unit, each.basis, each.source)
+            for each in self.design.constants
+        ]
+        columns = ["constant", "value", "low", "high", "unit", "basis", "source"]
+        return pd.DataFrame(rows, columns=columns)
+
+    @property
+    def worlds(self) -> pd.DataFrame:
+        """A row a drawn world: its constants, SI, and the mean costs of each variant."""
+        drawn = slice(0, self.design.drawn)
+        columns: dict[str, Array] = {
+            str(each.key): own[drawn]
+            for each, own in zip(self.design.constants, self.design.values, strict=True)
+        }
+        for number, name in enumerate(self.table.variants):
+            for cost, every in self.table.costs.items():
+                values = every[number]
+                there = values[~(np.isnan(values) | np.isinf(values)).all(axis=1)]
+                nothing = np.full(self.design.drawn, np.nan)
+                columns[f"{name}.{cost}"] = there[:, drawn].mean(axis=0) if len(there) else nothing
+        return pd.DataFrame(columns)
+
+    @property
+    def _reference(self) -> int:
+        return list(self.table.variants).index(self.against)
+
+    def answer(self) -> str:
+        """Return which variant takes the least, and in how many worlds; empty for a single one.
+
+        It is the variant that is cheaper than each of the others in most worlds, and the sentence
+        is about the one that comes nearest to it.
+        """
+        known = self.verdicts[self.verdicts["typical"].notna()]
+        for cost in ("joules", "t"):
+            rows = known[known["cost"] == cost]
+            if rows.empty or not rows["ratio"].ne(1.0).any():
+                continue
+            least = rows.groupby("variant", sort=False)["typical"].min()
+            row = rows[rows["variant"] == least.idxmax()].sort_values("typical").iloc[0]
+            goal = f" to {self.target.goal}" if self.target.measure else ""
+            pair = f"{self.labels[row['variant']]} takes {LESS[cost]} than"
+            where = f"{100 * row['typical']:.3g} % of {self.design.words}"
+            others = ", and than the others in no fewer" if len(least) > 2 else ""
+            return f"{pair} {self.labels[row['against']]}{goal} in {where}{others}"
+        return ""
+
+    @property
+    def notes(self) -> list[str]:
+        """What follows, in sentences, and what a reader has to know beside."""
+        return [*self._sentences(), *self.remarks]
+
+    def _sentences(self) -> list[str]:
+        """Say where each verdict turns round, and which one does not along any interval."""
+        turned = self.flips[self.flips["value"].notna()]
+        told = []
+        for row in turned.to_dict("records"):
+            where = f"{row['constant']} is {row['wins']} {_show(row['value'], row['unit'])}"
+            told.append(f"{self._less(row['variant'], row['cost'])} where {where}")
+        if len(told) > _FLIPS:
+            told[_FLIPS:] = [
+                f"{len(told) - _FLIPS} more values at which a verdict turns: flips.csv"
+            ]
+        return [*told, *self._steady(turned)]
+
+    def _less(self, variant: str, cost: str) -> str:
+        return f"{self.labels[variant]} takes {LESS[cost]} than {self.labels[self.against]}"
+
+    def _steady(self, turned: pd.DataFrame) -> Iterator[str]:
+        """Say up to which end of which interval verdicts stay that no single constant turns."""
+        known = set(zip(turned["variant"], turned["cost"], strict=True))
+        for (variant, cost), rows in self.flips.groupby(["variant", "cost"], sort=False):
+            reached = np.isfinite(rows[["ratio_low", "ratio_high"]].to_numpy(float)).all()
+            if (variant, cost) not in known and reached and not _same(rows):
+                row, end = _nearest_end(rows)
+                place = f"{row['constant']} is {_show(row[end], row['unit'])}"
+                ratio = f"{row[f'ratio_{end}']:.3f}"
+                words = "no single constant turns it round within its interval"
+                pair = f"{self.labels[str(variant)]} against {self.labels[self.against]}"
+                yield f"{pair}, {WORDS[str(cost)]}: {words}; nearest, {ratio}, where {place}"
+
+    def tables(self) -> list[RichTable]:
+        """Return what a terminal shows: verdicts and shares of fronts, and what decides."""
+        worlds = f"{self.design.words} of {len(self.design.constants)} constants"
+        against = self.labels[self.against]
+        title = f"{self.target.words}, against {against}, in {worlds}"
+        own = self.verdicts[self.verdicts["against"] == self.against]
+        tables = [verdict_table(own, self.fronts, self.labels, title)]
+        if len(self.design.constants) and self.design.lines and len(self.labels) > 1:
+            title = f"what decides the ratio to {against}"
+            tables.append(deciding_table(self.deciding, self.labels, title))
+        return tables
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """Return all tables, with the target in front."""
+        names = "verdicts", "fronts", "deciding", "flips", "constants", "worlds"
+        frames = {}
+        for name in names:
+            frame = getattr(self, name).copy()
+            frame.insert(0, "target", str(self.target))
+            frames[name] = frame
+        return frames
+
+    def figures(self) -> dict[str, Figure]:
+        """Return the figures: probabilities and spreads of ratios, and a tornado a variant."""
+        title = f"{self.target.words}: in how many worlds does each hold?"
+        return {"robustness": robustness_figure(self, title)}
+
+    def write(self, folder: Path) -> None:
+        """Write the tables as CSV, sealed where they are read again, the figures as PNG and SVG.
+
+        Raises:
+            OccupiedError: another process is writing into the folder.
+            OutputError: one of them cannot be written.
+        """
+        with hold(folder):
+            for name, frame in self.frames().items():
+                write_whole(folder / f"{name}.csv", as_csv(frame))
+            seal_tables(folder, self.runs)
+            for name, figure in self.figures().items():
+                for ending in ("png", "svg"):
+                    save(figure, folder / f"{name}.{ending}")
+
+
+def _same(rows: pd.DataFrame) -> bool:
+    """Return whether two variants cost the same at both ends of every interval."""
+    return bool(np.allclose(rows[["ratio_low", "ratio_high"]].to_numpy(float), 1.0, atol=1e-9))
+
+
+def _show(value: float, unit: str) -> str:
+    return quantity(value, unit) if unit else f"{value:.3g}"
+
+
+def _nearest_end(rows: pd.DataFrame) -> tuple[dict[str, Any], str]:
+    """Return the row, and "low" or "high", at which the ratio is nearest to 1."""
+    ends = np.abs(np.log(rows[["ratio_low", "ratio_high"]].to_numpy(float)))
+    number, side = np.unravel_index(int(np.argmin(ends)), ends.shape)
+    return dict(rows.iloc[int(number)]), ("low", "high")[int(side)]

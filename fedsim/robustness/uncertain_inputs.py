@@ -1,0 +1,203 @@
+"""Finding: which constants the scenarios of a study stand on."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, product
+from math import inf
+from typing import get_args
+
+from pydantic import ValidationError
+
+from fedsim.blocks.presets import Doubt, Presettable
+from fedsim.blocks.quantities import Quantity
+from fedsim.blocks.wording import nearest
+from fedsim.errors import DataError
+from fedsim.robustness.constants import ConstantKey, UncertainConstant, general, parse_interval
+from fedsim.scenario import Group, Scenario
+
+BLOCKS = ("device", "radio", "carbon")
+"""The blocks of a group that start from presets, and whose figures have their doubt."""
+
+Doubts = Mapping[str, str]
+"""Intervals of the user's: "lte.tail_time" -> "1 s..15 s"."""
+
+
+def constants_of(
+    scenarios: Sequence[Scenario], doubts: Doubts, *, priced: bool = True
+) -> tuple[UncertainConstant, ...]:
+    """Return the constants that scenarios stand on and whose value is in doubt, each once.
+
+    A figure that a scenario gives itself, in place of its preset's, is a choice, and certain; so is
+    one without an interval. An interval of the user's makes a constant of either.
+
+    Args:
+        scenarios: of all variants.
+        doubts: see `Doubts`.
+        priced: whether runs are priced by their recursion, which knows constants that are of no
+            preset as well (see `fedsim.robustness.constants`); no scenario has a key of these.
+
+    Raises:
+        DataError: there is no such constant, or it has no one value, or an interval holds what
+            cannot be.
+    """
+    seen: dict[ConstantKey, dict[float, Presettable]] = {}
+    for key, block in _figures(scenarios):
+        seen.setdefault(key, {}).setdefault(getattr(block, key[2]), block)
+    named = {str(key): key for key in seen}
+    more = {str(each.key): each for each in (general(scenarios) if priced else ())}
+    for name in doubts:
+        if name in more:
+            more[name] = parse_interval(more[name], doubts[name])
+    rest = {name: text for name, text in doubts.items() if name not in more}
+    own = {
+        _find_constant(name, named | {each: more[each].key for each in more}): rest[name]
+        for name in rest
+    }
+    found = list[UncertainConstant]()
+    for key, values in seen.items():
+        block = next(iter(values.values()))
+        if key in own:
+            found.append(_replace(key, list(values), own[key], block))
+        elif (doubt := _doubt(key, block)) is not None and _as_preset(key, block) in values:
+            found.append(_constant(key, doubt, block))
+    for one, other in combinations([each for each in found if each.key in own], 2):
+        _check_together(one, other, seen)
+    return tuple(each for each in (*found, *more.values()) if each.low < each.high)
+
+
+def _check_together(
+    one: UncertainConstant,
+    other: UncertainConstant,
+    seen: Mapping[ConstantKey, Mapping[float, Presettable]],
+) -> None:
+    """Check that no two ends of two intervals of the user's exclude each other.
+
+    Raises:
+        DataError: a block cannot have both.
+    """
+    if one.key[:2] != other.key[:2]:
+        return
+    block = next(iter(seen[one.key].values()))
+    for ends in product((one.low, one.high), (other.low, other.high)):
+        values = {one.key[2]: ends[0], other.key[2]: ends[1]}
+        try:
+            type(block).in_si(**{**block.model_dump(mode="json"), **values})
+        except ValidationError as error:
+            told = "; ".join(each["msg"] for each in error.errors())
+            pair = f"{one.key} {ends[0]:g} {one.unit} and {other.key} {ends[1]:g} {other.unit}"
+            raise DataError("doubt", f"--doubt: {pair} cannot be combined: {told}") from error
+
+
+def _figures(scenarios: Sequence[Scenario]) -> Iterator[tuple[ConstantKey, Presettable]]:
+    """Yield every number of the blocks of all fleets, and the block that it is of."""
+    for scenario in scenarios:
+        for group in scenario.fleet:
+            for name in BLOCKS:
+                block = getattr(group, name)
+                if isinstance(block, Presettable):
+                    for field in _numbers(block, group):
+                        yield ConstantKey((name, block.kind, field)), block
+
+
+def _numbers(block: Presettable, group: Group) -> Iterator[str]:
+    """Yield the fields of a block that are finite numbers and matter to its group."""
+    for field in type(block).model_fields:
+        value = getattr(block, field)
+        own = field != "battery" or (group.battery is not None and not group.battery.capacity)
+        if own and isinstance(value, float | int) and not isinstance(value, bool) and value < inf:
+            yield field
+
+
+def _doubt(key: ConstantKey, block: Presettable) -> Doubt | None:
+    preset = type(block).presets.get(key[1])
+    return None if preset is None else preset.doubts.get(key[2])
+
+
+def _as_preset(key: ConstantKey, block: Presettable) -> float:
+    return _read(key, type(block).presets[key[1]].values[key[2]], block)
+
+
+def _read(key: ConstantKey, text: str | float, block: Presettable) -> float:
+    """Return what a field reads a text as.
+
+    Raises:
+        ValidationError: a ValueError; it is none that the field takes.
+    """
+    values = {**block.model_dump(mode="json"), key[2]: text}
+    return float(getattr(type(block).model_validate(values), key[2]))
+
+
+def _constant(key: ConstantKey, doubt: Doubt, block: Presettable) -> UncertainConstant:
+    value = float(getattr(block, key[2]))
+    low, high = (_read(key, end, block) for end in (doubt.low, doubt.high))
+    return UncertainConstant(
+        key, value, low, high, _unit(key, block), doubt.basis, str(doubt.source)
+    )
+
+
+def _replace(
+    key: ConstantKey, values: Sequence[float], text: str, block: Presettable
+) -> UncertainConstant:
+    """Return a constant with an interval of the user's.
+
+    Raises:
+        DataError: it is none, or the constant has several values.
+    """
+    if len(values) > 1:
+        seen = " and ".join(f"{value:g}" for value in values[:3])
+        wanted = "an interval is of a constant of one value; give these blocks presets of their own"
+        raise DataError("doubt", f"--doubt: {key} is {seen} in this study; {wanted}")
+    low, high = _ends(key, text, block)
+    return UncertainConstant(key, values[0], low, high, _unit(key, block), "given", "--doubt")
+
+
+def _ends(key: ConstantKey, text: str, block: Presettable) -> tuple[float, float]:
+    """Read "1 s..15 s".
+
+    Raises:
+        DataError: it is no interval, or holds what the field cannot be.
+    """
+    first, dots, second = text.partition("..")
+    if not dots:
+        wanted = f"give two values with two dots between them, such as {key}={_example(key, block)}"
+        raise DataError("doubt", f"--doubt: got {key!s}={text}; {wanted}")
+    try:
+        low, high = (_read(key, end.strip(), block) for end in (first, second))
+    except ValidationError as error:
+        told = "; ".join(each["msg"] for each in error.errors())
+        raise DataError("doubt", f"--doubt {key}: {told}") from error
+    if not low < high < inf:
+        raise DataError("doubt", f"--doubt {key}: got {text}; the first value is to be the lower")
+    return low, high
+
+
+def _example(key: ConstantKey, block: Presettable) -> str:
+    written = block.model_dump(mode="json")[key[2]]
+    number, _, unit = str(written).partition(" ")
+    return f"{float(number) / 2:g} {unit}..{float(number) * 2:g} {unit}"
+
+
+def _find_constant(name: str, known: Mapping[str, ConstantKey]) -> ConstantKey:
+    """Return the constant of a name.
+
+    Raises:
+        DataError: the study stands on none of that name.
+    """
+    if name not in known:
+        there = f"there are {', '.join(known)}" if known else "the study stands on no preset"
+        text = f"--doubt: this study has no constant {name!r}{nearest(name, [*known])}; {there}"
+        raise DataError("doubt", text)
+    return known[name]
+
+
+def _unit(key: ConstantKey, block: Presettable) -> str:
+    """Return the unit of a field in SI; empty for a plain number."""
+    field = type(block).model_fields[key[2]]
+    return next((each.base for each in _quantities((field.annotation, *field.metadata))), "")
+
+
+def _quantities(parts: Sequence[object]) -> Iterator[Quantity]:
+    for part in parts:
+        if isinstance(part, Quantity):
+            yield part
+        else:
+            yield from _quantities((*get_args(part), *getattr(part, "__metadata__", ())))

@@ -1,0 +1,185 @@
+"""Compatibility of compressors and error feedback with the meaning of a method's messages.
+
+The rule is that of `fedsim.ports.Meaning`. EF keeps an error and adds it to what is sent next,
+which makes increments good and spoils states. EF21 sends the change of what the receiver holds,
+which is right for both, as long as the receiver hears every message: where clients are not all sent
+the same, the server keeps what each of them holds. Differences have their
+errors in the next difference already, so that feedback would count them twice.
+"""
+
+from collections.abc import Iterator
+from math import inf
+
+from fedsim.blocks.wording import join_names
+from fedsim.ports import Meaning
+from fedsim.scenario.specs import Compression, ScenarioKeys
+from fedsim.wire import COMPRESSORS, Feedback, refusal
+
+Conflict = tuple[str, str, object]
+"""Key, message, value seen."""
+
+WAYS = ("up", "down")
+
+
+def compression(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield what a link's compressor and its feedback do not go with."""
+    for way in WAYS:
+        feedback = _link(scenario, way).error_feedback
+        if reason := why_not(scenario, way, feedback):
+            text = f'got "{feedback}", but {reason}; use {" or ".join(_remedies(scenario, way))}'
+            yield f"wire.{way}.error_feedback", text, feedback
+    for way in WAYS:
+        yield from _is_biased(scenario, way)
+
+
+def why_not(scenario: ScenarioKeys, way: str, feedback: Feedback) -> str:
+    """Say why a link cannot have a kind of feedback; empty where it can."""
+    if feedback == "none":
+        return ""
+    method = scenario.algorithm
+    meanings = set((method.up if way == "up" else method.down).values()) - {Meaning.EXACT}
+    if not meanings:
+        return f"nothing compresses what {_sender(scenario, way)} sends, so there is no error"
+    if _requires_unbiased(scenario, way) and meanings & {Meaning.DIFFERENCE, Meaning.ESTIMATE}:
+        return (
+            f"the theory of {method.kind} needs what arrives to be unbiased, and what feedback"
+            " has added to it is not"
+        )
+    if meanings == {Meaning.DIFFERENCE}:
+        return (
+            f"{_sender(scenario, way)} sends the difference to what the other side holds of it"
+            " already, errors included, which is error feedback by itself"
+        )
+    if feedback == "ef":
+        return _added_to_states(scenario, way) if Meaning.STATE in meanings else ""
+    return refusal(_link(scenario, way).compressor, feedback) or _unheard(scenario, way)
+
+
+def _added_to_states(scenario: ScenarioKeys, way: str) -> str:
+    other = "the server holds" if way == "up" else "clients hold"
+    return (
+        f"{_sender(scenario, way)} sends models, which replace what {other}, and errors that are"
+        " kept for later would be in every model after this one"
+    )
+
+
+def _sender(scenario: ScenarioKeys, way: str) -> str:
+    sender = "a client" if way == "up" else "the server"
+    return f"{sender} of {scenario.algorithm.kind}"
+
+
+def _link(scenario: ScenarioKeys, way: str) -> Compression:
+    return scenario.wire.up if way == "up" else scenario.wire.down
+
+
+def _remedies(scenario: ScenarioKeys, way: str) -> list[str]:
+    """Return what would be accepted in place of a link's feedback, the best first."""
+    found = _list_accepted(scenario, way)
+    method, seen = scenario.algorithm, _link(scenario, way).error_feedback
+    added = method.adding_up() if way == "up" else None
+    if added is not None:
+        other = scenario.model_copy(update={"algorithm": added.method})
+        if not why_not(other, way, seen):
+            found.append(f"algorithm.{added.keys}")
+    if not found or not _needs_unbiased(scenario, way):
+        found.append("error_feedback: none")
+    return found
+
+
+def _list_accepted(scenario: ScenarioKeys, way: str) -> list[str]:
+    """Return the kinds of feedback that a link could have, as they are written."""
+    kinds: tuple[Feedback, ...] = ("ef21", "ef")
+    return [f"error_feedback: {one}" for one in kinds if not why_not(scenario, way, one)]
+
+
+def _requires_unbiased(scenario: ScenarioKeys, way: str) -> bool:
+    """Return whether the method's theory wants what arrives to be right in the mean."""
+    method = scenario.algorithm
+    return method.unbiased if way == "up" else method.unbiased_down
+
+
+def _needs_unbiased(scenario: ScenarioKeys, way: str) -> bool:
+    """Return whether a link's compressor is biased where a theory wants none that is."""
+    contract = _link(scenario, way).compressor.contract(2)
+    return _requires_unbiased(scenario, way) and contract.kind not in ("exact", "unbiased")
+
+
+def _is_biased(scenario: ScenarioKeys, way: str) -> Iterator[Conflict]:
+    """A theory asks for an unbiased compressor, or feedback makes increments good."""
+    method, link = scenario.algorithm, _link(scenario, way)
+    compressor, feedback = link.compressor, link.error_feedback
+    good = _list_accepted(scenario, way)
+    if not _needs_unbiased(scenario, way) or (good and feedback != "none"):
+        return
+    instead = f", or {' or '.join(good)}, which make increments good" if good else ""
+    unbiased = join_names(COMPRESSORS.where(lambda each: each.unbiased()), "or")
+    text = (
+        f"got {compressor.kind}, which is {compressor.law}; the theory of {method.kind} needs"
+        f" an unbiased one: {unbiased}{instead}"
+    )
+    yield f"wire.{way}.compressor.kind", text, compressor.kind
+
+
+def _unheard(scenario: ScenarioKeys, way: str) -> str:
+    """Say why a receiver under EF21 may not hear every message; empty where it does."""
+    if way == "down":
+        return _unheard_down(scenario)
+    reason = _unheard_up(scenario)
+    return f"{reason}, and what it holds would be wrong from then on" if reason else ""
+
+
+def _unheard_up(scenario: ScenarioKeys) -> str:
+    """Say what the server may not hear of a client's messages; empty for nothing.
+
+    What is broken off when a client goes is taken back, all of it at once. What is lost on
+    the air may have a successor already, which says what has changed since.
+    """
+    if not (scenario.silence.keep_late and scenario.participation.keep_late):
+        return "the server drops late replies"
+    if any(group.loses for group in scenario.fleet):
+        return "the server may miss a message that the next one builds on (radio.tries)"
+    return ""
+
+
+def _unheard_down(scenario: ScenarioKeys) -> str:
+    """Say why the server does not know what each client holds; empty where it does.
+
+    It need not send the same to all: it keeps what each client holds (`held_alike`). But all
+    that it sends has to arrive, since nothing tells it what has not.
+    """
+    for number, group in enumerate(scenario.fleet):
+        if group.missing:
+            return _unsure(f"{group.missing[:-1].replace('(', f'(fleet.{number}.')})")
+    if scenario.network.broadcast == "cell":
+        if any(group.radio.loss.mean > 0 for group in scenario.fleet):
+            return _unsure("is not sent again where it is lost (network.broadcast: cell)")
+        if not held_alike(scenario):
+            return (
+                "a cell's broadcast is one message for all its clients, and these hold different"
+                " vectors where not all are asked in every round, or a round may be sent again"
+                " (network.broadcast: unicast sends each its own)"
+            )
+    if scenario.algorithm.reads_sent:
+        return (
+            f"{_sender(scenario, 'down')} goes on from what it has sent, which would be another"
+            " vector for each client"
+        )
+    return ""
+
+
+def _unsure(reason: str) -> str:
+    return (
+        f"what is sent to a client {reason}, so that the server does not know what the client"
+        " holds, which would be wrong from then on; ef21 down is for messages that surely arrive"
+    )
+
+
+def held_alike(scenario: ScenarioKeys) -> bool:
+    """Return whether all clients hold the same of what the server sends.
+
+    They do where each is sent every message once: a round that is given up is sent again, and
+    a deadline that no client meets gives it up.
+    """
+    policy = scenario.participation
+    ends = policy.closes_after, policy.round_timeout, scenario.silence.closes_after
+    return policy.asks_all and scenario.algorithm.asks_all and min(ends) == inf

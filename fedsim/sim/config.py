@@ -1,0 +1,161 @@
+"""The configuration of a world."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from fedsim.computing import Evaluator, SerialEvaluator
+from fedsim.physics.availability import ALWAYS, PresenceLaw
+from fedsim.physics.batteries import NO_POWER, Battery
+from fedsim.physics.carbon import Intensity
+from fedsim.physics.devices import DeviceLaw
+from fedsim.physics.overlay import Overlay
+from fedsim.physics.radios import RadioLaw, Rates
+from fedsim.physics.signals import Signal
+from fedsim.physics.topology import Topology
+from fedsim.ports import Array, ClientId, Oracle, Packer
+from fedsim.protocol.participation import FullParticipation, Participation
+from fedsim.protocol.silence import BeaconSilence, SilencePolicy
+from fedsim.protocol.stopping import Observe, Stop
+from fedsim.protocol.transport import VALUES, Transport
+from fedsim.sim.client import Handler, TakeBack
+
+
+class Remembers(Protocol):
+    """The part of any algorithm that a world needs."""
+
+    @property
+    def undelivered(self) -> TakeBack:
+        """Handle, at a client, the loss of its message."""
+        ...
+
+    def memory(self, initial: Array) -> Any:  # noqa: ANN401
+        """Return a client's memory."""
+
+
+class Method(Remembers, Protocol):
+    """The part of an algorithm that a star needs, as `fedsim.algorithms.Algorithm` has it."""
+
+    async def serve(self, server: Any) -> None:  # noqa: ANN401
+        """Run the server."""
+
+    @property
+    def handle(self) -> Handler:
+        """Answer a message that has reached a client."""
+        ...
+
+
+class PeerMethod(Remembers, Protocol):
+    """The part of an algorithm that peers need, as `fedsim.algorithms.PeerAlgorithm` has it."""
+
+    async def live(self, node: Any) -> None:  # noqa: ANN401
+        """Run a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConfig:
+    """The configuration of one client, and its loss.
+
+    Attributes:
+        device, radio: what it is made of.
+        rates: of its radio; its traces start where they do for this client.
+        oracle: its loss.
+        battery: None on mains.
+        source: what is offered to charge it, W; it starts where it does for this client.
+        availability: when it can be reached.
+        group: the group of the fleet that it belongs to, which is also its radio cell.
+        carbon: the intensity of its electricity; None if not tracked.
+    """
+
+    device: DeviceLaw
+    radio: RadioLaw
+    rates: Rates
+    oracle: Oracle
+    battery: Battery | None = None
+    source: Signal = NO_POWER
+    availability: PresenceLaw = ALWAYS
+    group: int = 0
+    carbon: Intensity | None = None
+
+    @property
+    def capacity(self) -> float:
+        """The capacity of its battery, J; infinite on mains."""
+        return inf if self.battery is None else self.battery.holds(self.device.battery)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numerics:
+    """The computation of a world, independent of the fleet and the network.
+
+    Attributes:
+        algorithm: configured, or what takes its place.
+        initial: the initial model, shape (d,).
+        smoothness: returns L_m of the clients, shape (M,).
+        evaluate: returns the objective at a model; costs no simulated time.
+        valued: whether the objective is known; if not, NaN is a number like others.
+        optimum: the least objective; NaN where none is known.
+        measures: what else to evaluate at every model; each returns figures by name.
+        packer_up, packer_down: make what packs one field of a client's messages, and of the
+            server's, by its name and its number; it may remember what it has packed.
+        samples: how many each client has, shape (M,), which draws may go by; one where not given.
+        weights: the clients' shares of all samples, shape (M,); equal ones when not given.
+        evaluator: computes the numeric work.
+        transport: how messages are carried.
+    """
+
+    algorithm: Method | PeerMethod
+    initial: Array
+    smoothness: Callable[[], Array]
+    evaluate: Callable[[Array], float]
+    optimum: float
+    packer_up: Callable[[ClientId, str, int], Packer]
+    packer_down: Callable[[str, int], Packer]
+    valued: bool = True
+    measures: Sequence[Callable[[Array], Mapping[str, float]]] = ()
+    samples: Array | None = None
+    weights: Array | None = None
+    evaluator: Evaluator = field(default_factory=SerialEvaluator)
+    transport: Transport = VALUES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldConfig(Numerics):
+    """The whole configuration of a world.
+
+    Attributes:
+        fleet: the clients in order.
+        header_bits: in front of every message.
+        rng: returns the random stream of a purpose and an entity.
+        topology: the links between clients and server; None for none that bind.
+        overlay: the neighbours of each peer; None in a star.
+        sharing: how links are shared: "fluid" (max-min), or "lv08", SimGrid's model of TCP.
+        cells: whether a broadcast is one transmission that a whole group receives.
+        silence: how a client keeps quiet.
+        participation: the clients asked, and when a round closes.
+        stop: when the run ends.
+        observe: which rounds are looked at.
+        higher: the columns of measures of which more is better.
+    """
+
+    fleet: Sequence[ClientConfig]
+    header_bits: int
+    rng: Callable[..., np.random.Generator]
+    topology: Topology | None = None
+    overlay: Overlay | None = None
+    sharing: Literal["fluid", "lv08"] = "fluid"
+    cells: bool = False
+    silence: SilencePolicy = field(default_factory=BeaconSilence)
+    participation: Participation = field(default_factory=FullParticipation)
+    stop: Stop = field(default_factory=Stop)
+    observe: Observe = field(default_factory=Observe)
+    higher: frozenset[str] = frozenset()
+
+    @property
+    def shares(self) -> Array:
+        """The clients' weights, shape (M,)."""
+        if self.weights is not None:
+            return self.weights
+        return np.full(len(self.fleet), 1 / max(len(self.fleet), 1))

@@ -1,0 +1,275 @@
+"""Processor sharing: one link shared max-min fairly by its transfers, in O(log n) a change."""
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from itertools import count
+from math import inf
+from operator import attrgetter
+from typing import Any
+
+from fedsim.sim.engine.calendar import SETTLE, Calendar, Timer
+
+Finished = Callable[[Any], None]
+"""Called with the token of the transfer that has passed."""
+
+
+class SharedTransfer:
+    """A transfer through a link.
+
+    Attributes:
+        moves: how often it changed sides; what a heap holds of earlier sides is stale.
+        capped: whether it runs at its cap, or else at the link's fair share.
+        mark: capped: when it ends; else: the link's virtual time at which it ends. Once it
+            is over: the bits that have not passed.
+        link: its link; None once it is over, ended or broken off.
+    """
+
+    __slots__ = ("bits", "cap", "capped", "finished", "link", "mark", "moves", "serial", "token")
+
+    def __init__(
+        self,
+        link: "FairLink",
+        serial: int,
+        bits: float,
+        cap: float,
+        finished: Finished,
+        token: object,
+    ) -> None:
+        self.link: FairLink | None = link
+        self.serial = serial
+        self.bits = bits
+        self.cap = cap
+        self.finished = finished
+        self.token = token
+        self.capped = False
+        self.mark = inf
+        self.moves = 0
+
+    def passed(self, now: float) -> float:
+        """Return the bits that have passed by the time `now`, the present or a recent one."""
+        return self.bits - (self.mark if self.link is None else self.link.remaining_bits(self, now))
+
+    def stop(self) -> None:
+        """Cancel the transfer; its completion callback is not called."""
+        self.finished = _ignore
+        if self.link is not None:
+            self.link.remove(self)
+
+
+def _ignore(_: object) -> None:
+    """Ignore the end of a stopped transfer."""
+
+
+_FEW = 64  # stale entries that are not worth a clean-up
+
+_Heap = list[tuple[float, int, int, SharedTransfer]]
+
+
+class FairLink:
+    """A link shared max-min fairly: no transfer could go faster but at a slower one's cost.
+
+    With caps c_i and capacity C the rates are min(c_i, s), the fair share s such that they
+    add up to C, or infinite where all caps fit. Those at their cap have a fixed end; the
+    others all run at s and end in the order of a virtual time that passes at the rate s
+    (processor sharing). A change moves only those transfers that change sides, so it costs
+    O(log n) and not a pass over all n; what changes within one instant is settled once, at
+    the end of the instant.
+    """
+
+    # The virtual time is what makes a change cheap. It counts the bits that each sharing transfer
+    # has been served, so one that joins at V with b bits left ends at V + b, whatever the share is
+    # until then: a change of the share moves the real time of all these ends and not one entry of a
+    # heap. Only the next end has a timer.
+    #
+    # A transfer that changes sides, ends or is stopped leaves its entries in the heaps, for nothing
+    # finds them there at less than O(n). They are recognised by `moves`, which the entry has as it
+    # was, and are dropped as they come to the top, or together once they are most of a heap.
+
+    def __init__(self, calendar: Calendar, capacity: float) -> None:
+        self._calendar = calendar
+        self._capacity = capacity
+        self._serial = count()
+        self._waiting: list[SharedTransfer] = []
+        self._settling = False
+        self._timer: Timer | None = None
+        # The sharing side.
+        self._virtual = 0.0  # bits that each transfer of this side was served so far
+        self._virtual_at = 0.0  # when that was so
+        self._share = inf
+        self._sharing = 0
+        self._by_virtual_end: _Heap = []
+        self._by_cap: _Heap = []
+        self._target: float | None = None  # the virtual time of the next end, where it is next
+        # The capped side.
+        self._demand = 0.0
+        self._capped = 0
+        self._by_end: _Heap = []
+        self._by_cap_descending: _Heap = []
+
+    def add(self, bits: float, cap: float, finished: Finished, token: object) -> SharedTransfer:
+        """Start a transfer at `cap` bit/s at most; `finished(token)` is called at its end."""
+        flow = SharedTransfer(self, next(self._serial), bits, cap, finished, token)
+        self._waiting.append(flow)
+        self._touch()
+        return flow
+
+    def remove(self, flow: SharedTransfer) -> None:
+        """Cancel a transfer that is not over, at the cost of O(log n)."""
+        self._advance()
+        left, started = self.remaining_bits(flow, self._calendar.now), flow.moves > 0
+        if started and flow.capped:
+            self._leave_capped(flow)
+        elif started:
+            self._sharing -= 1
+        self._drop(flow, left)
+        self._tidy()
+        self._touch()
+
+    def remaining_bits(self, flow: SharedTransfer, now: float) -> float:
+        """Return the bits of a transfer that have not passed by the time `now`."""
+        if not flow.moves:  # it has come at this very instant, and is on neither side yet
+            return flow.bits
+        if flow.capped:
+            return flow.cap * (flow.mark - now)
+        return flow.mark - self._virtual - self._share * (now - self._virtual_at)
+
+    def _touch(self) -> None:
+        if not self._settling:
+            self._settling = True
+            self._calendar.at(self._calendar.now, self._settle, priority=SETTLE)
+
+    def _settle(self) -> None:
+        """Admit what has come, recompute the share, and wait for the next end."""
+        self._settling = False
+        self._advance()
+        waiting, self._waiting = [flow for flow in self._waiting if flow.link], []
+        wanted = self._demand + sum([flow.cap for flow in waiting])
+        # On which side a new one starts is a matter of speed: `_balance` moves it where it belongs.
+        # Where all fit it belongs to the capped side, and two heaps are spared two moves.
+        all_fit = wanted <= self._capacity and not self._sharing
+        enter = self._to_capped if all_fit else self._to_sharing
+        for flow in waiting:
+            enter(flow, flow.bits)
+        self._balance()
+        self._wait()
+
+    def _advance(self) -> None:
+        """Bring the virtual time up to now."""
+        now = self._calendar.now
+        if self._sharing:
+            self._virtual += self._share * (now - self._virtual_at)
+        else:
+            # No mark refers to it, so it starts again at full precision: at 1e15 bits, a
+            # day's work of a link of 10 Gbit/s, a float resolves no tenth of a bit any more.
+            self._virtual = 0.0
+        self._virtual_at = now
+
+    def _balance(self) -> None:
+        """Move transfers between the sides until all rates are min(cap, share)."""
+        # With n transfers that share, s = (C - D) / n. One of cap c > s that joins them makes it
+        # (n s + c) / (n + 1), which is above s; one of c < s that leaves them makes it
+        # (n s - c) / (n - 1), which is above s as well. So the share only ever rises here. What the
+        # second loop caps stays capped, and the first one need not be run again: every capped
+        # transfer is below the share by then. A transfer may cross twice, where the share is low as
+        # many small ones arrive and rises as these are capped; never more often.
+        now = self._calendar.now
+        share = self._fair_share()
+        while (flow := _top(self._by_cap_descending)) and flow.cap > share:
+            left = flow.cap * (flow.mark - now)
+            self._leave_capped(flow)
+            self._to_sharing(flow, left)
+            share = self._fair_share()
+        while (flow := _top(self._by_cap)) and flow.cap < share:
+            left = flow.mark - self._virtual
+            self._sharing -= 1
+            self._to_capped(flow, left)
+            share = self._fair_share()
+        self._share = share
+
+    def _fair_share(self) -> float:
+        return (self._capacity - self._demand) / self._sharing if self._sharing else inf
+
+    def _to_sharing(self, flow: SharedTransfer, left: float) -> None:
+        self._sharing += 1
+        flow.moves += 1
+        flow.capped = False
+        flow.mark = self._virtual + left
+        heappush(self._by_virtual_end, (flow.mark, flow.serial, flow.moves, flow))
+        heappush(self._by_cap, (flow.cap, flow.serial, flow.moves, flow))
+
+    def _to_capped(self, flow: SharedTransfer, left: float) -> None:
+        self._capped += 1
+        self._demand += flow.cap
+        flow.moves += 1
+        flow.capped = True
+        flow.mark = self._calendar.now + left / flow.cap
+        heappush(self._by_end, (flow.mark, flow.serial, flow.moves, flow))
+        heappush(self._by_cap_descending, (-flow.cap, flow.serial, flow.moves, flow))
+
+    def _leave_capped(self, flow: SharedTransfer) -> None:
+        self._capped -= 1
+        self._demand = self._demand - flow.cap if self._capped else 0.0
+
+    def _wait(self) -> None:
+        """Set the timer to the next end, of either side."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        capped, sharing = _top(self._by_end), _top(self._by_virtual_end)
+        end = capped.mark if capped else inf
+        self._target = None
+        if sharing:
+            shared_end = self._calendar.now + (sharing.mark - self._virtual) / self._share
+            if shared_end <= end:
+                end, self._target = shared_end, sharing.mark
+        if end < inf:
+            self._timer = self._calendar.at(end, self._complete)
+
+    def _complete(self) -> None:
+        """Complete all transfers that end now, in the order in which they came."""
+        self._timer = None
+        self._advance()
+        # The time of this end was computed from the mark, and the virtual time now from that time:
+        # rounding may leave it one unit short. Then nothing would end, and the timer would be set
+        # to this same instant again and again. So it is set to the mark that was waited for.
+        if self._target is not None:
+            self._virtual = self._target
+        now, ended = self._calendar.now, []
+        while (flow := _top(self._by_end)) and flow.mark <= now:
+            self._leave_capped(flow)
+            ended.append(self._drop(flow))
+        while (flow := _top(self._by_virtual_end)) and flow.mark <= self._virtual:
+            self._sharing -= 1
+            ended.append(self._drop(flow))
+        self._tidy()
+        if self._sharing:  # these go faster now: settled with what else changes at this instant
+            self._touch()
+        else:
+            self._wait()
+        # Last, when the link is in order: a callback may add the next transfer at once.
+        for flow in sorted(ended, key=attrgetter("serial")):
+            flow.finished(flow.token)
+
+    def _tidy(self) -> None:
+        """Drop stale entries from the heaps once they are most of them."""
+        live = 2 * (self._sharing + self._capped) + _FEW
+        for heap in (self._by_virtual_end, self._by_cap, self._by_end, self._by_cap_descending):
+            if len(heap) > live:
+                heap[:] = [entry for entry in heap if entry[3].moves == entry[2]]
+                heapify(heap)
+
+    @staticmethod
+    def _drop(flow: SharedTransfer, left: float = 0.0) -> SharedTransfer:
+        flow.moves += 1
+        flow.link, flow.mark = None, left
+        return flow
+
+
+def _top(heap: _Heap) -> SharedTransfer | None:
+    """Return the first transfer of a heap, dropping entries that are stale."""
+    while heap:
+        _, _, moves, flow = heap[0]
+        if flow.moves == moves:
+            return flow
+        heappop(heap)
+    return None

@@ -1,0 +1,250 @@
+"""Transmission: the bearer of a lane's messages, chosen once for each lane."""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Literal, TypeVar, overload
+
+from fedsim.physics.radios import RateLaw
+from fedsim.physics.signals import Signal
+from fedsim.physics.topology import Topology
+from fedsim.ports import ClientId
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.lazy import RunLengthSequence
+from fedsim.sim.network import routing
+from fedsim.sim.network.flows import Changed, Link, Path
+from fedsim.sim.network.fluid import Fluid
+from fedsim.sim.network.lanes import Bearer, OpenBearer, TracedBearer, Transfer
+from fedsim.sim.network.processor_sharing import FairLink
+from fedsim.sim.network.routing import LinkPlan, RoutedLane, route_lanes
+
+T = TypeVar("T")
+
+Sharing = Literal["fluid", "lv08"]
+"""Plain max-min fairness, or SimGrid's validated model of TCP."""
+
+RateChanged = Callable[[ClientId, bool, float], None]
+"""Called with a client, whether its bits flow up, and their rate from now on, bit/s."""
+
+OwnLaw = Callable[[ClientId, bool], RateLaw]
+"""Returns a client's own rate law, up or down: in a fleet it may stand for many that are alike
+but for where their traces start."""
+
+
+@lru_cache
+def delay(latency: float, sharing: Sharing = "fluid") -> float:
+    """Return how long a message takes before its bits contend for links, s.
+
+    Args:
+        latency: of route and radio together, one way, s.
+        sharing: the model of the network.
+    """
+    return routing.LATENCY_FACTOR * latency if sharing == "lv08" else latency
+
+
+class FairBearer:
+    """Messages of constant caps share one link with others of their kind."""
+
+    open = False
+
+    def __init__(self, link: FairLink) -> None:
+        # The link's own method, for this runs once a message: the code that declared the lane's
+        # rate to be constant gives a number.
+        self.start: Any = link.add
+
+
+class WatchedBearer:
+    """A radio alone, at a rate that follows a trace, with a callback for changes of the rate."""
+
+    open = True
+
+    def __init__(self, fluid: Fluid, signal: Signal, changed: Changed) -> None:
+        self._fluid = fluid
+        self._signal = signal
+        self._path = fluid.path(())
+        self._changed = changed
+
+    def start(self, bits: float, cap: float, finished: Callable[[T], None], token: T) -> Transfer:
+        """See `Bearer.start`."""
+        fluid = self._fluid
+        return fluid.add(self._path, bits, cap, finished, token, self._changed, self._signal)
+
+
+class FluidBearer:
+    """The bearer of messages that no simpler one carries: flows of a fluid network.
+
+    Args:
+        fluid: where it flows.
+        path: over which links.
+        changed: callback for changes of its rate, if any.
+        signal: what the radio's rate follows, if it varies.
+        factor: what is left of that rate, and of the cap of a message.
+    """
+
+    open = False
+
+    def __init__(
+        self,
+        fluid: Fluid,
+        path: Path,
+        changed: Changed | None,
+        signal: Signal | None = None,
+        factor: float = 1.0,
+    ) -> None:
+        self._fluid = fluid
+        self._path = path
+        self._factor = factor
+        self._changed = changed
+        self._signal = signal
+
+    def start(self, bits: float, cap: float, finished: Callable[[T], None], token: T) -> Transfer:
+        """See `Bearer.start`."""
+        most, signal = cap * self._factor, self._signal
+        return self._fluid.add(self._path, bits, most, finished, token, self._changed, signal)
+
+
+def choose_bearers(
+    calendar: Calendar,
+    topology: Topology,
+    up: Sequence[RateLaw],
+    down: Sequence[RateLaw],
+    *,
+    model: Sharing = "fluid",
+    radio_latency: Sequence[float] = (),
+    watched: Sequence[bool] = (),
+    changed: RateChanged | None = None,
+    own: OwnLaw | None = None,
+) -> tuple[Sequence[Bearer], Sequence[Bearer]]:
+    """Choose the cheapest exact bearer for every client's uplink and downlink.
+
+    A lane carries one message at a time, so a link with room for what all of its lanes can
+    reach is never contended. A lane without any other link is open. Lanes that meet at one
+    contended link, and nowhere else, share it at a cost of O(log n) a message. All others
+    are flows in a fluid network; so are all of them under LV08.
+
+    Args:
+        calendar: the time.
+        topology: links and routes.
+        up: by client: the rate of its radio.
+        down: the same for its downlink.
+        model: of the network.
+        radio_latency: by client, one way, s; only LV08 asks for it.
+        watched: by client: whether changes of its rates are reported.
+        changed: callback at the end of the instant, with 0 at the end of a message. What
+            runs at a constant rate on an open bearer is not reported.
+        own: see `OwnLaw`; not needed where `up` and `down` have each client's own.
+    """
+    fluid, clients = Fluid(calendar), len(up)
+    seen = RunLengthSequence.of(watched) if watched else RunLengthSequence([(clients, False)])
+    both = route_lanes(topology, RunLengthSequence.of(up), RunLengthSequence.of(down), seen)
+    if model == "lv08":
+        lanes = [way._replace(client=n) for each in both for n, way in enumerate(each)]
+        paths = routing.paths(fluid, topology, lanes, radio_latency)
+        factor = routing.BANDWIDTH_FACTOR
+        made: list[Bearer] = [
+            FluidBearer(
+                fluid,
+                path,
+                _rate_callback(lane, changed),
+                lane.rate.with_factor(factor).signal,
+                factor,
+            )
+            for path, lane in zip(paths, lanes, strict=True)
+        ]
+        return made[:clients], made[clients:]
+    chooser = _Chooser(calendar, fluid, topology, [*both[0].runs, *both[1].runs])
+    one, other = (Bearers(each, chooser, changed, own) for each in both)
+    return one, other
+
+
+def _rate_callback(lane: RoutedLane, changed: RateChanged | None) -> Changed | None:
+    """Return the rate callback of a lane's flows.
+
+    A battery follows every rate; and where a radio's own rate varies, its time on air does.
+    """
+    if changed is None or not (lane.watched or lane.rate.signal is not None):
+        return None
+    client, up = lane.client, lane.up
+    return lambda _, rate: changed(client, up, rate)
+
+
+class Bearers(Sequence[Bearer]):
+    """The bearers of one direction by client, each chosen at its lookup."""
+
+    def __init__(
+        self,
+        route_lanes: RunLengthSequence[RoutedLane],
+        chooser: "_Chooser",
+        changed: RateChanged | None,
+        own: OwnLaw | None,
+    ) -> None:
+        self._ways = route_lanes
+        self._chooser = chooser
+        self._changed = changed
+        self._own = own
+
+    def _bearer(self, client: ClientId) -> Bearer:
+        way = self._ways[client]._replace(client=client)
+        if self._own is not None and way.rate.signal is not None:
+            way = way._replace(rate=self._own(client, way.up))
+        return self._chooser.bearer(way, _rate_callback(way, self._changed))
+
+    def __len__(self) -> int:
+        return len(self._ways)
+
+    @overload
+    def __getitem__(self, index: int) -> Bearer: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Bearer]: ...
+    def __getitem__(self, index: int | slice) -> Bearer | Sequence[Bearer]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        return self._bearer(index)
+
+
+class _Chooser:
+    """Chooses bearers, and creates the links that they need, each of them once."""
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        fluid: Fluid,
+        topology: Topology,
+        lanes: Sequence[tuple[int, RoutedLane]],
+    ) -> None:
+        self._calendar = calendar
+        self._fluid = fluid
+        self._links = topology.links
+        self._plan = LinkPlan(topology, lanes)
+        self._plain = OpenBearer(calendar)  # shared by all lanes that need no more
+        self._fair: dict[int, FairBearer] = {}
+        self._fluid_links: dict[int, Link] = {}
+
+    def bearer(self, lane: RoutedLane, changed: Changed | None) -> Bearer:
+        """Return the cheapest exact bearer of a lane."""
+        kept = self._plan.links(lane)
+        if not kept:
+            return self._open(lane, changed)
+        if self._plan.simple(lane):
+            return self._fair_bearer(kept[0])
+        path = self._fluid.path([self._fluid_link(link) for link in kept])
+        return FluidBearer(self._fluid, path, changed, lane.rate.signal)
+
+    def _open(self, lane: RoutedLane, changed: Changed | None) -> Bearer:
+        if (signal := lane.rate.signal) is None:
+            return self._plain
+        if changed is None or not lane.watched:
+            return TracedBearer(self._calendar, signal)
+        return WatchedBearer(self._fluid, signal, changed)
+
+    def _fair_bearer(self, number: int) -> FairBearer:
+        if number not in self._fair:
+            capacity = self._links[number].capacity.peak  # it does not vary
+            self._fair[number] = FairBearer(FairLink(self._calendar, capacity))
+        return self._fair[number]
+
+    def _fluid_link(self, number: int) -> Link:
+        if number not in self._fluid_links:
+            plan, capacity = self._plan, self._links[number].capacity
+            link = self._fluid.link(capacity, plan.discipline(number), plan.users(number))
+            self._fluid_links[number] = link
+        return self._fluid_links[number]

@@ -1,0 +1,163 @@
+"""Idle power: the fleet's draw independent of its work, and the emissions of that draw."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.physics.carbon import Intensity
+from fedsim.ports import Array, ClientId
+from fedsim.record.emissions import Emissions
+from fedsim.sim.config import ClientConfig
+from fedsim.sim.lazy import RunLengthSequence
+
+# Two sums are kept of one quantity. The ledger of a round needs the joules of the fleet since the
+# last round: a power times a time, in O(1), for a fleet of any size. The audit at the end needs
+# those of each client, from the seconds that it was on. They are computed on different ways and
+# agree to rounding, which is what makes their comparison a check.
+
+
+class IdleMeter:
+    """Meters the idle power of clients that may be switched off for a while.
+
+    Args:
+        watts: of each client, shape (M,).
+        emissions: of their electricity; None if not tracked.
+    """
+
+    def __init__(self, watts: Array, emissions: Emissions | None = None) -> None:
+        self._watts = watts
+        self._on = np.ones(len(watts), dtype=bool)
+        self._power = float(watts.sum())
+        self._metered_until = 0.0
+        self._joules = 0.0  # metered and not taken yet
+        # The seconds on are added up. To add up those off and subtract them from the time would
+        # leave the rounding of a difference of large numbers with a client that was on for a
+        # moment.
+        self._switched = np.zeros(len(watts))  # when each was switched last
+        self._on_seconds = np.zeros(len(watts))  # before that
+        self._grams = None if emissions is None else _IdleEmissions(watts, emissions)
+
+    def switch_off(self, client: ClientId, now: float) -> None:
+        """Switch a client off: it draws nothing from now on."""
+        self._meter(now)
+        self._on_seconds[client] += now - self._switched[client]
+        if self._grams is not None:
+            self._grams.settle(client, float(self._switched[client]), now)
+        self._switch(client, now, on=False)
+
+    def switch_on(self, client: ClientId, now: float) -> float:
+        """Switch a client on again, at its idle power; return how long it was off, s."""
+        self._meter(now)
+        seconds = now - float(self._switched[client])
+        self._switch(client, now, on=True)
+        return seconds
+
+    def _switch(self, client: ClientId, now: float, *, on: bool) -> None:
+        self._on[client] = on
+        self._switched[client] = now
+        # Summed anew: adding and subtracting over a whole run would gather rounding.
+        self._power = float(self._watts[self._on].sum())
+        if self._grams is not None:
+            self._grams.switch(self._on)
+
+    def _meter(self, now: float) -> None:
+        # Before anything changes: the power so far holds for the whole span since the last call.
+        self._joules += self._power * (now - self._metered_until)
+        if self._grams is not None:
+            self._grams.meter(self._metered_until, now)
+        self._metered_until = now
+
+    def take(self, now: float) -> float:
+        """Return the joules of all clients since the last call, J."""
+        self._meter(now)
+        joules, self._joules = self._joules, 0.0
+        return joules
+
+    def take_grams(self, now: float) -> float:
+        """Return the grams of all clients since the last call; 0 if not tracked."""
+        self._meter(now)
+        return 0.0 if self._grams is None else self._grams.take()
+
+    def per_client(self, now: float) -> Array:
+        """Return the joules of each client so far, shape (M,)."""
+        since = np.where(self._on, now - self._switched, 0.0)
+        return np.asarray(self._watts * (self._on_seconds + since))
+
+    def grams_per_client(self, now: float) -> Array | None:
+        """Return the grams of each client so far, shape (M,); None if not tracked."""
+        if self._grams is None:
+            return None
+        return self._grams.per_client(np.where(self._on, self._switched, now), now)
+
+
+class _IdleEmissions:
+    """Meters the emissions of idle power: for the fleet as time passes, and for each client."""
+
+    # An intensity varies over the day, so a span's grams are its joules times the mean intensity of
+    # that very span, and cannot be computed from joules alone. Clients share few intensities, so
+    # the fleet's power is kept by intensity (`numbers`), and a span is priced once for each of
+    # these.
+
+    def __init__(self, watts: Array, emissions: Emissions) -> None:
+        self._watts, self._emissions = watts, emissions
+        self._grams = 0.0  # metered and not taken yet
+        self._own = np.zeros(len(watts))  # of each client, before it was switched last
+        self.switch(np.ones(len(watts), dtype=bool))
+
+    def switch(self, on: NDArray[np.bool_]) -> None:
+        """Update which clients are powered on."""
+        own = on & self._emissions.known
+        numbers = self._emissions.numbers[own]
+        kinds = len(self._emissions.intensities)
+        self._powers: list[float] = np.bincount(numbers, self._watts[own], kinds).tolist()
+
+    def meter(self, since: float, now: float) -> None:
+        """Charge the idle draw of the clients that are on, for a span."""
+        if now > since:
+            for number, power in enumerate(self._powers):
+                joules = power * (now - since)
+                self._grams += self._emissions.of(number, joules, since, now).item()
+
+    def settle(self, client: ClientId, since: float, now: float) -> None:
+        """Charge a client for a span in which it was on."""
+        if self._emissions.known[client]:
+            number, joules = self._emissions.numbers[client], self._watts[client] * (now - since)
+            self._own[client] += self._emissions.of(int(number), joules, since, now).item()
+
+    def take(self) -> float:
+        """Return the grams since the last call."""
+        grams, self._grams = self._grams, 0.0
+        return grams
+
+    def per_client(self, since: Array, now: float) -> Array:
+        """Return the grams of each client, shape (M,).
+
+        Args:
+            since: when each was switched on, and `now` for those that are off, shape (M,).
+            now: the time, s.
+        """
+        spans = now - since
+        grams = self._own.copy()
+        for number in range(len(self._emissions.intensities)):
+            own = np.flatnonzero((self._emissions.numbers == number) & (spans > 0))
+            joules, ends = self._watts[own] * spans[own], np.full(len(own), now)
+            grams[own] += self._emissions.of(number, joules, since[own], ends)
+        return grams
+
+
+# Carbon: pricing of a fleet's log in grams.
+
+
+def emissions_of(kinds: RunLengthSequence[ClientConfig]) -> Emissions | None:
+    """Return what prices the log of these clients; None where none of them has an intensity.
+
+    Args:
+        kinds: for each client one like it, of the same group.
+    """
+    found: dict[Intensity, int] = {}
+    for _, kind in kinds.runs:
+        if kind.carbon is not None:
+            found.setdefault(kind.carbon, len(found))
+    if not found:
+        return None
+    numbers = kinds.array(lambda kind: -1 if kind.carbon is None else found[kind.carbon])
+    return Emissions(list(found), numbers.astype(np.intp))

@@ -27,8 +27,8 @@ PAGE = ROOT / "analysis/claim_robustness.md"
 HEAD = """# Robustness of the claims
 
 Written by `python analysis/claim_robustness.py`. Every constant of a preset is sampled from its
-90 % interval (`fedsim list radios`, `fedsim list devices`), {worlds} worlds or more a study, and all runs
-are re-priced in each. *Holds in*: the share of worlds in which the claim is true; in bold
+90 % interval (`fedsim list radios`, `fedsim list devices`), {worlds} worlds or more a study, and
+all runs are re-priced in each. *Holds in*: the share of worlds in which the claim is true; in bold
 between 10 and 90 %, where constants decide rather than methods. A share near 0 means that the
 contrary holds. *Ratio*: as written, and in nine of ten worlds; against all others, it is to the
 variant that is cheaper in most worlds. *Decides*: the constant that explains most of the ratio's

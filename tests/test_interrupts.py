@@ -17,7 +17,7 @@ import fedsim
 from fedsim.record.atomic import Draft
 from fedsim.record.lock import LOCK, hold, share
 from fedsim.running.interrupts import Interrupted, behind, raise_once
-from fedsim.running.staging import open_place
+from fedsim.running.staging import share_folder
 from fedsim.running.workers import postpone_signals
 from fedsim.signals import ENDING
 from tests.interrupting import LONG, hearing, interrupted
@@ -149,7 +149,7 @@ def _share(folder: Path) -> None:
 
 
 def _make_aside(folder: Path) -> None:
-    with open_place(folder) as place, place.aside() as home:
+    with share_folder(folder) as place, place.aside() as home:
         (home / "b").touch()
     (folder / "a").touch()
 

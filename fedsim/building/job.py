@@ -90,7 +90,7 @@ class ExecutableRun(Protocol):
         """Return what to say beside that it diverged."""
         ...
 
-    def keeper(self, folder: Path) -> CheckpointWriter:
+    def model_writer(self, folder: Path) -> CheckpointWriter:
         """Return what keeps its models in the folder of the run."""
         ...
 
@@ -339,7 +339,7 @@ class Job:
             return f"; step_size is {step_size:g}, try a smaller one"
         return f"; step_size is {step_size:g}, and 1/{name} = {safe:g}"
 
-    def keeper(self, folder: Path) -> ModelTable:
+    def model_writer(self, folder: Path) -> ModelTable:
         """Return what keeps its models in the folder of the run."""
         return ModelTable(
             PartWriter(folder, MODELS), self.problem.shape, self.scenario.models.every

@@ -134,7 +134,7 @@ def status_command(
     ] = None,
     plugins: Plugins = None,
 ) -> None:
-    """Show the progress of a study: runs done, running, failed and left, and the time they take."""
+    """Show the progress of a study: runs done, running, failed and pending, and the time left."""
     from fedsim.running.folder import status, study_of
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
@@ -146,7 +146,7 @@ def status_command(
         else:
             plan = load(study, overrides=overrides or (), blocks=blocks_in(plugins or ()))
             found = status(out or Path("runs") / plan.folder_name, study_of(plan))
-        parts = [(each.done, each.going, each.failed, each.left) for each in found.variants]
+        parts = [(each.done, each.running, each.failed, each.pending) for each in found.variants]
         rows = [
             (each.variant, *(str(len(part)) for part in states))
             for each, states in zip(found.variants, parts, strict=True)
@@ -154,7 +154,7 @@ def status_command(
         sums = [sum(map(len, column)) for column in zip(*parts, strict=True)]
         if len(rows) > 1:
             rows.append(("all", *map(str, sums)))
-        heads = ("variant", "done", "going on", "failed", "left")
+        heads = ("variant", "done", "running", "failed", "pending")
         _out.print(listing(escape(f"{found.name}, in {found.folder}"), heads, rows))
         for each in found.variants:
             for seed, reason in each.reasons.items():
@@ -163,13 +163,13 @@ def status_command(
 
 
 def _ahead(found: "Status", count: int) -> str:
-    """Return what is to be awaited: so many runs have not ended."""
+    """Return the estimated time until all runs have ended, `count` of which have not."""
     from fedsim.running.probe import duration
 
     if not count:
-        return "nothing is left"
+        return "all runs have ended"
     known = found.seconds == found.seconds
-    time = f"{duration(found.seconds)} to go" if known else "no run has ended by which to say when"
+    time = f"{duration(found.seconds)} to go" if known else "no run has ended yet: no estimate"
     hint = "" if found.held else "; no process is running: repeat the command to resume"
     return f"{time}{hint}"
 
@@ -184,14 +184,14 @@ _NOTES = """\
     fedsim check {name}.yaml            what would run, and what its first rounds cost
     fedsim run {name}.yaml              all variants; logs, tables and a figure in runs/{name}
     fedsim compare runs/{name}          what each has cost to reach the target
-    fedsim report runs/{name}           one page that tells it all
+    fedsim report runs/{name}           one page with all results
 
-Change a value in the file and run it again: what the edit does not touch is kept. `--set` changes
-one for once: fedsim run {name}.yaml --set fleet.0.radio=nb-iot --out runs/nb-iot
+Change a value in the file and run it again: runs that the edit does not affect are kept. `--set`
+changes a value for one command: fedsim run {name}.yaml --set fleet.0.radio=nb-iot --out runs/nb-iot
 
-    fedsim list                         what a scenario can name
+    fedsim list                         blocks that a scenario can name
     fedsim examples                     more scenarios
-    fedsim schema > schema.json         with which an editor completes and checks the file
+    fedsim schema > schema.json         lets an editor complete and check the file
 """
 
 

@@ -295,7 +295,7 @@ class Repricing:
         """What each client is, for the client table."""
         return facts_of(self.groups, self.members, self.original.samples)
 
-    def keeper(self, folder: Path) -> CheckpointWriter:
+    def model_writer(self, folder: Path) -> CheckpointWriter:
         """Return what keeps the models that are known of the run, in the new one's folder."""
         return KnownModels(self.original, PartWriter(folder, MODELS))
 

@@ -184,7 +184,7 @@ def test_other_commands_tell_of_their_out_first(scenario: Path, tmp_path: Path) 
     for command in ("compare", "reprice"):
         check_blame(invoke(command, out, "--out", scenario), f"--out {scenario}: ", "is a file")
     check_blame(invoke("report", out, "--out", scenario / "page.html"), "--out ", "is a file")
-    check_blame(invoke("report", out, "--out", tmp_path), "it is a folder; give a file")
+    check_blame(invoke("report", out, "--out", tmp_path), "it is a folder; expected a file")
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from fedsim.building.network import Files
 from fedsim.building.packing import promise
 from fedsim.building.round_completion import check_broadcast, closing, slowest
 from fedsim.computing.serial import one_thread
-from fedsim.errors import DataError, Fault, Misdrawn, ParameterError, ScenarioError
+from fedsim.errors import ClientOrderError, DataError, Fault, ParameterError, ScenarioError
 from fedsim.memory import check_budget
 from fedsim.ports import Meaning
 from fedsim.problems import Observer, Problem, ProgramProblem, Reference
@@ -114,7 +114,7 @@ def _try_order(policy: Participation, rows: NDArray[np.int64], findings: Finding
     try:
         for _ in sampling_order(policy, rows.astype(float), 0, rng):
             pass
-    except Misdrawn as error:
+    except ClientOrderError as error:
         findings.add("participation.kind", str(error))
 
 

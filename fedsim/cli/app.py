@@ -188,7 +188,7 @@ def check_out(place: Path, *, file: bool = False) -> None:
     except OutputError as error:
         raise DataError("out", f"--out {place}: {error}") from None
     if file and place.is_dir():
-        raise DataError("out", f"--out {place}: it is a folder; give a file")
+        raise DataError("out", f"--out {place}: it is a folder; expected a file")
 
 
 def within(place: Path, name: str) -> Path:

@@ -17,17 +17,17 @@ from typing import Any, Protocol
 from fedsim.building import Builder
 from fedsim.errors import (
     AuditError,
-    Clash,
+    ClientOrderError,
     Deadlock,
     Diverged,
+    DuplicateColumnError,
     Failed,
     FedsimError,
-    Misdrawn,
-    Mistimed,
     OutputError,
     RunError,
     RunWarning,
     Unfinished,
+    WorkDurationError,
 )
 from fedsim.record.folder import SCENARIO, SUMMARY, note_failure
 from fedsim.record.scenarios import RISEN, RUNS, Note, Tell, ignore_note
@@ -265,7 +265,15 @@ def once(watch: Watch) -> Watch:
 _DIVERGED = status_of(Diverged)
 
 _KINDS: Mapping[str, type[RunError]] = {
-    status_of(kind): kind for kind in (AuditError, Clash, Deadlock, Failed, Misdrawn, Mistimed)
+    status_of(kind): kind
+    for kind in (
+        AuditError,
+        DuplicateColumnError,
+        Deadlock,
+        Failed,
+        ClientOrderError,
+        WorkDurationError,
+    )
 }
 """The errors that end a run, by the state that the run has then."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from math import isfinite, isnan, nan
 
-from fedsim.errors import Clash, Diverged
+from fedsim.errors import Diverged, DuplicateColumnError
 from fedsim.ports import SERVER, Array
 from fedsim.progress import activity
 from fedsim.protocol.stopping import RunStopped
@@ -144,7 +144,8 @@ class Observer:
                 if name in figures
                 else "every round table has a column of that name; the method takes another name"
             )
-            raise Clash(f"the method gives a figure {name!r} of its own, and {where}")
+            text = f"the method gives a figure {name!r} of its own, and {where}"
+            raise DuplicateColumnError(text)
         return {**figures, **given}
 
     @property

@@ -90,9 +90,9 @@ def spelled(own: pa.Table) -> pa.Table:
 BROKEN: dict[str, tuple[Break, str]] = {
     "unfinished": (without("summary.json"), "has not ended"),
     "summary cut": (text("summary.json", "{"), "summary.json is damaged"),
-    "summary short": (text("summary.json", "{}"), "does not tell variant, seed"),
+    "summary short": (text("summary.json", "{}"), "it lacks variant, seed"),
     "other seed": (says("summary.json", seed=7), "holds a run of seed 7"),
-    "later version": (says("manifest.json", schema_version=99), "schema version 99, and 5"),
+    "later version": (says("manifest.json", schema_version=99), "schema version 99, and this"),
     "manifest a list": (text("manifest.json", "[]"), "manifest.json is damaged (got a list"),
     "no manifest": (without("manifest.json"), "there is no "),
     "no joules": (

@@ -132,7 +132,7 @@ def test_status_names_another_file_in_the_place_of_a_manifest(out: Path) -> None
     shutil.copy(folder / "summary.json", folder / "manifest.json")
     (base, _) = status(out).variants
     assert base.pending == (2,)
-    assert "manifest.json is damaged (it does not tell its schema version)" in base.reasons[2]
+    assert "manifest.json is damaged (it lacks its schema version)" in base.reasons[2]
 
 
 def test_status_misses_a_log_and_a_damaged_reason(out: Path, flips: Flips) -> None:

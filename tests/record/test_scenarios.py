@@ -34,9 +34,9 @@ class Told(BaseModel):
 
 
 def test_all_that_a_file_does_not_tell_is_named() -> None:
-    with pytest.raises(DataError, match="it does not tell rounds, reason"):
+    with pytest.raises(DataError, match="it lacks rounds, reason"):
         check_kinds(Told, {}, Path("summary.json"))
-    with pytest.raises(DataError, match=r"it does not tell reason\b"):
+    with pytest.raises(DataError, match=r"it lacks reason\b"):
         check_kinds(Told, {"rounds": "many"}, Path("summary.json"))
 
 

@@ -238,7 +238,7 @@ def test_a_log_of_an_older_version_is_refused(tmp_path: Path) -> None:
     (run,) = fedsim.run(small(rounds=3), out=tmp_path / "before").runs
     text = (run / MANIFEST).read_text()
     (run / MANIFEST).write_text(text.replace('"schema_version": 5', '"schema_version": 4'))
-    with pytest.raises(DataError, match="is of schema version 4, and 5 is read"):
+    with pytest.raises(DataError, match="has schema version 4, and this fedsim reads version 5"):
         fedsim.reprice(tmp_path / "before", [WIFI], tmp_path / "priced")
 
 
@@ -259,7 +259,7 @@ def test_the_command(made: Path, tmp_path: Path) -> None:
     assert differing(tmp_path / "fresh", tmp_path / "priced") == []
     refused = CliRunner().invoke(app, [*command, "algorithm.censor=0.3"])
     assert refused.exit_code == 2
-    assert "That takes another run, not another price:" in refused.stderr
+    assert "These changes need a new run; a log cannot be re-priced for them:" in refused.stderr
     assert "algorithm.censor" in refused.stderr
 
 

@@ -319,7 +319,7 @@ def _sentences(errors: Sequence[DataError]) -> Iterator[str]:
             yield str(error)
     for (place, said), (first, *more) in old.items():
         count = f"the {1 + len(more)} logs in {place}"
-        yield f"{count} {said.replace('is of', 'are of', 1)}; {first.helps}" if more else str(first)
+        yield f"{count} {said.replace('has', 'have', 1)}; {first.helps}" if more else str(first)
 
 
 def _nothing(run: _Run) -> str:

@@ -239,7 +239,7 @@ def test_check_shows_what_would_run(scenario: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ([], "the observer looks at the model of every round: 33% of what is computed"),
+        ([], "the observer evaluates the model of every round: 33% of all computation"),
         (["--set", "observe.every=10"], "one model in 10 and the last: 5% of what is computed"),
     ],
 )

@@ -102,7 +102,7 @@ def test_the_limit_has_a_default_and_a_unit(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv(VARIABLE, wrong)
         with pytest.raises(DataError, match='expected a size such as "16 GB"'):
             limit()
-        with pytest.raises(ScenarioError, match="FEDSIM_MEMORY is"):
+        with pytest.raises(ScenarioError, match="FEDSIM_MEMORY: got"):
             Builder(load(GOOD)).check()
 
 

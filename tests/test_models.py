@@ -135,7 +135,7 @@ def test_what_is_not_there_is_named() -> None:
     assert result.models["variant"].astype(str).tolist() == ["base"] * 2 + ["tenth"] * 6
     assert np.array_equal(result.model("tenth", 2), result.models["model"].iloc[-1])
     for asked, told in (
-        (("x", 1, None), "'x'; there is base, tenth"),
+        (("x", 1, None), "'x'; expected one of base, tenth"),
         (("base", None, None), "seeds 1, 2; give one"),
         (("base", 3, None), "seed 3; base was run under 1, 2"),
         (("tenth", 1, 7), "no model is kept of round 7, only of 10, 20, 25"),

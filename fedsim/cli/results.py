@@ -1,4 +1,4 @@
-"""Commands that read what runs have written."""
+"""Commands that read results: compare, report, trace, status, robust; and examples, init."""
 
 import shlex
 from pathlib import Path
@@ -33,12 +33,13 @@ def compare(
     against: Annotated[
         str | None, typer.Option(help="the variant that the others are compared with")
     ] = None,
-    confidence: Annotated[float, typer.Option(help="of the intervals")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="confidence level of the intervals")] = 0.95,
     out: Annotated[
-        Path | None, typer.Option(help="where files go; comparison in the first DIR if not given")
+        Path | None,
+        typer.Option(help="folder for the files; comparison in the first DIR if not given"),
     ] = None,
 ) -> None:
-    """Compare what the variants cost to reach a target, and how sure that is."""
+    """Compare the costs of variants to reach a target, with confidence intervals."""
     from fedsim import analysis
     from fedsim.errors import DataError
 
@@ -49,9 +50,9 @@ def compare(
             comparison = analysis.Comparison.of(places, targets or (), against, confidence)
         except DataError:
             if (table := analysis.so_far(places)) is not None:
-                _out.print(table)  # nothing more can be said, where no run has ended
+                _out.print(table)  # all there is while no run has ended
             raise
-        endings = comparison.endings  # above the tables: they do not show the missing runs
+        endings = comparison.endings  # above the tables, which do not show missing runs
         for text in endings:
             _err.print(escape(text), style="yellow")
         for text in comparison.answers:
@@ -73,7 +74,7 @@ def report_command(
     place: Place,
     targets: Targets = None,
     out: Annotated[
-        Path | None, typer.Option(help="the file to write; report.html in DIR where not given")
+        Path | None, typer.Option(help="the file to write; report.html in DIR if not given")
     ] = None,
 ) -> None:
     """Write one HTML page about a study; it opens without a network."""
@@ -95,18 +96,18 @@ def report_command(
 def trace(
     place: Place,
     rounds: Annotated[
-        str | None, typer.Option(metavar="FIRST:LAST", help="these rounds alone, such as 10:20")
+        str | None, typer.Option(metavar="FIRST:LAST", help="only these rounds, such as 10:20")
     ] = None,
     clients: Annotated[
-        str | None, typer.Option(metavar="FIRST:LAST", help="these clients alone, such as 0:99")
+        str | None, typer.Option(metavar="FIRST:LAST", help="only these clients, such as 0:99")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="a file or folder; trace.json beside each log if not given")
+        Path | None, typer.Option(help="file or folder; trace.json beside each log if not given")
     ] = None,
     *,
     gzip: Gzip = False,
 ) -> None:
-    """Write what every client did as a trace, to be opened at https://ui.perfetto.dev."""
+    """Write the activity of all clients as a trace for https://ui.perfetto.dev."""
     from fedsim import analysis
 
     with _errors():
@@ -116,7 +117,7 @@ def trace(
             _out.print(f"{count:,} events in {escape(str(file))}")
 
 
-# The command that says how far a study is.
+# The progress of a study.
 
 if TYPE_CHECKING:
     from fedsim.running.folder import Status
@@ -126,11 +127,11 @@ if TYPE_CHECKING:
 def status_command(
     study: Annotated[
         Path,
-        typer.Argument(metavar="STUDY", help="what `fedsim run` writes into, or a scenario"),
+        typer.Argument(metavar="STUDY", help="a folder of `fedsim run`, or a scenario"),
     ],
     overrides: Overrides = None,
     out: Annotated[
-        Path | None, typer.Option(help="where the runs of a scenario go, if not runs/NAME")
+        Path | None, typer.Option(help="folder of the runs of a scenario, if not runs/NAME")
     ] = None,
     plugins: Plugins = None,
 ) -> None:
@@ -183,7 +184,7 @@ _NOTES = """\
 
     fedsim check {name}.yaml            what would run, and what its first rounds cost
     fedsim run {name}.yaml              all variants; logs, tables and a figure in runs/{name}
-    fedsim compare runs/{name}          what each has cost to reach the target
+    fedsim compare runs/{name}          cost of each variant to the target
     fedsim report runs/{name}           one page with all results
 
 Change a value in the file and run it again: runs that the edit does not affect are kept. `--set`
@@ -219,7 +220,7 @@ def examples_command(
 @app.command("init")
 def init_command(
     folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="where it goes; it is made if it is not there")
+        Path, typer.Argument(metavar="[DIR]", help="the folder, created if necessary")
     ] = Path(),
 ) -> None:
     """Write the quickstart into a folder, with a page on how to change and run it."""
@@ -231,7 +232,7 @@ def init_command(
     with _errors():
         scenario = folder / f"{FIRST}.yaml"
         if scenario.exists():
-            text = f"{scenario} is there already: nothing was written; give another folder"
+            text = f"{scenario} exists: nothing was written; expected another folder"
             raise DataError("init", text)
         question = load(FIRST).variants[0].question
         files = {
@@ -247,15 +248,15 @@ def init_command(
     _out.print(f"next: {where}fedsim run {FIRST}.yaml")
 
 
-# The command that says which conclusions survive the doubt about constants.
+# The robustness of conclusions to uncertain constants.
 
 _Target = Annotated[
-    str | None, typer.Option(metavar="COLUMN=NUMBER", help="what to reach, such as gap=1e-5")
+    str | None, typer.Option(metavar="COLUMN=NUMBER", help="the target, such as gap=1e-5")
 ]
-_Doubts = Annotated[
+_Intervals = Annotated[
     list[str] | None,
     typer.Option(
-        "--doubt",
+        "--interval",
         metavar="PRESET.FIELD=LOW..HIGH",
         help='an interval in place of the preset\'s: "lte.tail_time=1 s..15 s"',
     ),
@@ -263,7 +264,7 @@ _Doubts = Annotated[
 _Runs = Annotated[
     int,
     typer.Option(
-        min=0, help="where runs cannot be priced: so many worlds in which they are made again"
+        min=0, help="if runs cannot be re-priced: number of worlds in which they are repeated"
     ),
 ]
 
@@ -275,22 +276,22 @@ def robust(
     against: Annotated[
         str | None, typer.Option(help="the variant that the others are compared with")
     ] = None,
-    worlds: Annotated[int, typer.Option(min=1, help="so many are drawn at the least")] = 2048,
-    seed: Annotated[int, typer.Option(min=1, help="of the drawing of worlds")] = 1,
-    doubts: _Doubts = None,
+    worlds: Annotated[int, typer.Option(min=1, help="least number of sampled worlds")] = 2048,
+    seed: Annotated[int, typer.Option(min=1, help="seed of the sampling of worlds")] = 1,
+    intervals: _Intervals = None,
     runs: _Runs = 0,
     jobs: Jobs = 1,
     cluster: OnCluster = None,
     plugins: Plugins = None,
     out: Annotated[
-        Path | None, typer.Option(help="where files go; robustness in DIR if not given")
+        Path | None, typer.Option(help="folder for the files; robustness in DIR if not given")
     ] = None,
 ) -> None:
-    """Show which conclusions of a study survive the uncertainty of its constants.
+    """Find which conclusions of a study survive the uncertainty of its constants.
 
-    Worlds are drawn from the interval of every preset's figure that
-    the study uses; each run is priced in each of them, without
-    training. What was priced before is kept.
+    Worlds are sampled from the interval of every preset's figure that
+    the study uses; each run is re-priced in each of them, without
+    training. Stored prices of an earlier command are reused.
     """
     from fedsim.robustness import robust as survey
     from fedsim.scenario.registries import blocks_in
@@ -304,7 +305,7 @@ def robust(
             against=against,
             worlds=worlds,
             seed=seed,
-            doubts=_intervals(doubts or []),
+            intervals=_intervals(intervals or []),
             runs=runs,
             out=out,
             blocks=blocks_in(plugins or ()),
@@ -320,10 +321,10 @@ def robust(
 
 
 def _intervals(texts: list[str]) -> dict[str, str]:
-    """Return the intervals that were given, by the constants' names.
+    """Return the given intervals, by the names of constants.
 
     Raises:
-        DataError: one of them is none.
+        DataError: one is not of the form NAME=LOW..HIGH.
     """
     from fedsim.errors import DataError
 
@@ -331,7 +332,7 @@ def _intervals(texts: list[str]) -> dict[str, str]:
     for text in texts:
         name, equals, interval = text.partition("=")
         if not equals:
-            wanted = 'give a constant and its interval, such as "lte.tail_time=1 s..15 s"'
-            raise DataError("doubt", f"--doubt: got {text!r}; {wanted}")
+            wanted = 'expected a constant and its interval, such as "lte.tail_time=1 s..15 s"'
+            raise DataError("interval", f"--interval: got {text!r}; {wanted}")
         intervals[name.strip()] = interval.strip()
     return intervals

@@ -99,7 +99,7 @@ BROKEN: dict[str, tuple[Break, str]] = {
         table("rounds", dropped("joules")),
         "is damaged (it has no column joules)",
     ),
-    "joules in words": (table("rounds", spelled), "column joules is of string"),
+    "joules in words": (table("rounds", spelled), "column joules: got string"),
     "no rounds": (table("rounds", emptied), "rounds.parquet is damaged (it holds 0 rows"),
     "no rounds file": (without("rounds.parquet"), "rounds.parquet; make the run again"),
     "rounds cut": (cut("rounds.parquet"), "rounds.parquet is damaged"),

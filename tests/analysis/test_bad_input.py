@@ -141,7 +141,7 @@ def test_a_folder_of_an_older_version_is_one_line_of_every_reader(out: Path) -> 
     ("harm", "words"),
     [
         (sealed(text("scenario.yaml", "a: [b")), "it is no YAML"),
-        (sealed(text("scenario.yaml", "- 1")), "nothing of a fleet"),
+        (sealed(text("scenario.yaml", "- 1")), "no fleet"),
         (text("scenario.yaml", "a: [b"), "scenario.yaml is damaged"),
         (without("scenario.yaml"), "there is no"),
     ],

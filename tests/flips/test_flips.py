@@ -158,4 +158,4 @@ def test_status_names_the_manifest_of_another_variant(out: Path) -> None:
     shutil.copy(out / "gd/seed-1/manifest.json", out / "base/seed-1/manifest.json")
     found = {each.variant: each for each in status(out).variants}
     assert found["base"].pending == (1,)
-    assert "manifest.json says" in found["base"].reasons[1]
+    assert "its hash in manifest.json" in found["base"].reasons[1]

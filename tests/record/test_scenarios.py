@@ -62,5 +62,5 @@ def test_a_scenario_of_a_run_that_has_not_ended_is_held_against_its_own_hash(
     assert read_text(tmp_path).startswith("seeds: 1\n")
     changed = sign("seeds: 1\n").replace("seeds: 1", "seeds: 2")
     (tmp_path / SCENARIO).write_text(changed, encoding="utf-8")
-    with pytest.raises(DataError, match="another hash"):
+    with pytest.raises(DataError, match="does not match its hash"):
         read_text(tmp_path)

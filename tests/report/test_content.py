@@ -212,8 +212,8 @@ def test_whoever_was_asked_has_heard_or_missed_it(study: ReportedStudy) -> None:
     for run in study.runs:
         own, rounds = run.rows(clients), run.rows(study.rounds)
         answers = own[["transmissions", "silent", "lost"]].to_numpy(dtype=int).sum()
-        assert own["heard"].sum() <= rounds["cohort"].sum() <= answers + len(own)
-        assert own["heard"].sum() + own["skipped"].sum() <= len(rounds) * len(own)
+        assert own["received"].sum() <= rounds["cohort"].sum() <= answers + len(own)
+        assert own["received"].sum() + own["skipped"].sum() <= len(rounds) * len(own)
 
 
 def test_participation_is_that_of_the_client_tables(page: Page, study: ReportedStudy) -> None:

@@ -50,28 +50,28 @@ def test_the_capacity_of_a_preset_matters_where_a_battery_takes_it(
     group = PHONE if battery is None else {**PHONE, "battery": battery}
     doubts = {"phone-mid.battery": "5 Wh..20 Wh"}
     if stands:
-        assert found([group], doubts=doubts)["phone-mid.battery"].low == 5 * 3600.0
+        assert found([group], intervals=doubts)["phone-mid.battery"].low == 5 * 3600.0
     else:
         with pytest.raises(DataError, match=r"no constant 'phone-mid\.battery'"):
-            found([group], doubts=doubts)
+            found([group], intervals=doubts)
 
 
 def test_an_interval_is_of_a_constant_of_one_value() -> None:
     fleet = [PHONE, {**PHONE, "radio": {"kind": "lte", "tail_time": "2 s"}}]
     first = found([PHONE])["lte.tail_time"].value
     with pytest.raises(DataError, match=rf"lte\.tail_time is {first:g} and 2 in this study"):
-        found(fleet, doubts={"lte.tail_time": DOUBT})
-    assert found([fleet[1]], doubts={"lte.tail_time": DOUBT})["lte.tail_time"].value == 2.0
+        found(fleet, intervals={"lte.tail_time": DOUBT})
+    assert found([fleet[1]], intervals={"lte.tail_time": DOUBT})["lte.tail_time"].value == 2.0
 
 
 def test_what_is_no_interval_is_refused_with_an_example_that_is_one() -> None:
-    with pytest.raises(DataError, match="the first value is to be the lower"):
-        found([PHONE], doubts={"lte.tail_time": "2 s..2 s"})
+    with pytest.raises(DataError, match="expected the lower value first"):
+        found([PHONE], intervals={"lte.tail_time": "2 s..2 s"})
     with pytest.raises(DataError) as caught:
-        found([PHONE], doubts={"lte.tail_time": "2 s"})
+        found([PHONE], intervals={"lte.tail_time": "2 s"})
     example = str(caught.value).partition("lte.tail_time=2 s")[2].partition("lte.tail_time=")[2]
     value = found([PHONE])["lte.tail_time"].value
-    own = found([PHONE], doubts={"lte.tail_time": example.strip()})["lte.tail_time"]
+    own = found([PHONE], intervals={"lte.tail_time": example.strip()})["lte.tail_time"]
     assert (own.low, own.high) == pytest.approx((value / 2, value * 2))
 
 
@@ -81,9 +81,9 @@ def test_two_intervals_go_together_where_all_their_ends_do(active: str, idle: st
     fleet = [{"count": 3, "device": "pi-4", "radio": "wifi"}]
     if active.startswith("3"):
         with pytest.raises(DataError, match=r"3 W and pi-4\.idle 4 W cannot be combined"):
-            found(fleet, doubts=doubts)
+            found(fleet, intervals=doubts)
     else:
-        assert found(fleet, doubts=doubts)["pi-4.active"].high == 9.0
+        assert found(fleet, intervals=doubts)["pi-4.active"].high == 9.0
 
 
 @pytest.fixture(scope="module")

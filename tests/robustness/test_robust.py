@@ -127,7 +127,7 @@ def test_a_drawn_world_is_the_run_made_afresh_in_it(tmp_path: Path) -> None:
 def test_intervals_of_what_is_of_no_preset_are_given_like_others(tmp_path: Path) -> None:
     fedsim.run(study(network=NARROW), out=tmp_path)
     doubts = {"server.uplink": "8 Mbit/s..10 Mbit/s", "kernel.flops": "0.9..1.5"}
-    table = fedsim.robust(tmp_path, worlds=8, doubts=doubts).constants.set_index("constant")
+    table = fedsim.robust(tmp_path, worlds=8, intervals=doubts).constants.set_index("constant")
     ends = table[["low", "high"]].to_dict("index")
     assert ends["server.uplink"] == {"low": 8e6, "high": 10e6}
     assert ends["kernel.flops"] == {"low": 0.9, "high": 1.5}
@@ -137,8 +137,8 @@ def test_intervals_of_what_is_of_no_preset_are_given_like_others(tmp_path: Path)
         "server.latency": "1 ms",
         "pi-4.spread": "x..1",
     }.items():
-        with pytest.raises(DataError, match=f"--doubt: got {name}="):
-            fedsim.robust(tmp_path, worlds=8, doubts={name: text})
+        with pytest.raises(DataError, match=f"--interval: got {name}="):
+            fedsim.robust(tmp_path, worlds=8, intervals={name: text})
 
 
 def test_prices_of_another_law_are_not_taken(
@@ -178,7 +178,7 @@ def test_a_figure_that_the_scenario_gives_is_certain(tmp_path: Path) -> None:
     assert "lte.tail_power" in names
     assert "lte.tail_time" not in names
     doubts = {"lte.tail_time": "1 s..4 s"}
-    row = fedsim.robust(tmp_path, worlds=8, doubts=doubts).constants.set_index("constant")
+    row = fedsim.robust(tmp_path, worlds=8, intervals=doubts).constants.set_index("constant")
     (own,) = row.loc[["lte.tail_time"]].to_dict("records")
     assert (own["low"], own["value"], own["high"], own["basis"]) == (1.0, 2.0, 4.0, "given")
 
@@ -290,7 +290,7 @@ def test_where_a_deadline_decides_runs_are_made_in_few_worlds(late: Path) -> Non
     with pytest.raises(DataError, match=r"participation\.deadline[\s\S]*--runs 30"):
         fedsim.robust(late)
     doubts = {"lte.tail_time": "1 s..4 s"}
-    few = fedsim.robust(late, runs=2, doubts=doubts)
+    few = fedsim.robust(late, runs=2, intervals=doubts)
     assert few.design.drawn == 2
     assert few.deciding.empty
     assert few.flips.empty
@@ -356,7 +356,7 @@ def test_runs_that_are_made_again_do_not_warn_again_of_their_theory(tmp_path: Pa
 @pytest.mark.parametrize("runs", [1, 3])
 def test_the_command_writes_what_few_worlds_say(runs: int, late: Path, tmp_path: Path) -> None:
     """With one constant k + 2 is 3: three worlds are no design of Saltelli's, whatever divides."""
-    doubt = ("--doubt", "lte.tail_time=1 s..4 s") if runs == 1 else ()
+    doubt = ("--interval", "lte.tail_time=1 s..4 s") if runs == 1 else ()
     done = command(late, "--runs", runs, "--out", tmp_path, *doubt)
     assert done.exit_code == 0, done.output
     assert "Sobol" not in done.output
@@ -370,15 +370,15 @@ def test_the_command_writes_what_few_worlds_say(runs: int, late: Path, tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--doubt", "lte.tail=1 s..2 s"], "has no constant 'lte.tail'"),
-        (["--doubt", "lte.tail_time"], "give a constant and its interval"),
-        (["--doubt", "lte.tail_time=1 s"], "give two values with two dots between them"),
-        (["--doubt", "lte.tail_time=4 s..1 s"], "the first value is to be the lower"),
-        (["--doubt", "lte.tail_time=-1 s..1 s"], 'got "-1 s"'),
-        (["--doubt", "lte.up=0 bit/s..1 Mbit/s"], "above 0"),
-        (["--doubt", "pi-4.active=0.1 W..9 W"], "less than idle"),
+        (["--interval", "lte.tail=1 s..2 s"], "got the constant 'lte.tail'"),
+        (["--interval", "lte.tail_time"], "expected a constant and its interval"),
+        (["--interval", "lte.tail_time=1 s"], "expected LOW..HIGH"),
+        (["--interval", "lte.tail_time=4 s..1 s"], "expected the lower value first"),
+        (["--interval", "lte.tail_time=-1 s..1 s"], 'got "-1 s"'),
+        (["--interval", "lte.up=0 bit/s..1 Mbit/s"], "above 0"),
+        (["--interval", "pi-4.active=0.1 W..9 W"], "less than idle"),
         (
-            ["--doubt", "pi-4.active=3 W..9 W", "--doubt", "pi-4.idle=1 W..4 W"],
+            ["--interval", "pi-4.active=3 W..9 W", "--interval", "pi-4.idle=1 W..4 W"],
             "cannot be combined",
         ),
         (["--against", "gdd"], "there is no variant 'gdd'"),

@@ -9,7 +9,7 @@ import pytest
 import fedsim
 from fedsim.physics.radios.powers import powers_of
 from fedsim.ports import Array
-from fedsim.repricing.history import Original, read_tape
+from fedsim.repricing.history import Original, read_history
 from fedsim.robustness.constants import ConstantKey
 from fedsim.robustness.fleets import Load, Loads, clients_of, unplayable
 from fedsim.robustness.recursion import Prices, _Play, prices
@@ -67,7 +67,7 @@ STATE_FLEET = [
 def priced(folder: Path, worlds: Any = WORLD) -> Prices:
     """Price a run at each of its rounds in the three worlds."""
     original = Original.of(folder, ())
-    scenario, tape = original.scenario, read_tape(folder, len(original.samples))
+    scenario, tape = original.scenario, read_history(folder, len(original.samples))
     assert not unplayable(scenario)
     framings = [group.radio.packaging for group in scenario.fleet for _ in range(group.count)]
     world = {key: np.array(values, float) for key, (_, _, values) in worlds.items()}
@@ -131,7 +131,7 @@ def test_a_battery_that_runs_low_is_noticed(capacity: str, fits: bool, tmp_path:
     original = Original.of(run.runs[0], ())
     override = [f"fleet.0.battery.capacity={capacity}"]
     changed = original.plan(override).variants[0].scenario
-    tape = read_tape(run.runs[0], 10)
+    tape = read_history(run.runs[0], 10)
     framings = [group.radio.packaging for group in changed.fleet for _ in range(group.count)]
     clients = clients_of(changed, changed.fleet, {}, 1)
     known = prices(tape, Loads(tape, framings, HEADER_BITS), clients, [5])

@@ -133,12 +133,12 @@
     if (!best) return "";
     const [line, x, y] = best;
     const at = [read(area.dataset.x, x / 10000), read(area.dataset.y, 1 - y / 10000)];
-    return `${line.parentNode.dataset.told || ""}\n${at.join(": ")}`;
+    return `${line.parentNode.dataset.tip || ""}\n${at.join(": ")}`;
   }
 
   // A title would be told by the browser as well, a second later.
   function taken(title) {
-    title.parentNode.dataset.told = title.textContent;
+    title.parentNode.dataset.tip = title.textContent;
     title.remove();
   }
 
@@ -149,10 +149,10 @@
       area.querySelectorAll("title").forEach(taken);
       return nearest(area, event);
     }
-    const mark = event.target.closest("svg :has(> title), svg [data-told]");
+    const mark = event.target.closest("svg :has(> title), svg [data-tip]");
     if (!mark) return "";
     mark.querySelectorAll(":scope > title").forEach(taken);
-    return mark.dataset.told;
+    return mark.dataset.tip;
   }
 
   function tell(event) {

@@ -240,7 +240,7 @@ class Job:
         concerns: the conditions of the method's theory that do not hold.
         evaluation: the evaluator of the clients' work, and the problem as observers take it.
         drawn: whether a random number was drawn for the problem or the method.
-        carriage: how messages go from node to node, which no log tells.
+        carriage: how messages are carried between nodes, which has no effect on logs.
         inputs: the hashes of the files that the scenario names beside its data, by path.
     """
 

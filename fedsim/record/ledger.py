@@ -210,7 +210,7 @@ class Ledger:
         # Each identity closes a way for bits to vanish or to be counted twice:
         #   sent = delivered + lost + in flight    inside the network, by its own counters
         #   send rows + retransmit rows = sent     all bits that enter have a row of a sender
-        #   receive rows = heard                   a broadcast is sent once, heard by each receiver
+        #   receive rows = received                a broadcast is sent once, counted per receiver
         #   lost rows + retransmit rows = lost     a retransmission repeats bits that were lost
         # Bits are integers and must agree exactly; joules are floating-point sums in different
         # orders, and may differ by rounding.

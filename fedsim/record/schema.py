@@ -90,9 +90,9 @@ class Event(IntEnum):
     """A radio was connected, or paged, while no bits flowed; the detail says in which stage, where
     it has several."""
     EXCHANGE = 18
-    """The server turned to a cohort with a message, or with one for each where the row tells no
-    message; what follows, up to the next such row, is of this exchange, but for what is late and
-    for an asynchronous server."""
+    """The server opened an exchange with a cohort: one message for all, or one for each if the row
+    names no message. The rows up to the next such row belong to this exchange, except for late
+    replies and asynchronous servers."""
     ABANDONED = 19
     """A round was no step of the algorithm: it was given up, since too few clients had reported, or
     it closed without a single report. The model stays, and the next round asks anew; the detail

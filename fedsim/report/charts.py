@@ -330,7 +330,7 @@ class GraphLine:
     Attributes:
         ends: the nodes.
         share: of the largest load of a link; None where unknown.
-        told: its description.
+        text: its description.
         word: that is written on it, if anything is.
     """
 
@@ -346,7 +346,7 @@ class GraphNodes:
 
     Attributes:
         symbol, colour, size: how they look; the size is in units.
-        told: the nodes, with the description of each.
+        text: the nodes, with the description of each.
         word: that is written below each, if anything is.
     """
 

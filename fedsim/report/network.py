@@ -305,5 +305,5 @@ def _clients(graph: Graph, own: pd.DataFrame, kind: str, place: int) -> GraphNod
         text = f"{len(own):,} clients\n{kind}\n{own['samples'].sum():,} samples"
         return GraphNodes(symbol, colour, 14, {whole: text}, whole)
     facts = zip(own["client"].astype(str), own["samples"], strict=True)
-    text = {client: f"{client}\n{kind}\n{samples:,} samples" for client, samples in facts}
-    return GraphNodes(symbol, colour, 7 if len(graph.links) <= _FEW else 4.5, text)
+    texts = {client: f"{client}\n{kind}\n{samples:,} samples" for client, samples in facts}
+    return GraphNodes(symbol, colour, 7 if len(graph.links) <= _FEW else 4.5, texts)

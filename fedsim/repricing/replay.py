@@ -24,7 +24,7 @@ from fedsim.building.builder import policy_of
 from fedsim.building.inputs import Findings, Inputs
 from fedsim.building.job import Deployment, assemble, deploy, facts_of
 from fedsim.building.network import Files
-from fedsim.building.round_completion import closing
+from fedsim.building.round_completion import ensure_completion
 from fedsim.errors import DataError, RepricingError
 from fedsim.ports import (
     SILENCE,
@@ -365,7 +365,9 @@ def rebuild(original: Original, variant: Variant, history: RunHistory, folder: P
     groups = scenario.fleet or (Group(count=len(original.samples)),)
     deployment = deploy(scenario, groups, Files(folder), findings)
     policy = policy_of(scenario, np.array(original.samples, np.int64), findings)
-    policy = closing(scenario, deployment.groups, policy, findings, _no_timeout, deployment)
+    policy = ensure_completion(
+        scenario, deployment.groups, policy, findings, _no_timeout, deployment
+    )
     _check_gap(scenario, original, findings)
     findings.settle()
     inputs = Inputs(folder).hashes(scenario)

@@ -61,7 +61,7 @@ class Place:
             self._mark_file(variant, seed).rmdir()
 
     def _mark_file(self, variant: str, seed: int) -> Path:
-        return RunFolder.place(self.out / MAKING / f"{self.token}-told", variant, seed)
+        return RunFolder.place(self.out / MAKING / f"{self.token}-running", variant, seed)
 
     @contextmanager
     def stage(self) -> Iterator[Path]:

@@ -12,7 +12,7 @@ from fedsim.ports import Array
 from fedsim.repricing.history import Original, read_history
 from fedsim.robustness.constants import ConstantKey
 from fedsim.robustness.fleets import Load, Loads, clients_of, unplayable
-from fedsim.robustness.recursion import Prices, _Play, prices
+from fedsim.robustness.recursion import Prices, _WorldsRun, prices
 from fedsim.wire import HEADER_BITS
 from tests.repricing.prices import small
 from tests.tiers import some
@@ -146,17 +146,19 @@ def test_an_exchange_like_an_earlier_one_is_not_worked_out_again(
 ) -> None:
     """Rounds of one load take the same once they begin the same; it is rounding that differs."""
     run = fedsim.run(small("gd", rounds=40, network=NETWORKS["narrow"]), out=tmp_path / "run")
-    worked_out, work_out = list[float](), _Play._pass
+    worked_out, work_out = list[float](), _WorldsRun._compute
 
-    def counted(play: _Play, load: Load, since: Array) -> Any:
+    def counted(play: _WorldsRun, load: Load, since: Array) -> Any:
         worked_out.append(float(play.now.max()))
         return work_out(play, load, since)
 
-    monkeypatch.setattr(_Play, "_pass", counted)
+    monkeypatch.setattr(_WorldsRun, "_compute", counted)
     known = priced(run.runs[0])
     assert len(worked_out) <= 6  # of 40: radios at rest first, then rounds that alternate
     worked_out.clear()
-    monkeypatch.setattr(_Play, "_cached_exchange", lambda *_: None)  # so none is like another one
+    monkeypatch.setattr(
+        _WorldsRun, "_cached_exchange", lambda *_: None
+    )  # so none is like another one
     again = priced(run.runs[0])
     assert len(worked_out) == 40
     np.testing.assert_allclose(known.seconds, again.seconds, rtol=1e-13)

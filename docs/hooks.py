@@ -28,6 +28,7 @@ _GUESTS = {
     "claim_robustness.md": _ROOT / "analysis/claim_robustness.md",
     "claims.md": _ROOT / "analysis/claims.md",
     "papers.md": _ROOT / "analysis/papers/README.md",
+    "papers-format.md": _ROOT / "analysis/papers/FORMAT.md",
 }
 """Pages of the site that stand elsewhere in the repository."""
 

@@ -21,6 +21,7 @@ from fedsim.conformance import (
     check_sending,
     check_split,
 )
+from fedsim.errors import DataError
 from fedsim.physics.devices import DEVICE_KINDS, DEVICES, Device, Phone
 from fedsim.physics.radios import (
     RADIO_KINDS,
@@ -199,6 +200,36 @@ def test_a_loss_that_breaks_a_promise_is_found() -> None:
     assert "the mean over all minibatches is the whole" not in found
 
 
+class Sized(Squared):
+    """Its gradient is another one where so many rows are drawn."""
+
+    wrong: int
+
+    def minibatch_gradient(self, rows: Rows, w: Array, drawn: Any) -> Array:
+        share = 2.0 if len(drawn) == self.wrong else 1.0
+        return share * super().minibatch_gradient(rows, w, drawn)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_a_minibatch_gradient_that_is_biased_at_one_size_is_found(size: int) -> None:
+    found = broken(check_loss(Sized(scale="sum", wrong=size)))
+    assert list(found) == ["the mean over all minibatches is the whole"]
+    said = f"gradients of {size} of 6 rows have another mean than that of all"
+    assert found["the mean over all minibatches is the whole"].startswith(said)
+
+
+class Choosy(Squared):
+    """Takes no labels."""
+
+    def encode(self, labels: Any) -> Array:
+        raise DataError("loss", "got labels, expected none")
+
+
+def test_a_loss_that_takes_no_labels_is_named_with_its_last_reason() -> None:
+    with pytest.raises(DataError, match=r"squared takes none of .*: .*got labels, expected none"):
+        check_loss(Choosy())
+
+
 class Slow(ConstantRate):
     """Takes twice as long as its rate says."""
 
@@ -334,6 +365,31 @@ def test_a_split_that_breaks_a_promise_is_found() -> None:
     assert said is not None
     assert int(said[2]) - int(said[1]) in {1, 4}  # of five clients
     assert list(broken(check_split(Forgetful()))) == ["there are as many clients as are asked for"]
+
+
+class Giving(Contiguous):
+    """Gives the first client other rows than its own."""
+
+    given: Any
+
+    def assign(self, samples: Any, clients: int | None, rng: np.random.Generator) -> Any:
+        _, *others = super().assign(samples, clients, rng)
+        return self.given, *others
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ([0, 1], "client 0 has [0, 1]; give an array of the numbers of its rows"),
+        (np.zeros(2), "client 0 has array([0., 0.]); give an array of the numbers of its rows"),
+        (np.arange(0), "client 0 has none"),
+        (np.array([-1, 3]), "client 0 has rows -1 to 3, of 0 to 119"),
+        (np.array([0, 120]), "client 0 has rows 0 to 120, of 0 to 119"),
+    ],
+)
+def test_rows_that_are_none_of_the_samples_are_found(given: Any, reason: str) -> None:
+    found = broken(check_split(Giving(given=given)))
+    assert found["every client has a row at least, and rows are numbers"] == reason
 
 
 class Raising(TopK):

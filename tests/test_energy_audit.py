@@ -144,6 +144,8 @@ def test_it_sees_radios_that_are_not_paid_to_the_end(
     (folder,) = fedsim.run(block, out=tmp_path / "out").runs
     reason = broken(folder)["a radio is in one state at each instant, none left out"]
     assert reason.startswith("client-0: nothing says what the radio did from ")
+    with pytest.raises(AssertionError, match="one state at each instant"):
+        assert_ledger_balanced(folder)
 
 
 Rows = list[dict[str, Any]]

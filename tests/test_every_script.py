@@ -37,10 +37,9 @@ TESTED = {
     "benchmarks/wire": "test_benchmarks",
     "claims": "test_claims",
     "designing": "robustness/test_told",
-    "papers/chb": "test_papers_chb",
     "papers/chb_mnist": "test_papers_chb",
+    "papers/run": "test_papers",
     "papers/chb_small": "test_papers_chb_small",
-    "papers/chb_synthetic": "test_papers_chb",
     "papers/fast_fedda": "test_papers_fast_fedda",
     "papers/fed_ht": "test_papers_fed_ht",
     "papers/fed_ht_heterogeneity": "test_papers_fed_ht",
@@ -64,7 +63,11 @@ TESTED = {
 }
 """Script -> the file of tests that runs it; those of this file are marked with `reduced`."""
 
-IMPORTED = {"robustness_questions": "claim_robustness", "claim_checks": "claims"}
+IMPORTED = {
+    "robustness_questions": "claim_robustness",
+    "claim_checks": "claims",
+    "reproduction": "papers/run",
+}
 """Packages that a script imports, and the script."""
 
 HERE: set[str] = set()

@@ -1,10 +1,11 @@
 """Tables in narrow terminals: no number, name or head is broken, and nothing is left out."""
 
 import re
+from xml.etree import ElementTree as ET
 
 import pytest
 
-from fedsim.text import as_text, listing, plain
+from fedsim.text import as_html, as_text, listing, plain
 
 HEADS = ("variant", "reached", "rounds", "transmissions", "bits up", "bits down", "time", "energy")
 ROW = ("chb", "10 of 10", "4,340", "218", "3.26 Mbit", "11.4 Mbit", "30.8 s", "1.12 kJ")
@@ -17,6 +18,16 @@ def test_figures_heads_and_names_are_whole_and_no_line_is_too_long(width: int) -
     assert max(map(len, text.splitlines())) <= width
     for whole in (*ROW, *(word for head in HEADS for word in head.split())):
         assert whole in text
+
+
+def test_a_table_of_a_notebook_is_html_with_a_cell_for_each_text() -> None:
+    rows = [("a & b", "1"), ("<i>", "2")]
+    page = as_html(listing("", ("name", "runs"), rows))
+    root = ET.fromstring(page)  # noqa: S314 - of our own making
+    assert [each.text for each in root.iterfind("thead/tr/th")] == ["name", "runs"]
+    lines = [tuple(cell.text for cell in line) for line in root.iterfind("tbody/tr")]
+    assert lines == rows
+    assert {cell.tag for cell in root.iterfind("tbody/tr/*")} == {"td"}
 
 
 def test_what_does_not_go_beside_the_rest_stands_below_it_under_the_same_names() -> None:

@@ -75,6 +75,20 @@ def test_a_quorum_of_clients_that_may_be_lost_is_given_up_and_the_run_is_done(
     assert given_up > 0
 
 
+@pytest.mark.filterwarnings("ignore:.*may be away:fedsim.TheoryWarning")
+def test_a_round_of_which_every_client_is_away_moves_no_momentum(tmp_path: Path) -> None:
+    hb = {"kind": "hb", "step_size": "0.5/L"}
+    data = {**PROBLEM["data"], "clients": 1}
+    world = scenario(algorithm=hb, problem={**PROBLEM, "data": data}, stop={"rounds": 12})
+    group = {"count": 1}
+    steady = fedsim.run(world | {"fleet": [group]}, out=tmp_path / "steady").rounds
+    away = {"availability": {"kind": "bernoulli", "share": "50 %"}}
+    seldom = fedsim.run(world | {"fleet": [group | away]}, out=tmp_path / "seldom").rounds
+    there = seldom[seldom["cohort"] == 1]
+    assert 2 < len(there) < 12
+    assert there["objective"].tolist() == steady["objective"].tolist()[: len(there)]
+
+
 def refused(**blocks: Any) -> str:
     with pytest.raises(fedsim.ScenarioError) as caught:
         Builder(load(scenario(**blocks))).check()
@@ -236,7 +250,7 @@ def test_what_is_waited_for_is_more_than_any_round_takes(clients: int, tmp_path:
     (job,) = Builder(load(blocks)).check()
     spans, given_up = rounds_of(tmp_path, blocks)
     assert given_up == 0
-    assert job.participation.patience > 2 * max(spans)
+    assert job.participation.round_timeout > 2 * max(spans)
 
 
 def test_a_client_at_its_best_takes_what_a_run_shows(tmp_path: Path) -> None:
@@ -251,7 +265,7 @@ def test_a_client_at_its_best_takes_what_a_run_shows(tmp_path: Path) -> None:
     (job,) = Builder(load(blocks)).check()
     spans, _ = rounds_of(tmp_path, blocks)
     assert slowest(job).seconds == pytest.approx(max(spans), rel=0.05)
-    assert job.participation.patience == 600
+    assert job.participation.round_timeout == 600
 
 
 def built(kind: str, **parameters: Any) -> Job:
@@ -279,7 +293,7 @@ def test_every_method_has_a_time_that_a_round_of_it_takes(kind: str) -> None:
     share = 0.1 if job.parameters.get("batch") else 1  # of the samples, in a batch of them
     assert slowest(job).seconds > share * least
     if not job.participation.asynchronous:
-        assert job.participation.patience == slowest(job).patience
+        assert job.participation.round_timeout == slowest(job).round_timeout
 
 
 @pytest.mark.parametrize(
@@ -342,6 +356,6 @@ def test_the_slowest_client_takes_the_sum_of_what_its_round_is_made_of(
 def test_patience_is_ten_of_the_slowest_rounds_in_whole_minutes_and_ten_minutes_at_least(
     seconds: float,
 ) -> None:
-    patience = Slowest("any", seconds).patience
-    assert patience == max(600, 60 * ceil(10 * seconds / 60))
-    assert Slowest("any", inf).patience == 600
+    round_timeout = Slowest("any", seconds).round_timeout
+    assert round_timeout == max(600, 60 * ceil(10 * seconds / 60))
+    assert Slowest("any", inf).round_timeout == 600

@@ -20,7 +20,6 @@ COMMANDS = ROOT / "analysis/papers"
 WITHOUT_RUNS = ("not done yet", "not reproducible here")
 STATES = ("reproduced", "in part", "does not reproduce", *WITHOUT_RUNS)
 HEADS = ("figure, table", "what it shows", "state", "scenario", "command", "time")
-PAPERS = ("CHB", "FedSGM", "FedGradMP", "Fed-HT", "Fast-FedDA")
 
 
 class Row(NamedTuple):
@@ -43,7 +42,7 @@ def quoted(cell: str) -> list[str]:
 
 def read() -> Iterator[Row]:
     """Yield the rows of the first table of the page, whose heads are `HEADS`."""
-    lines = (COMMANDS / "README.md").read_text(encoding="utf-8").splitlines()
+    lines = (COMMANDS / "remaining.md").read_text(encoding="utf-8").splitlines()
     first = next(number for number, line in enumerate(lines) if line.startswith("|"))
     assert [cell.strip() for cell in lines[first].strip("|").split("|")] == list(HEADS)
     for line in lines[first + 2 :]:
@@ -74,9 +73,8 @@ def parts(command: str) -> frozenset[str]:
     return frozenset(listed[1].split(", "))
 
 
-def test_every_paper_and_every_scenario_of_theirs_is_in_a_row() -> None:
-    assert {row.place.split(",")[0] for row in ROWS} >= set(PAPERS)
-    assert {name for row in ROWS for name in row.scenarios} == {
+def test_every_scenario_of_a_row_is_there() -> None:
+    assert {name for row in ROWS for name in row.scenarios} <= {
         file.stem for file in SCENARIOS.glob("*.yaml")
     }
 
@@ -97,7 +95,7 @@ def test_every_command_of_the_folder_is_in_a_row_with_each_of_its_parts() -> Non
                 assert own == ["run", *row.scenarios], command
             else:
                 named.setdefault(name, set()).update(own or parts(name))
-    files = {file.name for file in COMMANDS.glob("*.py")}
+    files = {file.name for file in COMMANDS.glob("*.py")} - {"run.py"}
     assert set(named) == files
     for name in files:
         assert named[name] == parts(name), name

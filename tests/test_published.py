@@ -13,10 +13,9 @@ import fedsim
 from fedsim.ports import Array
 from tests.algorithms import reference
 from tests.conftest import ROOT
-from tests.scripts import script
 
 PAPERS = ROOT / "scenarios/papers"
-STUDY = ROOT / "analysis/papers/chb.py"
+STUDY = ROOT / "analysis/papers/run.py"
 
 # CHB and LAG as printed in Table I; HB and GD with the iteration less that any count gives.
 TABLE = {
@@ -70,20 +69,6 @@ def test_the_logistic_column_starts_as_the_plain_loop_does(real_data: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("real_data")
-def test_the_study_prints_published_beside_measured(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    study = script("papers/chb")
-    monkeypatch.setattr(study, "FIGURES", tmp_path / "figures")
-    monkeypatch.setattr(sys, "argv", [str(STUDY), "linear", "--out", str(tmp_path)])
-    study.main()
-    (row,) = [line.split() for line in capsys.readouterr().out.splitlines() if "chb" in line]
-    assert row == ["linear", "chb", "465", "/", "109", "465", "/", "109", "+0", "/", "+0"]
-    assert (tmp_path / "figures/chb-ijcnn1-linear.png").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("real_data")
 def test_the_network_column_runs_in_a_reduced_form() -> None:
     result = fedsim.run(PAPERS / "chb-ijcnn1-network.yaml", overrides=["seeds=1", "stop.rounds=12"])
     assert (result.summary["status"] == "done").all()
@@ -97,12 +82,12 @@ def test_the_network_column_runs_in_a_reduced_form() -> None:
 @pytest.mark.slow
 def test_the_study_says_what_is_missing_in_one_block(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(STUDY), "linear"],
+        [sys.executable, str(STUDY), "chb", "table-1-linear"],
         env={"FEDSIM_DATA": str(tmp_path), "FEDSIM_CACHE": str(tmp_path), "PATH": ""},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert "fedsim fetch ijcnn1" in done.stderr
     assert "Traceback" not in done.stderr

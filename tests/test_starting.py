@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner, Result
 
 import fedsim
-from fedsim.cli import app
+from fedsim.cli import app, downloads
 from fedsim.scenario import examples
 from tests.conftest import ROOT
 
@@ -47,6 +47,17 @@ def test_the_examples_are_listed_with_their_questions() -> None:
     assert max(map(len, lines)) <= 100
     (rule,) = [number for number, line in enumerate(lines) if "───" in line]
     assert lines[rule + 1].split()[0] == "quickstart"
+
+
+def test_the_examples_are_listed_with_how_many_runs_they_are() -> None:
+    table = downloads.examples_table()
+    heads = [str(column.header) for column in table.columns]
+    assert heads == ["name", "question", "runs", "data to fetch"]
+    columns = dict(zip(heads, (list(column.cells) for column in table.columns), strict=True))
+    runs = dict(zip(columns["name"], columns["runs"], strict=True))
+    for name, file in examples.examples().items():
+        plan = fedsim.load(file)
+        assert runs[name] == str(sum(1 for variant in plan.variants for _ in variant.seeds))
 
 
 def test_an_example_runs_by_its_name_from_an_empty_folder(empty: Path) -> None:

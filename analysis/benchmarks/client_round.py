@@ -24,12 +24,12 @@ from fedsim.physics.devices import Device
 from fedsim.physics.radios import Radio
 from fedsim.physics.topology import Topology, star
 from fedsim.ports import Array, Client, Server, Work
-from fedsim.protocol.carriage import Values
 from fedsim.protocol.stopping import Stop
+from fedsim.protocol.transport import ValueTransport
 from fedsim.record.models import ModelTable
 from fedsim.record.parts import PartWriter
 from fedsim.record.recorder import RunRecorder
-from fedsim.sim.setup import Member, Setup
+from fedsim.sim.config import ClientConfig, WorldConfig
 from fedsim.sim.world import World
 from fedsim.streams import stream
 from fedsim.wire import HEADER_BITS, Identity, Plain, ValueFormat
@@ -102,8 +102,8 @@ def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
         )
         for i in range(CLIENTS)
     ]
-    fleet = [Member(DEVICE, radio, radio.rates({}), FREE) for radio in radios]
-    setup = Setup(
+    fleet = [ClientConfig(DEVICE, radio, radio.rates({}), FREE) for radio in radios]
+    setup = WorldConfig(
         algorithm=Echo(step_size=1.0),
         fleet=fleet,
         initial=NOTHING,
@@ -113,7 +113,7 @@ def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
         packer_up=lambda client, field, number: PACKER,  # noqa: ARG005 - the same for all
         packer_down=lambda field, number: PACKER,  # noqa: ARG005 - the same for all
         header_bits=HEADER_BITS,
-        carriage=Values(Echo.messages, updates=False),
+        transport=ValueTransport(Echo.messages, updates=False),
         rng=partial(stream, 1),
         topology=links,
         stop=Stop(rounds=rounds),

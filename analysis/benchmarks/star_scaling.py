@@ -18,8 +18,8 @@ from typing import Any
 
 from fedsim.physics.radios import ConstantRate
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.fair import FairLink
 from fedsim.sim.network.fluid import Fluid
+from fedsim.sim.network.processor_sharing import FairLink
 
 UNIT, SIZES, REPEATS = 100, (1000, 3000), 7
 CAPACITY = 1e6

@@ -27,7 +27,7 @@ import numpy as np
 from fedsim.physics.radios import ConstantRate
 from fedsim.physics.topology import Topology, star, tree
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.bearers import Sharing, bearers, delay
+from fedsim.sim.network.transmission import Sharing, choose_bearers, delay
 
 HERE = Path(__file__).resolve().parent
 TABLE = HERE / "arrivals.csv"
@@ -123,7 +123,7 @@ def _message(rng: np.random.Generator, lane: int, spread: float) -> Message:
 def by_fedsim(one: Platform, model: Sharing) -> list[float]:
     """Return when each message has arrived, s."""
     calendar, arrived = Calendar(), [-1.0] * len(one.messages)
-    up, down = bearers(
+    up, down = choose_bearers(
         calendar,
         one.topology,
         [ConstantRate(rate) for rate in one.rates[: one.clients]],

@@ -12,8 +12,6 @@ _ROOT = Path(__file__).parents[2]
 _FIGURES = _ROOT / "analysis/figures"
 
 _DRAWN: Mapping[str, str] = {
-    "chb-synthetic-linear": "chb-synthetic-linear-whole",
-    "chb-synthetic-logistic": "chb-synthetic-logistic-whole",
     "fedda-low-rank": "fast-fedda-low-rank",
     "fedda-sparse": "fast-fedda-sparse",
     "fedsgm-breast-cancer": "fedsgm-f",

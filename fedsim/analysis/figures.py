@@ -130,13 +130,17 @@ def _panel(
 
 
 def spread(count: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Return the rows to draw: all, or some that are evenly spread, the last included."""
+    """Return the rows to draw: all, or some that are evenly spread, first and last included.
+
+    >>> spread(3).tolist(), spread(100_000)[[0, -1]].tolist()
+    ([0, 1, 2], [0, 99999])
+    """
     if count <= _POINTS:
         return np.arange(count)
     return np.linspace(0, count - 1, _POINTS).astype(np.intp)
 
 
-COSTS = ("bits", "bits_up", "bits_down", "t", "joules")
+COSTS = ("transmissions", "bits", "bits_up", "bits_down", "t", "joules")
 """What is added up round by round."""
 
 _FEW = 4  # bands that can overlap and remain distinguishable

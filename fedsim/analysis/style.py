@@ -114,8 +114,8 @@ AXES = {
 }
 """What figures are drawn against: a cost, what its axis is called, its unit."""
 
-EVERY_AXIS = {**AXES, "grams": ("CO2", "g")}
-"""The same, and the columns of runs with known emissions of electricity."""
+EVERY_AXIS = {**AXES, "grams": ("CO2", "g"), "transmissions": ("transmissions", "")}
+"""The same, transmissions, and the columns of runs with known emissions of electricity."""
 
 _WIDTHS = {1: 5.4, 2: 3.4, 3: 3.0}
 """Inches of a panel by how many stand side by side: two, on a page 800 pixels wide, have letters

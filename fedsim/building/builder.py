@@ -33,9 +33,9 @@ from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
 from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.restricted import convex
 from fedsim.progress import activity
-from fedsim.protocol.carriage import VALUES, Bytes, Carriage, Carry, Values
 from fedsim.protocol.participation import PARTICIPATION, AsynchronousParticipation, Participation
 from fedsim.protocol.selection import sampling_order
+from fedsim.protocol.transport import VALUES, ByteTransport, Carry, Transport, ValueTransport
 from fedsim.scenario import (
     Group,
     Plan,
@@ -51,7 +51,7 @@ from fedsim.streams import drawing, stream
 # Select the message transport: in-memory values or encoded bytes.
 
 
-def carriage_of(scenario: Scenario, carry: Carry, findings: Findings) -> Carriage:
+def choose_transport(scenario: Scenario, carry: Carry, findings: Findings) -> Transport:
     """Return the transport of a method's messages; values if it cannot send bytes.
 
     Args:
@@ -62,9 +62,9 @@ def carriage_of(scenario: Scenario, carry: Carry, findings: Findings) -> Carriag
     method, links = scenario.algorithm, (scenario.wire.up, scenario.wire.down)
     if carry == "values":
         updates = any(link.error_feedback == "ef21" for link in links)
-        return Values(method.messages or None, updates=updates)
+        return ValueTransport(method.messages or None, updates=updates)
     try:
-        return Bytes(register_messages(type(method)))
+        return ByteTransport(register_messages(type(method)))
     except TypeError as error:
         findings.add("algorithm.kind", f"messages cannot be encoded as bytes: {error}")
         return VALUES
@@ -222,7 +222,7 @@ class Builder:
         check_counts(scenario, findings)
         solved = self._solve(scenario, seed, findings)
         groups = scenario.fleet or _ideal(solved)
-        carriage = carriage_of(scenario, self._carry, findings)
+        transport = choose_transport(scenario, self._carry, findings)
         deployment = deploy(scenario, groups, self._files, findings, seed)
         if solved:
             losses = solved.problem.losses
@@ -247,12 +247,12 @@ class Builder:
                 deployment.groups,
                 policy,
                 findings,
-                lambda: slowest(job).patience,
+                lambda: slowest(job).round_timeout,
                 deployment,
             )
             findings.settle()
             inputs = self._inputs.hashes(scenario)
-            return replace(job, participation=closes, carriage=carriage, inputs=inputs)
+            return replace(job, participation=closes, transport=transport, inputs=inputs)
         raise ScenarioError(findings.faults)
 
     def _solve(self, scenario: Scenario, seed: int, findings: Findings) -> "_Solved | None":

@@ -34,7 +34,7 @@ def check_deadline(
         losses: of each client.
         findings: collects faults.
     """
-    limits = [deadline(scenario), ("participation.give_up", scenario.participation.patience)]
+    limits = [deadline(scenario), ("participation.give_up", scenario.participation.round_timeout)]
     key, span = min(limits, key=itemgetter(1))
     if span == inf:
         return

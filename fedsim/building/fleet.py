@@ -14,7 +14,7 @@ from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.signals import Signal, Steps
 from fedsim.ports import ClientId, Oracle
 from fedsim.scenario import Group
-from fedsim.sim.setup import Member
+from fedsim.sim.config import ClientConfig
 from fedsim.streams import stream
 
 
@@ -64,7 +64,7 @@ class BuiltGroup:
         """Return the seconds that a task takes at the very least."""
         return self.device.slowdown.least * self.device.fastest.seconds(operations, samples)
 
-    def member(self, client: ClientId, oracle: Oracle, seed: int) -> Member:
+    def member(self, client: ClientId, oracle: Oracle, seed: int) -> ClientConfig:
         """Return one client.
 
         Where its traces start is drawn from its stream "trace", and a device from "device".
@@ -78,7 +78,7 @@ class BuiltGroup:
         if isinstance(availability, Mapping):
             availability = availability.get(client, NEVER)
         spec = self.spec
-        return Member(
+        return ClientConfig(
             device,
             spec.radio,
             rates,

@@ -22,16 +22,16 @@ from fedsim.physics.topology import Topology
 from fedsim.ports import SERVER, ClientId, Oracle
 from fedsim.problems import Observer, Problem, Reference
 from fedsim.problems.programs import reports
-from fedsim.protocol.carriage import VALUES, Carriage
 from fedsim.protocol.participation import Participation
+from fedsim.protocol.transport import VALUES, Transport
 from fedsim.record.folder import MODELS
 from fedsim.record.models import CheckpointWriter, ModelTable
 from fedsim.record.parts import PartWriter
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.compatibility import held_alike
+from fedsim.sim.config import ClientConfig, Numerics, WorldConfig
 from fedsim.sim.fleet import Roster
-from fedsim.sim.on_demand import Runs
-from fedsim.sim.setup import Member, Numerics, Setup
+from fedsim.sim.lazy import RunLengthSequence
 from fedsim.streams import stream
 from fedsim.wire import HEADER_BITS
 
@@ -57,7 +57,7 @@ class ExecutableRun(Protocol):
         ...
 
     @property
-    def setup(self) -> Setup:
+    def setup(self) -> WorldConfig:
         """Everything that its world is made of."""
         ...
 
@@ -162,7 +162,7 @@ def _overlay(
     return None
 
 
-# Assembly: a world's `Setup` from a scenario and the components built for it.
+# Assembly: a world's `WorldConfig` from a scenario and the components built for it.
 
 
 def assemble(
@@ -172,7 +172,7 @@ def assemble(
     policy: Participation,
     oracles: Sequence[Oracle],
     numerics: Numerics,
-) -> Setup:
+) -> WorldConfig:
     """Return everything that a world is made of.
 
     Args:
@@ -183,7 +183,7 @@ def assemble(
         oracles: the clients' losses, in order.
         numerics: what is computed.
     """
-    return Setup(
+    return WorldConfig(
         # Not `asdict`, which would copy every array and block in it.
         **{each.name: getattr(numerics, each.name) for each in fields(numerics)},
         fleet=_roster(deployment, oracles, seed),
@@ -210,17 +210,17 @@ def _higher(scenario: Scenario) -> frozenset[str]:
 def _roster(deployment: Deployment, oracles: Sequence[Oracle], seed: int) -> Roster:
     """Return the clients: one of each group, and the others when they are asked for."""
 
-    def member(client: ClientId) -> Member:
+    def member(client: ClientId) -> ClientConfig:
         return deployment.groups[deployment.members[client]].member(client, oracles[client], seed)
 
-    runs: list[tuple[int, Member]] = []
+    runs: list[tuple[int, ClientConfig]] = []
     client = 0
     for number, own in groupby(deployment.members):
         size = sum(1 for _ in own)
         each = size if deployment.groups[number].alike else 1
         runs += [(each, member(first)) for first in range(client, client + size, each)]
         client += size
-    return Roster(Runs(runs), member)
+    return Roster(RunLengthSequence(runs), member)
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ class Job:
         concerns: the conditions of the method's theory that do not hold.
         evaluation: the evaluator of the clients' work, and the problem as observers take it.
         drawn: whether a random number was drawn for the problem or the method.
-        carriage: how messages are carried between nodes, which has no effect on logs.
+        transport: how messages are carried between nodes, which has no effect on logs.
         inputs: the hashes of the files that the scenario names beside its data, by path.
     """
 
@@ -256,7 +256,7 @@ class Job:
     observers: tuple[Observer, ...]
     evaluation: Evaluation
     drawn: bool = False
-    carriage: Carriage = VALUES
+    transport: Transport = VALUES
     inputs: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -346,7 +346,7 @@ class Job:
         )
 
     @cached_property
-    def setup(self) -> Setup:
+    def setup(self) -> WorldConfig:
         """Everything that the world is made of."""
         oracles = self.evaluation.oracles
         parts = self.deployment, self.participation, oracles, self._numerics()
@@ -386,7 +386,7 @@ class Job:
                 by_client=not held_alike(scenario),
             ),
             evaluator=self.evaluation.evaluator,
-            carriage=self.carriage,
+            transport=self.transport,
         )
 
 

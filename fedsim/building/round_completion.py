@@ -52,7 +52,7 @@ def ensure_completion(
             findings.add("participation.deadline", _by_relay(relay, "participation.deadline"))
         return policy
     clients = sum(group.spec.count for group in groups)
-    if not (losing or relay) or policy.patience < inf or _surely_closes(scenario, policy):
+    if not (losing or relay) or policy.round_timeout < inf or _surely_closes(scenario, policy):
         return policy
     if _may_close(scenario, policy, min(policy.asked or clients, clients)):
         return policy.model_copy(update={"give_up": patience()})
@@ -71,7 +71,11 @@ def _check_notice(
     findings: Findings,
 ) -> None:
     """Find clients that may leave without the server ever noticing."""
-    if policy.noticed != "deadline" or policy.patience < inf or _surely_closes(scenario, policy):
+    if (
+        policy.noticed != "deadline"
+        or policy.round_timeout < inf
+        or _surely_closes(scenario, policy)
+    ):
         return
     for group in groups:
         if group.spec.battery is not None or not group.spec.availability.always:
@@ -174,7 +178,7 @@ class Slowest:
     seconds: float
 
     @property
-    def patience(self) -> float:
+    def round_timeout(self) -> float:
         """The default timeout, a whole number of minutes, s."""
         if self.seconds == inf:  # a link of rate 0, which is refused elsewhere
             return GIVE_UP

@@ -86,7 +86,7 @@ def _facts(job: Job) -> Iterator[str]:
         yield f"{many} messages of others, which their radios and batteries pay for"
     if any(group.battery is not None or not group.availability.always for group in job.groups):
         yield _notice(job)
-    if job.participation.patience < inf:
+    if job.participation.round_timeout < inf:
         yield _round_timeout(job)
 
 
@@ -118,7 +118,7 @@ def _round_timeout(job: Job) -> str:
     """Describe the round timeout, and its derivation if it was not configured."""
     text = (
         "a round with too few replies is abandoned after"
-        f" {quantity(job.participation.patience, 's')} (participation.give_up"
+        f" {quantity(job.participation.round_timeout, 's')} (participation.give_up"
     )
     if job.scenario.participation.give_up is not None:
         return f"{text})"

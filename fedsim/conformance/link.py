@@ -27,13 +27,12 @@ from fedsim.ports import (
     Structure,
     Work,
 )
-from fedsim.protocol.carriage import Packing, Unpacking
-from fedsim.protocol.client import ClientProtocol
-from fedsim.protocol.envelope import Envelope
 from fedsim.protocol.selection import Selection
 from fedsim.protocol.server import Post, ServerProtocol
 from fedsim.protocol.stopping import RunStopped
+from fedsim.protocol.transport import ClientProtocol, Envelope, Unpacking
 from fedsim.scenario import load
+from fedsim.wire.packers import Packing
 
 CLIENTS = 3
 """Clients of a scenario that has no fleet."""
@@ -48,7 +47,7 @@ class EveryClientPresent:
         """Return why a client cannot take part: there is no reason."""
         return ""
 
-    def turns_up(self, client: ClientId) -> bool:  # noqa: ARG002
+    def sample_available(self, client: ClientId) -> bool:  # noqa: ARG002
         """Return that a client takes part."""
         return True
 
@@ -92,8 +91,8 @@ class ProtocolServer(ABC):
         self.clients: Sequence[ClientId] = range(len(setup.fleet))
         cohort = setup.rng("cohort", 0)
         selection = Selection(policy, EveryClientPresent(), self.clients, cohort, setup.samples)
-        header, carriage = setup.header_bits, setup.carriage
-        self.end = ServerProtocol(self.clients, selection, policy, setup.silence, header, carriage)
+        header, transport = setup.header_bits, setup.transport
+        self.end = ServerProtocol(self.clients, selection, policy, setup.silence, header, transport)
         self.record = LinkRecord()
         self.weights, self.initial = setup.shares, setup.initial
         self.rng = setup.rng("server", 0)
@@ -150,7 +149,7 @@ class ProtocolClient:
             packing,
             beacons=setup.silence.beacon,
             header_bits=setup.header_bits,
-            carriage=setup.carriage,
+            transport=setup.transport,
         )
         self.id = client
         self.oracle: Oracle = setup.fleet[client].oracle
@@ -194,13 +193,13 @@ class DirectServer(ProtocolServer):
         for envelope, cohort in post:
             for number in cohort:
                 message = self._read_by[number].read(SERVER, envelope.message)
-                reply = await self._ends[number].answer(envelope.saying(message))
+                reply = await self._ends[number].answer(envelope.with_message(message))
                 if reply is None:
                     self.end.client_left(number)
                     continue
                 self.record.count(reply)
                 message = self._read.read(number, reply.message)
-                self.end.receive_reply(number, reply.saying(message))
+                self.end.receive_reply(number, reply.with_message(message))
 
 
 def run_linked(

@@ -8,9 +8,16 @@ of earlier ones are dropped: they hold models that have been replaced.
 from collections.abc import Mapping, Sequence
 
 from fedsim.ports import ClientId, Message, Reply, node_name
-from fedsim.protocol.carriage import VALUES, Carriage, Packing
-from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError, RemoteProtocolError
 from fedsim.protocol.server import Exchange, Post, ReplyOutcome
+from fedsim.protocol.transport import (
+    BEACON,
+    VALUES,
+    Envelope,
+    LocalProtocolError,
+    RemoteProtocolError,
+    Transport,
+)
+from fedsim.wire.packers import Packing
 
 
 class PeerProtocol:
@@ -23,7 +30,7 @@ class PeerProtocol:
         beacons: whether a neighbour without a message is sent a beacon.
         deadline: of an exchange, after it was opened, s; infinite for none.
         header_bits: in front of every message.
-        carriage: how messages are carried.
+        transport: how messages are carried.
 
     Attributes:
         round: the open one, from 1.
@@ -41,7 +48,7 @@ class PeerProtocol:
         beacons: bool,
         deadline: float,
         header_bits: int,
-        carriage: Carriage = VALUES,
+        transport: Transport = VALUES,
     ) -> None:
         self.id = node
         self.round = 1
@@ -51,7 +58,7 @@ class PeerProtocol:
         self._known = frozenset(neighbours)
         self._beacons = beacons
         self._header_bits = header_bits
-        self._carriage = carriage
+        self._transport = transport
         self._exchanges = 0
         self._exchange: Exchange | None = None
         self._early: dict[int, dict[ClientId, Envelope]] = {}  # by exchange and sender
@@ -67,7 +74,7 @@ class PeerProtocol:
             ValueError: a message is for a node that is no neighbour.
         """
         if self._exchange is not None:
-            raise LocalProtocolError("an exchange is under way: a node has one at a time")
+            raise LocalProtocolError("an exchange is open already: a node has one at a time")
         post = self._post(message)
         self._exchanges += 1
         opened = Exchange(self._exchanges, set(self.neighbours))
@@ -78,17 +85,17 @@ class PeerProtocol:
 
     def _post(self, message: Message | Mapping[ClientId, Message]) -> Post:
         if isinstance(message, Message):
-            return [(self._seal(message), self.neighbours)] if self.neighbours else ()
+            return [(self._wrap(message), self.neighbours)] if self.neighbours else ()
         if strangers := sorted(message.keys() - self._known):
             names = ", ".join(map(node_name, strangers))
             raise ValueError(f"{names}: no neighbour of {node_name(self.id)}")
         quiet = BEACON if self._beacons else None
-        said = [(one, message.get(one, quiet)) for one in self.neighbours]
-        return [(self._seal(what), (one,)) for one, what in said if what is not None]
+        sent = [(one, message.get(one, quiet)) for one in self.neighbours]
+        return [(self._wrap(what), (one,)) for one, what in sent if what is not None]
 
-    def _seal(self, message: Message) -> Envelope:
+    def _wrap(self, message: Message) -> Envelope:
         envelope = Envelope(message, self.round, self._exchanges + 1, self._header_bits)
-        return self._carriage.seal(envelope, self.id)
+        return self._transport.encode(envelope, self.id)
 
     # -- facts -------------------------------------------------------------------------
 

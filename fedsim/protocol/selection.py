@@ -19,7 +19,7 @@ _FEW = 5
 """Left-out clients are listed up to this number."""
 
 
-class Roll(Protocol):
+class Eligibility(Protocol):
     """Which clients are eligible in a round that begins now."""
 
     @property
@@ -31,7 +31,7 @@ class Roll(Protocol):
         """Return why a client is not eligible; empty if it is."""
         ...
 
-    def turns_up(self, client: ClientId) -> bool:
+    def sample_available(self, client: ClientId) -> bool:
         """Sample whether an eligible client is available this round."""
         ...
 
@@ -58,7 +58,7 @@ class Selection:
 
     Args:
         policy: gives the cohort size and the order.
-        roll: eligibility of the clients.
+        eligibility: eligibility of the clients.
         clients: all clients, in order.
         rng: the stream of the draws.
         samples: the number of samples of each client, shape (M,); one each if omitted.
@@ -67,13 +67,13 @@ class Selection:
     def __init__(
         self,
         policy: Participation,
-        roll: Roll,
+        eligibility: Eligibility,
         clients: Sequence[ClientId],
         rng: np.random.Generator,
         samples: Array | None = None,
     ) -> None:
         self._policy = policy
-        self._roll = roll
+        self._eligibility = eligibility
         self._clients = clients
         self._rng = rng
         self._samples = np.ones(len(clients)) if samples is None else samples
@@ -90,7 +90,7 @@ class Selection:
         Raises:
             ClientOrderError: the policy's order is invalid; see `sampling_order`.
         """
-        if self._roll.always_complete and not busy and (to is not None or not self._draws):
+        if self._eligibility.always_complete and not busy and (to is not None or not self._draws):
             return Cohort(self._clients if to is None else sorted(to))
         wanted = None if to is not None else self._room(busy)
         skipped: list[tuple[ClientId, str]] = []
@@ -101,9 +101,9 @@ class Selection:
                 break
             if client in busy:
                 continue
-            obstacle = self._roll.obstacle(client)
+            obstacle = self._eligibility.obstacle(client)
             possible += not obstacle
-            if not obstacle and not self._roll.turns_up(client):
+            if not obstacle and not self._eligibility.sample_available(client):
                 obstacle = OFFLINE
             if obstacle:
                 skipped.append((client, obstacle))
@@ -115,7 +115,7 @@ class Selection:
 
     def all_gone(self, named: Sequence[ClientId]) -> Cohort:
         """Return the empty cohort of a round whose requested clients have all left for good."""
-        skipped = [(client, self._roll.obstacle(client)) for client in named]
+        skipped = [(client, self._eligibility.obstacle(client)) for client in named]
         return Cohort((), skipped=skipped, gone=True)
 
     def _room(self, busy: Set[ClientId]) -> int | None:

@@ -14,11 +14,17 @@ from math import floor, inf
 from operator import itemgetter
 
 from fedsim.ports import SERVER, ClientId, Message, Reply, node_name
-from fedsim.protocol.carriage import VALUES, Carriage
-from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError, RemoteProtocolError
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.selection import Cohort, Selection
 from fedsim.protocol.silence import SilencePolicy
+from fedsim.protocol.transport import (
+    BEACON,
+    VALUES,
+    Envelope,
+    LocalProtocolError,
+    RemoteProtocolError,
+    Transport,
+)
 
 # An exchange: recipients, reports received, and when it closes.
 
@@ -165,13 +171,13 @@ class ServerProtocol:
         policy: when a round closes.
         silence: how silent clients are handled.
         header_bits: in front of every message.
-        carriage: how messages are carried.
+        transport: how messages are carried.
 
     Attributes:
         round: the current round, from 1.
         exchange: the open one, if any.
         deadline: of an exchange, after its broadcast, s; infinite for none.
-        patience: the timeout of a round, after its broadcast, s; infinite for none.
+        round_timeout: the timeout of a round, after its broadcast, s; infinite for none.
         late: the replies to earlier exchanges that count for the next one.
     """
 
@@ -182,20 +188,20 @@ class ServerProtocol:
         policy: Participation,
         silence: SilencePolicy,
         header_bits: int,
-        carriage: Carriage = VALUES,
+        transport: Transport = VALUES,
     ) -> None:
         self.clients = clients
         self.round = 1
         self.exchange: Exchange | None = None
         self.deadline = min(silence.closes_after, policy.closes_after)
-        self.patience = policy.patience
+        self.round_timeout = policy.round_timeout
         self._selection = selection
         self._policy = policy
         self._asynchronous = policy.asynchronous
         self._silence_is_sent = silence.beacon
         self._keeps_late = silence.keep_late and policy.keep_late
         self._header_bits = header_bits
-        self._carriage = carriage
+        self._transport = transport
         self._exchanges = 0
         self._broken_off: Exchange | None = None
         self._busy: set[ClientId] = set()  # of an asynchronous server: clients at work
@@ -268,13 +274,13 @@ class ServerProtocol:
         if not cohort:
             return ()
         if isinstance(message, Message):
-            return [(self._seal(message), cohort)]
-        return [(self._seal(message[client]), (client,)) for client in cohort]
+            return [(self._wrap(message), cohort)]
+        return [(self._wrap(message[client]), (client,)) for client in cohort]
 
     def check_free(self) -> None:
         """Raise LocalProtocolError if an exchange is open."""
         if self.exchange is not None:
-            raise LocalProtocolError("an exchange is under way: a round has one at a time")
+            raise LocalProtocolError("an exchange is open already: a round has one at a time")
 
     def _waiting(self, cohort: Sequence[ClientId]) -> set[ClientId]:
         waiting = set(cohort)
@@ -283,9 +289,9 @@ class ServerProtocol:
             waiting = self._busy = self._busy | waiting
         return waiting
 
-    def _seal(self, message: Message) -> Envelope:
+    def _wrap(self, message: Message) -> Envelope:
         envelope = Envelope(message, self.round, self._exchanges, self._header_bits)
-        return self._carriage.seal(envelope, SERVER)
+        return self._transport.encode(envelope, SERVER)
 
     # -- facts -------------------------------------------------------------------------
 
@@ -399,7 +405,7 @@ class ServerProtocol:
             return []
         return [(reply, self._count_late(reply)) for reply in ended.replies]
 
-    def break_off(self) -> None:
+    def cancel(self) -> None:
         """Cancel the open exchange, if any, discarding its replies."""
         ended, self.exchange = self.exchange, None
         self._broken_off = ended if ended is not None and not ended.over else None

@@ -48,7 +48,7 @@ from fedsim.record.read import read_run
 from fedsim.repricing.history import Original, RunHistory
 from fedsim.running.run import execute
 from fedsim.scenario import Group, Scenario, Variant
-from fedsim.sim.setup import Numerics, Setup
+from fedsim.sim.config import Numerics, WorldConfig
 from fedsim.sim.star import ENDED
 
 _NOTHING = np.zeros(0)
@@ -91,7 +91,7 @@ def _message_type(label: str) -> type[ReplayedMessage]:
 
 
 class ReplayedMethod:
-    """Implements `fedsim.sim.setup.Method` by the history of a run.
+    """Implements `fedsim.sim.config.Method` by the history of a run.
 
     Args:
         history: of the run.
@@ -119,9 +119,8 @@ class ReplayedMethod:
         objective = self._history.objective[self._committed]
         if objective is None:
             number = self._committed + 1
-            raise self._refuse(
-                "ends with a round that was not evaluated in the original run", number, None
-            )
+            text = f"ends with round {number}, which was not evaluated in the original run"
+            raise self._refuse(text, number, None)
         return objective
 
     def observe(self, model: Array) -> Mapping[str, Any]:  # noqa: ARG002 - recorded
@@ -313,7 +312,7 @@ class Repricing:
         return ""
 
     @property
-    def setup(self) -> Setup:
+    def setup(self) -> WorldConfig:
         """The configuration of its world."""
         method = ReplayedMethod(self.history, self.original.summary["looks"], self._refusal)
         no_loss: Any = None  # nothing is computed

@@ -23,8 +23,9 @@ from fedsim.robustness.fleets import Clients, Lanes, Load, Loads
 
 # Sharing: when transfers over one link end, in many worlds at once.
 #
-# The capacity of one link is shared max-min fairly by transfers, each with a cap of its own: the
-# law of `fedsim.sim.network.fair`, with a column for each world in place of one number.
+# The capacity of one link is shared max-min fairly by transfers, each with a cap of its own. It is
+# the law of `fedsim.sim.network.processor_sharing`, with a column for each world in place of one
+# number.
 #
 # Worlds are in step by the number of changes, not in time: in each pass of the loop every world
 # advances to its own next change. Worlds with fewer changes wait, masked, for the others.

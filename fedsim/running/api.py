@@ -26,7 +26,7 @@ from fedsim.building import Builder, Job
 from fedsim.errors import OccupiedError, TheoryWarning
 from fedsim.problems.references import record_optima
 from fedsim.progress import current_activity
-from fedsim.protocol.carriage import Carry
+from fedsim.protocol.transport import Carry
 from fedsim.record.atomic import check_folder
 from fedsim.record.folder import RunFolder
 from fedsim.record.lock import hold, share

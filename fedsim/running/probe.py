@@ -30,7 +30,7 @@ from fedsim.record.log import Rows
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import Traffic
 from fedsim.scenario import Plan
-from fedsim.sim.setup import Setup
+from fedsim.sim.config import WorldConfig
 from fedsim.sim.world import World
 from fedsim.streams import drawing
 
@@ -158,7 +158,7 @@ def opening(job: Job, timed: float = 0.0) -> Opening:
     return Opening(tuple(rounds), ended, lasts, shares, drawn(), pace.seconds)
 
 
-def _first(setup: Setup, pace: Pace) -> tuple[list[RoundCost], str]:
+def _first(setup: WorldConfig, pace: Pace) -> tuple[list[RoundCost], str]:
     """Return the first rounds of a world, and why it ends."""
     with tempfile.TemporaryDirectory() as name:
         book = _book(Path(name), len(setup.fleet))
@@ -216,7 +216,7 @@ def _between(before: _Mark, after: _Mark) -> RoundCost:
     return RoundCost(after.now - before.now, traffic, clients)
 
 
-def _batteries(setup: Setup, rounds: list[RoundCost]) -> tuple[Array, Array]:
+def _batteries(setup: WorldConfig, rounds: list[RoundCost]) -> tuple[Array, Array]:
     """Return how many rounds like the last each battery lasts, and its share of each."""
     powered = [(member.battery, member.capacity) for member in setup.fleet]
     lost = [  # of the battery, for a joule that the client draws

@@ -40,7 +40,7 @@ from fedsim.computing.serial import VARIABLE, usable_threads
 from fedsim.errors import BlockError, OutputError, RunError
 from fedsim.problems.references import use_optima
 from fedsim.progress import current_activity
-from fedsim.protocol.carriage import Carry
+from fedsim.protocol.transport import Carry
 from fedsim.record.folder import SUMMARY, RunFolder, read_json, tidy
 from fedsim.record.lock import Handed
 from fedsim.running.main_guard import RecordingContext, mark_workers

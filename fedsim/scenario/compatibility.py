@@ -179,5 +179,5 @@ def held_alike(scenario: ScenarioKeys) -> bool:
     a deadline that no client meets gives it up.
     """
     policy = scenario.participation
-    ends = policy.closes_after, policy.patience, scenario.silence.closes_after
+    ends = policy.closes_after, policy.round_timeout, scenario.silence.closes_after
     return policy.asks_all and scenario.algorithm.asks_all and min(ends) == inf

@@ -40,7 +40,7 @@ def closings(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 def _giving_up(policy: Participation) -> Iterator[Conflict]:
     """A round is given up where too few have reported by its deadline, and some time later."""
-    give_up, deadline = policy.patience, policy.closes_after
+    give_up, deadline = policy.round_timeout, policy.closes_after
     if max(give_up, deadline) == inf:
         return
     if policy.quorum is None:
@@ -64,9 +64,9 @@ def _two_deadlines(silence: SilencePolicy, policy: Participation) -> Iterator[Co
     if policy.closes_after < inf:
         text = f"a round has one deadline, and silence.after is one; drop this one, {beacon}"
         yield "participation.deadline", text, policy.closes_after
-    if policy.patience < inf:
+    if policy.round_timeout < inf:
         text = f"silence.after closes every round, so none is given up; drop this one, {beacon}"
-        yield "participation.give_up", text, policy.patience
+        yield "participation.give_up", text, policy.round_timeout
     if not policy.keep_late:
         text = f'got "drop", but silence.late says what becomes of it; drop this one, {beacon}'
         yield "participation.late", text, "drop"

@@ -1,19 +1,290 @@
-"""A client of the simulated world: an inbox, a processor, and the handler that runs on them."""
+"""A client of the simulated world: an inbox, a processor, and the handler that runs on them.
+
+`Clocked` and `Worker` are what it shares with the server and with the nodes of a graph.
+"""
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from math import inf, nan
 from types import CoroutineType
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
-from fedsim.ports import SERVER, SILENCE, ClientId, Message, Silence, node_name
-from fedsim.protocol.client import ClientProtocol
-from fedsim.protocol.envelope import Envelope
-from fedsim.record.schema import Event
+import numpy as np
+
+from fedsim.computing import Evaluator
+from fedsim.computing.serial import finite
+from fedsim.errors import Diverged, WorkDurationError
+from fedsim.ports import (
+    SERVER,
+    SILENCE,
+    Array,
+    ClientId,
+    Message,
+    Oracle,
+    Payload,
+    Silence,
+    Work,
+    node_name,
+)
+from fedsim.protocol.transport import BEACON, ClientProtocol, Envelope
+from fedsim.record.log import EventLog
+from fedsim.record.rounds import Traffic
+from fedsim.record.schema import NO_PEER, Event
+from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.engine.light_task import Driver, LightTask
 from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.network.transport import ServerLanes
-from fedsim.sim.worker import Equipment, Worker
+from fedsim.sim.power.processor import Processor
+from fedsim.sim.power.supply import Supply
+from fedsim.wire.packers import Packing
+
+# Clock access of methods, recorded because their results may depend on it.
+
+
+class Clocked:
+    """Provides `now`, as the ports have it.
+
+    Args:
+        calendar: the simulated time.
+        looks: the set to which the names of what the method reads are added.
+    """
+
+    __slots__ = ("_calendar", "_looks")
+
+    def __init__(self, calendar: Calendar, looks: set[str]) -> None:
+        self._calendar = calendar
+        self._looks = looks
+
+    @property
+    def now(self) -> float:
+        """Simulated seconds since the start."""
+        self._looks.add("now")
+        return self._calendar.now
+
+
+_COMPUTE = int(Event.COMPUTE)
+
+TakeBack = Callable[[Any, Any], None]
+"""`Algorithm.undelivered`, a function of the client and its message."""
+
+
+class Waits(Protocol):
+    """The waits of a worker."""
+
+    def until(self, when: float) -> Awaitable[None]:
+        """Wait until a time."""
+        ...
+
+
+class ProtocolEnd(Protocol):
+    """The part of a protocol endpoint that a worker needs.
+
+    Attributes:
+        id: the node's number.
+        round: the one that it is in.
+    """
+
+    id: ClientId
+    round: int
+
+    @property
+    def packing(self) -> Packing:
+        """The packers of its messages."""
+        ...
+
+    def take_back(self, message: Message) -> None:
+        """Forget a message that is known to be lost, as if it had never been packed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """The equipment of a worker.
+
+    Attributes:
+        calendar: the simulated time.
+        processor, supply: its own; None on mains.
+        evaluator: computes the numeric work.
+        log, traffic: where it is written down and charged.
+        oracle: its loss.
+        state: the algorithm's own.
+        rng: returns the random stream of a purpose and an entity.
+        take_back: see `TakeBack`.
+        looks: the set to which the names of what the method reads are added.
+    """
+
+    calendar: Calendar
+    processor: Processor
+    supply: Supply | None
+    evaluator: Evaluator
+    log: EventLog
+    traffic: Traffic
+    oracle: Oracle
+    state: Any
+    rng: Callable[..., np.random.Generator]
+    take_back: TakeBack
+    looks: set[str]
+
+
+class Worker(Clocked):
+    """What `fedsim.ports.Client` and `fedsim.ports.Node` have in common.
+
+    Attributes:
+        id: its number.
+        oracle: its loss.
+        state: the algorithm's own.
+        processor: its own.
+    """
+
+    __slots__ = (
+        "_end",
+        "_evaluator",
+        "_log",
+        "_make_rng",
+        "_rng",
+        "_slow",
+        "_speed",
+        "_supply",
+        "_take_back",
+        "_traffic",
+        "_waits",
+        "id",
+        "oracle",
+        "processor",
+        "state",
+    )
+
+    def __init__(self, end: ProtocolEnd, equipment: Equipment) -> None:
+        super().__init__(equipment.calendar, equipment.looks)
+        self.id = end.id
+        self.oracle = equipment.oracle
+        self.state = equipment.state
+        self.processor = equipment.processor
+        self._end = end
+        self._make_rng = equipment.rng
+        self._supply = equipment.supply
+        device = equipment.processor.device
+        self._speed = None if device.slowdown.drawn else device.constant
+        self._take_back = equipment.take_back
+        self._evaluator = equipment.evaluator
+        self._log = equipment.log
+        self._traffic = equipment.traffic
+        self._waits: Waits  # set by the task that runs it
+        self._rng: np.random.Generator | None = None  # of what it draws from first
+        self._slow: np.random.Generator | None = None
+
+    @property
+    def round(self) -> int:
+        """The number of the round that it is in."""
+        return self._end.round
+
+    @property
+    def pack(self) -> Callable[..., Payload]:
+        """See `fedsim.ports.Client.pack`."""
+        return self._end.packing.pack
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """This client's own random stream; created at its first draw."""
+        if self._rng is None:
+            self._rng = self._make_rng("client", self.id)
+        return self._rng
+
+    @property
+    def _slowdowns(self) -> np.random.Generator:
+        """The random stream of its slowdowns."""
+        if self._slow is None:
+            self._slow = self._make_rng("slowdown", self.id)
+        return self._slow
+
+    @property
+    def battery(self) -> float | None:
+        """The state of charge in [0, 1]; None on mains."""
+        self._looks.add("battery")
+        return None if self._supply is None else self._supply.share
+
+    def undelivered(self, _: ClientId, reply: Message | Silence) -> None:
+        """Report to the algorithm that a message of this node is known to be lost."""
+        if isinstance(reply, Message) and reply is not BEACON:
+            self._end.take_back(reply)
+            self._take_back(self, reply)
+
+    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
+        """See `fedsim.ports.Client.compute`.
+
+        Work that is cancelled is charged up to that moment.
+
+        Raises:
+            Diverged: a vector that was computed is not finite.
+        """
+        if not 0.0 <= work.operations < inf:
+            raise ValueError(f"work has a finite number of operations, not {work.operations}")
+        ticket = self._evaluator.submit(work)
+        for number in range(1, work.pieces + 1):
+            if begun is not None:
+                begun(number)
+            now = self._calendar.now
+            seconds = work.operations / self._speed if self._speed else self._duration(work)
+            begin, end = self.processor.reserve(now, seconds)
+            if end > now:
+                try:
+                    await self._waits.until(end)
+                except asyncio.CancelledError:
+                    self._evaluator.withdraw(ticket)
+                    self.processor.release(self._calendar.now, begin, end)
+                    self._charge(max(self._calendar.now - begin, 0.0))
+                    raise
+            self._charge(end - begin, work.operations, work.samples)
+        result = self._evaluator.result(ticket)
+        if not finite(result):
+            raise Diverged(self._end.round, f"client {self.id} has computed what is not finite")
+        return result
+
+    def _duration(self, work: Work) -> float:
+        """Sample the duration of work on this device, s.
+
+        Raises:
+            WorkDurationError: it never ends, or ends before it begins.
+        """
+        device = self.processor.device
+        seconds = device.seconds(work.operations, work.samples)
+        if device.slowdown.drawn:
+            seconds *= device.slowdown.draw(self._slowdowns)
+        if not 0.0 <= seconds < inf:
+            raise WorkDurationError(
+                f"{work.operations:g} operations on {work.samples:g} samples would take"
+                f" {seconds:g} s on the device {device.kind} of client {self.id}; its `seconds`"
+                f" and the factors of its slowdown {device.slowdown.kind} are finite and at least 0"
+            )
+        return seconds
+
+    def _charge(self, seconds: float, operations: float = 0.0, samples: float = 0.0) -> None:
+        joules = self.processor.spend(seconds)
+        self._traffic.joules += joules
+        now = self._calendar.now
+        charge = nan if self._supply is None else self._supply.share
+        self._log.append(
+            now,
+            seconds,
+            _COMPUTE,
+            self.id,
+            NO_PEER,
+            self._end.round,
+            -1,
+            0,
+            0,
+            0,
+            joules,
+            charge,
+            -1,
+            operations,
+            samples,
+        )
+
+
+# The client of a star.
 
 _SILENT = int(Event.SILENT)
 
@@ -33,7 +304,7 @@ class SimClient(Worker, Driver):
     coroutine, which would take as much memory as the client.
 
     Attributes:
-        driven: the handler that is under way, if any.
+        driven: the running handler, if any.
     """
 
     __slots__ = (
@@ -71,7 +342,7 @@ class SimClient(Worker, Driver):
         self.driven: Coroutine[Any, Any, Message | Silence] | None = None
         self._aborted = False
         self._ended = False
-        self._done: asyncio.Future[None] | None = None  # set once the handler is broken off
+        self._done: asyncio.Future[None] | None = None  # set once the handler is cancelled
 
     # -- what it does ------------------------------------------------------------------
 
@@ -80,13 +351,13 @@ class SimClient(Worker, Driver):
         return self._go_on(None)
 
     def throw(self, error: BaseException, /) -> object:
-        """Be broken off; see `Driver.throw`."""
+        """Raise an error where it waits; see `Driver.throw`."""
         if self.driven is None:  # before it began
             raise error
         return self._go_on(error)
 
     def _go_on(self, error: BaseException | None) -> object:
-        """Answer a message, and then those that have come meanwhile, up to where one waits."""
+        """Answer a message, and those that have arrived meanwhile, up to the next wait."""
         while True:
             if self.driven is None:
                 made = self._handle(self, self._end.open(self._asked))
@@ -107,15 +378,15 @@ class SimClient(Worker, Driver):
             self._asked = self._inbox.popleft()
 
     def _finish(self, reply: Message | Silence) -> None:
-        """Do with a reply what is left to do."""
-        if self._aborted:  # it was told to stop, and had something to say all the same
+        """Answer with a reply, or take it back where the client was aborted."""
+        if self._aborted:  # it was cancelled, and has replied all the same
             self.undelivered(self.id, reply)
             self._recover()
         elif not self._ended:
             self._answer(self._asked, reply)
 
     def _answer(self, asked: Envelope, reply: Message | Silence) -> None:
-        """Send a reply, or do what silence asks for."""
+        """Send a reply, or what the silence policy asks for."""
         envelope = self._end.answer(asked, reply)
         if reply is SILENCE:
             self._log.append(self._calendar.now, 0.0, _SILENT, self.id, SERVER, asked.round)
@@ -124,18 +395,18 @@ class SimClient(Worker, Driver):
             self._network.send_up(self.id, envelope)
 
     def _recover(self) -> None:
-        """Be ready for the next message: what was broken off is over."""
+        """Get ready for the next message after an aborted one."""
         self._aborted = False
         if self._task is not None:
             self._task.uncancel()
 
     @property
     def name(self) -> str:
-        """What it is called in reports."""
+        """Its name in reports."""
         return node_name(self.id)
 
     def on_end(self, failure: BaseException | None) -> None:
-        """Take note that there is nothing left to answer, or that it answers no more."""
+        """Handle the end of its task: nothing is left to answer, or it answers no more."""
         self.driven = None
         if self._done is not None:
             _settle(self._done, failure)
@@ -147,7 +418,7 @@ class SimClient(Worker, Driver):
     # -- what happens to it ------------------------------------------------------------
 
     def receive(self, _: ClientId, envelope: Envelope) -> None:
-        """Take a message that has arrived."""
+        """Receive a message."""
         if self._busy or self._ended:
             if not self._ended:
                 self._hold(envelope)
@@ -166,17 +437,17 @@ class SimClient(Worker, Driver):
         self._inbox.append(envelope)
 
     def abort(self) -> None:
-        """Drop what it works on and what waits for it: the client cannot go on."""
+        """Drop the current message and those that wait: the client cannot go on."""
         self._inbox = None
         if self.driven is not None and not self._aborted and self._task is not None:
             self._aborted = True
             self._task.cancel()
 
     def end(self) -> "asyncio.Future[None] | None":
-        """Take no more messages, and answer none: the world ends.
+        """Accept and answer no more messages: the world ends.
 
         Returns:
-            A future that is done once its handler has been broken off; None where none runs.
+            A future that is done once its handler has been cancelled; None where none runs.
         """
         self._ended = True
         if self._task is None or not self._task.cancel():
@@ -186,12 +457,12 @@ class SimClient(Worker, Driver):
 
 
 async def _await_all(made: Awaitable[Message | Silence]) -> Message | Silence:
-    """Return what comes of whatever else can be awaited."""
+    """Await any other awaitable that a handler returns."""
     return await made
 
 
 def _settle(done: "asyncio.Future[None]", failure: BaseException | None) -> None:
-    """Say that something is over, and with which error; a cancellation is none."""
+    """Complete a future, with an error if there is one; a cancellation is none."""
     if failure is None or isinstance(failure, asyncio.CancelledError):
         done.set_result(None)
     else:

@@ -14,30 +14,29 @@ from fedsim.ports import Array, ClientId, Oracle
 from fedsim.record.ledger import NO_STORES, Stores
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
+from fedsim.sim.client import Equipment
+from fedsim.sim.config import ClientConfig, WorldConfig
 from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.lazy import LazyTable, RunLengthSequence
 from fedsim.sim.network import routing
-from fedsim.sim.network.bearers import Bearer, bearers, delay
-from fedsim.sim.network.cells import CellNetwork
-from fedsim.sim.network.lanes import Lane
-from fedsim.sim.network.peers import PeerNetwork, Ways
+from fedsim.sim.network.broadcast import CellNetwork
+from fedsim.sim.network.lanes import Bearer, Lane
+from fedsim.sim.network.peers import PeerNetwork, PeerRoutes
 from fedsim.sim.network.relay import Relay
 from fedsim.sim.network.relays import Relays
+from fedsim.sim.network.transmission import choose_bearers, delay
 from fedsim.sim.network.transport import ServerLanes
-from fedsim.sim.on_demand import OnDemand, Runs
-from fedsim.sim.power.cellular import CellularRadio
+from fedsim.sim.power.idle import IdleMeter
 from fedsim.sim.power.processor import Processor
-from fedsim.sim.power.radio import RadioKind, RadioMeter
-from fedsim.sim.power.rest import RestMeter
+from fedsim.sim.power.radio import CellularRadio, RadioKind, RadioMeter
 from fedsim.sim.power.supply import Supply
 from fedsim.sim.presence import Presence
-from fedsim.sim.setup import Member, Setup
-from fedsim.sim.worker import Equipment
 
 # The roster: the clients of a fleet, each created at its first lookup.
 
 
-class Roster(Sequence[Member]):
-    """The members of a fleet, each made when it is first asked for.
+class Roster(Sequence[ClientConfig]):
+    """The members of a fleet, each created at its first lookup.
 
     Args:
         kinds: for each client one like it: of the same device, radio and group, with a battery or
@@ -49,18 +48,24 @@ class Roster(Sequence[Member]):
         kinds: see above.
     """
 
-    def __init__(self, kinds: Runs[Member], member: Callable[[ClientId], Member]) -> None:
+    def __init__(
+        self, kinds: RunLengthSequence[ClientConfig], member: Callable[[ClientId], ClientConfig]
+    ) -> None:
         self.kinds = kinds
         self._member = member
-        self._made = OnDemand(member)
+        self._made = LazyTable(member)
 
     @classmethod
-    def of(cls, members: Sequence[Member]) -> "Roster":
+    def of(cls, members: Sequence[ClientConfig]) -> "Roster":
         """Return the roster of a fleet, whatever sequence it is."""
-        return members if isinstance(members, cls) else cls(Runs.of(members), members.__getitem__)
+        return (
+            members
+            if isinstance(members, cls)
+            else cls(RunLengthSequence.of(members), members.__getitem__)
+        )
 
     def oracle(self, client: ClientId) -> Oracle:
-        """Return a client's loss; of the client nothing else is made, or kept, for that."""
+        """Return a client's loss; nothing else of the client is created or kept."""
         made = self._made.get(client)
         return (self._member(client) if made is None else made).oracle
 
@@ -68,10 +73,10 @@ class Roster(Sequence[Member]):
         return len(self.kinds)
 
     @overload
-    def __getitem__(self, index: int) -> Member: ...
+    def __getitem__(self, index: int) -> ClientConfig: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Member]: ...
-    def __getitem__(self, index: int | slice) -> Member | Sequence[Member]:
+    def __getitem__(self, index: slice) -> Sequence[ClientConfig]: ...
+    def __getitem__(self, index: int | slice) -> ClientConfig | Sequence[ClientConfig]:
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
         if not 0 <= index < len(self):
@@ -80,19 +85,21 @@ class Roster(Sequence[Member]):
 
 
 class Fleet:
-    """What the clients are made of, each part made when it is first needed.
+    """The components of all clients, each created when it is first needed.
 
     A client with a battery, or one that comes and goes, has a part in what happens whether or not
-    anybody speaks to it: it is there from the start.
+    it gets a message: it exists from the start.
 
     Attributes:
-        rest: meters what they draw at rest.
+        idle: the meter of their idle power.
         presence: which clients are present.
         supplies: their batteries; clients on mains have no entry.
         radios: theirs.
     """
 
-    def __init__(self, setup: Setup, calendar: Calendar, log: EventLog, traffic: Traffic) -> None:
+    def __init__(
+        self, setup: WorldConfig, calendar: Calendar, log: EventLog, traffic: Traffic
+    ) -> None:
         self._setup = setup
         self._calendar = calendar
         self._log = log
@@ -101,8 +108,8 @@ class Fleet:
         self._followers: dict[ClientId, Sequence[Lane]] = {}
         self._roster = roster = Roster.of(setup.fleet)
         self._kinds = kinds = roster.kinds
-        self.rest = RestMeter(kinds.array(_idle), log.emissions)
-        self.presence = Presence(calendar, log, self.rest)
+        self.idle = IdleMeter(kinds.array(_idle), log.emissions)
+        self.presence = Presence(calendar, log, self.idle)
         self.supplies = {
             client: self._supply(client) for client in kinds.where(lambda kind: kind.battery)
         }
@@ -113,7 +120,7 @@ class Fleet:
             )
         self._processors: list[Processor] = []
         self._owners: list[ClientId] = []  # of the processors
-        self.radios = OnDemand(self._radio)
+        self.radios = LazyTable(self._radio)
         self._factor = routing.BANDWIDTH_FACTOR if setup.sharing == "lv08" else 1.0
         self._radio_kinds = kinds.map(
             lambda kind: RadioKind.of(kind.radio, kind.rates, self._factor)
@@ -125,7 +132,7 @@ class Fleet:
         self._bearers = self._choose_bearers()
 
     def _processor(self, client: ClientId) -> Processor:
-        """Make a client's processor, which it has once."""
+        """Create a client's processor, once."""
         made = Processor(self._kinds[client].device, self._calendar, self.supplies.get(client))
         self._processors.append(made)
         self._owners.append(client)
@@ -150,8 +157,8 @@ class Fleet:
         """Return the bearers of the uplinks and the downlinks."""
         setup, kinds = self._setup, self._kinds
         # Under LV08 every radio is a link of the network, in which it has its own trace.
-        alike = Runs.of(self._roster) if setup.sharing == "lv08" else kinds
-        return bearers(
+        alike = RunLengthSequence.of(self._roster) if setup.sharing == "lv08" else kinds
+        return choose_bearers(
             self._calendar,
             self._routes,
             alike.map(lambda member: member.rates.up),
@@ -171,7 +178,7 @@ class Fleet:
         return rates.up if up else rates.down
 
     def lane(self, client: ClientId, up: bool) -> Lane:  # noqa: FBT001 - once a lane
-        """Make one direction of a client's radio."""
+        """Create one direction of a client's radio."""
         radio, rate, routes = self.radios[client], self._law(client, up), self._routes
         law, loss, way = radio.law, radio.law.loss, "up" if up else "down"
         route = routes.up if up else routes.down
@@ -190,26 +197,26 @@ class Fleet:
             factor=self._factor,
         )
         if relays := route[client].relays:
-            lane.lead(lane.bearer, lane.latency, self._relays.of(relays))
+            lane.set_route(lane.bearer, lane.latency, self._relays.of(relays))
         return lane
 
     def _relay(self, client: ClientId) -> Relay:
-        """Make what forwards the messages that go through a client's node of a graph."""
+        """Create the relay of the messages that go through a client's node of a graph."""
         rates = self._law(client, True), self._law(client, False)  # noqa: FBT003 - up, and down
         # Its carriers draw what those of its own lanes draw: the place is the same.
         carriers = [rate.carrier(partial(self._setup.rng, "channel", client)) for rate in rates]
-        there = partial(self.presence.there, client)
-        return Relay(client, self.radios[client], rates, (carriers[0], carriers[1]), there)
+        is_present = partial(self.presence.is_present, client)
+        return Relay(client, self.radios[client], rates, (carriers[0], carriers[1]), is_present)
 
-    def _watched_rates(self) -> Runs[bool]:
-        """Return which rates batteries follow; in a cell all listen at the rate of one client."""
+    def _watched_rates(self) -> RunLengthSequence[bool]:
+        """Return which rates a battery follows; in a cell all receive at the rate of one client."""
         if not self._setup.cells:
             return self._kinds.map(lambda kind: kind.battery is not None)
         groups = {kind.group for _, kind in self._kinds.runs if kind.battery is not None}
         return self._kinds.map(lambda kind: kind.group in groups)
 
     def network(self) -> ServerLanes:
-        """Return the network that the lanes make."""
+        """Return the network of the lanes of a star."""
         ends = self._calendar, self.lane, self._log, self._traffic
         if self._setup.cells:
             return CellNetwork(*ends, self._kinds, self._follow)
@@ -218,7 +225,7 @@ class Fleet:
         return network
 
     def _follow(self, client: ClientId, lanes: Sequence[Lane]) -> None:
-        """Let the downlinks of all these lanes go at the rate of one client's."""
+        """Let the downlinks of these lanes follow the rate of one client."""
         self._followers[client] = lanes
 
     def _on_change(self, client: ClientId, up: bool, rate: float) -> None:  # noqa: FBT001
@@ -229,15 +236,20 @@ class Fleet:
                 lane.radio.change(up, rate, now)
 
     def peer_network(self) -> PeerNetwork:
-        """Return the network that the lanes make among peers."""
+        """Return the network of the lanes of peers."""
         links = self._setup.topology
-        ways = Ways(self._calendar, links, self._watched_rates(), self._on_change, self._law)
+        ways = PeerRoutes(self._calendar, links, self._watched_rates(), self._on_change, self._law)
         network = PeerNetwork(self._calendar, self.lane, self._log, self._traffic, ways)
         network.relays = self._relays
         return network
 
     def equipment(self, client: ClientId, looks: set[str]) -> Equipment:
-        """Return what a client works with; `looks` takes note of what its method looks at."""
+        """Return the equipment of a client.
+
+        Args:
+            client: its number.
+            looks: the set to which the names of what its method reads are added.
+        """
         setup = self._setup
         return Equipment(
             calendar=self._calendar,
@@ -263,7 +275,7 @@ class Fleet:
         return spent
 
     def stores(self) -> Stores:
-        """Return what the batteries say of themselves."""
+        """Return the accounts of the batteries."""
         held = list(self.supplies.items())
         if not held:
             return NO_STORES
@@ -288,6 +300,6 @@ class Fleet:
         return Stores(clients, *account, depletions, settled, resolution)
 
 
-def _idle(member: Member) -> float:
-    """Return what a client draws at rest, W."""
+def _idle(member: ClientConfig) -> float:
+    """Return the idle power of a client, W."""
     return member.device.idle + member.radio.resting

@@ -10,20 +10,20 @@ from fedsim.protocol.stopping import RunStopped
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import OWN, Traffic
 from fedsim.record.schema import NO_PEER, Event
+from fedsim.sim.config import WorldConfig
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.power.rest import RestMeter
-from fedsim.sim.setup import Setup
+from fedsim.sim.power.idle import IdleMeter
 
 OnRound = Callable[[int, float, float], None]
-"""Told the round, the objective and the gap of every round that is committed."""
+"""Callback for the round, the objective and the gap of every round that is committed."""
 
 
-def unheard(*_: object) -> None:
+def ignore_round(*_: object) -> None:
     """Ignore an evaluation."""
 
 
 class Observer:
-    """Evaluates what is committed, where the scenario says so; costs no simulated time.
+    """Evaluates committed models on the scenario's schedule; costs no simulated time.
 
     Args:
         may_stay: whether a round may end without a step, so that the last model is kept for it.
@@ -34,11 +34,11 @@ class Observer:
 
     def __init__(
         self,
-        setup: Setup,
+        setup: WorldConfig,
         book: RunRecorder,
         calendar: Calendar,
         traffic: Traffic,
-        rest: RestMeter,
+        idle: IdleMeter,
         on_round: OnRound,
         *,
         may_stay: bool = True,
@@ -48,10 +48,10 @@ class Observer:
         self._book, self._log = book, book.log
         self._calendar = calendar
         self._traffic = traffic
-        self._rest_meter = rest
+        self._idle_meter = idle
         self._on_round = on_round
         self._may_stay = may_stay
-        self._rested_until = 0.0
+        self._idle_until = 0.0
         self._committed: tuple[Array, dict[str, float]] | None = None
         self._unlooked: Array | None = None
         self._unseen: dict[str, None] = {}
@@ -81,7 +81,7 @@ class Observer:
         if looked:
             self._last_seen = number, objective
         gap, figures = objective - self._setup.optimum, self._join(seen or self._unseen, measures)
-        self.rest(Event.ROUND, number)
+        self.write_idle(Event.ROUND, number)
         self._book.rounds.add(
             now,
             self._traffic,
@@ -102,7 +102,7 @@ class Observer:
             raise RunStopped(reason)
 
     def end(self) -> None:
-        """Look at the model of the last round, if that was not one to be looked at."""
+        """Evaluate the model of the last round, if that has not been evaluated."""
         if self._unlooked is None:
             return
         number, model = self.last_round[0], self._unlooked
@@ -113,7 +113,7 @@ class Observer:
         self.last_round = self._last_seen = number, objective
 
     def _look(self, number: int, model: Array) -> tuple[float, dict[str, float]]:
-        """Return the objective of a round's model, and what is measured beside it.
+        """Return the objective of a round's model, and the measures.
 
         Raises:
             Diverged: the objective is not finite.
@@ -131,10 +131,10 @@ class Observer:
     def _join(
         self, figures: Mapping[str, float | None], given: Mapping[str, float]
     ) -> dict[str, float | None]:
-        """Return what is measured and what the method has given.
+        """Return the measures together with the figures of the method.
 
         Raises:
-            Clash: the algorithm has given what there is a column of already.
+            DuplicateColumnError: the algorithm has given what there is a column of already.
         """
         for name in given:
             if name not in figures and name not in OWN:
@@ -150,7 +150,7 @@ class Observer:
 
     @property
     def kept(self) -> str:
-        """What a run that diverged keeps, as a clause."""
+        """Which rounds of a run that diverged are finite, as a clause."""
         number, value = self._last_seen
         if not self.last_round[0]:
             return "no round was finite"
@@ -160,14 +160,14 @@ class Observer:
         known = "" if isnan(value) else f", with the objective {value:.6g}"
         return f"round {number} was the {which}{known}"
 
-    def rest(self, event: Event, number: int, detail: int = -1) -> None:
-        """Write a row of the server with what the fleet drew at rest since the last one."""
+    def write_idle(self, event: Event, number: int, detail: int = -1) -> None:
+        """Write a row of the server with the fleet's idle energy since the last one."""
         now = self._calendar.now
-        seconds = now - self._rested_until
-        joules = self._rest_meter.take(now)
+        seconds = now - self._idle_until
+        joules = self._idle_meter.take(now)
         if self._log.emissions is not None:
-            self._log.emissions.rest(self._rest_meter.take_grams(now))
-        self._rested_until = now
+            self._log.emissions.rest(self._idle_meter.take_grams(now))
+        self._idle_until = now
         self._traffic.joules += joules
         self._log.append(now, seconds, event, SERVER, NO_PEER, number, joules=joules, detail=detail)
         self._traffic.grams = self._log.total_emissions()

@@ -10,22 +10,22 @@ import numpy as np
 
 from fedsim.errors import RunError
 from fedsim.ports import Array, ClientId, Message, Reply, Work, node_name
-from fedsim.protocol.carriage import Packing
-from fedsim.protocol.envelope import Envelope
 from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.server import ReplyOutcome
 from fedsim.protocol.stopping import RunStopped
+from fedsim.protocol.transport import Envelope
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.record.summary import DONE, NO_CLIENTS, Ending
+from fedsim.sim.client import Equipment, Worker
+from fedsim.sim.config import PeerMethod, WorldConfig
 from fedsim.sim.engine.calendar import DEADLINE
-from fedsim.sim.engine.loop import Alarms, SimLoop
+from fedsim.sim.engine.loop import SimLoop, TimedWaits
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.network.peers import PeerNetwork
 from fedsim.sim.observer import Observer
-from fedsim.sim.setup import PeerMethod, Setup
 from fedsim.sim.star import ENDED, ending_of
-from fedsim.sim.worker import Equipment, Worker
+from fedsim.wire.packers import Packing
 
 # Rounds of many models: complete when every present node has committed its own.
 
@@ -34,7 +34,7 @@ CONSENSUS = "consensus"
 
 
 class _Committed(NamedTuple):
-    """What a node has committed."""
+    """A model and the measures that a node has committed."""
 
     model: Array
     measures: dict[str, float]
@@ -59,7 +59,7 @@ class PeerRounds:
         self._look()
 
     def node_left(self, node: ClientId) -> None:
-        """Wait no more for a node; what it has committed counts."""
+        """Remove a node that has left; what it has committed counts."""
         self._there.discard(node)
         self._look()
 
@@ -100,7 +100,7 @@ Live = Callable[[Any], Coroutine[Any, Any, None]]
 """`PeerAlgorithm.live`, a coroutine function of the node."""
 
 Commit = Callable[[ClientId, int, Array, dict[str, float]], None]
-"""Told of a node, the number of its round, its model and its figures."""
+"""Callback for a node, the number of its round, its model and its figures."""
 
 
 class SimNode(Worker):
@@ -141,7 +141,7 @@ class SimNode(Worker):
 
     @property
     def neighbours(self) -> Sequence[ClientId]:
-        """Those that are still there, in order."""
+        """The neighbours still present, in order."""
         return self._end.neighbours
 
     @property
@@ -152,7 +152,7 @@ class SimNode(Worker):
     async def run(self, live: Live) -> None:
         """Run its coroutine."""
         self._loop = asyncio.get_running_loop()
-        self._waits = Alarms(cast("SimLoop", self._loop))
+        self._waits = TimedWaits(cast("SimLoop", self._loop))
         await live(self)
 
     async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:
@@ -160,7 +160,7 @@ class SimNode(Worker):
         await self._another_round()
         post = self._end.open(message)
         if not isinstance(message, Message):
-            self._note_silence(message)
+            self._record_silence(message)
         for envelope, neighbours in post:
             envelope.word = self._log.word(envelope.message.label)
             self._network.send(self.id, neighbours, envelope)
@@ -179,7 +179,7 @@ class SimNode(Worker):
         return await super().compute(work, begun)
 
     async def _another_round(self) -> None:
-        """Wait for ever where it has committed all rounds that there can be.
+        """Wait for ever if all rounds that there can be are committed.
 
         A node that is ahead of the others, or alone, would act without a round to end it.
         """
@@ -194,7 +194,7 @@ class SimNode(Worker):
         span, timer = self._end.deadline, None
         if span < inf:
             now = self._calendar.now
-            timer = self._calendar.at(now + span, self._overdue, priority=DEADLINE)
+            timer = self._calendar.at(now + span, self._on_deadline, priority=DEADLINE)
         try:
             await over
         finally:
@@ -202,16 +202,16 @@ class SimNode(Worker):
         if timer is not None:
             timer.cancel()
 
-    def _note_silence(self, said: Mapping[ClientId, Message]) -> None:
+    def _record_silence(self, sent: Mapping[ClientId, Message]) -> None:
         now, number = self._calendar.now, self._end.round
         for one in self._end.neighbours:
-            if one not in said:
+            if one not in sent:
                 self._log.append(now, 0.0, Event.SILENT, self.id, one, number)
 
     # -- what happens to it ------------------------------------------------------------
 
     def receive(self, sender: ClientId, envelope: Envelope) -> None:
-        """Take a message that has arrived."""
+        """Receive a message."""
         verdict = self._end.receive(sender, envelope)
         if verdict is ReplyOutcome.CLOSED:
             self._wake()
@@ -221,16 +221,16 @@ class SimNode(Worker):
             self._log.append(now, 0.0, Event.LATE, sender, self.id, *what, detail=word)
 
     def lose(self, neighbour: ClientId) -> None:
-        """Take note that a neighbour is gone for good."""
+        """Handle a neighbour that is gone for good."""
         if self._end.neighbour_left(neighbour):
             self._wake()
 
-    def _overdue(self) -> None:
+    def _on_deadline(self) -> None:
         if self._end.deadline_expired():
             self._wake()
 
     def _wake(self) -> None:
-        """Let the exchange end, which nothing can change any more."""
+        """Wake the task that waits for the end of the exchange."""
         if self._over is not None and not self._over.done():
             self._over.set_result(None)
 
@@ -243,14 +243,14 @@ class Peers:
 
     Attributes:
         network: the lanes between them.
-        remedy: what helps where everybody waits.
+        remedy: what helps where every actor waits.
     """
 
     remedy = "give participation.deadline"
 
     def __init__(
         self,
-        setup: Setup,
+        setup: WorldConfig,
         fleet: Fleet,
         observer: Observer,
         traffic: Traffic,
@@ -261,7 +261,7 @@ class Peers:
         self.network = fleet.peer_network()
         self._rounds = PeerRounds(range(len(setup.fleet)), observer, traffic)
         self._nodes = [self._node(setup, fleet, n, looks) for n in range(len(setup.fleet))]
-        received = [setup.carriage.to_server(node.receive) for node in self._nodes]
+        received = [setup.transport.to_server(node.receive) for node in self._nodes]
         self.network.join(received, self._on_undelivered)
         self.network.prepare(fleet.supplies)
         self._there = set(range(len(setup.fleet)))
@@ -270,7 +270,7 @@ class Peers:
         self._over: asyncio.Future[Ending] | None = None
         self._end: Ending | BaseException | None = None  # how, once that is known
 
-    def _node(self, setup: Setup, fleet: Fleet, number: ClientId, looks: set[str]) -> SimNode:
+    def _node(self, setup: WorldConfig, fleet: Fleet, number: ClientId, looks: set[str]) -> SimNode:
         overlay = setup.overlay
         assert overlay is not None, "without an overlay it is a star"  # noqa: S101
         end = PeerProtocol(
@@ -280,7 +280,7 @@ class Peers:
             beacons=setup.silence.beacon,
             deadline=min(setup.silence.closes_after, setup.participation.closes_after),
             header_bits=setup.header_bits,
-            carriage=setup.carriage,
+            transport=setup.transport,
         )
         return SimNode(
             end,
@@ -298,7 +298,7 @@ class Peers:
         """Return how it ended; the first node that fails ends it, too."""
         self._over = asyncio.get_running_loop().create_future()
         for node in self._nodes:
-            if not self._presence.there(node.id):
+            if not self._presence.is_present(node.id):
                 self._lost.add(node.id)
                 self._leave(node.id)
         for number in sorted(self._there):
@@ -321,11 +321,11 @@ class Peers:
                 raise end
 
     def stop(self, reason: str) -> None:
-        """End the run at this very moment."""
+        """End the run now."""
         self._finish(Ending(DONE, reason))
 
     def lose(self, node: ClientId) -> None:
-        """Let a node break off all that it does: it cannot go on, and is gone for good."""
+        """Abort all that a node does: it cannot go on, and is gone for good."""
         if node in self._there and node in self._tasks:
             self._lost.add(node)
             self._tasks[node].cancel()
@@ -334,7 +334,7 @@ class Peers:
 
     @property
     def doing(self) -> str:
-        """Empty: no one round is that of all."""
+        """Empty: nodes are in different rounds."""
         return ""
 
     @property
@@ -359,7 +359,7 @@ class Peers:
             raise self._end
 
     def _try(self, act: Callable[..., None], *args: object) -> None:
-        """Do what may close a round, which may end the run."""
+        """Call a function that may close a round and so end the run."""
         if self._end is not None:
             return
         try:
@@ -370,7 +370,7 @@ class Peers:
             self._finish(error)
 
     def _leave(self, node: ClientId) -> None:
-        """Let the others go on without a node."""
+        """Remove a node; the others go on without it."""
         self._there.discard(node)
         self._try(self._rounds.node_left, node)
         for other in self._nodes:
@@ -384,7 +384,7 @@ class Peers:
             self._finish(Ending(status, gone or "every node has ended or is gone"))
 
     def _on_end(self, node: ClientId, task: asyncio.Task[None]) -> None:
-        """Take note that a node's coroutine has ended, whyever."""
+        """Handle the end of a node's coroutine, whatever the reason."""
         if node not in self._there:
             return
         if task.cancelled():

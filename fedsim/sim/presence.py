@@ -13,11 +13,11 @@ from fedsim.protocol.selection import EMPTY, LOW, OFFLINE
 from fedsim.record.log import EventLog
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import DEADLINE, NORMAL, Calendar
-from fedsim.sim.power.rest import RestMeter
+from fedsim.sim.power.idle import IdleMeter
 from fedsim.sim.power.supply import Supply
 
 Lost = Callable[[ClientId], None]
-"""Told of a client that cannot go on: what it does and has under way is lost."""
+"""Callback for a client that cannot go on: what it does and has in transit is lost."""
 
 
 _UNUSED = np.random.default_rng(0)
@@ -25,30 +25,30 @@ _UNUSED = np.random.default_rng(0)
 
 
 class Presence:
-    """Follows the comings and goings of the fleet.
+    """Tracks which clients of the fleet are present.
 
-    A client is there while it is online and its battery, if any, is not empty.
+    A client is present while it is online and its battery, if any, is not empty.
 
     Attributes:
-        always_complete: whether all clients are always there.
+        always_complete: whether all clients are always present.
         dead: how many batteries are empty now.
-        lost: told at once when a client that was there is not any more.
-        emptied: told how many batteries are empty once there is one more.
+        on_lost: called at once as a client that was present is no longer.
+        on_depleted: called with the number of empty batteries once there is one more.
     """
 
-    def __init__(self, calendar: Calendar, log: EventLog, rest: RestMeter) -> None:
+    def __init__(self, calendar: Calendar, log: EventLog, idle: IdleMeter) -> None:
         self.always_complete = True
         self.dead = 0
-        self.lost: Lost
-        self.emptied: Callable[[int], None]
+        self.on_lost: Lost
+        self.on_depleted: Callable[[int], None]
         self._calendar = calendar
         self._log = log
-        self._rest = rest
+        self._idle = idle
         self._supplies: dict[ClientId, Supply] = {}
         self._offline: dict[ClientId, float] = {}  # since when
         self._toggles: dict[ClientId, Iterator[float]] = {}
         self._gone: set[ClientId] = set()  # for good
-        self._mortal: set[ClientId] = set()  # clients that may have to break off
+        self._transient: set[ClientId] = set()  # clients that may have to break off
         self._shares: dict[ClientId, tuple[float, np.random.Generator]] = {}
         self._news: asyncio.Future[None] | None = None
 
@@ -59,7 +59,7 @@ class Presence:
         supply: Supply | None,
         rng: Callable[[], np.random.Generator],
     ) -> None:
-        """Take in a client that may not always be there, before time begins.
+        """Register a client that may not always be present, before time begins.
 
         Clients that are not added are always present.
         """
@@ -72,7 +72,7 @@ class Presence:
         if availability.chance < 1:
             self._shares[client] = availability.chance, own
         if supply is not None or not always:
-            self._mortal.add(client)
+            self._transient.add(client)
             self.always_complete = False
         if not online:
             self._offline[client] = 0.0
@@ -80,15 +80,15 @@ class Presence:
         self._await_toggle(client)
         if supply is not None and not supply.store.alive:
             self.dead += 1
-            self._rest.switch_off(client, 0.0)
+            self._idle.switch_off(client, 0.0)
             self._write(Event.DEPLETED, client)
 
     def never_leaves(self, client: ClientId) -> bool:
-        """Say whether a client never has to break off."""
-        return client not in self._mortal
+        """Return whether a client never has to abort what it does."""
+        return client not in self._transient
 
-    def there(self, client: ClientId) -> bool:
-        """Say whether a client can be reached now."""
+    def is_present(self, client: ClientId) -> bool:
+        """Return whether a client can be reached now."""
         supply = self._supplies.get(client)
         return client not in self._offline and (supply is None or supply.store.alive)
 
@@ -104,8 +104,8 @@ class Presence:
         supply = self._supplies.get(client)
         return nan if supply is None else supply.share
 
-    def turns_up(self, client: ClientId) -> bool:
-        """Draw whether a client that is there happens to be available in this round."""
+    def sample_available(self, client: ClientId) -> bool:
+        """Sample whether a client that is present is available in this round."""
         if client not in self._shares:
             return True
         share, rng = self._shares[client]
@@ -131,28 +131,28 @@ class Presence:
             seconds = now - self._offline.pop(client)
             self._write(Event.ONLINE, client, seconds)
         else:
-            was_there = self.there(client)
+            was_there = self.is_present(client)
             self._offline[client] = now
             self._write(Event.OFFLINE, client)
             if was_there:
-                self.lost(client)
+                self.on_lost(client)
         self._await_toggle(client)
-        self._tell()
+        self._notify()
 
     def on_crossing(self, client: ClientId, crossing: Crossing | None) -> None:
-        """Take note of what has happened to a client's battery."""
+        """Handle a change of a client's battery."""
         now = self._calendar.now
         if crossing is Crossing.DEPLETED:
             self.dead += 1
-            self._rest.switch_off(client, now)
+            self._idle.switch_off(client, now)
             self._write(Event.DEPLETED, client)
             if client not in self._offline:
-                self.lost(client)
-            self.emptied(self.dead)
+                self.on_lost(client)
+            self.on_depleted(self.dead)
         elif crossing is Crossing.CHARGED:
             self.dead -= 1
-            self._write(Event.CHARGED, client, self._rest.switch_on(client, now))
-        self._tell()  # before it draws anything, and perhaps falls below its threshold by that
+            self._write(Event.CHARGED, client, self._idle.switch_on(client, now))
+        self._notify()  # before it draws anything, and perhaps falls below its threshold by that
         supply = self._supplies.get(client)
         if crossing is Crossing.CHARGED and supply is not None:
             supply.switch_on()
@@ -165,14 +165,14 @@ class Presence:
 
     # -- waits -------------------------------------------------------------------------
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         """Wake waiting tasks, after all events of this instant."""
         news, self._news = self._news, None
         if news is not None:
             self._calendar.at(self._calendar.now, _wake, news, priority=DEADLINE)
 
     async def change(self) -> None:
-        """Wait until anything of this has changed."""
+        """Wait until the presence or the battery of any client has changed."""
         self._news = news = asyncio.get_running_loop().create_future()
         self._calendar.background_waits += 1
         try:

@@ -7,18 +7,19 @@ from math import inf
 import numpy as np
 
 from fedsim.ports import SERVER, Array, ClientId, Message, Reply
-from fedsim.protocol.carriage import Packing, resolve_pending
-from fedsim.protocol.envelope import Envelope
 from fedsim.protocol.selection import Cohort
 from fedsim.protocol.server import Post, ReplyOutcome, ServerProtocol
 from fedsim.protocol.stopping import NoClientsLeft
+from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
+from fedsim.sim.client import Clocked
 from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.presence import Presence
-from fedsim.sim.worker import Clocked
+from fedsim.wire.feedback import resolve_pending
+from fedsim.wire.packers import Packing
 
 _COUNTED = ReplyOutcome.COUNTED
 
@@ -78,7 +79,7 @@ class SimServer(Clocked):
 
     @property
     def answers(self) -> tuple[int, int, int]:
-        """How many were asked, of them have answered, and how many replies are on the way.
+        """The numbers of clients asked, of reports, and of replies in transit.
 
         It may be read from another thread; without an exchange all are 0.
         """
@@ -113,15 +114,15 @@ class SimServer(Clocked):
         to = self._end.recipients(message, to)
         while True:
             cohort = await self._cohort(to)
-            said = resolve_pending(message, cohort.clients)
-            post = self._end.open(said, cohort.clients)
+            resolved = resolve_pending(message, cohort.clients)
+            post = self._end.open(resolved, cohort.clients)
             opened, self._sent_before = self._calendar.now, self._sent
             self._traffic.cohort += len(cohort.clients)
             try:
-                self._send(post, "" if isinstance(said, Mapping) else said.label)
+                self._send(post, "" if isinstance(resolved, Mapping) else resolved.label)
                 await self._wait_finished()
             except BaseException:
-                self._end.break_off()
+                self._end.cancel()
                 raise
             if not self._end.given_up:
                 return self._end.replies()
@@ -158,7 +159,7 @@ class SimServer(Clocked):
         return Cohort(wanted)
 
     async def _instant(self) -> None:
-        """Let all else happen that does at this instant, such as that further clients leave."""
+        """Wait for the end of this instant, at which further clients may leave."""
         self._over = over = asyncio.get_running_loop().create_future()
         self._calendar.at(self._calendar.now, self._wake, priority=DEADLINE)
         try:
@@ -167,7 +168,7 @@ class SimServer(Clocked):
             self._over = None
 
     def _send(self, post: Post, label: str) -> None:
-        """Write down that messages go to a cohort, and send them.
+        """Record that messages go to a cohort, and send them.
 
         Args:
             post: the messages with their receivers; possibly none.
@@ -188,8 +189,8 @@ class SimServer(Clocked):
         self._over = over = asyncio.get_running_loop().create_future()
         now, timers = self._calendar.now, list[Timer]()
         for span, act in (
-            (self._end.deadline, self._overdue),
-            (self._end.patience, self._give_up),
+            (self._end.deadline, self._on_deadline),
+            (self._end.round_timeout, self._on_timeout),
         ):
             if span < inf:
                 timers.append(self._calendar.at(now + span, act, priority=DEADLINE))
@@ -214,7 +215,7 @@ class SimServer(Clocked):
     # -- what happens to it ------------------------------------------------------------
 
     def receive(self, client: ClientId, envelope: Envelope) -> None:
-        """Take a reply that has arrived."""
+        """Receive a reply."""
         verdict = self._end.receive_reply(client, envelope)
         if verdict is _COUNTED:  # as nearly all are
             return
@@ -239,16 +240,16 @@ class SimServer(Clocked):
         if self._end.client_left(*left):
             self._wake()
 
-    def _overdue(self) -> None:
+    def _on_deadline(self) -> None:
         if self._end.deadline_expired():
             self._wake()
 
-    def _give_up(self) -> None:
+    def _on_timeout(self) -> None:
         if self._end.abandon_round():
             self._wake()
 
     def _wake(self) -> None:
-        """Let the exchange end, which nothing can change any more."""
+        """Wake the task that waits for the end of the exchange."""
         if self._over is not None and not self._over.done():
             self._over.set_result(None)
 

@@ -4,22 +4,21 @@ import asyncio
 from typing import cast
 
 from fedsim.ports import ClientId, Message
-from fedsim.protocol.carriage import Packing
-from fedsim.protocol.client import ClientProtocol
-from fedsim.protocol.envelope import Envelope
 from fedsim.protocol.selection import Selection
 from fedsim.protocol.server import ServerProtocol
 from fedsim.protocol.stopping import NoClientsLeft, RunStopped
+from fedsim.protocol.transport import ClientProtocol, Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.summary import DONE, NO_CLIENTS, Ending
 from fedsim.sim.client import SimClient
+from fedsim.sim.config import Method, WorldConfig
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.fleet import Fleet
+from fedsim.sim.lazy import LazyTable
 from fedsim.sim.observer import Observer
-from fedsim.sim.on_demand import OnDemand
 from fedsim.sim.server import SimServer
-from fedsim.sim.setup import Method, Setup
+from fedsim.wire.packers import Packing
 
 # The main task of a star: the server's coroutine, and its end together with the clients' tasks.
 
@@ -39,7 +38,7 @@ class MainTask:
         over: whether the world has ended, so that no client replies any more.
     """
 
-    def __init__(self, method: Method, server: SimServer, clients: OnDemand[SimClient]) -> None:
+    def __init__(self, method: Method, server: SimServer, clients: LazyTable[SimClient]) -> None:
         self.over = False
         self._method = method
         self._server = server
@@ -49,7 +48,7 @@ class MainTask:
         self._failures: list[BaseException] = []
 
     def stop(self, reason: str) -> None:
-        """End the run at this very moment."""
+        """End the run now."""
         if not self._stopped and not self._failures:
             self._stopped = reason
             self._cancel()
@@ -65,7 +64,7 @@ class MainTask:
             return await self._serve_until_end()
         finally:
             self.over = True
-            # In order: what is broken off stands in the log.
+            # In order: what is aborted stands in the log.
             tasks = [task for client in self._clients.in_order() if (task := client.end())]
             ends = await asyncio.gather(*tasks, return_exceptions=True)
             for end in ends:  # a handler may fail as it is cancelled, too
@@ -105,7 +104,7 @@ class MainTask:
 
 
 def ending_of(stopped: BaseException) -> Ending:
-    """Return how a run has ended that was stopped so."""
+    """Return the ending of a run that was stopped by this exception."""
     return Ending(NO_CLIENTS if isinstance(stopped, NoClientsLeft) else DONE, str(stopped))
 
 
@@ -117,20 +116,20 @@ def _first(error: BaseException) -> Ending:
 
 
 class Star:
-    """Assembles the server and its clients, and lets them run.
+    """Assembles and runs the server and its clients.
 
     Attributes:
         server: its server.
         clients: those made so far, by number.
         network: the lanes between them.
-        remedy: what helps where everybody waits.
+        remedy: what helps where every actor waits.
     """
 
     remedy = "give participation.give_up, or a deadline"
 
     def __init__(
         self,
-        setup: Setup,
+        setup: WorldConfig,
         fleet: Fleet,
         observer: Observer,
         calendar: Calendar,
@@ -147,11 +146,11 @@ class Star:
         self._setup = setup
         self.network = fleet.network()
         self.server = self._make_server(setup)
-        self.clients = OnDemand(self._make_client)
-        carriage = setup.carriage
+        self.clients = LazyTable(self._make_client)
+        transport = setup.transport
         self.network.connect(
-            carriage.to_server(self.server.receive),
-            carriage.to_clients(self._on_received),
+            transport.to_server(self.server.receive),
+            transport.to_clients(self._on_received),
             self._on_undelivered,
         )
         self.network.prepare(fleet.supplies)
@@ -161,7 +160,7 @@ class Star:
         # Read once: each time they are read of their objects makes another one.
         self._handle, self._fail = self._method.handle, self._main_task.fail
 
-    def _make_server(self, setup: Setup) -> SimServer:
+    def _make_server(self, setup: WorldConfig) -> SimServer:
         return SimServer(
             self._server_end(setup),
             calendar=self._calendar,
@@ -179,12 +178,12 @@ class Star:
             looks=self._looks,
         )
 
-    def _server_end(self, setup: Setup) -> ServerProtocol:
+    def _server_end(self, setup: WorldConfig) -> ServerProtocol:
         clients, policy = range(len(setup.fleet)), setup.participation
         rng = setup.rng("cohort", 0)
         selection = Selection(policy, self._fleet.presence, clients, rng, setup.samples)
         silence, header = setup.silence, setup.header_bits
-        return ServerProtocol(clients, selection, policy, silence, header, setup.carriage)
+        return ServerProtocol(clients, selection, policy, silence, header, setup.transport)
 
     def _make_client(self, number: ClientId) -> SimClient:
         setup = self._setup
@@ -193,7 +192,7 @@ class Star:
             Packing(setup.packer_up, number),
             beacons=setup.silence.beacon,
             header_bits=setup.header_bits,
-            carriage=setup.carriage,
+            transport=setup.transport,
         )
         equipment = self._fleet.equipment(number, self._looks)
         client = SimClient(end, self.network, equipment, self._handle, self._fail)
@@ -204,7 +203,7 @@ class Star:
     # -- what happens ------------------------------------------------------------------
 
     def lose(self, client: ClientId) -> None:
-        """Let a client break off all that it does: it has gone, or its battery is empty."""
+        """Abort all that a client does: it has left, or its battery is empty."""
         if client in self.clients:
             self.clients[client].abort()
         self.network.abort(client)
@@ -219,13 +218,13 @@ class Star:
     @property
     def doing(self) -> str:
         """Describe the current activity in a few words; may be called from another thread."""
-        asked, answered, under_way = self.server.answers
+        asked, answered, in_transit = self.server.answers
         if not asked:
             return ""
         made = (self.network.made + len(self.clients)) / 2
         if not answered and made < asked:
             return f"round {self.server.round}: making clients, {made / asked:.0%}"
-        replies = f", {under_way:,} replies under way" if under_way else ""
+        replies = f", {in_transit:,} replies in transit" if in_transit else ""
         return f"round {self.server.round}: {answered:,} of {asked:,} answered{replies}"
 
     @property

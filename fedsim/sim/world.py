@@ -12,14 +12,14 @@ from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.record.summary import DONE, Ending
+from fedsim.sim.config import WorldConfig
 from fedsim.sim.engine.calendar import DEADLINE, Calendar
 from fedsim.sim.engine.loop import simulate
 from fedsim.sim.fleet import Fleet, Roster
 from fedsim.sim.network.transport import ServerLanes
-from fedsim.sim.observer import Observer, OnRound, unheard
+from fedsim.sim.observer import Observer, OnRound, ignore_round
 from fedsim.sim.peers import Peers
-from fedsim.sim.power.rest import emissions_of
-from fedsim.sim.setup import Setup
+from fedsim.sim.power.idle import emissions_of
 from fedsim.sim.star import Star
 
 
@@ -43,7 +43,7 @@ class Actors(Protocol):
 
     @property
     def remedy(self) -> str:
-        """What helps where everybody waits."""
+        """What helps where every actor waits."""
         ...
 
     async def run(self) -> Ending:
@@ -51,16 +51,16 @@ class Actors(Protocol):
         ...
 
     def stop(self, reason: str) -> None:
-        """End the run at this very moment."""
+        """End the run now."""
         ...
 
     def lose(self, client: ClientId) -> None:
-        """Let a client break off all that it does: it has gone, or its battery is empty."""
+        """Abort all that a client does: it has left, or its battery is empty."""
         ...
 
 
 class World:
-    """One run: it is built, runs once, and then says what its meters show.
+    """One run: it is built, runs once, and then reports its meters.
 
     Attributes:
         calendar: the simulated time.
@@ -69,7 +69,9 @@ class World:
         status: how it has ended, once it has run without an error; one of `fedsim.record.summary`.
     """
 
-    def __init__(self, setup: Setup, book: RunRecorder, on_round: OnRound = unheard) -> None:
+    def __init__(
+        self, setup: WorldConfig, book: RunRecorder, on_round: OnRound = ignore_round
+    ) -> None:
         self.calendar = calendar = Calendar()
         book.log.emissions = emissions_of(Roster.of(setup.fleet).kinds)
         self.traffic = traffic = Traffic(grams=book.log.total_emissions())
@@ -79,19 +81,19 @@ class World:
         self.status = DONE
         self._fleet = fleet = Fleet(setup, calendar, book.log, traffic)
         policy = setup.participation
-        limited = min(policy.patience, policy.closes_after, setup.silence.closes_after) < inf
+        limited = min(policy.round_timeout, policy.closes_after, setup.silence.closes_after) < inf
         self._observer = Observer(
             setup,
             book,
             calendar,
             traffic,
-            fleet.rest,
+            fleet.idle,
             on_round,
             may_stay=limited or not fleet.presence.always_complete,
         )
         self.actors = self._make_actors()
-        fleet.presence.lost = self.actors.lose
-        fleet.presence.emptied = self._count_dead
+        fleet.presence.on_lost = self.actors.lose
+        fleet.presence.on_depleted = self._count_dead
 
     def _make_actors(self) -> Actors:
         setup, fleet, observer, looks = self._setup, self._fleet, self._observer, self._looks
@@ -114,7 +116,7 @@ class World:
 
         Raises:
             Diverged: the model or the objective stopped being finite.
-            Deadlock: everybody waits and nothing is scheduled.
+            Deadlock: every task waits and nothing is scheduled.
         """
         if (time := self._setup.stop.time) is not None:
             self.calendar.at(time, self.actors.stop, f"time: {time:g} s", priority=DEADLINE)
@@ -124,7 +126,7 @@ class World:
             self.status, reason = self._simulate()
             self._observer.end()
         except RunError as error:
-            with suppress(Diverged):  # why the run has ended is told already
+            with suppress(Diverged):  # the reason of the end is raised already
                 self._observer.end()
             if isinstance(error, Diverged):
                 raise Diverged(error.round, f"{error.seen}; {self._observer.kept}") from None
@@ -145,26 +147,26 @@ class World:
 
     @property
     def looks(self) -> list[str]:
-        """What the method has looked at beside what it was told: "battery", "now"."""
+        """What the method has read beside its messages: "battery", "now"."""
         return sorted(self._looks)
 
     def meters(self) -> Meters:
-        """Return what the physical world shows, for the audit."""
-        books = self.actors.network.books
+        """Return the meters of the physical world, for the audit."""
+        messages = self.actors.network.message_log
         return Meters(
             bits_sent=self.traffic.bits_up + self.traffic.bits_down,
-            bits_delivered=books.delivered,
-            bits_heard=books.delivered + books.echoed,
-            bits_lost=books.lost,
-            bits_in_flight=books.in_flight,
+            bits_delivered=messages.delivered,
+            bits_heard=messages.delivered + messages.repeated_receptions,
+            bits_lost=messages.lost,
+            bits_in_flight=messages.in_flight,
             joules=self._fleet.joules(),
-            idle_joules=self._fleet.rest.per_client(self.calendar.now),
+            idle_joules=self._fleet.idle.per_client(self.calendar.now),
             stores=self._fleet.stores(),
-            idle_grams=self._fleet.rest.grams_per_client(self.calendar.now),
+            idle_grams=self._fleet.idle.grams_per_client(self.calendar.now),
         )
 
     def close(self, reason: str) -> None:
-        """Write down what was under way when the run ended, why it ended, and what meters show."""
+        """Record what was in progress at the end, why the run ended, and what the meters show."""
         self.actors.network.close()
-        self._observer.rest(Event.STOP, self._book.rounds.rounds, self._log.word(reason))
+        self._observer.write_idle(Event.STOP, self._book.rounds.rounds, self._log.word(reason))
         self._book.end(self.meters())

@@ -20,15 +20,14 @@ from fedsim.wire.compressors import (
 from fedsim.wire.feedback import (
     PACKERS,
     ByClient,
-    Contractive,
     ErrorFeedback,
     ErrorFeedback21,
     Feedback,
     Pending,
-    Plain,
     refusal,
 )
 from fedsim.wire.formats import ValueFormat
+from fedsim.wire.packers import Contractive, Plain
 from fedsim.wire.payloads import (
     Dense,
     Empty,

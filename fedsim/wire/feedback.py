@@ -1,12 +1,12 @@
 """Error feedback: what one sender keeps between its messages, so that no error is lost for good.
 
-A packer (`fedsim.ports.Packer`) belongs to one sender and one of the vectors it sends. Its
-state is a function of what was packed and not taken back: a message that is known to be lost is
-taken back, in any order.
+A packer (`fedsim.wire.packers`) belongs to one sender and one of the vectors it sends. Its state is
+a function of what was packed and not taken back: a message that is known to be lost is taken back,
+in any order.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import ClassVar, Literal, NamedTuple, NoReturn
@@ -14,83 +14,16 @@ from uuid import UUID, uuid4
 
 import numpy as np
 
-from fedsim.ports import DENSE, Array, ClientId, Noted, Payload, Structure
-from fedsim.wire.compressors import Compressor, Identity
+from fedsim.ports import DENSE, Array, ClientId, Message, Noted, Payload, Structure
+from fedsim.wire.compressors import Compressor
 from fedsim.wire.formats import ValueFormat
-from fedsim.wire.natural import natural, shorter
-from fedsim.wire.payloads import MOST_UPDATED, Encodable, Update
+from fedsim.wire.packers import Compressing, Plain
+from fedsim.wire.payloads import MOST_UPDATED, Update
 from fedsim.wire.payloads.base import frozen
+from fedsim.wire.payloads.dense import natural
 
 Feedback = Literal["none", "ef", "ef21"]
 """The kinds of error feedback."""
-
-
-class Compressing:
-    """What all packers of one sender's vectors have: a compressor, a format and its draws.
-
-    Args:
-        compressor: may remember what it sent.
-        form: how a value is written.
-        rng: what random compressors draw from.
-        in_full: whether a vector that the compressor could make longer than it is goes in full,
-            which is exact. That takes its draw as well, so those that follow stay in step.
-        number: which of its sender's vectors it packs, in the order in which they were first
-            packed; below `MOST_UPDATED`, where an update has to say it.
-    """
-
-    def __init__(
-        self,
-        compressor: Compressor,
-        form: ValueFormat,
-        rng: np.random.Generator,
-        *,
-        in_full: bool = True,
-        number: int = 0,
-    ) -> None:
-        self._compressor, self._send = compressor, compressor.sender()
-        self._form, self._rng, self._in_full = form, rng, in_full
-        self._number = number
-
-    def _compress(self, vector: Array, structure: Structure, *, shrink: bool) -> Encodable:
-        """Return C(v), or C(a v) with the a that makes an unbiased C contractive; or v in full."""
-        small = _contract(self._compressor, vector) if shrink else vector
-        payload = self._send(small, self._rng, self._form)
-        if not self._in_full:
-            return payload
-        longest = self._compressor.longest(small, payload)
-        return shorter(vector, structure, self._form, longest) or payload
-
-
-class Plain(Compressing):
-    """A compressor without feedback: the error of a message is lost with it."""
-
-    source: ClassVar[str] = "none"
-    shrinks: ClassVar[bool] = False
-
-    def pack(self, vector: Array, structure: Structure = DENSE) -> Encodable:
-        """Return C(v)."""
-        if isinstance(self._compressor, Identity) or not vector.ndim:
-            return natural(vector, structure, self._form)
-        return self._compress(vector, structure, shrink=self.shrinks)
-
-    def take_back(self, payload: Payload) -> None:
-        """Do nothing: nothing was kept."""
-
-
-def _contract(compressor: Compressor, vector: Array) -> Array:
-    """Return a v, with the a that makes an unbiased C contractive (`Contract.shrink`)."""
-    shrink = compressor.contract(vector.size).shrink
-    return vector if shrink == 1.0 else shrink * vector
-
-
-class Contractive(Plain):
-    """A compressor for a method that keeps the errors itself, as EF21 does.
-
-    An unbiased one is made contractive: with omega above 1 its error may exceed the vector, and
-    differences to what a server holds would grow.
-    """
-
-    shrinks: ClassVar[bool] = True
 
 
 class _Note(NamedTuple):
@@ -345,3 +278,52 @@ class ByClient(Compressing):
             self._held[client] = payload.values
             payloads.append(payload)
         return payloads
+
+
+def resolve_pending(
+    message: Message | Mapping[ClientId, Message], clients: Sequence[ClientId]
+) -> Message | Mapping[ClientId, Message]:
+    """Return a message with its pending vectors encoded for the given receivers.
+
+    Args:
+        message: for all, or one for each.
+        clients: the receivers.
+
+    Returns:
+        The same where nothing was pending; one for each client where they are sent different
+        payloads, and else one for all.
+    """
+    if isinstance(message, Message):
+        if not _pending(message):
+            return message
+        each = _for_each(message, clients)
+        first = next(iter(each.values()), message)
+        return first if all(one is first for one in each.values()) else each
+    groups: dict[int, list[ClientId]] = {}
+    for client in clients:
+        groups.setdefault(id(message[client]), []).append(client)
+    made = dict(message)
+    for group in groups.values():
+        if _pending(one := message[group[0]]):
+            made.update(_for_each(one, group))
+    return made
+
+
+def _pending(message: Message) -> bool:
+    return any(isinstance(payload, Pending) for payload in message.payloads())
+
+
+def _for_each(message: Message, clients: Sequence[ClientId]) -> dict[ClientId, Message]:
+    """Return a message for each client; clients with equal payloads share one object."""
+    columns = [
+        payload.sent(clients) if isinstance(payload, Pending) else [payload] * len(clients)
+        for payload in message.payloads()
+    ]
+    made: dict[tuple[int, ...], Message] = {}
+    each: dict[ClientId, Message] = {}
+    for client, payloads in zip(clients, zip(*columns, strict=True), strict=True):
+        key = tuple(map(id, payloads))
+        if key not in made:
+            made[key] = type(message)(*payloads)
+        each[client] = made[key]
+    return each

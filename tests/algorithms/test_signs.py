@@ -17,7 +17,7 @@ from fedsim.algorithms.signs import signs
 from fedsim.errors import ParameterError
 from fedsim.ports import SIGNS, Array
 from fedsim.wire import Contract, ValueFormat, decode, encode
-from fedsim.wire.natural import natural
+from fedsim.wire.payloads.dense import natural
 from tests.algorithms.local_loops import SIZES, Local, Told, check_near, local, told
 from tests.algorithms.sums import FULL, LOSSY, TARDY, in_time
 

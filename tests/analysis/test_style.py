@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedsim.analysis.style import (
@@ -63,6 +63,7 @@ def test_units_have_a_space_before_them() -> None:
 
 
 @examples(15)
+@example(["x" * 60, "y" * 60])
 @given(st.lists(st.text("abcxyz ", min_size=1, max_size=30), min_size=1, max_size=12, unique=True))
 def test_a_legend_is_as_wide_as_its_figure_at_most(names: list[str]) -> None:
     figure, (axis, _) = panels(2)

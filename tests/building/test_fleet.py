@@ -12,12 +12,12 @@ from fedsim.physics.devices import Device
 from fedsim.physics.packet_loss import NoLoss
 from fedsim.physics.radios import ConstantRate, LoRa, Rates, Shannon
 from fedsim.physics.radios.base import NO_DRAW, NONE
-from fedsim.sim.setup import Member
+from fedsim.sim.config import ClientConfig
 from tests.building.plans import group, job
 from tests.physics.losses import GilbertElliott, Independent
 
 
-def members(folder: Path, **changes: Any) -> list[Member]:
+def members(folder: Path, **changes: Any) -> list[ClientConfig]:
     return list(job(folder, fleet=group(**changes)).setup.fleet)
 
 

@@ -9,14 +9,14 @@ import pytest
 from fedsim.physics.availability import ALWAYS, Intervals
 from fedsim.physics.batteries import Battery
 from fedsim.physics.signals import Constant, Signal, Steps
-from fedsim.sim.setup import Member
+from fedsim.sim.config import ClientConfig
 from tests.building.plans import group, job
 from tests.physics.laws import Bernoulli, Markov
 
 HOUR = 3600.0
 
 
-def members(folder: Path, **changes: Any) -> list[Member]:
+def members(folder: Path, **changes: Any) -> list[ClientConfig]:
     return list(job(folder, fleet=group(**changes)).setup.fleet)
 
 

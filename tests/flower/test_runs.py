@@ -13,7 +13,7 @@ from flwr.serverapp.strategy import FedAvg, FedMedian
 
 import fedsim
 from fedsim.flower import method
-from fedsim.protocol.carriage import Carry
+from fedsim.protocol.transport import Carry
 from fedsim.wire import HEADER_BITS
 from tests.flower.scenes import PI, partition, run, scenario
 

@@ -36,7 +36,7 @@ def search(target: str, folder: Path, seconds: int, seed: int) -> None:
     warnings.simplefilter("ignore")
     options = (f"-max_total_time={seconds}", f"-seed={seed}", "-timeout=30", "-rss_limit_mb=3000")
     quiet = ("-print_final_stats=1", "-max_len=4096")
-    atheris.Setup([sys.argv[0], *options, *quiet, str(corpus)], one)
+    atheris.WorldConfig([sys.argv[0], *options, *quiet, str(corpus)], one)
     atheris.Fuzz()
 
 

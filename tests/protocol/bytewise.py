@@ -11,10 +11,10 @@ import numpy as np
 from fedsim.building import Builder, Job
 from fedsim.errors import ScenarioError
 from fedsim.ports import Array
-from fedsim.protocol.carriage import Carry
+from fedsim.protocol.transport import Carry
 from fedsim.record.recorder import RunRecorder
 from fedsim.scenario import load
-from fedsim.sim.setup import Setup
+from fedsim.sim.config import WorldConfig
 from fedsim.sim.world import World
 from tests import methods
 from tests.algorithms.packing import COMPRESSORS, link
@@ -68,7 +68,7 @@ def built(scenario: dict[str, Any], carry: Carry = "bytes") -> Job:
     return Builder(plan, carry).build(plan.variants[0], 1)
 
 
-def play(setup: Setup, folder: Path) -> Played:
+def play(setup: WorldConfig, folder: Path) -> Played:
     """Run a world to its end, and audit it."""
     models: list[Array] = []
 

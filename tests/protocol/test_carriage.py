@@ -16,8 +16,15 @@ from fedsim.algorithms.messages import register_messages
 from fedsim.cli import app
 from fedsim.errors import DecodeError
 from fedsim.ports import SERVER, Array, Beacon, Client, Message, Payload, Server
-from fedsim.protocol.carriage import VALUES, Bytes, Unpacking, Values
-from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError
+from fedsim.protocol.transport import (
+    BEACON,
+    VALUES,
+    ByteTransport,
+    Envelope,
+    LocalProtocolError,
+    Unpacking,
+    ValueTransport,
+)
 from fedsim.record.manifest import EVENTS, read_manifest
 from fedsim.wire import HEADER_BITS, Dense, Empty, Sparse, Update, ValueFormat, encode_message
 from tests import methods
@@ -39,9 +46,9 @@ def test_bytes_and_values_log_the_same(method: str, tmp_path: Path) -> None:
         job = jobs(method, kind)
         if job is None:
             continue
-        assert isinstance(job.setup.carriage, Bytes)
+        assert isinstance(job.setup.transport, ByteTransport)
         came = play(job.setup, tmp_path / kind / "bytes")
-        due = play(replace(job.setup, carriage=VALUES), tmp_path / kind / "values")
+        due = play(replace(job.setup, transport=VALUES), tmp_path / kind / "values")
         assert came.sha256 == due.sha256, kind
         assert np.array_equal(came.models, due.models), kind
         played.append(kind)
@@ -181,16 +188,16 @@ def said(*payloads: Any, kind: int = 2, sender: int = 3) -> bytes:
     return encode_message(payloads, message_type=kind, sender=sender, round_number=7, exchange=9)
 
 
-CARRIAGE = Bytes((Asked, Told))
+TRANSPORT = ByteTransport((Asked, Told))
 VECTOR = Dense.of(np.arange(3.0), F32)
 
 
 def test_a_header_tells_what_a_reply_answers() -> None:
-    came = CARRIAGE.read(said(VECTOR), 3, Unpacking())
+    came = TRANSPORT.read(said(VECTOR), 3, Unpacking())
     assert (came.round, came.exchange, came.bits) == (7, 9, HEADER_BITS + VECTOR.bits)
     assert isinstance(came.message, Told)
     assert came.message.g.values.tolist() == [0.0, 1.0, 2.0]
-    assert CARRIAGE.read(said(kind=0), 3, Unpacking()).message is BEACON
+    assert TRANSPORT.read(said(kind=0), 3, Unpacking()).message is BEACON
 
 
 @pytest.mark.parametrize(("data", "named"), [
@@ -203,26 +210,26 @@ def test_a_header_tells_what_a_reply_answers() -> None:
 ])  # fmt: skip
 def test_what_no_sender_of_the_method_would_write_is_refused(data: bytes, named: str) -> None:
     with pytest.raises(DecodeError, match=named):
-        CARRIAGE.read(data, 3, Unpacking())
+        TRANSPORT.read(data, 3, Unpacking())
 
 
 def test_an_update_of_another_shape_changes_nothing() -> None:
     unpacking = Unpacking()
-    CARRIAGE.read(said(Update(VECTOR)), 3, unpacking)
+    TRANSPORT.read(said(Update(VECTOR)), 3, unpacking)
     with pytest.raises(DecodeError, match=r"an update of shape \(2,\) to what is held in shape"):
-        CARRIAGE.read(said(Update(Dense.of(np.ones(2), F32))), 3, unpacking)
-    came: Any = CARRIAGE.read(said(Update(VECTOR)), 3, unpacking).message
+        TRANSPORT.read(said(Update(Dense.of(np.ones(2), F32))), 3, unpacking)
+    came: Any = TRANSPORT.read(said(Update(VECTOR)), 3, unpacking).message
     assert came.g.values.tolist() == [0.0, 2.0, 4.0]
 
 
-@pytest.mark.parametrize("carriage", [CARRIAGE, Values((Asked, Told)), VALUES])
-def test_what_is_held_is_held_of_each_sender_and_of_each_vector(carriage: Any) -> None:
+@pytest.mark.parametrize("transport", [TRANSPORT, ValueTransport((Asked, Told)), VALUES])
+def test_what_is_held_is_held_of_each_sender_and_of_each_vector(transport: Any) -> None:
     unpacking = Unpacking()
 
     def heard(sender: int, number: int, *values: float) -> list[float]:
         update = Update(Sparse.of(np.array(values), F32), number)
-        envelope = carriage.seal(Envelope(Told(update), 1, 1, HEADER_BITS), sender)
-        held: list[float] = carriage.open(envelope, sender, unpacking).message.g.values.tolist()
+        envelope = transport.encode(Envelope(Told(update), 1, 1, HEADER_BITS), sender)
+        held: list[float] = transport.decode(envelope, sender, unpacking).message.g.values.tolist()
         return held
 
     assert heard(0, 0, 1, 0) == [1, 0]
@@ -232,11 +239,11 @@ def test_what_is_held_is_held_of_each_sender_and_of_each_vector(carriage: Any) -
     assert heard(SERVER, 0, 3, 0) == [3, 0]
 
 
-@pytest.mark.parametrize("carriage", [VALUES, CARRIAGE])
-def test_a_sender_s_own_idea_of_what_is_held_does_not_matter(carriage: Any) -> None:
+@pytest.mark.parametrize("transport", [VALUES, TRANSPORT])
+def test_a_sender_s_own_idea_of_what_is_held_does_not_matter(transport: Any) -> None:
     update = Update(VECTOR, 0, np.full(3, 100.0), "a note")
-    envelope = carriage.seal(Envelope(Told(update), 1, 1, HEADER_BITS), 0)
-    came = carriage.open(envelope, 0, Unpacking()).message.g
+    envelope = transport.encode(Envelope(Told(update), 1, 1, HEADER_BITS), 0)
+    came = transport.decode(envelope, 0, Unpacking()).message.g
     assert came.values.tolist() == [0.0, 1.0, 2.0]
     assert came.note is None
 
@@ -265,13 +272,13 @@ class Foreign:
 def test_a_payload_that_does_not_go_as_it_says_is_refused() -> None:
     envelope = Envelope(Told(Fraud(VECTOR.values)), 1, 1, HEADER_BITS)
     with pytest.raises(LocalProtocolError, match=r"a told of 8 bits is encoded in \d+"):
-        CARRIAGE.seal(envelope, 0)
+        TRANSPORT.encode(envelope, 0)
     with pytest.raises(TypeError, match="a payload of the class Foreign has no encoding"):
-        CARRIAGE.seal(Envelope(Told(Foreign(VECTOR.values)), 1, 1, HEADER_BITS), 0)
+        TRANSPORT.encode(Envelope(Told(Foreign(VECTOR.values)), 1, 1, HEADER_BITS), 0)
     with pytest.raises(
         LocalProtocolError, match="a told has a payload of no bits; leave its field"
     ):
-        CARRIAGE.seal(Envelope(Told(Empty()), 1, 1, HEADER_BITS), 0)
+        TRANSPORT.encode(Envelope(Told(Empty()), 1, 1, HEADER_BITS), 0)
 
 
 @pytest.mark.slow

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fedsim.ports import DENSE, Array, ClientId, Payload, Structure
-from fedsim.protocol.carriage import Packing
 from fedsim.wire import Dense, ErrorFeedback, Identity, ValueFormat
+from fedsim.wire.packers import Packing
 
 ONES = np.ones(3)
 

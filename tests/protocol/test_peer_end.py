@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.ports import ClientId, Message
-from fedsim.protocol.carriage import Packing
-from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError, RemoteProtocolError
 from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.server import ReplyOutcome
+from fedsim.protocol.transport import BEACON, Envelope, LocalProtocolError, RemoteProtocolError
+from fedsim.wire.packers import Packing
 from tests.sim.worlds import LOADS, asked
 from tests.tiers import examples
 
@@ -168,7 +168,7 @@ def test_whose_fault_it_is_stands_in_the_error() -> None:
     with pytest.raises(ValueError, match="client-7: no neighbour of client-0"):
         end.open({7: asked()})
     end.open(asked())
-    with pytest.raises(LocalProtocolError, match="an exchange is under way"):
+    with pytest.raises(LocalProtocolError, match="an exchange is open"):
         end.open(asked())
     with pytest.raises(RemoteProtocolError, match="client-9 sends client-0"):
         end.receive(9, envelope(1))

@@ -12,7 +12,7 @@ from fedsim.algorithms import Algorithm
 from fedsim.building import Job
 from fedsim.ports import DENSE, Array, ClientId, Message, Packer, Payload, Structure
 from fedsim.sim.client import SimClient
-from fedsim.sim.setup import Setup
+from fedsim.sim.config import WorldConfig
 from tests import methods
 from tests.algorithms.packing import COMPRESSORS, link
 from tests.protocol.bytewise import built, jobs, play, small
@@ -71,7 +71,7 @@ class Pickled:
         self._method.undelivered(client, again(message))
 
 
-def pickling(setup: Setup) -> Setup:
+def pickling(setup: WorldConfig) -> WorldConfig:
     """Return the same world, of which all is pickled all the time."""
 
     def up(client: ClientId, field: str, number: int) -> Repacked:

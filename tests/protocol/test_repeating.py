@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from fedsim.ports import Array, Message, Packer, Payload
-from fedsim.protocol.carriage import Packing, Unpacking
+from fedsim.protocol.transport import Unpacking
 from fedsim.wire import TopK, ValueFormat
 from fedsim.wire.feedback import PACKERS, Feedback
+from fedsim.wire.packers import Packing
 
 
 @dataclass(frozen=True, slots=True)

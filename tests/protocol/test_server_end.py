@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from fedsim.conformance.link import EveryClientPresent
 from fedsim.ports import ClientId
-from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError, RemoteProtocolError
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.selection import Selection
 from fedsim.protocol.server import Exchange, ReplyOutcome, ServerProtocol
 from fedsim.protocol.silence import SilencePolicy
+from fedsim.protocol.transport import BEACON, Envelope, LocalProtocolError, RemoteProtocolError
 from tests.policies import participation_of, silence_of
 from tests.sim.worlds import answered, asked
 from tests.tiers import examples
@@ -290,7 +290,7 @@ def test_a_message_of_its_own_for_each_is_an_envelope_for_each() -> None:
 
 def test_whose_fault_it_is_stands_in_the_error() -> None:
     end = opened(participation_of(), [0, 1])
-    with pytest.raises(LocalProtocolError, match="an exchange is under way"):
+    with pytest.raises(LocalProtocolError, match="an exchange is open"):
         end.open(asked(), [2])
     with pytest.raises(RemoteProtocolError, match="client 1 answers exchange 7"):
         end.receive_reply(1, Envelope(answered(), 1, 7, 16))
@@ -303,7 +303,7 @@ def test_who_is_missing_is_said_in_words() -> None:
     end.receive_reply(1, Envelope(answered(), 1, 1, 16))
     missing = "1 of 3 have reported, 3 are needed; missing: client-0, client-3"
     assert end.progress == missing
-    end.break_off()
+    end.cancel()
     assert end.stuck == f"the server waits in round 1: {missing}"
 
 

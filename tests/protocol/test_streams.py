@@ -16,9 +16,9 @@ import fedsim
 from fedsim.building import Builder, Job
 from fedsim.conformance.link import LinkRecord, ProtocolClient, ProtocolServer
 from fedsim.ports import SERVER, ClientId
-from fedsim.protocol.carriage import Bytes, Unpacking
 from fedsim.protocol.server import Post, ReplyOutcome
 from fedsim.protocol.stopping import RunStopped
+from fedsim.protocol.transport import ByteTransport, Unpacking
 from fedsim.scenario import load
 from fedsim.wire import HEADER_BITS
 
@@ -53,7 +53,7 @@ class StreamServer(ProtocolServer):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job, ROUNDS)
-        self.carriage = job.carriage
+        self.transport = job.transport
         self.writers: dict[ClientId, StreamWriter] = {}
         self.ready, self.closed = asyncio.Event(), asyncio.Event()
 
@@ -70,8 +70,8 @@ class StreamServer(ProtocolServer):
         writer.close()
 
     def hear(self, client: ClientId, data: bytes, unpacking: Unpacking) -> None:
-        assert isinstance(self.carriage, Bytes)
-        envelope = self.carriage.read(data, client, unpacking)
+        assert isinstance(self.transport, ByteTransport)
+        envelope = self.transport.read(data, client, unpacking)
         self.record.count(envelope)
         if self.end.receive_reply(client, envelope) is ReplyOutcome.CLOSED:
             self.closed.set()
@@ -89,10 +89,10 @@ async def take_part(job: Job, number: ClientId, port: int) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(number.to_bytes(4, "little"))
     client, unpacking = ProtocolClient(job, number), Unpacking()
-    assert isinstance(job.carriage, Bytes)
+    assert isinstance(job.transport, ByteTransport)
     with suppress(asyncio.IncompleteReadError):
         while True:
-            asked = job.carriage.read(await framed(reader), SERVER, unpacking)
+            asked = job.transport.read(await framed(reader), SERVER, unpacking)
             answer = await client.answer(asked)
             assert answer is not None, "with beacons, silence is a message"
             writer.write(answer.data)

@@ -1,6 +1,7 @@
 """What the report says is what the analysis of the runs says."""
 
 import re
+from copy import copy, deepcopy
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fedsim
 from fedsim.analysis import (
     AXES,
     ENERGY_PARTS,
@@ -105,6 +107,11 @@ def test_the_bars_of_the_kinds_add_up_to_the_fleet(study: ReportedStudy) -> None
             whole = parts.loc[variant][part].sum()
             assert bars[label, part] == pytest.approx(whole, abs=RESOLUTION * fleet.x.high)
     amounts = parts.groupby(level="variant", sort=False).sum()
+    told = fleet.titles(".//g[@class='bars']/rect")
+    for name, label in study.labels.items():
+        for part in map(str, amounts):
+            joules = float(amounts[part][name])
+            assert joules == 0 or f"{label}\n{part}: {quantity(joules, 'J')}" in told
     assert len(bars) == (amounts > 0).to_numpy().sum()
 
 
@@ -211,9 +218,33 @@ def test_whoever_was_asked_has_heard_or_missed_it(study: ReportedStudy) -> None:
     clients = participation.with_received_counts(study)
     for run in study.runs:
         own, rounds = run.rows(clients), run.rows(study.rounds)
+        assert (own["heard"] >= own["transmissions"] + own["silent"]).all()
         answers = own[["transmissions", "silent", "lost"]].to_numpy(dtype=int).sum()
         assert own["received"].sum() <= rounds["cohort"].sum() <= answers + len(own)
         assert own["received"].sum() + own["skipped"].sum() <= len(rounds) * len(own)
+
+
+def test_kinds_of_clients_are_those_of_the_scenario(runs: Path, study: ReportedStudy) -> None:
+    table = participation.fleet_table(study, study.first)
+    kinds = [[cell.text for cell in row] for row in table.rows]
+    rows = [dict(zip(table.heads, row, strict=True)) for row in kinds]
+    (plan, *_) = fedsim.load(runs / "gd/seed-1/scenario.yaml").variants
+    for row, group in zip(rows, plan.scenario.fleet, strict=True):
+        radio = group.radio
+        assert row["clients"] == str(group.count)
+        assert (row["device"], row["radio"]) == (group.device.kind, radio.kind)
+    assert [row["battery"].rpartition(" at ")[-1] for row in rows] == ["mains", "50 %"]
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_a_rate_that_is_read_from_a_file_is_called_a_trace(way: str, study: ReportedStudy) -> None:
+    run = copy(study.first)
+    fleet = deepcopy(run.scenario["fleet"])
+    fleet[0]["radio"] = {"kind": "lte", f"{way}_trace": {"kind": "csv", "path": "any.csv"}}
+    vars(run)["scenario"] = {**run.scenario, "fleet": fleet}
+    table = participation.fleet_table(study, run)
+    (first, *_) = table.rows
+    assert dict(zip(table.heads, first, strict=True))[way].text == "trace"
 
 
 def test_participation_is_that_of_the_client_tables(page: Page, study: ReportedStudy) -> None:

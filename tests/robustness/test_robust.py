@@ -10,8 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 import fedsim
+from fedsim.analysis import Comparison
 from fedsim.cli import app
 from fedsim.errors import DataError
+from fedsim.report import overview
+from fedsim.report.study import ReportedStudy
 from fedsim.robustness import Robustness, draw_worlds, pricing
 from fedsim.robustness.constants import scores
 from tests.methods import scenario
@@ -241,6 +244,15 @@ def test_damaged_prices_are_found_and_priced_again(folder: Path, tmp_path: Path)
     again(1)
 
 
+def test_a_world_is_told_with_the_mean_costs_of_each_variant(known: Robustness) -> None:
+    worlds, drawn = known.worlds, known.design.drawn
+    assert len(worlds) == drawn
+    for cost, every in known.table.costs.items():
+        for name, values in zip(known.table.variants, every, strict=True):
+            told = worlds[f"{name}.{cost}"].to_numpy()
+            assert told == pytest.approx(values[:, :drawn].mean(axis=0), rel=1e-12)
+
+
 def test_the_command_prints_tables_and_writes_files(folder: Path) -> None:
     done = command(folder, "--worlds", "40")
     assert done.exit_code == 0, done.output
@@ -252,6 +264,11 @@ def test_the_command_prints_tables_and_writes_files(folder: Path) -> None:
     tables = {f"{name}.csv" for name in ("verdicts", "fronts", "deciding", "flips", "constants")}
     assert {*tables, "worlds.csv", "robustness.png", "robustness.svg"} <= names
     assert fedsim.open(folder).runs  # it is no run, and disturbs none
+    page = ReportedStudy(Comparison.of([folder]))
+    others = [label for name, label in page.labels.items() if name != page.comparison.against]
+    (table,) = overview.robustness_tables(page)
+    assert others
+    assert {row[0].text for row in table.rows} == set(others)
 
 
 @pytest.mark.slow

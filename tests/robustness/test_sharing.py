@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fedsim.robustness.recursion import by_cap, ends, fair_rates
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.fair import FairLink
+from fedsim.sim.network.processor_sharing import FairLink
 from tests.tiers import examples
 
 numbers = st.floats(0.1, 10.0)

@@ -53,7 +53,7 @@ class Hasty(_Own):
     kind: Literal["hasty"] = "hasty"
     each: float = 1.0
     closes_after: ClassVar[float] = 2.0
-    patience: ClassVar[float] = 1.0
+    round_timeout: ClassVar[float] = 1.0
 
 
 class Forgetful(_Own):

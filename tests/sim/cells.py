@@ -6,8 +6,8 @@ from typing import Any
 
 from fedsim.ports import SILENCE, Message, Silence
 from fedsim.sim.client import SimClient
+from fedsim.sim.config import ClientConfig
 from fedsim.sim.server import SimServer
-from fedsim.sim.setup import Member
 from tests.policies import participation_of, silence_of
 
 from .worlds import Run, asked, play, setup
@@ -19,7 +19,7 @@ async def quiet(client: SimClient, message: Message) -> Silence:
     return SILENCE
 
 
-def broadcast(members: Sequence[Member], bits: int = 64, **parts: Any) -> Run:
+def broadcast(members: Sequence[ClientConfig], bits: int = 64, **parts: Any) -> Run:
     """Broadcast so many bits and wait until 100 s; no client answers.
 
     The server does not notice who leaves, so the round goes on until its deadline.

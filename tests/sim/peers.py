@@ -10,8 +10,8 @@ import numpy as np
 
 from fedsim.physics.overlay import Overlay
 from fedsim.ports import Array, Message
+from fedsim.sim.config import ClientConfig, WorldConfig
 from fedsim.sim.peers import SimNode
-from fedsim.sim.setup import Member, Setup
 
 from .worlds import asked, setup
 
@@ -50,8 +50,8 @@ RING = overlay(nx.cycle_graph(3))
 
 
 def peers(
-    members: Sequence[Member], live: Live = talk, neighbours: Overlay = RING, **parts: Any
-) -> Setup:
+    members: Sequence[ClientConfig], live: Live = talk, neighbours: Overlay = RING, **parts: Any
+) -> WorldConfig:
     """Say what a world of peers is made of."""
     made = setup(members=members, overlay=neighbours, **parts)
     return replace(made, algorithm=Living(live))

@@ -12,8 +12,8 @@ from fedsim.physics.batteries import Battery
 from fedsim.physics.devices import Device
 from fedsim.ports import Message, Silence
 from fedsim.sim.client import Handler, SimClient
+from fedsim.sim.config import ClientConfig
 from fedsim.sim.server import SimServer
-from fedsim.sim.setup import Member
 from tests.physics.batteries import battery_of
 from tests.sim.radios import RadioModel, client_of
 
@@ -42,7 +42,7 @@ def member(
     device: Device = SLOW,
     radio: RadioModel = IDEAL,
     group: int = 0,
-) -> Member:
+) -> ClientConfig:
     return client_of(device, radio, NO_LOSS, store, availability, group)
 
 
@@ -73,7 +73,7 @@ def tired(*seconds: float) -> Handler:
 
 
 def gathered(
-    handle: Handler, members: Sequence[Member], rounds: int, **parts: Any
+    handle: Handler, members: Sequence[ClientConfig], rounds: int, **parts: Any
 ) -> tuple[Run, list[Told]]:
     """Hold so many exchanges, and note when each has closed and with what."""
     seen = list[Told]()

@@ -17,8 +17,8 @@ from fedsim.physics.topology import Discipline, star, tree
 from fedsim.ports import SILENCE, Message, Silence
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
+from fedsim.sim.config import ClientConfig, WorldConfig
 from fedsim.sim.server import SimServer
-from fedsim.sim.setup import Member, Setup
 from tests.physics.batteries import battery_of
 from tests.physics.laws import Bernoulli, Markov
 from tests.physics.losses import GilbertElliott, Independent
@@ -163,7 +163,7 @@ async def moody(client: SimClient, message: Message) -> Message | Silence:
 @st.composite
 def worlds(
     draw: st.DrawFn, /, radios: SearchStrategy[RadioModel] | None = None, **fixed: Any
-) -> Setup:
+) -> WorldConfig:
     """Return a world; `fixed` are parts that are not left to chance."""
     cells = fixed.pop("cells", None)
     cells = draw(st.booleans()) if cells is None else cells
@@ -199,11 +199,11 @@ def worlds(
     return setup(restless, moody, members, **(parts | fixed))
 
 
-def reframed(member: Member, framing: Framing) -> Member:
+def reframed(member: ClientConfig, framing: Framing) -> ClientConfig:
     return replace(member, radio=member.radio.model_copy(update={"framing": framing}))
 
 
-def absences(run: Run, made: Setup, client: int) -> list[tuple[float, float]]:
+def absences(run: Run, made: WorldConfig, client: int) -> list[tuple[float, float]]:
     """Return when a client was offline, and when its battery was empty."""
     member = made.fleet[client]
     online, _ = member.availability.timeline(made.rng("availability", client))
@@ -212,7 +212,7 @@ def absences(run: Run, made: Setup, client: int) -> list[tuple[float, float]]:
     return away + deaths(run, made, client)
 
 
-def deaths(run: Run, made: Setup, client: int) -> list[tuple[float, float]]:
+def deaths(run: Run, made: WorldConfig, client: int) -> list[tuple[float, float]]:
     """Return when the battery of a client was empty; infinite ends where it stayed so."""
     store = made.fleet[client].battery
     empty = store is not None and store.charge <= store.cutoff

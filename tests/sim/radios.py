@@ -21,7 +21,7 @@ from fedsim.physics.radios import (
 from fedsim.physics.radios.base import NONE, Framing
 from fedsim.physics.signals import Signal
 from fedsim.ports import Oracle
-from fedsim.sim.setup import Member
+from fedsim.sim.config import ClientConfig
 from tests.physics.batteries import source_of
 
 Rate = float | Signal | RateLaw
@@ -116,7 +116,9 @@ def client_of(
     battery: Battery | None = None,
     availability: PresenceLaw = ALWAYS,
     group: int = 0,
-) -> Member:
+) -> ClientConfig:
     """Return a member of a fleet whose radio follows no file."""
     source = NO_POWER if battery is None else source_of(battery)
-    return Member(device, radio, radio.rates({}), oracle, battery, source, availability, group)
+    return ClientConfig(
+        device, radio, radio.rates({}), oracle, battery, source, availability, group
+    )

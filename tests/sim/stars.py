@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedsim.ports import SERVER, ClientId
-from fedsim.protocol.envelope import Envelope
+from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog, Rows
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
@@ -76,7 +76,7 @@ class Network:
     def close(self) -> list[Span]:
         """End the world now, and return what the log says of every message."""
         self.star.close()
-        self.in_flight = self.star.books.in_flight
+        self.in_flight = self.star.message_log.in_flight
         return [_span(row) for row in self._log.pending() if row["event"] == Event.SEND]
 
 

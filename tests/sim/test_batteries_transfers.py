@@ -8,7 +8,7 @@ import pytest
 from fedsim.physics.signals import Steps
 from fedsim.physics.topology import Discipline, star
 from fedsim.ports import Message
-from fedsim.protocol.envelope import Envelope
+from fedsim.protocol.transport import Envelope
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
 from tests.sim.devices import device_of

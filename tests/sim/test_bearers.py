@@ -13,14 +13,8 @@ from hypothesis import strategies as st
 from fedsim.physics.signals import Signal, Steps
 from fedsim.physics.topology import Topology, build_routes, star, tree
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.bearers import (
-    Bearer,
-    FairBearer,
-    FluidBearer,
-    bearers,
-    delay,
-)
-from fedsim.sim.network.timed import OpenBearer, Transfer
+from fedsim.sim.network.lanes import Bearer, OpenBearer, Transfer
+from fedsim.sim.network.transmission import FairBearer, FluidBearer, choose_bearers, delay
 from tests.sim.links import varying
 from tests.sim.radios import law, peak
 from tests.tiers import examples
@@ -60,7 +54,7 @@ class Bearers:
         self.ended: dict[int, float] = {}
         self.told: list[tuple[float, int, bool, float]] = []
         downs = downs or [inf] * len(ups)
-        self.up, self.down = bearers(
+        self.up, self.down = choose_bearers(
             self.env,
             topology,
             list(map(law, ups)),

@@ -222,7 +222,7 @@ def test_a_second_exchange_at_the_same_time_is_refused() -> None:
     async def serve(server: SimServer) -> None:
         await asyncio.gather(server.exchange(asked(), to=[0]), server.exchange(asked(), to=[1]))
 
-    with pytest.raises(RuntimeError, match="an exchange is under way"):
+    with pytest.raises(RuntimeError, match="an exchange is open"):
         play(setup(serve, after(1.0, 1.0), FOUR[:2]))
 
 

@@ -321,9 +321,9 @@ def test_what_has_fallen_apart_no_longer_costs_each_other(bench: Bench) -> None:
     bench.add("bridge", bench.fluid.path([left, right]), 1.0)
     flows = [bench.add(n, sides[n % 2], 1.0 + n) for n in range(200)]
     bench.env.run(until=9000.0)
-    rest = [flow.pool for flow in flows if flow.pool is not None]
+    rest = [flow.component for flow in flows if flow.component is not None]
     assert len(rest) > 2
-    assert len({id(pool) for pool in rest}) == 2
+    assert len({id(component) for component in rest}) == 2
 
 
 def test_a_connected_mesh_is_shared_out_as_a_whole(bench: Bench) -> None:

@@ -10,8 +10,8 @@ import pytest
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Topology, build_routes, star
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.bearers import bearers, delay
 from fedsim.sim.network.routing import weight
+from fedsim.sim.network.transmission import choose_bearers, delay
 from tests.sim.radios import law
 
 MEGABIT, KILOBYTE = 1e6, 8e3
@@ -36,7 +36,7 @@ def spans(
     def end(key: tuple[int, bool]) -> None:
         passed[key] = calendar.now
 
-    ups, downs = bearers(
+    ups, downs = choose_bearers(
         calendar,
         topology,
         [law(radios[0])] * clients,

@@ -14,8 +14,8 @@ from scipy.stats import t as student
 from fedsim.physics.radios import ConstantRate
 from fedsim.ports import Array
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.fair import FairLink
 from fedsim.sim.network.fluid import Fluid
+from fedsim.sim.network.processor_sharing import FairLink
 
 LOAD = 0.7
 BATCHES = 40

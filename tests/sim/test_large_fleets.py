@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedsim.ports import Message
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
-from fedsim.sim.on_demand import OnDemand, Runs, joint
+from fedsim.sim.lazy import LazyTable, RunLengthSequence, joint
 from fedsim.sim.server import SimServer
 from tests.policies import participation_of
 
@@ -112,19 +112,19 @@ runs_of_letters = st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abc")),
 
 @given(runs_of_letters)
 def test_runs_are_the_sequence_that_they_stand_for(given_runs: list[tuple[int, str]]) -> None:
-    runs = Runs(given_runs)
+    runs = RunLengthSequence(given_runs)
     plain = "".join(count * letter for count, letter in given_runs)
     assert "".join(runs) == plain
     assert len(runs) == len(plain)
     assert "".join(runs.map(str.upper)) == plain.upper()
     assert list(runs.where("b".__eq__)) == [n for n, letter in enumerate(plain) if letter == "b"]
     assert runs.array(ord).tolist() == [float(ord(letter)) for letter in plain]
-    backwards = Runs.of(plain[::-1])
+    backwards = RunLengthSequence.of(plain[::-1])
     assert list(joint(runs, backwards)) == list(zip(plain, plain[::-1], strict=True))
 
 
 def test_runs_have_no_items_beyond_their_ends() -> None:
-    runs = Runs([(2, "a"), (1, "b")])
+    runs = RunLengthSequence([(2, "a"), (1, "b")])
     for beyond in (3, -1):
         with pytest.raises(IndexError, match=f"3 items, from 0, and no item {beyond}"):
             runs[beyond]
@@ -137,7 +137,7 @@ def test_what_is_made_on_demand_is_made_once_and_walked_in_order() -> None:
         made.append(number)
         return f"made {number}"
 
-    table = OnDemand(make)
+    table = LazyTable(make)
     assert 7 not in table
     assert table.get(7) is None
     assert [table[7], table[2], table[7]] == ["made 7", "made 2", "made 7"]

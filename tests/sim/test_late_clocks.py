@@ -15,10 +15,10 @@ from fedsim.physics.devices import Device
 from fedsim.physics.signals import Steps
 from fedsim.ports import Message
 from fedsim.sim.client import SimClient
+from fedsim.sim.config import ClientConfig
 from fedsim.sim.power.radio import RadioMeter
 from fedsim.sim.power.supply import Part
 from fedsim.sim.server import SimServer
-from fedsim.sim.setup import Member
 from tests.physics.batteries import battery_of
 from tests.policies import silence_of
 from tests.sim.devices import device_of
@@ -51,7 +51,7 @@ devices = st.builds(
 )
 
 
-def late_world(member: Member, late: float, bits: int, operations: float) -> Any:
+def late_world(member: ClientConfig, late: float, bits: int, operations: float) -> Any:
     """Three exchanges with two clients, the first of them once it is late."""
 
     async def serve(server: SimServer) -> None:
@@ -109,14 +109,14 @@ def test_a_battery_fed_with_other_powers_than_are_metered_fails_the_audit(
 ) -> None:
     radio = RadioModel(1e6, 1e6, energy_up=1e-6, base=1.0)
     member = client_of(device_of(inf, 0.0, 0.0), radio, NO_LOSS, battery_of(1e3))
-    right = RadioMeter.feed
+    right = RadioMeter.update_load
 
     def wrong(self: RadioMeter) -> None:
         right(self)
         if self.supply is not None:
             self.supply.set(Part.RADIO, 1.01 * self.power)
 
-    monkeypatch.setattr(RadioMeter, "feed", wrong)
+    monkeypatch.setattr(RadioMeter, "update_load", wrong)
     with pytest.raises(AuditError, match="joules of meters against powers and the clock"):
         play(late_world(member, 10.0, 640, 0.0))
 

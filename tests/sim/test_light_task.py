@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fedsim.errors import Deadlock
 from fedsim.sim.engine.light_task import LightTask
-from fedsim.sim.engine.loop import SimLoop, alarm, simulate
+from fedsim.sim.engine.loop import SimLoop, simulate, sleep_until
 
 Until = Callable[[float], Awaitable[None]]
 Play = Callable[[list["Step"]], Coroutine[Any, Any, None]]
@@ -43,7 +43,7 @@ async def play(script: list[Step], until: Until, note: Note) -> None:
         note(what)
 
 
-async def sleep_until(_: Play, until: Until, span: float) -> None:
+async def wait_for(_: Play, until: Until, span: float) -> None:
     await until(asyncio.get_running_loop().time() + span)
 
 
@@ -84,7 +84,7 @@ async def cancel_oneself(_: Play, __: Until) -> None:
 
 
 STEPS: dict[str, Callable[..., Awaitable[None]]] = {
-    "until": sleep_until,
+    "until": wait_for,
     "sleep": sleep,
     "turn": sleep,
     "timeout": within_a_timeout,
@@ -138,7 +138,7 @@ def by_asyncio(coroutine: Callable[[Until], Any]) -> asyncio.Task[None]:
     loop = cast("SimLoop", asyncio.get_running_loop())
 
     async def until(when: float) -> None:
-        await alarm(loop, when)
+        await sleep_until(loop, when)
 
     return loop.create_task(coroutine(until))
 

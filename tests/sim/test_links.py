@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.fair import FairLink, SharedTransfer
+from fedsim.sim.network.processor_sharing import FairLink, SharedTransfer
 
 Ended = dict[str, float]
 Offer = tuple[str, float, float, float]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.fair import FairLink, SharedTransfer
+from fedsim.sim.network.processor_sharing import FairLink, SharedTransfer
 from tests.tiers import examples
 
 from .filling import Transfer, run

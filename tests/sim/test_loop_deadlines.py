@@ -7,7 +7,7 @@ import pytest
 
 from fedsim.sim.engine.calendar import SETTLE, Calendar
 from fedsim.sim.engine.loop import SimLoop, simulate
-from fedsim.sim.network.fair import FairLink
+from fedsim.sim.network.processor_sharing import FairLink
 
 pytestmark = pytest.mark.asyncio
 

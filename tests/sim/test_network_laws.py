@@ -73,8 +73,8 @@ def test_every_bit_that_was_sent_has_arrived_or_is_in_flight(
     bits = sum(one.bits for one in taken)
     assert network.traffic.bits_up == sum(one.bits for one in taken if one.up)
     assert network.traffic.bits_up + network.traffic.bits_down == bits
-    assert network.star.books.delivered == sum(one.bits for one in network.arrived)
-    assert network.star.books.delivered + network.in_flight == bits
+    assert network.star.message_log.delivered == sum(one.bits for one in network.arrived)
+    assert network.star.message_log.delivered + network.in_flight == bits
     assert end is not None or not network.in_flight
 
 

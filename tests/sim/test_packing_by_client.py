@@ -11,8 +11,8 @@ from fedsim.building.builder import check_held, vector_memory
 from fedsim.building.inputs import Findings
 from fedsim.building.packing import packer
 from fedsim.ports import SERVER, ClientId, Payload
-from fedsim.protocol import carriage
-from fedsim.protocol.carriage import Unpacking
+from fedsim.protocol import transport
+from fedsim.protocol.transport import Unpacking
 from fedsim.record.parts import read_table
 from fedsim.record.read import read_run
 from fedsim.scenario import Compression, load
@@ -123,7 +123,7 @@ class Checked(Unpacking):
 def test_the_server_knows_what_each_client_holds(
     world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carriage, "Unpacking", Checked)
+    monkeypatch.setattr(transport, "Unpacking", Checked)
     monkeypatch.setattr(Checked, "seen", 0)
     plain = run(blocks(world), tmp_path / "plain")
     assert Checked.seen >= 15

@@ -10,8 +10,8 @@ from scipy import stats
 from fedsim.physics.availability import NEVER
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import Stop
+from fedsim.sim.config import ClientConfig
 from fedsim.sim.server import SimServer
-from fedsim.sim.setup import Member
 from tests.physics.losses import Independent
 from tests.policies import participation_of, silence_of
 from tests.sim.devices import device_of
@@ -23,7 +23,9 @@ from .worlds import Run, asked, echo, play, rounds, setup, working
 Cohort = tuple[str, ...]
 
 
-def drawn(policy: Participation, many: int, members: Sequence[Member], *, seed: int = 1) -> Run:
+def drawn(
+    policy: Participation, many: int, members: Sequence[ClientConfig], *, seed: int = 1
+) -> Run:
     """Hold so many rounds."""
     stop = Stop(rounds=many)
     return play(setup(rounds, echo, members, seed=seed, participation=policy, stop=stop))

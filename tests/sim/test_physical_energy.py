@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from fedsim.conformance.client_traces import Body
 from fedsim.conformance.energy import promises
 from fedsim.ports import Array
+from fedsim.sim.config import ClientConfig, WorldConfig
 from fedsim.sim.network import routing
-from fedsim.sim.setup import Member, Setup
 from tests.sim.radios import RadioModel, connected, on_air
 from tests.tiers import examples
 
@@ -57,7 +57,7 @@ def on(edges: Array, spans: Sequence[Span]) -> Array:
     return np.cumsum(steps)[:-1]
 
 
-def profile(run: Run, made: Setup, client: int) -> Profile:
+def profile(run: Run, made: WorldConfig, client: int) -> Profile:
     """Return the power of a client whose radio draws by its state alone, and is never held up."""
     member, rows = made.fleet[client], mine(run, client)
     device, radio = member.device, member.radio
@@ -96,7 +96,7 @@ def uplinks(rows: Sequence[Row]) -> list[Span]:
     return [(row["t"] - row["duration"] - again.get(row["t"], 0.0), row["t"]) for row in sent]
 
 
-def changes(member: Member, until: float) -> list[float]:
+def changes(member: ClientConfig, until: float) -> list[float]:
     """Return when what charges a client changes."""
     found, t = list[float](), 0.0
     while member.battery is not None and (t := member.source.next_change(t)) < until:
@@ -104,7 +104,7 @@ def changes(member: Member, until: float) -> list[float]:
     return found
 
 
-def levels(member: Member, power: Profile) -> Array:
+def levels(member: ClientConfig, power: Profile) -> Array:
     """Return what the battery holds at every edge, J: full is full, and empty is empty."""
     model = member.battery
     assert model is not None
@@ -118,7 +118,7 @@ def levels(member: Member, power: Profile) -> Array:
     return np.array([*seen, level])
 
 
-def body(made: Setup, client: int) -> Body:
+def body(made: WorldConfig, client: int) -> Body:
     """Return what the audit knows of a client."""
     member, alone = made.fleet[client], made.topology is None and made.sharing == "fluid"
     empty = member.battery is not None and member.battery.charge <= member.battery.cutoff
@@ -129,7 +129,7 @@ def body(made: Setup, client: int) -> Body:
 
 @laws
 @given(worlds())
-def test_joules_are_those_of_the_spans_and_no_instant_is_left_out(made: Setup) -> None:
+def test_joules_are_those_of_the_spans_and_no_instant_is_left_out(made: WorldConfig) -> None:
     run = play(made)
     bodies = [body(made, client) for client in range(len(made.fleet))]
     idle = run.world.meters().idle_joules.tolist()
@@ -143,7 +143,7 @@ def test_joules_are_those_of_the_spans_and_no_instant_is_left_out(made: Setup) -
 
 @laws
 @given(worlds(radios=stateful, topology=None, sharing="fluid"))
-def test_the_charge_in_every_row_is_what_the_powers_before_it_have_left(made: Setup) -> None:
+def test_the_charge_in_every_row_is_what_the_powers_before_it_have_left(made: WorldConfig) -> None:
     run = play(made)
     for client, member in enumerate(made.fleet):
         if member.battery is None:
@@ -172,7 +172,7 @@ def test_the_charge_in_every_row_is_what_the_powers_before_it_have_left(made: Se
 
 @laws
 @given(worlds())
-def test_what_a_battery_held_took_and_gave_is_what_it_holds(made: Setup) -> None:
+def test_what_a_battery_held_took_and_gave_is_what_it_holds(made: WorldConfig) -> None:
     run = play(made)
     stores = run.world.meters().stores
     assert np.isfinite([stores.final, stores.charged, stores.drained]).all()
@@ -206,7 +206,7 @@ NOTHING: Row = dict.fromkeys(("duration", "joules", "transport_bits"), 0.0)
 
 @laws
 @given(worlds(radios=plain, cells=False, sharing="fluid"))
-def test_every_message_costs_its_bits_and_their_time_on_the_air(made: Setup) -> None:
+def test_every_message_costs_its_bits_and_their_time_on_the_air(made: WorldConfig) -> None:
     """However long a link behind the radio takes for them."""
     run = play(made)
     again = {(row["t"], row["node"], row["peer"]): row for row in run.of("retransmit")}

@@ -6,7 +6,7 @@ from math import inf
 
 from hypothesis import given
 
-from fedsim.sim.setup import Setup
+from fedsim.sim.config import WorldConfig
 from tests.tiers import examples
 
 from .physical_worlds import HORIZON, absences, worlds
@@ -52,7 +52,7 @@ def check_receivers(run: Run) -> None:
         assert count == 0 or (count > 0 and sender == "server" and (t, size) in broadcasts)
 
 
-def check_absence(run: Run, made: Setup) -> None:
+def check_absence(run: Run, made: WorldConfig) -> None:
     """Who is not there neither sends, receives, computes nor keeps its radio on."""
     busy = {"send", "receive", "compute", "promotion", "tail", "retransmit", "silent"}
     for client in range(len(made.fleet)):
@@ -71,7 +71,7 @@ def check_order(run: Run) -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def check_cohorts(run: Run, made: Setup) -> None:
+def check_cohorts(run: Run, made: WorldConfig) -> None:
     """Nobody is asked twice in a round by the policy, nor more than it says."""
     wanted = made.participation.asked
     sampled = defaultdict[tuple[int, float], list[str]](list)
@@ -83,7 +83,7 @@ def check_cohorts(run: Run, made: Setup) -> None:
 
 @laws
 @given(worlds())
-def test_laws_of_any_physical_world(made: Setup) -> None:
+def test_laws_of_any_physical_world(made: WorldConfig) -> None:
     run = play(made)  # which audits it
     assert run.error is None
     assert run.reason
@@ -96,7 +96,7 @@ def test_laws_of_any_physical_world(made: Setup) -> None:
 
 @laws
 @given(worlds())
-def test_a_physical_world_is_a_function_of_its_setup(made: Setup) -> None:
+def test_a_physical_world_is_a_function_of_its_setup(made: WorldConfig) -> None:
     first, again = play(made), play(made)
     assert [chunk.tobytes() for chunk in first.raw] == [chunk.tobytes() for chunk in again.raw]
     assert first.reason == again.reason

@@ -11,8 +11,7 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.power.cellular import CellularRadio
-from fedsim.sim.power.radio import RadioKind
+from fedsim.sim.power.radio import CellularRadio, RadioKind
 from tests.sim.radios import RadioModel
 
 PROMOTED = RadioModel(1.0, 1.0, promotion_power=8.0, promotion_time=2.0, tail_power=0.5,
@@ -66,7 +65,7 @@ def test_a_message_that_never_comes_holds_the_tail_until_it_is_given_up(given_up
     bench = Bench()
     assert bench.waits(10.0) == 12.0
     bench.until(given_up)
-    bench.radio.rest(UP)
+    bench.radio.mark_idle(UP)
     bench.until(50.0)
     ends = max(6.0, given_up)
     assert bench.rows == [
@@ -82,8 +81,8 @@ def test_a_promotion_that_is_broken_off_is_paid_so_far_and_ends_no_more() -> Non
         bench = Bench()
         bench.waits(0.0)
         bench.until(lost)
-        bench.radio.rest(UP)
-        bench.radio.off()
+        bench.radio.mark_idle(UP)
+        bench.radio.switch_off()
         assert bench.rows == [(Event.PROMOTION, 0.0, lost, 1, 8.0 * lost)]
         assert bench.radio.power == 0.0
         bench.until(again)
@@ -91,7 +90,7 @@ def test_a_promotion_that_is_broken_off_is_paid_so_far_and_ends_no_more() -> Non
         bench.until(again + 1.0)
         assert bench.radio.power == 8.0
         bench.until(again + 2.0)
-        bench.radio.off()
+        bench.radio.switch_off()
         assert bench.rows[1:] == [(Event.PROMOTION, again, again + 2.0, 2, 16.0)]
 
 
@@ -101,7 +100,7 @@ def test_a_second_message_waits_for_the_same_promotion_and_gives_the_rows_its_ro
     bench.until(1.0)
     assert bench.waits(0.0, 2) == 2.0
     bench.until(2.0)
-    bench.radio.rest(UP)
+    bench.radio.mark_idle(UP)
     bench.until(20.0)
     assert bench.rows == [
         (Event.PROMOTION, 0.0, 2.0, 2, 16.0),
@@ -114,11 +113,11 @@ def test_an_expiry_of_an_earlier_tail_ends_no_later_one() -> None:
     bench = Bench()
     bench.waits(0.0)
     bench.until(3.0)
-    bench.radio.rest(UP)
-    bench.radio.off()
+    bench.radio.mark_idle(UP)
+    bench.radio.switch_off()
     bench.waits(0.0, 2)
     bench.until(5.5)
-    bench.radio.rest(UP)
+    bench.radio.mark_idle(UP)
     bench.until(20.0)
     spans = [row[:3] for row in bench.rows]
     assert spans == [
@@ -136,7 +135,7 @@ def test_bits_that_flow_as_a_promotion_ends_follow_it_and_no_stage_is_paid_twice
     bench = Bench(RadioModel(1.0, 1.0, stages=(RadioStage(power=0.5, time=4.0), paged, rest)))
     bench.waits(0.0)
     bench.until(2.0)
-    bench.radio.rest(UP)
+    bench.radio.mark_idle(UP)
     bench.until(8.0)
     bench.calendar.call(10.0, lambda _: bench.radio.begin(UP, 1.0), None)
     assert bench.waits(0.0) == 10.0

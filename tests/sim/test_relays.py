@@ -166,6 +166,18 @@ def test_what_passes_as_a_relay_goes_offline_is_lost_and_it_pays_for_what_came(
     )
 
 
+def test_where_the_end_of_the_run_cuts_a_message_off_a_relay_pays_for_what_came(
+    tmp_path: Path,
+) -> None:
+    result = fedsim.run(line(2, [{"count": 2}], stop={"time": "100 ms"}), out=tmp_path)
+    (forward,) = result.events[result.events["event"] == "forward"].to_dict("records")
+    sent = result.events[(result.events["event"] == "send") & (result.events["peer"] == "client-1")]
+    bits = float((sent["payload_bits"] + sent["header_bits"]).iloc[0])
+    share = 0.1 / ((bits + FRAME) / DOWN)
+    assert 0 < share < 1
+    assert forward["joules"] == pytest.approx(share * sum(one_way(bits)), rel=1e-9)
+
+
 def test_among_peers_the_nodes_between_two_neighbours_pay(tmp_path: Path) -> None:
     edges = chain(3)[1:]  # client-0 - client-1 - client-2
     network = {

@@ -14,8 +14,8 @@ from fedsim.ports import SERVER, SILENCE, Message, Silence
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
+from fedsim.sim.config import ClientConfig, WorldConfig
 from fedsim.sim.server import SimServer
-from fedsim.sim.setup import Member, Setup
 from tests.policies import silence_of
 from tests.sim.devices import device_of
 from tests.tiers import examples
@@ -107,7 +107,7 @@ def check_bits(run: Run) -> None:
     assert len(run.of("send")) == len(run.of("receive", detail=None)) + len(flight)
 
 
-def check_energy(run: Run, made: Setup) -> None:
+def check_energy(run: Run, made: WorldConfig) -> None:
     idle = sum(member.device.idle for member in made.fleet) * run.t
     at_rest = total(run.of("round") + run.of("stop"), "joules")
     assert at_rest == pytest.approx(idle, rel=1e-9, abs=1e-12)
@@ -135,7 +135,7 @@ def check_spans(run: Run) -> None:
         assert all(before[1] <= after[0] + 1e-9 for before, after in pairwise(spans))
 
 
-def check_silence(run: Run, made: Setup) -> None:
+def check_silence(run: Run, made: WorldConfig) -> None:
     """A client says one thing a message: it answers, or is silent, or is still at work."""
     for number in range(len(made.fleet)):
         name = f"client-{number}"
@@ -149,7 +149,7 @@ def check_silence(run: Run, made: Setup) -> None:
 
 @laws
 @given(worlds)
-def test_laws_of_any_world(made: Setup) -> None:
+def test_laws_of_any_world(made: WorldConfig) -> None:
     run = play(made)  # which audits it
     assert run.error is None
     check_bits(run)
@@ -166,7 +166,7 @@ def test_laws_of_any_world(made: Setup) -> None:
 
 @laws
 @given(worlds)
-def test_a_world_is_a_function_of_its_setup(made: Setup) -> None:
+def test_a_world_is_a_function_of_its_setup(made: WorldConfig) -> None:
     made = replace(made, stop=Stop(rounds=2))
     first, again = play(made), play(made)
     assert [chunk.tobytes() for chunk in first.raw] == [chunk.tobytes() for chunk in again.raw]
@@ -175,7 +175,7 @@ def test_a_world_is_a_function_of_its_setup(made: Setup) -> None:
 @laws
 @given(st.lists(members, min_size=1, max_size=5), st.integers(0, 999))
 def test_a_round_over_open_links_lasts_as_long_as_its_slowest_client(
-    fleet: list[Member], seed: int
+    fleet: list[ClientConfig], seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
     operations, bits = rng.exponential(size=len(fleet)), rng.integers(1, 999, len(fleet))

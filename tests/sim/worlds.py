@@ -23,9 +23,9 @@ from fedsim.record.log import Rows
 from fedsim.record.parts import read_table
 from fedsim.record.recorder import RunRecorder
 from fedsim.sim.client import Handler, SimClient
-from fedsim.sim.on_demand import OnDemand
+from fedsim.sim.config import ClientConfig, WorldConfig
+from fedsim.sim.lazy import LazyTable
 from fedsim.sim.server import SimServer
-from fedsim.sim.setup import Member, Setup
 from fedsim.sim.star import Star
 from fedsim.sim.world import World
 from fedsim.streams import stream
@@ -149,7 +149,7 @@ def working(seconds: float) -> Handler:
     return handle
 
 
-def fleet(*members: tuple[DeviceLaw, RadioModel]) -> list[Member]:
+def fleet(*members: tuple[DeviceLaw, RadioModel]) -> list[ClientConfig]:
     return [client_of(device, radio, NO_LOSS) for device, radio in members]
 
 
@@ -183,7 +183,7 @@ class Run:
         return self.world.calendar.now
 
     @property
-    def clients(self) -> OnDemand[SimClient]:
+    def clients(self) -> LazyTable[SimClient]:
         return star(self.world).clients
 
     def of(self, event: str, **wanted: object) -> list[Row]:
@@ -198,7 +198,7 @@ class Run:
 def setup(
     serve: Serve = rounds,
     handle: Handler = echo,
-    members: Sequence[Member] = (),
+    members: Sequence[ClientConfig] = (),
     *,
     seed: int = 1,
     header_bits: int = 0,
@@ -206,12 +206,12 @@ def setup(
     evaluate: Callable[[Array], float] = lambda _: 1.0,
     optimum: float = 0.0,
     **parts: Any,
-) -> Setup:
+) -> WorldConfig:
     """Say what a world is made of; `parts` are the policies and a topology."""
     members = members or fleet((SLOW, IDEAL))
     if server is not None:
         parts["topology"] = server.of(len(members))
-    return Setup(
+    return WorldConfig(
         algorithm=Told(serve, handle),
         fleet=members,
         initial=MODEL,
@@ -226,7 +226,7 @@ def setup(
     )
 
 
-def play(made: Setup) -> Run:
+def play(made: WorldConfig) -> Run:
     """Run a world to its end, close it and audit it.
 
     An error of the run is noted, as the commands do; any other is the caller's.

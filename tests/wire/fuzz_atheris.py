@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for number, data in enumerate(hostile.genuine(np.random.default_rng(0))):
             (Path(folder) / str(number)).write_bytes(data)
-        atheris.Setup([sys.argv[0], *arguments, folder], test_one_input)
+        atheris.WorldConfig([sys.argv[0], *arguments, folder], test_one_input)
         atheris.Fuzz()
 
 

@@ -29,7 +29,7 @@ from fedsim.wire import (
     encode,
     refusal,
 )
-from fedsim.wire.feedback import Contractive
+from fedsim.wire.packers import Contractive
 from tests.tiers import examples
 from tests.wire.compressors import ALL, F64, hard_vectors, of_class
 

@@ -28,7 +28,7 @@ from fedsim.wire import (
     decode,
     encode,
 )
-from fedsim.wire.natural import natural
+from fedsim.wire.payloads.dense import natural
 from tests.tiers import examples
 from tests.wire.compressors import ALL, F64, of_class
 

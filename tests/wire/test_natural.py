@@ -21,7 +21,7 @@ from fedsim.wire import (
     decode,
     encode,
 )
-from fedsim.wire.natural import natural
+from fedsim.wire.payloads.dense import natural
 
 F64 = ValueFormat.FLOAT64
 

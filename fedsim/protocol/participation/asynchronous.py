@@ -31,9 +31,9 @@ _FIRST = 1_024
 
 
 def permutation(clients: int, rng: np.random.Generator) -> Iterable[int]:
-    """Return so many clients in a random order.
+    """Return all client numbers in a random order.
 
-    How far it is looked at changes no later draw from the same generator.
+    How much of it is consumed changes no later draw from the same generator.
     """
     if clients > WHOLE:
         return _shuffle(clients, rng.spawn(1)[0])
@@ -42,7 +42,7 @@ def permutation(clients: int, rng: np.random.Generator) -> Iterable[int]:
 
 
 def _shuffle(clients: int, rng: np.random.Generator) -> Iterator[int]:
-    """Yield clients in a random order, drawn as far as it is looked at.
+    """Yield clients in a random order, drawn as far as it is consumed.
 
     It is Fisher and Yates' shuffle, which holds only what it has moved.
     """
@@ -57,21 +57,21 @@ def _shuffle(clients: int, rng: np.random.Generator) -> Iterator[int]:
 
 
 def ascending(keys: Array) -> Iterator[int]:
-    """Yield the places of keys from the least on, equal ones in order, sorted as far as looked at.
+    """Yield the positions of keys in ascending order, ties in order, sorted as far as consumed.
 
     >>> list(ascending(np.array([3.0, 1.0, 2.0, 1.0])))
     [1, 3, 2, 0]
     """
-    told = 0
+    yielded = 0
     for _, end in _stretches(len(keys)):
         least = np.flatnonzero(keys <= np.partition(keys, end - 1)[end - 1])
         order = least[np.argsort(keys[least], kind="stable")]
-        yield from order[told:].tolist()
-        told = len(order)
+        yield from order[yielded:].tolist()
+        yielded = len(order)
 
 
 def _stretches(count: int) -> Iterator[tuple[int, int]]:
-    """Yield where stretches of so many places begin and end, each longer than the last one."""
+    """Yield begin and end of consecutive stretches of positions, each longer than the last one."""
     begin, end = 0, min(_FIRST, count)
     while begin < end:
         yield begin, end
@@ -134,14 +134,14 @@ class AsynchronousParticipation(Spec):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """The concurrency, where it is one, and the buffer."""
+        """The concurrency, if there is one, and the buffer."""
         at_work = {} if self.concurrency is None else {"concurrency": self.concurrency}
         return {**at_work, "buffer": self.buffer}
 
     def early(self) -> Iterator[Early]:
         """Yield the rules that let the server proceed without busy clients."""
-        if self.patience < inf:
-            yield Early("give_up", f"{self.patience:g} s", IN_TIME)
+        if self.round_timeout < inf:
+            yield Early("give_up", f"{self.round_timeout:g} s", IN_TIME)
 
     @property
     def asked(self) -> int | None:
@@ -149,7 +149,7 @@ class AsynchronousParticipation(Spec):
         return self.concurrency
 
     @property
-    def patience(self) -> float:
+    def round_timeout(self) -> float:
         """The timeout after the last update, s; infinite for none."""
         return inf if self.give_up is None else self.give_up
 

@@ -80,8 +80,8 @@ class Rounds(Spec):
     give_up: DurationOrNone = as_written(None, _GIVE_UP)
     late: Literal["keep", "drop"] = Field(
         default="keep",
-        description="what misses its round: kept for a later one, or dropped; where silence is"
-        " waited for, silence.late says",
+        description="a reply that misses its round: kept for a later one, or dropped; where silence"
+        " is waited for, silence.late decides instead",
     )
     least_charge: Fraction = as_written("0 %", LEAST_CHARGE)
     noticed: Noticed = Field(default="at-once", description=NOTICED)
@@ -117,8 +117,8 @@ class Rounds(Spec):
             yield Early("deadline", f"{self.closes_after:g} s", IN_TIME)
         if self.quorum is not None and self.quorum < 1:
             yield Early("quorum", f"{self.quorum:g}", FIRST)
-        if self.patience < inf:
-            yield Early("give_up", f"{self.patience:g} s", IN_TIME)
+        if self.round_timeout < inf:
+            yield Early("give_up", f"{self.round_timeout:g} s", IN_TIME)
 
     @property
     def wanted(self) -> int | None:
@@ -136,7 +136,7 @@ class Rounds(Spec):
         return inf if self.deadline is None else self.deadline
 
     @property
-    def patience(self) -> float:
+    def round_timeout(self) -> float:
         """The timeout after which a round is given up, from its broadcast, s; infinite for none."""
         return inf if self.give_up is None else self.give_up
 
@@ -167,5 +167,5 @@ class FullParticipation(Rounds):
 
 
 def at_least(share: float) -> int:
-    """Return the least number of clients that is a share of them; 1.1 times 10 is 11, not 12."""
+    """Return the least number of clients that reaches a share; 1.1 times 10 is 11, not 12."""
     return ceil(share * (1 - 1e-12))

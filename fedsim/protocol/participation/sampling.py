@@ -53,7 +53,7 @@ class Sample(Rounds):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """The count, where it is one."""
+        """The count, if there is one."""
         return {} if self.count is None else {"count": self.count}
 
     @property
@@ -74,7 +74,7 @@ class Sample(Rounds):
 
     @property
     def asked(self) -> int | None:
-        """So many times the count."""
+        """The cohort size: `over` times the count."""
         return None if self.count is None else at_least(self.over * self.count)
 
     def goal(self, cohort: int) -> float:
@@ -113,6 +113,6 @@ class WeightedParticipation(Sample):
     by: Literal["samples"] = Field(default="samples", description="what a client weighs")
 
     def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
-        """Return an order in which the next client is drawn in proportion to its samples."""
+        """Return an order in which each next client is sampled in proportion to its samples."""
         # Efraimidis and Spirakis 2006: the order of Exp(1)/w is that of weighted draws.
         return ascending(rng.standard_exponential(len(samples)) / samples)

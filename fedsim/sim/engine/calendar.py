@@ -55,7 +55,7 @@ class Timer:
             self._calendar.forget(self)
 
     def cancelled(self) -> bool:
-        """Tell whether it was cancelled, or has happened."""
+        """Return whether it was cancelled, or has happened."""
         return self.callback is None
 
     def when(self) -> float:
@@ -71,7 +71,7 @@ class Calendar(simpy.Environment):
 
     Attributes:
         now: the simulated time, s.
-        background: timers in the heap that go on whether or not anybody works: batteries, and
+        background: timers in the heap that go on whether or not a client works: batteries, and
             clients that join and leave. The caller that sets one counts it.
         background_waits: how many tasks wait for what only such timers may bring.
     """

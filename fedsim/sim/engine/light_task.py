@@ -2,9 +2,23 @@
 
 asyncio lets others write tasks (its documentation, "Extending"): a task registers itself
 while it runs, so that timeouts, task groups and cancellation work in its coroutines as in others.
-What is saved is the making of a task for every message, and a turn of the loop for every wait
+What is saved is the creation of a task for every message, and a turn of the loop for every wait
 that the calendar ends.
 """
+
+# asyncio asks more of a task than its documentation lists. This is what `asyncio.tasks.Task` does,
+# and what is done here in its place:
+#
+# - It is the current task while its coroutine runs (`_enter_task`), for `asyncio.timeout` and
+#   `TaskGroup` call `current_task()` and cancel what they find there.
+# - What a coroutine yields is a future that has set its `_asyncio_future_blocking`, which the task
+#   takes back, as the sign that the future came through an `await`; or None, for one turn of the
+#   loop. Anything else is an error, raised in the coroutine.
+# - A cancellation is delivered where the coroutine waits: by way of the future that it waits for,
+#   if that can be cancelled, and else at its next step. One that comes in the coroutine's last step
+#   ends it as cancelled. `uncancel` takes a request back, for timeouts that turn a cancellation of
+#   their own into a TimeoutError.
+# - A coroutine runs in a context of its own, so that variables it sets are not seen elsewhere.
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -13,7 +27,7 @@ from collections.abc import Coroutine, Generator
 from contextvars import Context
 from typing import Any, Protocol
 
-from fedsim.sim.engine.loop import SimLoop, alarm
+from fedsim.sim.engine.loop import SimLoop, sleep_until
 
 
 class Owner(Protocol):
@@ -25,12 +39,12 @@ class Owner(Protocol):
         ...
 
     def on_end(self, failure: BaseException | None) -> object:
-        """Take note that a coroutine has ended, and what it has raised; a cancellation, too."""
+        """Handle the end of a coroutine, and what it has raised; a cancellation, too."""
         ...
 
 
 class Driver(ABC):
-    """What a task may run in place of a coroutine: runs coroutines in turn, as one would."""
+    """Runs coroutines one after another; a task may run it in place of a coroutine."""
 
     __slots__ = ()
 
@@ -59,7 +73,7 @@ class LightTask:
 
     Args:
         loop: that it runs on.
-        owner: is told of the end of each coroutine.
+        owner: its `on_end` is called at the end of each coroutine.
     """
 
     __slots__ = (
@@ -76,7 +90,7 @@ class LightTask:
         "_waits_for",
     )
 
-    _cancelled = False  # as the loop asks of what is ready: a turn is always taken
+    _cancelled = False  # which the loop reads of all that is ready: a turn is always taken
 
     def __init__(self, loop: SimLoop, owner: Owner) -> None:
         self._loop = loop
@@ -85,10 +99,10 @@ class LightTask:
         self._context: Context | None = None  # of its own, once it has set anything
         self._coroutine: Coroutine[Any, Any, None] | Driver | None = None
         self._waits_for: asyncio.Future[Any] | None = None
-        self._asleep = False  # until a time, and nothing else can wake it up
-        self._sleeps = 0  # counts these: a time that it waits for no longer is stale
-        self._cancels = 0
-        self._broken = False  # cancelled while it waited for nothing
+        self._asleep = False  # until a time; only a cancellation can end that earlier
+        self._sleeps = 0  # counts these
+        self._cancels = 0  # requests that were not taken back
+        self._broken = False  # a cancellation is due at the next step
 
     # -- what its owner does -----------------------------------------------------------
 
@@ -105,24 +119,33 @@ class LightTask:
     def sleep(self, when: float) -> Generator[Any, None, None]:
         """Return an awaitable that the driver resumes at that time."""
         running: object = current_task(self._loop)
+        # A handler may start tasks of its own, and let one of them wait. That is a task of asyncio,
+        # which understands futures and not the sentinel.
         if running is not self:
-            return alarm(self._loop, when).__await__()
+            return sleep_until(self._loop, when).__await__()
         self._sleeps += 1
         self._loop.calendar.call(when, self._resume, self._sleeps)
         return iter(_ASLEEP)  # type: ignore[return-value]  # all that an await takes
 
+    # A bare call of the calendar is the cheapest wake-up, and cannot be cancelled. One that comes
+    # for a sleep which a cancellation has ended finds the task awake, or in a later sleep, whose
+    # number is another one.
+    #
+    # The coroutine runs on within the calendar's step, not in a turn of the loop. That is the same
+    # order: the calendar steps only when nothing is ready, so the turn would be the next to run.
+
     def _resume(self, sleep: int) -> None:
         if self._asleep and self._sleeps == sleep:
-            self._step()  # nothing else is ready when the calendar takes a step
+            self._step()
 
     # -- what asyncio asks of a task ---------------------------------------------------
 
     def cancel(self, msg: object = None) -> bool:
-        """Let what it runs be cancelled where it waits; tell whether it runs anything."""
+        """Cancel what it runs where that waits; return whether it runs anything."""
         if self._coroutine is None:
             return False
         self._cancels += 1
-        self._break_off(msg)
+        self._deliver_cancellation(msg)
         return True
 
     def cancelling(self) -> int:
@@ -137,11 +160,11 @@ class LightTask:
         return self._cancels
 
     def done(self) -> bool:
-        """Tell whether it runs nothing."""
+        """Return whether it runs nothing."""
         return self._coroutine is None
 
     def get_name(self) -> str:
-        """Return the name of its owner, which asyncio's reports show."""
+        """Return the name of its owner, for asyncio's reports."""
         return self._owner.name
 
     def get_coro(self) -> Coroutine[Any, Any, None] | None:
@@ -162,7 +185,7 @@ class LightTask:
     # -- how it goes on ----------------------------------------------------------------
 
     def __call__(self) -> None:
-        """Take the turn that it is ready for."""
+        """Run the turn that it is ready for."""
         self._step()
 
     def _step(self, wrong: RuntimeError | None = None) -> None:
@@ -175,15 +198,19 @@ class LightTask:
         if self._broken:
             self._broken, error = False, asyncio.CancelledError()
         failure: BaseException | None = None
+        # A context for each task would take a copy for each client. Most handlers set nothing in
+        # it, so all tasks run in one spare context of the loop. A task that has set something (then
+        # the spare one differs from the common one it was copied from) keeps it as its own, and the
+        # loop gets a new one.
         loop, context = self._loop, self._context or self._loop.spare
         _enter_task(loop, self)  # type: ignore[arg-type]  # it does what a task does
         try:
             go_on: Any = coroutine.send if error is None else coroutine.throw
             awaited = context.run(go_on, error)
         except StopIteration:
-            if self._broken:  # at the very end of it
+            if self._broken:  # cancelled in its very last step
                 failure = asyncio.CancelledError()
-        except (KeyboardInterrupt, SystemExit):
+        except (KeyboardInterrupt, SystemExit):  # these end the loop, and are no task's failure
             self._coroutine = None
             raise
         except BaseException as raised:  # noqa: BLE001 - passed to the task's owner
@@ -202,7 +229,7 @@ class LightTask:
         self._owner.on_end(failure)
 
     def _wait(self, awaited: Any) -> None:  # noqa: ANN401 - whatever a coroutine yields
-        """Take note of what the coroutine waits for."""
+        """Register what the coroutine waits for."""
         if awaited is _SLEEP:
             self._asleep = True
         elif awaited is None:  # a turn of the loop, as `asyncio.sleep(0)` asks for
@@ -216,20 +243,22 @@ class LightTask:
             text = f"{self._owner.name} awaits {awaited!r}, which is nothing that asyncio waits for"
             self._loop.call_soon(self._step, RuntimeError(text))
             return
-        if self._broken:
+        if self._broken:  # cancelled by itself, in the step that has led here
             self._broken = False
-            self._break_off(None)
+            self._deliver_cancellation(None)
 
     def _wake(self, awaited: "asyncio.Future[Any]") -> None:
-        """Go on: what was waited for has come, has failed or was cancelled."""
-        if self._waits_for is awaited:
+        """Go on: what was waited for has a result, has failed or was cancelled."""
+        if self._waits_for is awaited:  # else it was broken off, and has gone on already
             self._step()
 
-    def _break_off(self, msg: object) -> None:
-        """Let the coroutine be cancelled at its next step, which is the next turn if it waits."""
+    def _deliver_cancellation(self, msg: object) -> None:
+        """Cancel what the coroutine waits for, or else the coroutine at its next step."""
+        # A future that is cancelled calls `_wake`, and its error reaches the coroutine from there.
+        # One that is done already cannot be cancelled: its wake-up is on the way, as the next step.
         if self._waits_for is None or not self._waits_for.cancel(msg):
             self._broken = True
-        if self._asleep:
+        if self._asleep:  # no future stands behind that, so nothing else would wake it up
             self._asleep = False
             self._loop.enqueue(self)
 

@@ -37,13 +37,13 @@ _MOST_REPORTED = 20
 
 
 class Waiting(Hashable, Protocol):
-    """What is told of a task: one of asyncio's, or one that does as they do.
+    """What a report reads of a task: one of asyncio's, or a light one.
 
     Tasks that hash by their number in their loop are put in order by it.
     """
 
     def done(self) -> bool:
-        """Tell whether it waits for nothing any more."""
+        """Return whether it has ended."""
         ...
 
     def get_name(self) -> str:
@@ -55,8 +55,13 @@ class Waiting(Hashable, Protocol):
         ...
 
 
-def who_waits(tasks: Iterable[Waiting], now: float) -> str:
-    """Name every task that is not done, and where it waits; `now` in seconds."""
+def describe_waiting(tasks: Iterable[Waiting], now: float) -> str:
+    """Return a text that names every task that has not ended, and where it waits.
+
+    Args:
+        tasks: all of them.
+        now: the time, s.
+    """
     waiting = sorted((task for task in tasks if not task.done()), key=_place)
     lines = [f"  {task.get_name()} waits in {_where(task)}" for task in waiting]
     more = len(lines) - _MOST_REPORTED
@@ -66,7 +71,7 @@ def who_waits(tasks: Iterable[Waiting], now: float) -> str:
 
 
 def _place(task: Waiting) -> tuple[int, str]:
-    """Return what puts tasks in order: those that hash by their address come first, by name."""
+    """Return the sort key of a task: those that hash by their address come first, by name."""
     by_address = type(task) is asyncio.Task
     return (0, task.get_name()) if by_address else (hash(task), "")
 
@@ -90,14 +95,14 @@ _THRESHOLDS = (50_000, 50, 100)
 
 @contextmanager
 def collecting_rarely() -> Iterator[None]:
-    """Let the garbage collector look at what lives less often, and as before afterwards.
+    """Let the garbage collector run less often, and as before afterwards.
 
     A message leaves no cycles behind, and reference counts free what it was made of. By default
-    the collector would look again and again at all that a large fleet has under way: that takes
+    the collector would visit again and again all that a large fleet has in progress: that takes
     half of the time of 30,000 clients that train at once.
     """
     before = gc.get_threshold()
-    # 0 of the first says that it is off.
+    # A first threshold of 0 means that it is off.
     gc.set_threshold(
         *(max(own, few) if own else 0 for own, few in zip(before, _THRESHOLDS, strict=True))
     )
@@ -111,6 +116,12 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 # What asyncio calls when a deadline expires. wait_for has its own function before Python 3.12.
+#
+# A deadline and the completion that it guards may be due at one instant, and which comes first must
+# not depend on which was scheduled first. The rule is that what completes at the very instant of
+# its deadline has met it. asyncio schedules both alike, as a callback at a time; what distinguishes
+# a deadline is the function that is to be called. So these are recognised, and come last in their
+# instant. A deadline of 0 s, for which asyncio uses `call_soon`, waits alike.
 _EXPIRIES = {
     getattr(asyncio.Timeout, "_on_timeout", None),
     getattr(asyncio.tasks, "_release_waiter", None),
@@ -118,7 +129,7 @@ _EXPIRIES = {
 
 
 class Handle(partial[object]):
-    """What is ready to run: has the methods of asyncio's handle, and is called to run.
+    """A callback that is ready to run, with the methods of asyncio's handle.
 
     One is made for every wake-up, so it is made by `partial` and not by Python code.
     """
@@ -130,12 +141,12 @@ class Handle(partial[object]):
         self._cancelled = True
 
     def cancelled(self) -> bool:
-        """Tell whether it was cancelled."""
+        """Return whether it was cancelled."""
         return self._cancelled
 
 
 class Ready(Protocol):
-    """What is ready to run."""
+    """Anything that is ready to run."""
 
     _cancelled: bool
 
@@ -146,6 +157,10 @@ class Ready(Protocol):
 
 class SimTask(asyncio.Task[T]):
     """A task that hashes by its number in its loop, not by its address."""
+
+    # `TaskGroup` and `asyncio.wait` keep their tasks in sets, and cancel or await them in the order
+    # of the set: by hash. An address differs from run to run, and with it the order of what is
+    # logged.
 
     def __init__(self, coro: Any, serial: int, **kwargs: Any) -> None:  # noqa: ANN401 - asyncio's
         self._serial = serial
@@ -203,7 +218,7 @@ class SimLoop(asyncio.BaseEventLoop):
         if self._closed:
             self._check_closed()
         if type(callback) is MethodType and callback.__func__ in _EXPIRIES:
-            # A deadline that is now: it waits for the end of the instant like any other.
+            # A deadline of 0 s; see `_EXPIRIES`.
             return self.call_at(self.time(), callback, *args, context=context)  # type: ignore[return-value, arg-type]
         context = copy_context() if context is None else context
         handle = Handle(context.run, callback, *args)
@@ -243,7 +258,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return SimTask(coro, serial, loop=self, **kwargs)
 
     def enlist(self, task: Waiting) -> int:
-        """Take note of a task that asyncio does not know; return its number."""
+        """Register a task that asyncio does not know; return its number."""
         self._light.append(task)
         return next(self._serials)
 
@@ -283,9 +298,13 @@ class SimLoop(asyncio.BaseEventLoop):
         while not self._stopping:
             try:
                 calendar.step_until(ready)
+            # Nothing is ready and nothing will happen, while the main task has not ended: it would
+            # have stopped the loop. So what the tasks wait for will never come.
             except EmptySchedule:
                 tasks = [*asyncio.all_tasks(self), *self._light]
-                raise Deadlock(who_waits(tasks, self.time())) from None
+                raise Deadlock(describe_waiting(tasks, self.time())) from None
+            # What becomes ready meanwhile runs in the next sweep, as in asyncio; the calendar takes
+            # no step between the two, for it steps only while nothing is ready.
             for _ in range(len(ready)):
                 handle = ready.popleft()
                 if not handle._cancelled:
@@ -294,6 +313,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def stop(self) -> None:
         """Stop once what is ready has run, now or at this instant of the calendar."""
         super().stop()
+        # The calendar would go on stepping until something is ready, and move the clock.
         self._ready.append(Handle(_nothing))
 
 
@@ -304,8 +324,11 @@ def simulate(main: Coroutine[Any, Any, T], calendar: Calendar | None = None) -> 
     needs nothing of that loop, which stands still for as long as the call takes.
 
     Raises:
-        Deadlock: everybody waits and nothing is scheduled.
+        Deadlock: every task waits and nothing is scheduled.
     """
+    # asyncio refuses to run a loop while another runs in the thread. That protects an outer loop
+    # from standing still; here it is meant to, so it is hidden from asyncio for as long as that
+    # takes.
     outer = asyncio._get_running_loop()
     asyncio._set_running_loop(None)
     try:
@@ -319,20 +342,20 @@ def simulate(main: Coroutine[Any, Any, T], calendar: Calendar | None = None) -> 
 
 
 def _nothing() -> None:
-    """Be ready, so that the calendar takes no further step."""
+    """Do nothing."""
 
 
-# Alarms: timed waits of asyncio tasks.
+# TimedWaits: timed waits of asyncio tasks.
 
 
-def alarm(loop: SimLoop, when: float) -> "asyncio.Future[None]":
+def sleep_until(loop: SimLoop, when: float) -> "asyncio.Future[None]":
     """Return a future that completes at simulated time `when`."""
     future: asyncio.Future[None] = asyncio.Future(loop=loop)
-    loop.calendar.call(when, _ring, future)
+    loop.calendar.call(when, _complete, future)
     return future
 
 
-class Alarms:
+class TimedWaits:
     """Provides waits for asyncio tasks.
 
     Args:
@@ -344,10 +367,10 @@ class Alarms:
 
     def until(self, when: float) -> "asyncio.Future[None]":
         """Wait until a time."""
-        return alarm(self._loop, when)
+        return sleep_until(self._loop, when)
 
 
-def _ring(future: "asyncio.Future[None]") -> None:
+def _complete(future: "asyncio.Future[None]") -> None:
     """Complete the future, unless it was cancelled meanwhile."""
     if not future.done():
         future.set_result(None)

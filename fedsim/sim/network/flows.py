@@ -13,7 +13,7 @@ from fedsim.sim.engine.calendar import Timer
 
 
 class Limit(Protocol):
-    """What holds a transfer back, bit/s, where that varies."""
+    """A rate limit of a transfer that varies, bit/s."""
 
     @property
     def peak(self) -> float:
@@ -30,11 +30,12 @@ class Limit(Protocol):
 
 
 class Least:
-    """The least of a number and of some signals at every moment.
+    """The minimum of a number and of some signals at every moment."""
 
-    It can be looked at and waited for, but not integrated ahead: it may never let anything
-    pass, and nothing short of trying would tell.
-    """
+    # It has a value and a next change, and no integral ahead: two traces may take turns at 0 for
+    # ever, so that nothing passes though each of them has a mean above 0. A search for the time at
+    # which so many bits have passed would not end, where a timer for each change gives way to other
+    # events.
 
     __slots__ = ("_constant", "_signals", "peak")
 
@@ -53,9 +54,9 @@ class Least:
 
 
 def least(most: float, signals: Sequence[Signal]) -> tuple[Limit, Signal | None]:
-    """Return what holds back where a number and one signal or more do.
+    """Return the limit that a number and one signal or more impose.
 
-    Second is the same where it is one signal and no more, which can be integrated ahead.
+    Second is the same if it is a single signal, which can be integrated ahead; else None.
     """
     if len(signals) == 1 and signals[0].peak <= most:
         return signals[0], signals[0]
@@ -71,21 +72,21 @@ Changed = Callable[[Any, float], None]
 """Called with the token of a transfer, and the rate at which it flows from now on, bit/s."""
 
 
-class Keeper(Protocol):
-    """What keeps flows: `fedsim.sim.network.fluid.Fluid`."""
+class FlowOwner(Protocol):
+    """The owner of flows: `fedsim.sim.network.fluid.Fluid`."""
 
     @property
     def now(self) -> float:
         """Simulated seconds since the start."""
         ...
 
-    def stop(self, flow: Any) -> None:  # noqa: ANN401 - `fedsim.sim.network.pipes.Flow`
-        """Break a flow off."""
+    def stop(self, flow: Any) -> None:  # noqa: ANN401 - `fedsim.sim.network.shared_links.Flow`
+        """Cancel a flow."""
         ...
 
 
-class Shared(Protocol):
-    """What shares links out among its flows: `fedsim.sim.network.sharing.FlowPool`."""
+class ComponentView(Protocol):
+    """The interface of `fedsim.sim.network.sharing.Component` to its flows."""
 
     def rate(self, slot: int) -> float:
         """Return the rate of a flow."""
@@ -96,11 +97,11 @@ class Shared(Protocol):
         ...
 
 
-class Pipe:
+class SharedLink:
     """A link shared max-min fairly.
 
     While the limits of its flows add up to no more than its capacity, it is open and holds
-    none of them up. Once they add up to more, it belongs to a pool.
+    none of them up. Once they add up to more, it belongs to a component.
 
     Attributes:
         signal: what its capacity follows, if it varies.
@@ -108,19 +109,19 @@ class Pipe:
         most: the largest that its capacity can be.
         flows: those on it, and at which hop of theirs they take it.
         demand: the sum of what they could take of it.
-        pool: the pool that it belongs to, if any.
+        component: the component that it belongs to, if any.
         index: its number there.
         timer: when its capacity changes next; set only while it is used.
     """
 
-    __slots__ = ("capacity", "demand", "flows", "index", "most", "pool", "signal", "timer")
+    __slots__ = ("capacity", "component", "demand", "flows", "index", "most", "signal", "timer")
 
     def __init__(self, law: RateLaw) -> None:
         self.signal = law.signal
         self.most = self.capacity = law.peak
         self.flows: dict[Flow, int] = {}
         self.demand = 0.0
-        self.pool: Shared | None = None
+        self.component: ComponentView | None = None
         self.index = 0
         self.timer: Timer | None = None
 
@@ -129,24 +130,30 @@ class Pipe:
         """Whether its flows could take more than it has."""
         return self.demand > self.capacity
 
+    # The demand is a running sum, so that a flow enters and leaves in O(1). Its rounding is
+    # harmless, for it decides whether the link is solved for and not what the rates are; the exact
+    # 0 of an unused link keeps it from adding up over a whole run.
+
     def enter(self, flow: "Flow", hop: int) -> None:
-        """Take in a flow."""
+        """Admit a flow."""
         self.flows[flow] = hop
         self.demand += self._demand(flow, hop)
 
     def leave(self, flow: "Flow") -> None:
-        """Let a flow go."""
+        """Remove a flow."""
         hop = self.flows.pop(flow)
-        # No flow is left: restart at full precision.
         self.demand = self.demand - self._demand(flow, hop) if self.flows else 0.0
 
     def _demand(self, flow: "Flow", hop: int) -> float:
-        """Return what a flow could take; above the capacity, how far above is no matter."""
+        """Return what a flow could take, as far as it matters, bit/s."""
+        # Anything above the largest capacity makes the link contended, so how far above is no
+        # matter. An infinite peak must not be added: the sum could never be taken back (inf - inf
+        # is NaN).
         return min(flow.path.usage[hop] * flow.peak, 2.0 * self.most + 1.0)
 
 
-class Turns:
-    """A link of one transfer at a time, in the order of arrival.
+class FifoLink:
+    """A link of one transfer at a time, in the order of arrival (first in, first out).
 
     Attributes:
         law: of its capacity.
@@ -165,8 +172,8 @@ class Turns:
         return next(iter(self.queue), None)
 
 
-class Slots:
-    """A link in equal shares, which are everybody's own whether they are used or not.
+class SlottedLink:
+    """A link in equal shares, each reserved for one lane whether it is used or not (slotted).
 
     Attributes:
         law: of one share.
@@ -178,61 +185,75 @@ class Slots:
         self.law = law
 
 
-Link = Pipe | Turns | Slots
+Link = SharedLink | FifoLink | SlottedLink
 
 
 class Path:
-    """A way over links.
+    """A path over links.
 
     Attributes:
-        pipes: the fair links that have a limit.
+        shared_links: the fair links that have a limit.
         usage: how much of a flow's rate each of these takes.
-        turns: the links to wait for.
-        most: what else holds every flow back, bit/s: the least of what is constant.
-        signals: what varies of that.
+        queues: the links to wait for.
+        most: the least of the other constant limits of every flow, bit/s.
+        signals: the other limits, where they vary.
         weight: how fast a flow is, compared with others on a fair link.
     """
 
-    __slots__ = ("most", "pipes", "signals", "turns", "usage", "weight")
+    __slots__ = ("most", "queues", "shared_links", "signals", "usage", "weight")
 
     def __init__(
         self, links: Sequence[Link], usage: Sequence[float], weight: float, limit: float = inf
     ) -> None:
         used = list(zip(links, usage, strict=True))
-        fair = [(link, use) for link, use in used if isinstance(link, Pipe) and link.most < inf]
-        self.pipes = tuple([link for link, _ in fair])
+        fair = [
+            (link, use) for link, use in used if isinstance(link, SharedLink) and link.most < inf
+        ]
+        self.shared_links = tuple([link for link, _ in fair])
         self.usage = tuple([use for _, use in fair])
-        self.turns = tuple([link for link in links if isinstance(link, Turns)])
-        laws = [link.law for link in links if not isinstance(link, Pipe)]
+        self.queues = tuple([link for link in links if isinstance(link, FifoLink)])
+        laws = [link.law for link in links if not isinstance(link, SharedLink)]
         self.most = min([limit, *[law.peak for law in laws]])
         self.signals = tuple([law.signal for law in laws if law.signal is not None])
         self.weight = weight
 
 
 class Flow:
-    """A transfer: it waits for its turns, then it flows, then it is over.
+    """A transfer: it waits for its queues, then it flows, then it is over.
 
     Attributes:
         serial: orders flows by their arrival.
         bits: the whole of it.
         left: what had not passed at `since`; once it is over, what has not passed at all.
         pace: on its own: how fast it has flowed since then.
-        told: the rate that was told of it, if anybody is told.
+        reported: the last rate passed to `changed`, if there is one; 0 before any.
         peak: what it can do at most, with the links that are not shared fairly.
         limit: what it can do at most where that varies; None where it is always the peak.
         signal: this limit where it is one signal and no more, which can be integrated ahead.
-        entered: whether all its turns have come.
+        entered: whether it is first in all its queues, or has been.
         over: whether it has ended or was broken off.
-        pool: the pool that it is in; it is on its own where there is none.
-        slot: its place in the pool.
+        component: the component that it is in; it is on its own where there is none.
+        slot: its place in the component.
         timer: its end or, where its limit changes before, that change.
         trace: followed by its rate to its end, without rate callbacks.
     """
+
+    # Where the bits of a flow are kept depends on what it does:
+    #
+    # - on its own at a constant rate: `left` at `since`, and `pace` from then on;
+    # - on its own along a trace: the same, with the integral of `trace` in place of `pace`;
+    # - in a component: in the component's table, at `slot`, where a whole column is moved on at
+    #   once; `left`, `since` and `pace` are stale until `pause`, or the component's `remove`,
+    #   brings them up to date;
+    # - waiting for its queues, or over: `left` alone.
+    #
+    # So a flow is paused before it goes from one to another.
 
     __slots__ = (
         "_fluid",
         "bits",
         "changed",
+        "component",
         "entered",
         "finished",
         "left",
@@ -241,20 +262,19 @@ class Flow:
         "pace",
         "path",
         "peak",
-        "pool",
+        "reported",
         "serial",
         "signal",
         "since",
         "slot",
         "timer",
         "token",
-        "told",
         "trace",
     )
 
     def __init__(
         self,
-        fluid: Keeper,
+        fluid: FlowOwner,
         serial: int,
         path: Path,
         bits: float,
@@ -279,29 +299,29 @@ class Flow:
         self.token = token
         self.changed = changed
         self.entered = self.over = False
-        self.pace = self.since = self.told = 0.0
-        self.pool: Shared | None = None
+        self.pace = self.since = self.reported = 0.0
+        self.component: ComponentView | None = None
         self.slot = 0
         self.timer: Timer | None = None
         self.trace: Signal | None = None
 
     def rate_bound(self, now: float) -> float:
-        """Return what it can do at most at the time `now`, bit/s."""
+        """Return its largest possible rate at the time `now`, bit/s."""
         return self.peak if self.limit is None else self.limit.at(now)
 
     @property
     def instant(self) -> bool:
         """Whether it takes no time."""
-        return not self.left or (self.peak == inf and not self.path.pipes)
+        return not self.left or (self.peak == inf and not self.path.shared_links)
 
     @property
     def first(self) -> bool:
-        """Whether all its turns have come."""
-        return all(turn.first is self for turn in self.path.turns)
+        """Whether it is first in all its queues."""
+        return all(queue_link.first is self for queue_link in self.path.queues)
 
     @property
     def negligible(self) -> float:
-        """So few bits that they are rounding, not something that can be held up."""
+        """A number of bits so small that it is rounding, and must not be held up."""
         return 1e-12 * self.bits
 
     @property
@@ -309,14 +329,14 @@ class Flow:
         """The rate, bit/s, as of the end of the last instant."""
         if self.over:
             return 0.0
-        if self.pool is not None:
-            return self.pool.rate(self.slot)
+        if self.component is not None:
+            return self.component.rate(self.slot)
         return self.pace if self.trace is None else self.trace.at(self._fluid.now)
 
     def remaining(self, now: float) -> float:
         """Return the bits that have not passed by the time `now`."""
-        if self.pool is not None:
-            return self.pool.remaining(self.slot, now)
+        if self.component is not None:
+            return self.component.remaining(self.slot, now)
         if self.over:
             return self.left
         if self.trace is not None:
@@ -328,7 +348,7 @@ class Flow:
         return self.bits - self.remaining(now)
 
     def pause(self, now: float) -> None:
-        """Bring it up to date, neither on its own nor in a pool from now on."""
+        """Bring `left` up to date; it flows neither on its own nor in a component from now on."""
         self.left, self.since = self.remaining(now), now
         self.pace, self.trace = 0.0, None
         if self.timer is not None:

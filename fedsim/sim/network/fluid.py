@@ -8,7 +8,16 @@ from fedsim.physics.radios import RateLaw
 from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Discipline
 from fedsim.sim.engine.calendar import SETTLE, Calendar
-from fedsim.sim.network.flows import Changed, Finished, Flow, Link, Path, Pipe, Slots, Turns
+from fedsim.sim.network.flows import (
+    Changed,
+    FifoLink,
+    Finished,
+    Flow,
+    Link,
+    Path,
+    SharedLink,
+    SlottedLink,
+)
 from fedsim.sim.network.sharing import ContendedFlows
 
 
@@ -19,7 +28,7 @@ class Fluid:
     change when a flow starts or ends, or a capacity or a limit changes; what changes within
     one instant is settled once, at the end of the instant. Only flows are looked at that
     such a change can reach: those that share contended links with it, directly or through
-    others, form a pool. A flow on open links runs at its own limit and has a timer of its own.
+    others, form a component. A flow on open links runs at its own limit and has a timer of its own.
 
     """
 
@@ -28,9 +37,9 @@ class Fluid:
         self._serial = count()
         self._settling = False
         self._fresh: list[Flow] = []
-        self._strained: list[Pipe] = []
+        self._strained: list[SharedLink] = []
         self._news: list[tuple[Flow, float]] = []
-        self._pools = ContendedFlows(calendar, self._wake, self._run, self._end)
+        self._components = ContendedFlows(calendar, self._wake, self._run, self._end)
 
     @property
     def now(self) -> float:
@@ -47,8 +56,12 @@ class Fluid:
             users: the number of shares of a slotted one, whether they are used or not.
         """
         if discipline == "fair":
-            return Pipe(capacity)
-        return Turns(capacity) if discipline == "fifo" else Slots(capacity.with_factor(1 / users))
+            return SharedLink(capacity)
+        return (
+            FifoLink(capacity)
+            if discipline == "fifo"
+            else SlottedLink(capacity.with_factor(1 / users))
+        )
 
     @staticmethod
     def path(
@@ -57,7 +70,7 @@ class Fluid:
         weight: float = 1.0,
         limit: float = inf,
     ) -> Path:
-        """Return a way over links, each of them once.
+        """Return a path over links, each of them once.
 
         Args:
             links: in any order.
@@ -78,54 +91,67 @@ class Fluid:
         changed: Changed | None = None,
         signal: Signal | None = None,
     ) -> Flow:
-        """Let `bits` pass, from now on or as soon as every link on the way lets them.
+        """Start a flow, now or as soon as every link of its path admits it.
 
         What has no bits, or meets no limit, passes within the instant.
 
         Args:
-            path: the way.
+            path: its links.
             bits: how many.
             cap: the most that the flow can do, bit/s.
             finished: called with the token when the last bit has passed.
-            token: whatever the caller wants to be told.
+            token: the caller's, passed to the callbacks.
             changed: called with the token and the rate whenever the rate changes: at the end of
                 the instant at which it does; with 0 at the end, before `finished`. A transfer
                 that takes no time has no rate.
             signal: what it can do at most besides, where that varies.
         """
+        # A flow joins all of its queues at one instant, in the order of the serials, so any two
+        # flows stand in the same order in every queue that both are in. The oldest of those that
+        # wait is therefore first in all of its own: nothing can wait in a circle.
         flow = Flow(self, next(self._serial), path, bits, cap, finished, token, changed, signal)
-        for turn in path.turns:  # in one instant for all, so that no circular wait is possible
-            turn.queue[flow] = None
+        for queue_link in path.queues:
+            queue_link.queue[flow] = None
         if flow.first:
             self._enter(flow)
         return flow
 
     def _enter(self, flow: Flow) -> None:
-        """Let a flow onto its links."""
+        """Put a flow on its links."""
         flow.entered = True
+        # One without bits would count against its links until the instant is settled, and might
+        # bring flows into one component that have nothing to do with each other.
         if not flow.instant:
-            for hop, pipe in enumerate(flow.path.pipes):
-                if not pipe.flows:
-                    self._open(pipe)
-                pipe.enter(flow, hop)
+            for hop, link in enumerate(flow.path.shared_links):
+                if not link.flows:
+                    self._open(link)
+                link.enter(flow, hop)
         self._fresh.append(flow)
         self._wake()
 
-    def _open(self, pipe: Pipe) -> None:
-        """Follow a link's capacity for as long as it is used."""
-        if (signal := pipe.signal) is not None:
-            now = self._calendar.now
-            pipe.capacity = signal.at(now)
-            pipe.timer = self._calendar.at(signal.next_change(now), self._resize, pipe)
+    # A capacity that follows a trace changes for ever, so its timer is set only while the link is
+    # used: it would keep the calendar from running empty, and a deadlock would not be noticed.
 
-    def _resize(self, pipe: Pipe) -> None:
-        """Take note that a link's capacity changes now."""
-        self._open(pipe)
-        if pipe.pool is not None:
-            self._pools.resize(pipe)
-        elif pipe.contended:
-            self._strained.append(pipe)
+    def _open(self, link: SharedLink) -> None:
+        """Follow a link's capacity for as long as it is used."""
+        if (signal := link.signal) is not None:
+            now = self._calendar.now
+            link.capacity = signal.at(now)
+            link.timer = self._calendar.at(signal.next_change(now), self._resize, link)
+
+    def _resize(self, link: SharedLink) -> None:
+        """Apply a change of a link's capacity."""
+        self._open(link)
+        if link.component is not None:
+            self._components.resize(link)
+        elif link.contended:
+            self._strained.append(link)
             self._wake()
+
+    # The rates are settled once an instant, after all that starts and ends in it: a broadcast that
+    # starts a hundred flows is solved for once. Until then rates are stale, which does no harm, for
+    # no time passes meanwhile and no bit flows. The callbacks come after the rates: they may start
+    # or stop flows at this same instant, which asks for another settlement of it.
 
     def _wake(self) -> None:
         if not self._settling:
@@ -133,16 +159,19 @@ class Fluid:
             self._calendar.at(self._calendar.now, self._settle, priority=SETTLE)
 
     def _settle(self) -> None:
-        """Take in what has come or changed, share anew where that matters, and tell."""
+        """Admit what has started or changed, recompute rates where needed, and report them."""
         fresh = [flow for flow in self._fresh if not flow.over]
         strained, self._fresh, self._strained = self._strained, [], []
-        for pipe in strained:
-            if pipe.pool is None and pipe.contended:
-                self._pools.contend(pipe)
+        for link in strained:
+            if link.component is None and link.contended:
+                self._components.contend(link)
+        # By now a fresh flow may be in a component, with all flows of a link that has become
+        # contended; `place` joins that with the components of its other links.
         for flow in fresh:
-            if not (flow.instant or self._pools.place(flow)):
+            if not (flow.instant or self._components.place(flow)):
                 self._run(flow)
-        news = self._pools.settle()
+        news = self._components.settle()
+        # From here on a change asks for a new settlement: a callback may make one.
         self._settling = False
         news, self._news = self._news + news, []
         for flow, rate in news:
@@ -151,16 +180,21 @@ class Fluid:
         self._end([flow for flow in fresh if flow.instant])
 
     def _run(self, flow: Flow) -> None:
-        """Let a flow run on its own, as fast as its limit lets it."""
+        """Run a flow on its own, at its limit."""
         flow.since = now = self._calendar.now
+        # Without a callback a trace is integrated ahead to the last bit: one timer, however often
+        # the rate changes. With one, or with several limits, there is a timer for each change
+        # instead.
         if flow.changed is None and (signal := flow.signal) is not None:
             flow.trace = signal
             flow.timer = self._calendar.at(signal.when(now, flow.left), self._finish, flow)
             return
         flow.pace = rate = flow.rate_bound(now)
-        if rate != flow.told and flow.changed is not None:
-            flow.told = rate
-            self._news.append((flow, rate))
+        if rate != flow.reported and flow.changed is not None:
+            flow.reported = rate
+            self._news.append((flow, rate))  # not called here: it could stop what is being settled
+        # At a rate of 0 there is no end, unless all that is left is rounding: a few bits of 1e12
+        # that an exact sum would not have left must not wait for an outage to end.
         held_up = now if flow.left <= flow.negligible else inf
         end = now + flow.left / rate if rate else held_up
         change = inf if flow.limit is None else flow.limit.next_change(now)
@@ -170,7 +204,7 @@ class Fluid:
             flow.timer = self._calendar.at(change, self._step, flow)
 
     def _step(self, flow: Flow) -> None:
-        """Take note that the limit of a flow on its own changes now."""
+        """Apply a change of the limit of a flow that is on its own."""
         flow.pause(self._calendar.now)
         self._run(flow)
         self._wake()
@@ -180,53 +214,57 @@ class Fluid:
 
     def _end(self, flows: Sequence[Flow]) -> None:
         """Complete flows whose last bit has passed, and call their callbacks."""
+        # All leave before the first callback, which may start the next message of its lane at once:
+        # that must find the links as they are without any of these.
         for flow in flows:
             if not flow.over:
                 self._leave(flow)
                 flow.left = 0.0
         for flow in flows:
-            if flow.told and flow.changed is not None:
+            if flow.reported and flow.changed is not None:
                 flow.changed(flow.token, 0.0)
             flow.finished(flow.token)
 
     def stop(self, flow: Flow) -> None:
         """Cancel a flow; its completion callback is not called if it is still open."""
-        flow.finished = _untold
+        # Also where it is over: it may be one of several that end at this instant, and be stopped
+        # by the callback of an earlier one before its own turn in `_end`.
+        flow.finished = _ignore
         if not flow.over:
             self._leave(flow)
-            if flow.told and flow.changed is not None:
+            if flow.reported and flow.changed is not None:
                 flow.changed(flow.token, 0.0)
         flow.changed = None
 
     def _leave(self, flow: Flow) -> None:
         """Take a flow off its links, up to date."""
-        if flow.pool is not None:
-            self._pools.leave(flow)
+        if flow.component is not None:
+            self._components.leave(flow)
         flow.pause(self._calendar.now)
         flow.over = True
-        for pipe in flow.path.pipes:
-            if flow in pipe.flows:
-                self._close(flow, pipe)
-        self._take_turns(flow)
+        for link in flow.path.shared_links:
+            if flow in link.flows:
+                self._close(flow, link)
+        self._leave_queues(flow)
 
-    def _close(self, flow: Flow, pipe: Pipe) -> None:
-        """Take a flow off a link; one that is unused waits for nothing."""
-        pipe.leave(flow)
-        if not pipe.flows:
-            if pipe.timer is not None:
-                pipe.timer.cancel()
-                pipe.timer = None
-            self._pools.release(pipe)
+    def _close(self, flow: Flow, link: SharedLink) -> None:
+        """Take a flow off a link; an unused link has no timer."""
+        link.leave(flow)
+        if not link.flows:
+            if link.timer is not None:
+                link.timer.cancel()
+                link.timer = None
+            self._components.release(link)
 
-    def _take_turns(self, flow: Flow) -> None:
+    def _leave_queues(self, flow: Flow) -> None:
         """Leave the queues, and admit the flows that are next."""
-        for turn in flow.path.turns:
-            del turn.queue[flow]
-        for turn in flow.path.turns:
-            following = turn.first
+        for queue_link in flow.path.queues:  # all of them first: a follower may wait for several
+            del queue_link.queue[flow]
+        for queue_link in flow.path.queues:
+            following = queue_link.first
             if following is not None and not following.entered and following.first:
                 self._enter(following)
 
 
-def _untold(_: object) -> None:
-    """Ignore a rate change."""
+def _ignore(_: object) -> None:
+    """Ignore the end of a stopped flow."""

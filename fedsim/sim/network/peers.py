@@ -1,6 +1,6 @@
 """The transport among peers: a message's two legs, and its bit totals.
 
-What a node tells another takes the sender's own uplink lane first: its radio, and the links of the
+A message to another node takes the sender's own uplink lane first: its radio, and the links of the
 route between the two. At the receiver's point of access it is stored, and then takes the receiver's
 downlink lane: its radio alone. So a lane is one direction of one radio, here as in a star, and
 every node pays for its own radio. A message is charged once, with the framing of its sender's
@@ -13,23 +13,31 @@ from typing import NamedTuple
 
 from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
-from fedsim.protocol.envelope import Envelope
+from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.bearers import Bearer, FluidBearer, OwnLaw, RateChanged
 from fedsim.sim.network.flows import Changed, Link
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.lanes import ABORTED, IN_FLIGHT, LOST, Lane, MessageLog
-from fedsim.sim.network.transport import MakeLane, ServerLanes, Undelivered
+from fedsim.sim.network.lanes import Bearer, Lane, LaneState
+from fedsim.sim.network.transmission import FluidBearer, OwnLaw, RateChanged
+from fedsim.sim.network.transport import (
+    ABORTED,
+    IN_FLIGHT,
+    LOST,
+    MakeLane,
+    MessageLog,
+    ServerLanes,
+    Undelivered,
+)
 
 Arrived = Callable[[ClientId, Envelope], None]
-"""Takes what has arrived, with the number of its sender."""
+"""Callback for a message received, with the number of its sender."""
 
 
 class Parcel(Envelope):
-    """An envelope on its way from one node to another.
+    """An envelope in transit from one node to another.
 
     Attributes:
         sender, receiver: the two.
@@ -48,13 +56,13 @@ class Parcel(Envelope):
         self.framing = framing
 
 
-class PeerWay(NamedTuple):
+class PeerRoute(NamedTuple):
     """How bits get from one node to another.
 
     Attributes:
         bearer: over the links; None where no link binds.
         latency: of them, s.
-        relays: the clients that forward what goes this way, in the order of travel.
+        relays: the clients that forward what takes this route, in the order of travel.
     """
 
     bearer: Bearer | None
@@ -62,13 +70,13 @@ class PeerWay(NamedTuple):
     relays: tuple[ClientId, ...]
 
 
-class Ways:
-    """How bits get from a node's radio to another's: chosen when the two first speak.
+class PeerRoutes:
+    """How bits get from a node's radio to another's: chosen at the first message between the two.
 
     Args:
         calendar: the simulated time.
         topology: links and routes.
-        watched: by node: whether changes of its rate are to be told.
+        watched: by node: whether changes of its rate are reported.
         changed: callback for rate changes.
         own: returns the rate law of a node's radio.
     """
@@ -87,26 +95,28 @@ class Ways:
         self._changed = changed
         self._own = own
         self._links: dict[int, Link] = {}
-        self._known: dict[tuple[ClientId, ClientId], PeerWay] = {}
+        self._known: dict[tuple[ClientId, ClientId], PeerRoute] = {}
 
-    def way(self, sender: ClientId, receiver: ClientId) -> PeerWay:
-        """Return the way from one node to another, chosen when the two first speak."""
+    def route(self, sender: ClientId, receiver: ClientId) -> PeerRoute:
+        """Return the route from one node to another, chosen at their first message."""
         pair = sender, receiver
         if pair not in self._known:
             self._known[pair] = self._make(sender, receiver)
         return self._known[pair]
 
-    def _make(self, sender: ClientId, receiver: ClientId) -> PeerWay:
+    def _make(self, sender: ClientId, receiver: ClientId) -> PeerRoute:
         if self._topology is None:
-            return PeerWay(None, 0.0, ())
+            return PeerRoute(None, 0.0, ())
         route = self._topology.between(sender, receiver)
         if not route.links:
-            return PeerWay(None, route.latency, route.relays)
+            return PeerRoute(None, route.latency, route.relays)
         path = self._fluid.path([self._link(number) for number in route.links])
         signal = self._own(sender, True).signal  # noqa: FBT003 - by its uplink
-        told = self._rate_callback(sender) if self._watched[sender] or signal is not None else None
-        bearer = FluidBearer(self._fluid, path, told, signal)
-        return PeerWay(bearer, route.latency, route.relays)
+        callback = (
+            self._rate_callback(sender) if self._watched[sender] or signal is not None else None
+        )
+        bearer = FluidBearer(self._fluid, path, callback, signal)
+        return PeerRoute(bearer, route.latency, route.relays)
 
     def _rate_callback(self, sender: ClientId) -> Changed:
         return lambda _, rate: self._changed(sender, True, rate)  # noqa: FBT003
@@ -118,37 +128,38 @@ class Ways:
         return self._links[number]
 
 
-class PeerManifest(MessageLog):
+class PeerMessageLog(MessageLog):
     """The rows and the bits of messages of two legs: sent after the first, received after both."""
 
     def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:  # noqa: ARG002
-        """Write down a leg that is over."""
+        """Record a leg that is over."""
         self.close(lane, envelope, joules)
 
     def close(self, lane: Lane, envelope: Envelope, joules: float) -> None:
-        """Write down a leg that is over, with what was sent again on it."""
+        """Record a leg that is over, with its retransmissions."""
         parcel, again = _parcel(envelope), lane.again_bits
         flowed = parcel.bits + lane.framing_bits
         span = self._calendar.now - lane.began
         first = flowed / (flowed + again) if again else 1.0
         sent = (parcel.payload_bits, parcel.header_bits, parcel.framing)
         own = joules if lane.up else 0.0
+        doomed = lane.state is LaneState.DOOMED
         if lane.up:
-            detail = LOST if lane.doomed else ""
+            detail = LOST if doomed else ""
             self._row(lane, parcel, Event.SEND, span * first, sent, own * first, detail)
         self._repeat(lane, parcel, span * (1 - first), own * (1 - first))
-        if lane.doomed:
+        if doomed:
             self._lose(lane, parcel, parcel.bits + parcel.framing, LOST, span, joules - own)
         elif not lane.up:
             self.delivered += parcel.bits + parcel.framing
             self._row(lane, parcel, Event.RECEIVE, span, sent, joules)
 
-    def break_off(
+    def log_undelivered(
         self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str
     ) -> None:
-        """Write down a message that will not arrive; one that is stored has been sent already."""
+        """Record a message that will not arrive; one that is stored has been sent already."""
         if lane.up:
-            super().break_off(lane, envelope, span, joules, why)
+            super().log_undelivered(lane, envelope, span, joules, why)
             return
         parcel = _parcel(envelope)
         bits = parcel.bits + parcel.framing
@@ -161,7 +172,7 @@ class PeerManifest(MessageLog):
             self._lose(lane, envelope, bits, why, span, joules)
 
     def _spend(self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str) -> None:
-        """Write down, for what was sent and not received, what that has cost its receiver."""
+        """Record the receiver's cost of a message that was sent and not received."""
         if not lane.up:
             self._row(lane, envelope, Event.RECEIVE, span, (0, 0, 0), joules, why)
 
@@ -177,13 +188,13 @@ def _parcel(envelope: Envelope) -> Parcel:
 
 
 class PeerNetwork(ServerLanes):
-    """The lanes of peers.
+    """The network of peers.
 
     Args:
         calendar: the simulated time.
         lane: makes a node's lane, as if no link were between it and others.
         log, traffic: where messages are written down and charged.
-        ways: how bits get from one to another.
+        routes: how bits get from one to another.
     """
 
     def __init__(
@@ -192,11 +203,11 @@ class PeerNetwork(ServerLanes):
         lane: MakeLane,
         log: EventLog,
         traffic: Traffic,
-        ways: Ways,
+        routes: PeerRoutes,
     ) -> None:
         super().__init__(calendar, lane, log, traffic)
-        self.books = PeerManifest(calendar, log)
-        self._ways = ways
+        self.message_log = PeerMessageLog(calendar, log)
+        self._routes = routes
         self._alone: dict[ClientId, tuple[Bearer, float]] = {}  # the uplinks, as they were made
         self._arrived: Sequence[Arrived] = ()
         self._gone: set[ClientId] = set()
@@ -207,38 +218,38 @@ class PeerNetwork(ServerLanes):
         self.connect(self._hand_on, self._hand_over, undelivered)
 
     def send(self, sender: ClientId, receivers: Sequence[ClientId], envelope: Envelope) -> None:
-        """Take a message for each of some nodes; its bits are charged from here on."""
+        """Accept a message for each of some nodes, and charge its bits."""
         framing = self._up[sender].framing
         added = 0 if framing is None else framing.bits(envelope.bits)
         for receiver in receivers:
             self.send_up(sender, Parcel(envelope, sender, receiver, added))
 
-    def _queue(self, lane: Lane, envelope: Envelope) -> None:
+    def _queue(self, lane: Lane, envelope: Envelope, framing: int) -> None:
         """Start a message, at once where its lane is free."""
-        if lane.up and lane.current is None:
-            bearer, latency, clients = self._ways.way(lane.client, _parcel(envelope).receiver)
+        if lane.up and lane.state is LaneState.IDLE:
+            bearer, latency, clients = self._routes.route(lane.client, _parcel(envelope).receiver)
             own, least = self._alone.setdefault(lane.client, (lane.bearer, lane.latency))
             relays = self.relays.of(clients) if self.relays is not None else ()
-            lane.lead(own if bearer is None else bearer, least + latency, relays)
-        super()._queue(lane, envelope)
+            lane.set_route(own if bearer is None else bearer, least + latency, relays)
+        super()._queue(lane, envelope, framing)
 
     def _charge_again(self, lane: Lane) -> None:
-        """Charge it to the sender, which has its row of the log, on either leg."""
+        """Charge the retransmissions to the sender, on either leg."""
         self._traffic.bits_up += lane.again_bits
 
     def _hand_on(self, _: ClientId, envelope: Envelope) -> None:
-        """Store what has come to its receiver's point of access, until its radio takes it."""
+        """Store a message at its receiver's point of access until its radio takes it."""
         parcel = _parcel(envelope)
         lane = self._down[parcel.receiver]
         if parcel.receiver in self._gone:
-            self.books.break_off(lane, parcel, 0.0, 0.0, ABORTED)
+            self.message_log.log_undelivered(lane, parcel, 0.0, 0.0, ABORTED)
         else:
-            self._queue(lane, parcel)
+            self._queue(lane, parcel, 0 if lane.framing is None else lane.framing.bits(parcel.bits))
 
     def _hand_over(self, receiver: ClientId, envelope: Envelope) -> None:
         self._arrived[receiver](_parcel(envelope).sender, envelope)
 
     def abort(self, client: ClientId) -> None:
-        """Break off all that a node sends and receives, for it cannot go on, and never will."""
+        """Abort all that a node sends and receives: it is gone for good."""
         self._gone.add(client)
         super().abort(client)

@@ -9,17 +9,17 @@ from fedsim.sim.power.radio import RadioMeter
 
 
 class Relay:
-    """One client as a relay.
+    """The relay of one client.
 
     Args:
         client: its number.
         radio: of the forwarding client, which drains its battery, if any.
         rates: the laws of its two directions, up and down.
         carriers: of these.
-        there: returns whether it is on and online.
+        is_present: returns whether it is on and online.
 
     Attributes:
-        client, radio, there: see above.
+        client, radio, is_present: see above.
     """
 
     def __init__(
@@ -28,11 +28,11 @@ class Relay:
         radio: RadioMeter,
         rates: tuple[RateLaw, RateLaw],
         carriers: tuple[Carrier, Carrier],
-        there: Callable[[], bool],
+        is_present: Callable[[], bool],
     ) -> None:
         self.client = client
         self.radio = radio
-        self.there = there
+        self.is_present = is_present
         self._rates = rates
         self._carriers = carriers
 
@@ -41,7 +41,7 @@ class Relay:
         return bits + self.radio.law.packaging.bits(bits)
 
     def joules(self, bits: int, again: int, round_number: int) -> float:
-        """Return what it takes to receive a message and to send it on, J.
+        """Return the energy of receiving and forwarding a message, J.
 
         Args:
             bits: of the message, its header included.

@@ -1,4 +1,4 @@
-"""Relays: clients of a graph that forward the messages of others, and pay for that.
+"""Relays: clients of a graph that forward the messages of others, at their own cost.
 
 A message that goes through a client's node is received and sent on by that client's radio. It is
 forwarded as its bits come, so that it takes the time that its links and its ends take; what it
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from math import nan
 
 from fedsim.ports import ClientId
-from fedsim.protocol.envelope import Envelope
+from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
@@ -47,24 +47,25 @@ class Relays:
         self._lanes: dict[ClientId, dict[Lane, None]] = {}  # with a message through it now
 
     def of(self, clients: Sequence[ClientId]) -> tuple[Relay, ...]:
-        """Return the relays of a way."""
+        """Return the relays of a route."""
         for client in clients:
             if client not in self._made:
                 self._made[client] = self._make(client)
         return tuple([self._made[client] for client in clients])
 
     def begin(self, lane: Lane) -> None:
-        """Let the bits of a lane's message flow: a relay that is not there does not get them."""
+        """Register a message as its bits begin to flow; an absent relay does not get them."""
         lane.broken = next(
-            ((place, 0.0) for place, relay in enumerate(lane.relays) if not relay.there()), None
+            ((place, 0.0) for place, relay in enumerate(lane.relays) if not relay.is_present()),
+            None,
         )
         for relay in lane.relays:
             self._lanes.setdefault(relay.client, {})[lane] = None
 
     def client_left(self, client: ClientId) -> None:
-        """Break the ways through a client that is not there any more."""
+        """Break the routes through a client that has left."""
         for lane in self._lanes.get(client, ()):
-            if lane.current is None or lane.transfer is None:
+            if lane.current is None or lane.transfer is None:  # its bits do not flow yet
                 continue
             bits = lane.current.bits + lane.framing_bits + lane.again_bits
             share = lane.passed(self._calendar.now) / bits if bits else 1.0
@@ -73,7 +74,7 @@ class Relays:
                 lane.broken = place, share
 
     def end(self, lane: Lane, envelope: Envelope, share: float) -> bool:
-        """Let the relays of a lane pay for a message; return whether it got through all of them.
+        """Charge the relays of a lane for a message; return whether all have forwarded it.
 
         Args:
             lane: on which it has come.
@@ -89,7 +90,7 @@ class Relays:
         return lane.broken is None
 
     def _pay(self, relay: Relay, lane: Lane, envelope: Envelope, share: float) -> bool:
-        """Charge a relay for a share of a message; return whether its battery could give that."""
+        """Charge a relay for a share of a message; return whether its battery held enough."""
         again = lane.again_bits
         joules = owed = share * relay.joules(envelope.bits, again, envelope.round)
         supply = relay.radio.supply

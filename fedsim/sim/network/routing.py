@@ -10,12 +10,12 @@ import numpy as np
 from fedsim.physics.radios import RateLaw
 from fedsim.physics.topology import Discipline, Route, Topology
 from fedsim.ports import ClientId
-from fedsim.sim.network.flows import Link, Path, Pipe
+from fedsim.sim.lazy import RunLengthSequence, joint
+from fedsim.sim.network.flows import Link, Path, SharedLink
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.on_demand import Runs, joint
 
 
-class Way(NamedTuple):
+class RoutedLane(NamedTuple):
     """One direction of one client's radio, and its route.
 
     Attributes:
@@ -23,7 +23,7 @@ class Way(NamedTuple):
         up: whether it leads to the server.
         rate: the radio's.
         route: the way that its messages take.
-        watched: whether changes of its rates are to be told.
+        watched: whether changes of its rates are reported.
     """
 
     client: ClientId
@@ -33,25 +33,30 @@ class Way(NamedTuple):
     watched: bool
 
 
-def ways(
-    topology: Topology, up: Runs[RateLaw], down: Runs[RateLaw], watched: Runs[bool]
-) -> tuple[Runs[Way], Runs[Way]]:
-    """Return the uplinks and the downlinks by client; those that are alike as one of them."""
+def route_lanes(
+    topology: Topology,
+    up: RunLengthSequence[RateLaw],
+    down: RunLengthSequence[RateLaw],
+    watched: RunLengthSequence[bool],
+) -> tuple[RunLengthSequence[RoutedLane], RunLengthSequence[RoutedLane]]:
+    """Return the uplinks and the downlinks by client, run-length encoded."""
     directions = (True, up, topology.up), (False, down, topology.down)
     one, other = (
-        joint(joint(rates, Runs.of(routes)), watched).map(partial(_way, to_server))
+        joint(joint(rates, RunLengthSequence.of(routes)), watched).map(
+            partial(_routed_lane, to_server)
+        )
         for to_server, rates, routes in directions
     )
     return one, other
 
 
-def _way(up: bool, of: tuple[tuple[RateLaw, Route], bool]) -> Way:  # noqa: FBT001 - for partial
+def _routed_lane(up: bool, of: tuple[tuple[RateLaw, Route], bool]) -> RoutedLane:  # noqa: FBT001 - for partial
     (rate, route), watched = of
-    return Way(0, up, rate, route, watched)
+    return RoutedLane(0, up, rate, route, watched)
 
 
 class LinkPlan:
-    """What the links of a topology mean to the lanes of a fleet.
+    """Which links of a topology can limit which lanes of a fleet.
 
     A lane carries one message at a time, so a link never has to carry more than the sum of
     the fastest that its lanes can be.
@@ -61,7 +66,7 @@ class LinkPlan:
         lanes: how many there are of which, the uplinks first.
     """
 
-    def __init__(self, topology: Topology, lanes: Sequence[tuple[int, Way]]) -> None:
+    def __init__(self, topology: Topology, lanes: Sequence[tuple[int, RoutedLane]]) -> None:
         self._links = topology.links
         self._wanted = [0.0] * len(topology.links)
         self._users = [0] * len(topology.links)
@@ -77,25 +82,25 @@ class LinkPlan:
                 for link in kept:
                     self._simple[link] = False
 
-    def links(self, lane: Way) -> tuple[int, ...]:
-        """Return those links of a lane that can hold it up."""
+    def links(self, lane: RoutedLane) -> tuple[int, ...]:
+        """Return the links of a lane that can limit it."""
         return tuple([link for link in lane.route.links if self._binds(link, lane.rate.peak)])
 
     def users(self, link: int) -> int:
-        """Return how many lanes take a link."""
+        """Return how many lanes use a link."""
         return self._users[link]
 
     def discipline(self, link: int) -> Discipline:
         """Return how a link is shared; with fewer than two lanes it is fair whatever it does."""
         return "fair" if self._users[link] < 2 else self._links[link].discipline
 
-    def simple(self, lane: Way) -> bool:
-        """Return whether a lane shares one link with others, which do nothing else either."""
+    def simple(self, lane: RoutedLane) -> bool:
+        """Return whether a lane is limited by one link, as are all others on that link."""
         kept = self.links(lane)
         return len(kept) == 1 and self._simple[kept[0]]
 
     def _binds(self, link: int, fastest: float) -> bool:
-        """Return whether a link can ever hold up a lane that is as fast as this."""
+        """Return whether a link can ever limit a lane of this peak rate, bit/s."""
         capacity, discipline = self._links[link].capacity, self.discipline(link)
         if discipline == "fifo" or capacity.signal is not None:
             return True
@@ -104,13 +109,13 @@ class LinkPlan:
         return capacity.peak < self._wanted[link]
 
     def _alike(self, link: int) -> bool:
-        """Return whether one link without a change in its capacity is shared fairly."""
+        """Return whether a link has a constant capacity and is shared fairly."""
         constant = self._links[link].capacity.signal is None
         return constant and self.discipline(link) == "fair"
 
 
 def _add_repeatedly(total: float, each: float, count: int) -> float:
-    """Return a total to which so many of the same are added, one after the other."""
+    """Return a total after adding the same number `count` times, with the rounding of each."""
     terms = np.full(count + 1, each)
     terms[0] = total
     return float(np.add.accumulate(terms)[-1])
@@ -152,7 +157,7 @@ def weight(latency: float, bandwidths: Sequence[float]) -> float:
 
 
 def most(latency: float) -> float:
-    """Return what the window lets through at a one-way latency in s, bit/s."""
+    """Return the rate limit of the TCP window at a one-way latency in s, bit/s."""
     return WINDOW / (2.0 * latency) if latency else inf
 
 
@@ -162,7 +167,7 @@ def nominal(law: RateLaw) -> float:
 
 
 def paths(
-    fluid: Fluid, topology: Topology, lanes: Sequence[Way], radio_latency: Sequence[float]
+    fluid: Fluid, topology: Topology, lanes: Sequence[RoutedLane], radio_latency: Sequence[float]
 ) -> list[Path]:
     """Return the path of every lane; the two directions of a client are each other's way back.
 
@@ -194,9 +199,9 @@ def paths(
 
 
 def round_trip(there: Sequence[Link], back: Sequence[Link]) -> dict[Link, float]:
-    """Return what a flow takes of each link, in proportion to its rate."""
+    """Return how much of each link a flow uses, in proportion to its rate."""
     usage = dict.fromkeys(there, 1.0)
     for link in back:
-        if isinstance(link, Pipe):  # acknowledgements neither queue nor wait for a slot
+        if isinstance(link, SharedLink):  # acknowledgements neither queue nor wait for a slot
             usage[link] = usage.get(link, 0.0) + REVERSE_USAGE
     return usage

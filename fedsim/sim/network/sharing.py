@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedsim.ports import Array
 from fedsim.sim.engine.calendar import Calendar, Timer
-from fedsim.sim.network.flows import Flow, Pipe
+from fedsim.sim.network.flows import Flow, SharedLink
 
 # Weighted max-min fair rates of flows over any set of links, by progressive filling.
 
@@ -41,6 +41,10 @@ def fill(paths: Indices, usage: Array, weights: Array, bounds: Array, capacities
         bounds: the flows' own limits, bit/s; may be infinite where a link is finite.
         capacities: bit/s, shape (L,).
     """
+    # Every sweep settles a flow, so the loop ends. Take the link of the lowest level of all: it is
+    # the tightest one of each of its flows. Either one of these is at its bound and is settled, or
+    # the link waits for none and settles them all. Link 0, the infinite one that fills up short
+    # paths, has an infinite level: it holds no flow back, and a flow needs one settled link only.
     rates, spare, links = np.empty(len(bounds)), capacities, len(capacities)
     rest = np.arange(len(bounds))
     while len(rest):
@@ -56,6 +60,8 @@ def fill(paths: Indices, usage: Array, weights: Array, bounds: Array, capacities
         rates[rest[settled]] = np.where(at_bound, bounds, fair)[settled]
         if settled.all():
             break
+        # What the settled ones take of every link is gone; rounding may take a little more than
+        # there was, and a capacity below 0 would give the others a negative rate.
         taken = usage[:, settled] * rates[rest[settled]]
         spare = np.maximum(spare - _sums(paths[:, settled], taken, links), 0.0)
         on = ~settled
@@ -80,21 +86,26 @@ def _levels(paths: Indices, usage: Array, spare: Array) -> Array:
 
 # Pools: flows that share contended links, directly or through others, and their rates.
 
-_LEFT, _RATE, _END, _WEIGHT, _BOUND, _TOLD, _WATCHED, _NEGLIGIBLE = range(8)
+_LEFT, _RATE, _END, _WEIGHT, _BOUND, _REPORTED, _WATCHED, _NEGLIGIBLE = range(8)
 
 _FEW = 8  # flows, links and hops that there is room for at first
 
 
-class FlowPool:
-    """Flows that are shared out together, one column of a table each.
+class Component:
+    """A component: flows that share contended links, one column of a table each.
 
     Attributes:
         flows: by their slot.
         at: the time that the table stands for.
         touched: whether its rates are due to be shared anew.
-        age: how often they were since the pool was made.
+        age: how often they were since the component was made.
         timer: the next end.
     """
+
+    # A column for each flow and a row for each figure, so that the bits of thousands of flows are
+    # moved on, and their ends computed, by a few calls of NumPy. The columns have no gaps: where a
+    # flow leaves, the last one takes its slot. So slots change hands, and a flow is asked for its
+    # slot each time; what has to happen in the order of arrival is sorted by serial, not by slot.
 
     def __init__(self, now: float) -> None:
         self.flows: list[Flow] = []
@@ -107,49 +118,49 @@ class FlowPool:
         self._paths = np.zeros((1, _FEW), dtype=np.intp)
         self._usage: Array = np.zeros((1, _FEW))
         # The link of number 0 stands for none: for hops that no other flow contends for.
-        self._pipes: list[Pipe | None] = [None]
+        self._links: list[SharedLink | None] = [None]
         self._capacities: Array = np.full(_FEW, inf)
         self._free: list[int] = []
 
     @property
-    def pipes(self) -> list[Pipe]:
+    def shared_links(self) -> list[SharedLink]:
         """The links."""
-        return [pipe for pipe in self._pipes if pipe is not None]
+        return [link for link in self._links if link is not None]
 
-    def adopt(self, pipe: Pipe) -> None:
-        """Take in a link; those of its flows that are in the pool are shared out over it."""
-        pipe.pool = self
+    def adopt(self, link: SharedLink) -> None:
+        """Add a link; those of its flows that are in the component share it from now on."""
+        link.component = self
         if self._free:
-            pipe.index = self._free.pop()
-            self._pipes[pipe.index] = pipe
+            link.index = self._free.pop()
+            self._links[link.index] = link
         else:
-            pipe.index = len(self._pipes)
-            self._pipes.append(pipe)
-            if pipe.index == len(self._capacities):
-                self._capacities = np.append(self._capacities, np.full(pipe.index, inf))
-        self._capacities[pipe.index] = pipe.capacity
-        for flow, hop in pipe.flows.items():
-            if flow.pool is self:
-                self._paths[hop, flow.slot] = pipe.index
+            link.index = len(self._links)
+            self._links.append(link)
+            if link.index == len(self._capacities):
+                self._capacities = np.append(self._capacities, np.full(link.index, inf))
+        self._capacities[link.index] = link.capacity
+        for flow, hop in link.flows.items():
+            if flow.component is self:
+                self._paths[hop, flow.slot] = link.index
                 self._usage[hop, flow.slot] = flow.path.usage[hop]
 
-    def release(self, pipe: Pipe) -> None:
-        """Let a link go that has no flow any more."""
-        self._pipes[pipe.index] = None
-        self._capacities[pipe.index] = inf
-        self._free.append(pipe.index)
-        pipe.pool = None
+    def release(self, link: SharedLink) -> None:
+        """Remove a link that has no flow any more."""
+        self._links[link.index] = None
+        self._capacities[link.index] = inf
+        self._free.append(link.index)
+        link.component = None
 
-    def resize(self, pipe: Pipe) -> None:
-        """Take note of a link's present capacity."""
-        self._capacities[pipe.index] = pipe.capacity
+    def resize(self, link: SharedLink) -> None:
+        """Update a link's capacity."""
+        self._capacities[link.index] = link.capacity
 
     def add(self, flow: Flow, bound: float) -> None:
-        """Take in a flow that is paused, and its present limit."""
-        slot, hops = len(self.flows), len(flow.path.pipes)
+        """Add a flow that is paused, and its present limit, bit/s."""
+        slot, hops = len(self.flows), len(flow.path.shared_links)
         self._make_room(slot, hops)
         self.flows.append(flow)
-        flow.pool, flow.slot = self, slot
+        flow.component, flow.slot = self, slot
         watched = flow.changed is not None
         self._watched += watched
         self._table[:, slot] = (
@@ -158,15 +169,15 @@ class FlowPool:
             inf,
             flow.path.weight,
             bound,
-            flow.told,
+            flow.reported,
             watched,
             flow.negligible,
         )
         self._paths[:, slot] = 0
         self._usage[:, slot] = 0.0
-        for hop, pipe in enumerate(flow.path.pipes):
-            if pipe.pool is self:
-                self._paths[hop, slot] = pipe.index
+        for hop, link in enumerate(flow.path.shared_links):
+            if link.component is self:
+                self._paths[hop, slot] = link.index
                 self._usage[hop, slot] = flow.path.usage[hop]
 
     def _make_room(self, slot: int, hops: int) -> None:
@@ -181,10 +192,10 @@ class FlowPool:
             self._paths, self._usage = np.pad(self._paths, more), np.pad(self._usage, more)
 
     def remove(self, flow: Flow, now: float) -> None:
-        """Let a flow go, paused."""
+        """Remove a flow, and leave it paused."""
         slot, last = flow.slot, len(self.flows) - 1
         flow.left, flow.since = self.remaining(slot, now), now
-        flow.told, flow.pool = self._table.item(_TOLD, slot), None
+        flow.reported, flow.component = self._table.item(_REPORTED, slot), None
         self._watched -= flow.changed is not None
         moved = self.flows.pop()
         if slot != last:
@@ -207,10 +218,11 @@ class FlowPool:
         The rate may stay, and is another share of what the flow could reach alone.
         """
         self._table[_BOUND, flow.slot] = bound
-        self._table[_TOLD, flow.slot] = nan
+        # NaN differs from every rate, so the next sharing reports the flow whatever its rate is.
+        self._table[_REPORTED, flow.slot] = nan
 
     def advance(self, now: float) -> None:
-        """Let the bits flow until now."""
+        """Move the bits of all flows on to now, at the rates of the last sharing."""
         if now > self.at:
             left, rates = self._table[_LEFT], self._table[_RATE]
             left -= rates * (now - self.at)
@@ -221,16 +233,18 @@ class FlowPool:
         """Recompute the rates; return the flows whose rate changed."""
         self.age += 1
         n = len(self.flows)
-        left, rates, ends, weights, bounds, told, watched, negligible = self._table[:, :n]
-        capacities = self._capacities[: len(self._pipes)]
+        left, rates, ends, weights, bounds, reported, watched, negligible = self._table[:, :n]
+        capacities = self._capacities[: len(self._links)]
         rates[:] = fill(self._paths[:, :n], self._usage[:, :n], weights, bounds, capacities)
-        ends[:] = np.where(left > negligible, inf, 0.0)  # of those that are held up
+        # At a rate of 0 a flow has no end, unless what is left of it is rounding
+        # (`Flow.negligible`).
+        ends[:] = np.where(left > negligible, inf, 0.0)
         np.divide(left, rates, out=ends, where=rates > 0.0)
         ends += self.at
         if not self._watched:
             return []
-        news = np.flatnonzero((rates != told) & (watched > 0.0))
-        told[news] = rates[news]
+        news = np.flatnonzero((rates != reported) & (watched > 0.0))
+        reported[news] = rates[news]
         return [(self.flows[slot], float(rates[slot])) for slot in news]
 
     def next_end(self) -> float:
@@ -239,22 +253,32 @@ class FlowPool:
 
     def completed_flows(self, now: float) -> list[Flow]:
         """Return those that have ended by now, by the rates of the last sharing."""
+        # The ends are compared as they were computed, not the bits: the timer was set to the least
+        # of these very numbers, so at least one is reached, where bits times rate may miss 0 by
+        # rounding.
         ends = self._table[_END, : len(self.flows)]
         return [self.flows[slot] for slot in np.flatnonzero(ends <= now)]
 
 
 YOUNG = 64
-"""How often a pool is shared out before it is worth a look whether it has fallen apart."""
+"""A component is shared out this often before it is checked for having fallen apart."""
 
 
 class ContendedFlows:
     """The flows on contended links.
 
-    All flows of a contended link are in one pool, and so are all contended links of a flow.
+    All flows of a contended link are in one component, and so are all contended links of a flow.
     A link that ceases to be contended stays where it is: to share out too much together is
-    slow, not wrong. Whether a pool has fallen apart is looked at once in as many sharings as
-    it has flows, so that the look costs no more than the sharings do.
+    slow, not wrong. A component is checked for having fallen apart once in as many sharings as
+    it has flows, so that the check costs no more than the sharings do.
     """
+
+    # Pools are the connected components of the graph of flows and contended links, kept up to date
+    # as in union-find: to join two is cheap, for the smaller one moves (a flow is moved O(log n)
+    # times on its way into a component of n). To notice that one has come apart would take a search
+    # after each flow that leaves. So a component may hold flows that share nothing, which `fill`
+    # solves all the same, to the same rates; from time to time it is taken apart, and its flows
+    # find together anew (`_split`).
 
     def __init__(
         self,
@@ -275,104 +299,112 @@ class ContendedFlows:
         self._wake = wake
         self._run_alone = run_alone
         self._end = end
-        self._touched: list[FlowPool] = []
+        self._touched: list[Component] = []
 
     def place(self, flow: Flow) -> bool:
-        """Put a flow into the pool of its contended links; return whether it has any."""
-        for pipe in flow.path.pipes:
-            if (pool := _pool(pipe)) is not None:
-                self._join(flow, pool)
-            elif pipe.contended:
-                self.contend(pipe)
-        return flow.pool is not None
+        """Put a flow into the component of its contended links; return whether it has any."""
+        for link in flow.path.shared_links:
+            if (component := _component_of(link)) is not None:
+                self._join(flow, component)
+            elif link.contended:
+                self.contend(link)
+        return flow.component is not None
 
-    def contend(self, pipe: Pipe) -> None:
-        """Put a link that has become contended into one pool with all of its flows."""
-        pool = FlowPool(self._calendar.now)
-        for flow in list(pipe.flows):
-            pool = self._join(flow, pool)
-        pool.adopt(pipe)
+    def contend(self, link: SharedLink) -> None:
+        """Put a link that has become contended into one component with all of its flows."""
+        component = Component(self._calendar.now)
+        for flow in list(link.flows):
+            component = self._join(flow, component)
+        component.adopt(link)
 
-    def resize(self, pipe: Pipe) -> None:
-        """Take note that the capacity of a link in a pool has changed."""
-        if (pool := _pool(pipe)) is not None:
-            pool.resize(pipe)
-            self._touch(pool)
+    def resize(self, link: SharedLink) -> None:
+        """Apply a change of the capacity of a link, if it is in a component."""
+        if (component := _component_of(link)) is not None:
+            component.resize(link)
+            self._touch(component)
 
-    def release(self, pipe: Pipe) -> None:
-        """Let a link go that has no flow any more, if it is in a pool."""
-        if (pool := _pool(pipe)) is not None:
-            pool.release(pipe)
+    def release(self, link: SharedLink) -> None:
+        """Remove a link that has no flow any more, if it is in a component."""
+        if (component := _component_of(link)) is not None:
+            component.release(link)
 
     def leave(self, flow: Flow) -> None:
-        """Let a flow in a pool go, up to date; its links are left by the caller, after this."""
-        if (pool := _pool(flow)) is not None:
-            pool.remove(flow, self._calendar.now)
-            self._touch(pool)
+        """Remove a flow from its component, up to date; the caller leaves its links after this."""
+        if (component := _component_of(flow)) is not None:
+            component.remove(flow, self._calendar.now)
+            self._touch(component)
 
     def settle(self) -> list[tuple[Flow, float]]:
         """Recompute the rates of changed components; return the flows whose rate changed."""
         news = list[tuple[Flow, float]]()
-        for pool in self._touched:  # it grows where one falls apart
-            pool.touched = False
-            if pool.timer is not None:
-                pool.timer.cancel()
-                pool.timer = None
-            if pool.flows and pool.age >= max(YOUNG, len(pool.flows)):
-                self._split(pool)
-            elif pool.flows:
-                news += self._share(pool)
+        # The list grows while it is walked: the parts of a component that is split are touched
+        # anew.
+        for component in self._touched:
+            component.touched = False
+            if component.timer is not None:
+                component.timer.cancel()
+                component.timer = None
+            if component.flows and component.age >= max(YOUNG, len(component.flows)):
+                self._split(component)
+            elif component.flows:
+                news += self._share(component)
         self._touched = []
         return news
 
-    def _share(self, pool: FlowPool) -> list[tuple[Flow, float]]:
-        pool.advance(self._calendar.now)
-        news = pool.share()
-        pool.timer = self._calendar.at(pool.next_end(), self._complete, pool)
+    def _share(self, component: Component) -> list[tuple[Flow, float]]:
+        component.advance(self._calendar.now)
+        news = component.share()
+        component.timer = self._calendar.at(component.next_end(), self._complete, component)
         return news
 
-    def _complete(self, pool: FlowPool) -> None:
-        """Let all go that end now."""
-        pool.timer = None
-        self._end(sorted(pool.completed_flows(self._calendar.now), key=attrgetter("serial")))
+    def _complete(self, component: Component) -> None:
+        """Complete the flows that end now, in the order of their arrival."""
+        component.timer = None
+        self._end(sorted(component.completed_flows(self._calendar.now), key=attrgetter("serial")))
 
-    def _touch(self, pool: FlowPool) -> None:
-        if not pool.touched:
-            pool.touched = True
-            self._touched.append(pool)
+    def _touch(self, component: Component) -> None:
+        if not component.touched:
+            component.touched = True
+            self._touched.append(component)
             self._wake()
 
-    def _join(self, flow: Flow, pool: FlowPool) -> FlowPool:
-        """Bring a flow into a pool, with all that is in its own; return what they become."""
-        if (own := _pool(flow)) is None:
+    def _join(self, flow: Flow, component: Component) -> Component:
+        """Bring a flow into a component, with all that is in its own; return what they become."""
+        if (own := _component_of(flow)) is None:
             flow.pause(self._calendar.now)
-            pool.add(flow, flow.rate_bound(self._calendar.now))
+            component.add(flow, flow.rate_bound(self._calendar.now))
             self._await_change(flow)
-        elif own is not pool:
-            pool = self._merge(own, pool)
-        self._touch(pool)
-        return pool
+        elif own is not component:
+            component = self._merge(own, component)
+        self._touch(component)
+        return component
 
-    def _merge(self, one: FlowPool, other: FlowPool) -> FlowPool:
-        """Bring the flows and links of the smaller of two pools into the larger one."""
+    def _merge(self, one: Component, other: Component) -> Component:
+        """Bring the flows and links of the smaller of two components into the larger one."""
         small, large = (one, other) if len(one.flows) < len(other.flows) else (other, one)
-        pipes, now = small.pipes, self._calendar.now
-        for flow in small.flows[::-1]:  # the last one goes without moving another
+        shared_links, now = small.shared_links, self._calendar.now
+        # From the last one on, each goes without moving another into its slot. The timers of
+        # varying limits stay: they look up the flow's component as they happen.
+        for flow in small.flows[::-1]:
             small.remove(flow, now)
             large.add(flow, flow.rate_bound(now))
-        for pipe in pipes:
-            small.release(pipe)
-            large.adopt(pipe)
+        for link in shared_links:
+            small.release(link)
+            large.adopt(link)
         self._touch(small)  # its timer has no flows any more
         return large
 
-    def _split(self, pool: FlowPool) -> None:
-        """Take a pool apart, and let its flows find together anew."""
-        flows, now = sorted(pool.flows, key=attrgetter("serial")), self._calendar.now
-        for pipe in pool.pipes:
-            pool.release(pipe)
+    def _split(self, component: Component) -> None:
+        """Take a component apart, and form the components that its flows are in now."""
+        # All are out, and paused, before the first is placed: `place` looks at the components of
+        # links, and must find none of the old one. In the order of arrival, so that the new
+        # components, and with them the order in which floats are added up, depend on nothing but
+        # the run.
+        flows, now = sorted(component.flows, key=attrgetter("serial")), self._calendar.now
+        for link in component.shared_links:
+            component.release(link)
         for flow in flows:
-            pool.remove(flow, now)
+            component.remove(flow, now)
             flow.pause(now)
         for flow in flows:
             if not self.place(flow):
@@ -385,13 +417,13 @@ class ContendedFlows:
             flow.timer = self._calendar.at(when, self._vary, flow)
 
     def _vary(self, flow: Flow) -> None:
-        """Take note that a flow's limit changes now."""
-        if (pool := _pool(flow)) is not None:
-            pool.rebound(flow, flow.rate_bound(self._calendar.now))
-            self._touch(pool)
+        """Apply a change of a flow's limit."""
+        if (component := _component_of(flow)) is not None:
+            component.rebound(flow, flow.rate_bound(self._calendar.now))
+            self._touch(component)
             self._await_change(flow)
 
 
-def _pool(part: Flow | Pipe) -> FlowPool | None:
-    """Return the pool of a flow or a link; none but pools say that they share it out."""
-    return cast("FlowPool | None", part.pool)
+def _component_of(part: Flow | SharedLink) -> Component | None:
+    """Return the component of a flow or a link, which `flows` knows by its interface alone."""
+    return cast("Component | None", part.component)

@@ -1,30 +1,181 @@
-"""The transport: takes messages from end to end, and keeps the books of their bits.
+"""Transport: carries messages from end to end, and adds up their bits.
 
 A message waits until its sender's lane is free and its radio awake (a message down first until the
-radio hears of it), takes the latency of
-radio and route, and then its bits flow: at the radio's rate at most, and at its share of the
-links on its route. It has arrived when its last bit has.
+radio can be reached), takes the latency of radio and route, and then its bits flow: at the radio's
+rate at most, and at its share of the links on its route. It has arrived when its last bit has.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from math import inf
+from math import inf, nan
 
 from fedsim.ports import ClientId, Message
-from fedsim.protocol.envelope import Envelope
+from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
+from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.lanes import ABORTED, IN_FLIGHT, Lane, MessageLog, Receive
+from fedsim.sim.lazy import LazyTable
+from fedsim.sim.network.lanes import TRANSITIONS, Lane, LaneEvent, LaneState, Receive, RouteClass
 from fedsim.sim.network.relays import Relays
-from fedsim.sim.on_demand import OnDemand
 from fedsim.sim.power.radio import RadioMeter
+
+# What every message meets, without a look at its class: this is where much of a run's time goes.
+IDLE, FROM_IDLE = LaneState.IDLE, TRANSITIONS[LaneState.IDLE]
+TIMER, BEARER, FULL = RouteClass.TIMER, RouteClass.BEARER, RouteClass.FULL
+START, START_TIMER = LaneEvent.START, LaneEvent.START_TIMER
+FLOW, LAST_BIT = LaneEvent.FLOW, LaneEvent.LAST_BIT
 
 MakeLane = Callable[[ClientId, bool], Lane]
 """Makes the lane of a client, up to the server or down from it."""
 
 Undelivered = Callable[[ClientId, Message], None]
-"""Told of a client's message that its sender knows to be lost."""
+"""Callback for a client's message that its sender knows to be lost."""
+
+
+# The manifest: log rows and bit totals of every message, delivered or not.
+
+LOST, ABORTED, IN_FLIGHT = "lost", "aborted", "in flight"
+"""What becomes of a message that does not arrive."""
+
+
+class MessageLog:
+    """Writes the log rows of messages, and adds up their bits.
+
+    Attributes:
+        delivered: bits received, a broadcast counted once.
+        repeated_receptions: the same for the other listeners of a broadcast.
+        lost: bits given up, and bits sent again.
+        in_flight: bits in transit at the end.
+    """
+
+    def __init__(self, calendar: Calendar, log: EventLog) -> None:
+        self.delivered = 0
+        self.repeated_receptions = 0
+        self.lost = 0
+        self.in_flight = 0
+        self._calendar = calendar
+        self._log = log
+        self._append = log.append_message
+
+    def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:
+        """Record a message that has arrived without retransmissions."""
+        self.delivered += envelope.bits + lane.framing_bits
+        self._append(
+            now,
+            now - lane.began,
+            lane.sender,
+            lane.receiver,
+            envelope.round,
+            envelope.word,
+            envelope.payload_bits,
+            envelope.header_bits,
+            lane.framing_bits,
+            joules if lane.up else 0.0,
+            0.0 if lane.up else joules,
+        )
+
+    def close(self, lane: Lane, envelope: Envelope, joules: float) -> None:
+        """Record a message whose last bit has flowed."""
+        doomed = lane.state is LaneState.DOOMED
+        if lane.again_bits or doomed or lane.radio.supply is not None:
+            self._close_in_full(lane, envelope, joules)
+        else:
+            self.deliver(lane, envelope, self._calendar.now, joules)
+
+    def _close_in_full(self, lane: Lane, envelope: Envelope, joules: float) -> None:
+        """Record a message with its retransmissions, and whether it was lost.
+
+        Time and energy are shared between the first transmission and the others by their
+        bits; the receiver's energy stands in one row.
+        """
+        bits, again = envelope.bits + lane.framing_bits, lane.again_bits
+        span = self._calendar.now - lane.began
+        first = bits / (bits + again) if again else 1.0
+        own = joules if lane.up else 0.0
+        doomed = lane.state is LaneState.DOOMED
+        detail = LOST if doomed else ""
+        sent = (envelope.payload_bits, envelope.header_bits, lane.framing_bits)
+        times, costs = (span * first, span * (1 - first)), (own * first, own * (1 - first))
+        self._row(lane, envelope, Event.SEND, times[0], sent, costs[0], detail)
+        self._repeat(lane, envelope, times[1], costs[1])
+        if doomed:
+            self._lose(lane, envelope, bits, LOST, span, joules - own)
+            return
+        self.delivered += bits
+        self._row(lane, envelope, Event.RECEIVE, span, sent, joules - own)
+
+    def log_undelivered(
+        self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str
+    ) -> None:
+        """Record a message that will not arrive, with its cost so far.
+
+        Its energy is that of the sending or receiving client; its bits are the sender's.
+        """
+        own = joules if lane.up else 0.0
+        framing = 0 if lane.framing is None else lane.framing.bits(envelope.bits)
+        sent = (envelope.payload_bits, envelope.header_bits, framing)
+        self._row(lane, envelope, Event.SEND, span, sent, own, why)
+        if envelope is lane.current:  # what waits has not been sent, so nothing of it again
+            self._repeat(lane, envelope, 0.0, 0.0)
+        bits = envelope.bits + framing
+        if why == IN_FLIGHT:
+            self.in_flight += bits
+            self._spend(lane, envelope, span, joules - own, why)
+        else:
+            self._lose(lane, envelope, bits, why, span, joules - own)
+
+    def _repeat(self, lane: Lane, envelope: Envelope, span: float, joules: float) -> None:
+        """Record the retransmissions of the current message, if any."""
+        if lane.again_bits:
+            self.lost += lane.again_bits
+            bits = (0, 0, lane.again_bits)
+            self._row(lane, envelope, Event.RETRANSMIT, span, bits, joules)
+
+    def _lose(
+        self, lane: Lane, envelope: Envelope, bits: int, why: str, span: float, joules: float
+    ) -> None:
+        self.lost += bits
+        self._spend(lane, envelope, span, joules, why)
+        sent = (envelope.payload_bits, envelope.header_bits, bits - envelope.bits)
+        self._row(lane, envelope, Event.LOST, 0.0, sent, 0.0, why)
+
+    def _spend(self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str) -> None:
+        """Record the receiver's cost of a download that is not delivered."""
+        if joules:
+            self._row(lane, envelope, Event.RECEIVE, span, (0, 0, 0), joules, why)
+
+    def _row(
+        self,
+        lane: Lane,
+        envelope: Envelope,
+        event: Event,
+        span: float,
+        bits: tuple[int, int, int],
+        joules: float,
+        detail: str = "",
+    ) -> None:
+        # A message stands in a row of its sender, but for what it is to its receiver.
+        ends = self._ends(lane, envelope)
+        node, peer = ends[::-1] if event is Event.RECEIVE else ends
+        supply = lane.radio.supply
+        self._log.append(
+            self._calendar.now,
+            span,
+            event,
+            node,
+            peer,
+            envelope.round,
+            envelope.word,
+            *bits,
+            joules=joules,
+            state_of_charge=nan if supply is None or node != lane.client else supply.share,
+            detail=self._log.word(detail),
+        )
+
+    def _ends(self, lane: Lane, envelope: Envelope) -> tuple[ClientId, ClientId]:  # noqa: ARG002
+        """Return sender and receiver of a message."""
+        return lane.sender, lane.receiver
 
 
 class ServerLanes:
@@ -33,10 +184,10 @@ class ServerLanes:
     Args:
         calendar: the simulated time.
         lane: makes one.
-        log, traffic: where messages are written down and charged.
+        log, traffic: where messages are recorded and charged.
 
     Attributes:
-        books: the bits that it took, delivered and lost.
+        message_log: the bits that it took, delivered and lost.
     """
 
     def __init__(
@@ -49,11 +200,13 @@ class ServerLanes:
         self._calendar = calendar
         self._traffic = traffic
         self._make = lane
-        self._up = OnDemand(partial(self._make_lane, up=True))
-        self._down = OnDemand(partial(self._make_lane, up=False))
-        self.books = MessageLog(calendar, log)
+        self._up = LazyTable(partial(self._make_lane, up=True))
+        self._down = LazyTable(partial(self._make_lane, up=False))
+        self.message_log = MessageLog(calendar, log)
         self.relays: Relays | None = None  # where the routes of a graph lead through clients
-        self._starting: dict[float, list[tuple[Lane, int]]] = {}  # by when their bits will flow
+        self._starting: dict[
+            float, list[tuple[Lane, Envelope]]
+        ] = {}  # by when their bits will flow
         self._receive: dict[bool, Receive]  # by whether it has come up
         self._undelivered: Undelivered
 
@@ -74,107 +227,112 @@ class ServerLanes:
 
     @property
     def made(self) -> int:
-        """How many lanes down have been made."""
+        """The number of downlinks created so far."""
         return len(self._down)
 
     def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
-        """Take a message for each of some clients; its bits are charged from here on."""
+        """Accept a message for each of some clients, and charge its bits."""
         self._traffic.bits_down += envelope.bits * len(clients)
         for client in clients:
-            lane = self._down[client]
+            lane, framing = self._down[client], 0
             if lane.framing is not None:
-                self._traffic.bits_down += lane.framing.bits(envelope.bits)
-            self._queue(lane, envelope)
+                framing = lane.framing.bits(envelope.bits)
+                self._traffic.bits_down += framing
+            self._queue(lane, envelope, framing)
 
     def send_up(self, client: ClientId, envelope: Envelope) -> None:
-        """Take a message from a client; its bits are charged from here on."""
-        traffic, lane = self._traffic, self._up[client]
-        traffic.bits_up += envelope.bits
+        """Accept a message from a client, and charge its bits."""
+        traffic, lane, framing = self._traffic, self._up[client], 0
         if lane.framing is not None:
-            traffic.bits_up += lane.framing.bits(envelope.bits)
+            framing = lane.framing.bits(envelope.bits)
+        traffic.bits_up += envelope.bits + framing
         if envelope.payload_bits:
             traffic.transmissions += 1
         else:
             traffic.beacons += 1
-        self._queue(lane, envelope)
+        self._queue(lane, envelope, framing)
 
-    def _queue(self, lane: Lane, envelope: Envelope) -> None:
+    def _queue(self, lane: Lane, envelope: Envelope, framing: int) -> None:
         """Start a message, at once where its lane is free."""
-        if lane.current is not None:
-            lane.hold(envelope)
+        if lane.state is not IDLE:
+            lane.enqueue(envelope, framing)
             return
-        lane.current = envelope
-        bits = envelope.bits
-        if lane.framing is not None:
-            lane.framing_bits = framing = lane.framing.bits(bits)
-            bits += framing
-        if not lane.quick:
+        lane.current, lane.framing_bits = envelope, framing
+        route_class = lane.route_class
+        if route_class is FULL or route_class is BEARER:
+            lane.state = FROM_IDLE[START]
             self._wake(lane, envelope)
             return
+        lane.state = FROM_IDLE[START_TIMER]
         lane.began = began = self._calendar.now + lane.latency
         lane.radio.began[lane.up] = began
-        if lane.instant:
-            self._arrive_plainly(lane)
-        else:
-            end = began + bits / lane.cap  # type: ignore[operator]  # a quick lane has a cap
+        if route_class is TIMER:
+            end = began + (envelope.bits + framing) / lane.cap  # type: ignore[operator]  # its rate is constant
             self._calendar.call(end, self._arrive_plainly, lane)
+        else:
+            self._arrive_plainly(lane)
 
     def _wake(self, lane: Lane, envelope: Envelope, *, paged: bool = False) -> None:
-        """Let a message wait for its radio and for its latency."""
+        """Schedule the flow of a message, after its radio and its latency."""
         ready = now = self._calendar.now
-        if not lane.plain:
-            ready = max(now, lane.free_at)
+        if lane.route_class is FULL:
+            ready = max(now, lane.silent_until)
             if not lane.radio.detached:
-                if not (lane.up or paged) and (heard := lane.radio.reception_time(now)) > now:
+                if not (lane.up or paged) and (reached := lane.radio.reception_time(now)) > now:
+                    lane.fire(LaneEvent.PAGE)
                     lane.began = inf
-                    self._calendar.call(heard, self._page, (lane, lane.turn))
+                    self._calendar.call(reached, self._page, (lane, envelope))
                     return
                 ready = max(ready, lane.radio.wake(now, envelope.round))
         lane.began = began = ready + lane.latency
         lane.radio.began[lane.up] = began
         if began in self._starting:  # a broadcast's latencies are over at once
-            self._starting[began].append((lane, lane.turn))
+            self._starting[began].append((lane, envelope))
         else:
-            self._starting[began] = [(lane, lane.turn)]
+            self._starting[began] = [(lane, envelope)]
             self._calendar.call(began, self._flow, began)
 
-    def _page(self, waiting: tuple[Lane, int]) -> None:
-        """Wake a radio for the message that has waited until it hears of it."""
-        lane, turn = waiting
-        if lane.turn == turn and lane.current is not None:
-            self._wake(lane, lane.current, paged=True)
+    # What `_wake` schedules is not cancelled where the message is aborted: the lane may be idle, or
+    # in the middle of another message, by the time it happens. So it bears the message that it was
+    # scheduled for, which a lane has once at most: where that is not the current one, it is stale.
+
+    def _page(self, waiting: tuple[Lane, Envelope]) -> None:
+        """Wake a radio, which can be reached from now on, for the message that has waited."""
+        lane, envelope = waiting
+        if lane.current is envelope:
+            lane.fire(LaneEvent.REACH)
+            self._wake(lane, envelope, paged=True)
 
     def _flow(self, began: float) -> None:
         """Start the bits of all messages whose latency is over now."""
-        for lane, turn in self._starting.pop(began):
-            if lane.turn != turn or lane.current is None:
+        for lane, envelope in self._starting.pop(began):
+            if lane.current is not envelope:
                 continue
-            if lane.plain and lane.cap is not None:
-                bits = lane.current.bits + lane.framing_bits
+            if lane.route_class is BEARER and lane.cap is not None:
+                lane.fire(FLOW)
+                bits = envelope.bits + lane.framing_bits
                 lane.transfer = lane.bearer.start(bits, lane.cap, self._arrive_plainly, lane)
             else:
-                self._start(lane)
+                self._start(lane, envelope)
 
-    def _start(self, lane: Lane) -> None:
+    def _start(self, lane: Lane, envelope: Envelope) -> None:
         if self.relays is not None and lane.relays:
             self.relays.begin(lane)
-        if lane.process is not None:
-            lane.throw()
+        rate = lane.start(envelope, self._arrive, self._calendar.now)
+        if lane.again_bits:
             self._charge_again(lane)
-        number = lane.current.round if lane.current else 0
-        rate = lane.start(self._arrive, number, self._calendar.now)
         if not lane.radio.detached:
             lane.radio.begin(lane.up, rate)
 
     def _charge_again(self, lane: Lane) -> None:
-        """Charge what is sent again of the current message, if anything."""
+        """Charge the retransmissions of the current message."""
         if lane.up:
             self._traffic.bits_up += lane.again_bits
         else:
             self._traffic.bits_down += lane.again_bits
 
     def _arrive_plainly(self, lane: Lane) -> None:
-        """Do what `_arrive` does, for a lane that is plain.
+        """Do what `_arrive` does, for a lane that needs no full treatment.
 
         This runs twice for every client in every round, hence in one piece.
         """
@@ -184,11 +342,14 @@ class ServerLanes:
         now = self._calendar.now
         joules = lane.radio.end(now, envelope.bits + lane.framing_bits, lane.up)
         self._traffic.joules += joules
-        self.books.deliver(lane, envelope, now, joules)
+        self.message_log.deliver(lane, envelope, now, joules)
+        try:
+            lane.state = TRANSITIONS[lane.state][LAST_BIT]  # `Lane.fire`, less a call
+        except KeyError:
+            raise lane.refusal(LAST_BIT) from None
         lane.current = lane.transfer = None
-        lane.turn += 1
         if lane.queue:
-            self._queue(lane, lane.queue.popleft())
+            self._queue(lane, *lane.queue.popleft())
         lane.receive(lane.client, envelope)
 
     def _arrive(self, lane: Lane) -> None:
@@ -201,29 +362,29 @@ class ServerLanes:
         joules = radio.end(now, envelope.bits + lane.framing_bits + lane.again_bits, lane.up)
         self._traffic.joules += joules
         if self.relays is not None and lane.relays and not self.relays.end(lane, envelope, 1.0):
-            lane.doomed = True
-        delivered = not lane.doomed
-        self.books.close(lane, envelope, joules)
-        self._free(lane, now + lane.rest)
+            lane.fire(LaneEvent.DOOM)
+        delivered = lane.state is not LaneState.DOOMED
+        self.message_log.close(lane, envelope, joules)
+        lane.fire(LAST_BIT)
+        self._free(lane, now + lane.silence)
         if delivered:
             lane.receive(lane.client, envelope)
         elif lane.up:
             self._undelivered(lane.client, envelope.message)
 
-    def _free(self, lane: Lane, free_at: float) -> None:
-        """Make a lane ready for its next message, and start that if it waits."""
+    def _free(self, lane: Lane, silent_until: float) -> None:
+        """Make a lane that is idle ready for its next message, and start that if it waits."""
         lane.current = lane.transfer = None
-        lane.turn += 1
-        if not lane.plain:
-            lane.free_at = free_at
-            lane.again_bits, lane.doomed = 0, False
+        if lane.route_class is FULL:
+            lane.silent_until = silent_until
+            lane.again_bits = 0
             if not lane.radio.detached:
-                lane.radio.rest(lane.up)
+                lane.radio.mark_idle(lane.up)
         if lane.queue:
-            self._queue(lane, lane.queue.popleft())
+            self._queue(lane, *lane.queue.popleft())
 
     def abort(self, client: ClientId) -> None:
-        """Break off all that a client sends and receives, for it cannot go on."""
+        """Abort all that a client sends and receives: it cannot go on."""
         if self.relays is not None:
             self.relays.client_left(client)
         lost: list[Envelope] = []
@@ -232,12 +393,13 @@ class ServerLanes:
             lane.queue = None
             flowing = lane.transfer is not None
             for envelope in envelopes:
-                self._break_off(lane, envelope, ABORTED)
+                self._end_undelivered(lane, envelope, ABORTED)
             if lane.up:
                 lost = envelopes
+            lane.fire(LaneEvent.ABORT)
             # A silence that is owed is owed all the same.
-            self._free(lane, self._calendar.now + lane.rest if flowing else lane.free_at)
-        self._up[client].radio.off()
+            self._free(lane, self._calendar.now + lane.silence if flowing else lane.silent_until)
+        self._up[client].radio.switch_off()
         for envelope in lost:
             self._undelivered(client, envelope.message)
 
@@ -245,9 +407,10 @@ class ServerLanes:
         """End the world: log what is in flight, with what it has cost."""
         for lane in (*self._down.in_order(), *self._up.in_order()):
             for envelope in lane.messages():
-                self._break_off(lane, envelope, IN_FLIGHT)
+                self._end_undelivered(lane, envelope, IN_FLIGHT)
+            lane.fire(LaneEvent.CLOSE)
         for radio in self._radios():
-            radio.off()
+            radio.switch_off()
 
     def _radios(self) -> list[RadioMeter]:
         """Return the radios of all lanes, by client: one may have received and never sent."""
@@ -255,7 +418,7 @@ class ServerLanes:
         made = {lane.client: lane.radio for lane in lanes}
         return [made[client] for client in sorted(made)]
 
-    def _break_off(self, lane: Lane, envelope: Envelope, why: str) -> None:
+    def _end_undelivered(self, lane: Lane, envelope: Envelope, why: str) -> None:
         """Log a message that will not arrive: its bits are charged, its energy so far spent."""
         now, joules, span = self._calendar.now, 0.0, 0.0
         if envelope is lane.current:
@@ -269,4 +432,4 @@ class ServerLanes:
             if lane.transfer is not None:
                 lane.transfer.stop()
             self._traffic.joules += joules
-        self.books.break_off(lane, envelope, span, joules, why)
+        self.message_log.log_undelivered(lane, envelope, span, joules, why)

@@ -62,7 +62,7 @@ class Processor:
         return joules
 
     def _is_working(self, now: float) -> bool:
-        """Say whether a piece of work is under way, which is metered when it ends."""
+        """Return whether a piece of work is in progress, which is metered when it ends."""
         return self._running is not None and self._running[0] < now < self._running[1]
 
     def release(self, now: float, begin: float, end: float) -> None:
@@ -82,7 +82,7 @@ class Processor:
             self._dropped = [*(self._dropped or ()), (begin, end)]
 
     def _begin(self, span: Span) -> None:
-        """Tell the battery, if any, that a piece of work begins."""
+        """Add the load of a piece of work to the battery, if any."""
         if self._dropped and span in self._dropped:
             self._dropped.remove(span)
         elif self._supply is not None:
@@ -91,7 +91,7 @@ class Processor:
             self._calendar.call(span[1], self._end, span)
 
     def _end(self, span: Span) -> None:
-        """Tell the battery that it ends, unless the next one has begun already."""
+        """Remove that load, unless the next piece of work has begun already."""
         if self._running == span and self._supply is not None:
             self._running = None
             self._supply.set(Part.PROCESSOR, 0.0)

@@ -1,15 +1,19 @@
-"""Radios: metered energy of their two directions."""
+"""Radios: metered energy of their two directions, and of the states between messages."""
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf
+from math import inf, nan
 
 from fedsim.physics.radios import RadioLaw, RadioPowers, Rates, powers_of
 from fedsim.physics.signals import Signal
+from fedsim.record.log import EventLog
+from fedsim.record.rounds import Traffic
+from fedsim.record.schema import NO_PEER, Event
+from fedsim.sim.engine.calendar import SETTLE, Calendar
 from fedsim.sim.power.supply import Part, Supply
 
 Pair = tuple[float, float]
-"""What is said of the bits that flow down, and of those that flow up."""
+"""A figure of each direction: down, then up."""
 
 _BITS = 1, 2
 _NOTHING: Pair = (0.0, 0.0)
@@ -17,7 +21,7 @@ _NOTHING: Pair = (0.0, 0.0)
 
 @lru_cache
 def _both(down: float, up: float) -> Pair:
-    """Return a pair, one for all radios of which it is true."""
+    """Return a pair that all radios with the same figures share."""
     return down, up
 
 
@@ -30,14 +34,14 @@ def _with(pair: Pair, up: bool, value: float) -> Pair:  # noqa: FBT001
 
 @dataclass(frozen=True, slots=True)
 class RadioKind:
-    """What radios of one law at the same rates have in common.
+    """The common properties of radios of one law at the same rates.
 
     Attributes:
         law: the law.
         powers: beyond rest.
         per_bit: the energy of a bit with its time on the air, J/bit, down and up; without that time
             where the rate is not constant.
-        paced: whether a bit's time on the air has to be said message by message.
+        paced: whether a bit's time on the air differs from message to message.
         stateful: whether the radio has states beyond ready and busy.
         detached: whether a message needs nothing of such a radio but `RadioMeter.end`, on mains.
     """
@@ -95,7 +99,7 @@ class _Airtime:
         self.seconds = 0.0
 
     def change(self, now: float, rate: float) -> None:
-        """Take note of the rate from now on, bit/s."""
+        """Set the rate from now on, bit/s."""
         if self.own is not None:
             self.seconds, self.since = self.until(now), now
             reach = self.own.at(now)
@@ -112,13 +116,13 @@ class RadioMeter:
     Connected power is on while any message is in progress, and is paid once: each transfer pays,
     when it ends, for all the time that is not paid yet. What is on the air is paid by the bit, at
     the radio's own rate, however long the transfer took. The sum is the exact integral of the
-    power however the two directions overlap: see `fedsim.physics.radios.powers`.
+    power however the two directions overlap: see `fedsim.physics.radios.base`.
 
     Attributes:
         law: what it is.
         began: since when bits flow down, and up; may be to come; infinite while none do.
         joules: spent so far beyond idle power.
-        supply: the battery, if any, that is told of every change of the power.
+        supply: the battery, if any, whose load follows every change of the power.
         detached: whether a message needs nothing of this radio but `end`.
     """
 
@@ -152,21 +156,21 @@ class RadioMeter:
         self._paid_until = 0.0
 
     def reception_time(self, now: float) -> float:
-        """Return when it hears of a message that is there for it now."""
+        """Return when it can be reached by a message that is ready for it now, s."""
         return now
 
     def wake(self, now: float, round_number: int) -> float:  # noqa: ARG002 - for subclasses
-        """Return when it is ready for a message that is there now."""
+        """Return when it is ready to transfer a message that is there now, s."""
         return now
 
-    def pace(self, up: bool, seconds: float) -> None:  # noqa: FBT001
-        """Take note of how long a bit of the next message is on the air, s."""
+    def set_airtime(self, up: bool, seconds: float) -> None:  # noqa: FBT001
+        """Set how long a bit of the next message is on the air, s."""
         powers = self._kind.powers
         if powers.on_air[up]:
             joules = powers.per_bit[up] + powers.on_air[up] * seconds
             self._per_bit = _with(self._per_bit, up, joules)
 
-    def follow(self, up: bool, now: float, own: Signal | None) -> None:  # noqa: FBT001
+    def follow_signal(self, up: bool, now: float, own: Signal | None) -> None:  # noqa: FBT001
         """Meter the time on air of a message whose bits begin to flow now.
 
         Args:
@@ -184,26 +188,33 @@ class RadioMeter:
 
         Args:
             up: which direction.
-            rate: what they flow at, bit/s; 0 where `change` will tell, at the end of the instant.
+            rate: theirs, bit/s; 0 where `change` will report it, at the end of the instant.
         """
         self._flowing |= _BITS[up]
         if self.supply is not None:  # else the power is not needed
             # What takes no time has no power.
             self._rates = _with(self._rates, up, rate if rate < inf else 0.0)
-            self.feed()
+            self.update_load()
 
     def change(self, up: bool, rate: float, now: float) -> None:  # noqa: FBT001
-        """Take note that bits flow at another rate from now on, or may flow at another one."""
+        """Apply a change of the rate at which bits flow, or at which they could."""
         if self._airtimes is not None and (airtime := self._airtimes[up]) is not None:
             airtime.change(now, rate)
             self._rates = _with(self._rates, up, rate)
-            self.feed()
+            self.update_load()
         elif self.supply is not None and self._rates[up] != rate:
             self._rates = _with(self._rates, up, rate)
-            self.feed()
+            self.update_load()
 
     def end(self, now: float, bits: float, up: bool) -> float:  # noqa: FBT001 - once a message
-        """Note that bits have ceased to flow; meter them and return the joules."""
+        """Meter a message whose last bit has passed; return its joules."""
+        # The radio is connected over the union of the spans of all messages. The part of it up to
+        # now that is not paid yet is one interval: it begins where the earlier of the two messages
+        # in progress began, or where the last payment ended, whichever is later. A gap in between
+        # is no part of it: while nothing is in progress both `began` are infinite, and the next
+        # message sets its own. So one `_paid_until` for both directions is all that is needed, and
+        # time that two messages share is paid by the one that ends first.
+        #
         # Comparisons, not min and max: this runs twice for every client in every round.
         on, other = began = self.began  # both directions' bits, if any, flow until now
         if other < on:  # noqa: PLR1730
@@ -227,37 +238,245 @@ class RadioMeter:
         self._airtimes[up] = None
         return self._kind.powers.on_air[up] * airtime.until(now)
 
-    def rest(self, up: bool) -> None:  # noqa: FBT001
-        """Take note that one direction has nothing under way any more."""
+    def mark_idle(self, up: bool) -> None:  # noqa: FBT001
+        """Mark one direction as idle."""
         flowed = self._flowing
         self.began[up] = inf
         self._flowing &= ~_BITS[up]
-        self.feed()
+        self.update_load()
+        # Not while the other direction flows: the meter shows a message at its end.
         if flowed and not self._flowing:
             self._book()
 
-    def off(self) -> None:
+    def switch_off(self) -> None:
         """Leave every state: the radio has lost its network, or its power."""
-        self.feed()
+        self.update_load()
         self._book()
 
     @property
     def power(self) -> float:
-        """What it draws now beyond idle power, W."""
+        """Its power beyond idle power now, W."""
         watts = self._held if self._flowing else 0.0
         for up, bit in enumerate(_BITS):
             if self._flowing & bit:
+                # A price by the bit is a power at the rate of the moment, and the time on air of a
+                # constant rate is in it (`RadioKind.per_bit`); of a varying rate it is added below.
                 watts += self._per_bit[up] * self._rates[up]
                 if self._airtimes is not None and (airtime := self._airtimes[up]) is not None:
                     watts += self._kind.powers.on_air[up] * airtime.share
         return watts
 
     def _book(self) -> None:
-        """Tell the battery what is metered, at an instant at which all that is spent is."""
+        """Settle with the battery, at an instant at which all that is spent is metered."""
         if self.supply is not None:
             self.supply.book(Part.RADIO, self.joules)
 
-    def feed(self) -> None:
-        """Tell the battery what is drawn now."""
+    def update_load(self) -> None:
+        """Update the load of the battery to the present power."""
         if self.supply is not None:
             self.supply.set(Part.RADIO, self.power)
+
+
+# Stateful radios: promotion before the first byte, and the stages after the last one.
+
+
+class CellularRadio(RadioMeter):
+    """A radio that is promoted when idle, and becomes idle again stage by stage.
+
+    Huang et al., MobiSys 2012: it is idle, is promoted, and is connected; while it is connected
+    and no bits flow it draws tail power, and after `tail_time` of that it is idle. There may be
+    more stages than that tail, see `fedsim.physics.radios.base`. A message in progress holds the
+    first one; one that waits until the radio can be reached does not.
+    """
+
+    # The radio is in a stage, or waking out of one, or bits flow. Three things hold the account
+    # together:
+    #
+    # - Each span in a stage is metered and logged once, when it ends: as bits begin to flow, as the
+    #   radio wakes, or as the stage expires. `_since` is where the span began; `_connect` begins
+    #   one.
+    # - A stage's end is scheduled once and looks, as it comes, whether there was traffic since; if
+    #   so it is put off to the end of the time that began with the last bit. A timer for each
+    #   message would be one for each of millions, nearly all of them cancelled.
+    # - What is scheduled bears the turn it was scheduled in. A turn ends as the radio is woken or
+    #   switched off, and what bears an older one does nothing.
+
+    __slots__ = (
+        "_armed",
+        "_calendar",
+        "_last_stage",
+        "_log",
+        "_node",
+        "_ready",
+        "_round",
+        "_since",
+        "_stage",
+        "_states",
+        "_traffic",
+        "_turn",
+        "_waking",
+    )
+
+    def __init__(
+        self,
+        kind: RadioKind,
+        node: int,
+        supply: Supply | None,
+        calendar: Calendar,
+        log: EventLog,
+        traffic: Traffic,
+    ) -> None:
+        super().__init__(kind, supply)
+        self._states = kind.law.states
+        self._node = node
+        self._calendar = calendar
+        self._log = log
+        self._traffic = traffic
+        self._round = 0  # of the last message
+        self._last_stage = self._stage = len(self._states.stages) - 1
+        # Since when it is in its stage and no bits flow. It can be reached as the run begins.
+        self._since = -self._states.stages[self._last_stage].cycle
+        self._waking = False  # out of its stage
+        self._ready = 0.0  # waking: until when
+        self._turn = 0  # what was scheduled in an earlier turn is stale
+        self._armed = False
+
+    def reception_time(self, now: float) -> float:
+        """Return when it can be reached by a message that is ready for it now, s."""
+        return now if self._waking else self._states.reception_time(self._stage, self._since, now)
+
+    def wake(self, now: float, round_number: int) -> float:
+        """Return when it is ready, s: promoted, if it was idle."""
+        self._round = round_number
+        if self._waking:
+            return self._ready
+        if not self._stage:
+            return now
+        resting = self._stage == self._last_stage
+        wake_time = self._states.stages[self._stage].wake_time
+        if not resting:
+            self._log_stage()
+            self._book()
+        self._turn += 1
+        self._armed = False
+        if not (resting or wake_time):
+            self._connect()
+            return now
+        self._waking = True
+        self._ready = now + wake_time
+        self._calendar.call(self._ready, self._promote, self._turn)
+        self.update_load()
+        return self._ready
+
+    def _promote(self, turn: int) -> None:
+        if turn == self._turn:
+            self._log_promotion()
+            self._book()
+            self._waking = False
+            self._connect()
+
+    def _connect(self) -> None:
+        """Wait, connected, for bits."""
+        self._stage = 0
+        self._since = self._calendar.now
+        if not self._armed:
+            self._await_expiry(self._since)
+        self.update_load()
+
+    def _await_expiry(self, since: float) -> None:
+        # Last in its instant: a message at the very end of the tail still finds it connected.
+        self._armed = True
+        due = max(since + self._states.stages[self._stage].time, self._calendar.now)
+        self._calendar.call(due, self._expire, self._turn, SETTLE)
+
+    def _expire(self, turn: int) -> None:
+        """End a stage, unless there was traffic meanwhile: then wait for the end of that."""
+        if turn != self._turn:
+            return
+        self._armed = False
+        if min(self.began) < inf:
+            return  # the end of that will arm it again
+        if self._calendar.now < self._since + self._states.stages[self._stage].time:
+            self._await_expiry(self._since)
+        elif self._stage + 1 == self._last_stage:
+            self.switch_off()
+        else:
+            self._log_stage()
+            self._book()
+            self._stage += 1
+            self._since = self._calendar.now
+            self._await_expiry(self._since)
+            self.update_load()
+
+    def begin(self, up: bool, rate: float) -> None:  # noqa: FBT001
+        """Let bits flow in one direction from now on; the wait for them is over."""
+        if not self._flowing and not self._waking:  # a promotion may end in this instant, later
+            self._log_stage()
+            if self._stage != self._last_stage:
+                self._book()
+        super().begin(up, rate)
+
+    def mark_idle(self, up: bool) -> None:  # noqa: FBT001
+        """Mark one direction as idle: perhaps the tail begins."""
+        flowed = self._flowing
+        super().mark_idle(up)
+        if not self._waking and self._stage != self._last_stage and not self._flowing:
+            if flowed:
+                self._connect()
+            elif not self._armed:  # it waited for bits that will not come: the tail goes on
+                self._await_expiry(self._since)
+
+    def switch_off(self) -> None:
+        """Become idle now."""
+        if self._waking:
+            self._log_promotion()
+        elif self._stage != self._last_stage and not self._flowing:
+            self._log_stage()
+        if self._waking or self._stage != self._last_stage:
+            self._since = self._calendar.now
+        self._waking = False
+        self._stage = self._last_stage
+        self._armed = False
+        self._turn += 1
+        super().switch_off()
+
+    def _log_promotion(self) -> None:
+        wake_time = self._states.stages[self._stage].wake_time
+        self._log_state(Event.PROMOTION, self._ready - wake_time)
+
+    def _log_stage(self) -> None:
+        """Record the stage in which it waits, up to now; being idle has no rows."""
+        if self._stage != self._last_stage:
+            name = self._states.stages[self._stage].name
+            self._log_state(Event.TAIL, self._since, self._log.word(name) if name else -1)
+
+    def _log_state(self, event: Event, since: float, detail: int = -1) -> None:
+        """Meter and record the time in a state, up to now."""
+        now = self._calendar.now
+        watts = self._state_power
+        if now > since:
+            joules = watts * (now - since)
+            self.joules += joules
+            self._traffic.joules += joules
+            charge = nan if self.supply is None else self.supply.share
+            self._log.append(
+                now,
+                now - since,
+                event,
+                self._node,
+                NO_PEER,
+                self._round,
+                joules=joules,
+                state_of_charge=charge,
+                detail=detail,
+            )
+
+    @property
+    def _state_power(self) -> float:
+        stage = self._states.stages[self._stage]
+        return stage.wake_power if self._waking else stage.power
+
+    @property
+    def power(self) -> float:
+        """Its power beyond idle power now, W."""
+        return super().power if self._flowing else self._state_power

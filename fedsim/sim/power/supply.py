@@ -1,4 +1,4 @@
-"""Supplies: a client's battery in operation, with its events at their exact times."""
+"""Power supplies: a client's battery in operation, with its events at their exact times."""
 
 from collections.abc import Callable
 from copy import copy
@@ -10,19 +10,25 @@ from fedsim.physics.stores import BatteryStore
 from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
 
 Crossed = Callable[[Crossing | None], None]
-"""Told of a mark that the charge has reached, or None where something else has changed."""
+"""Callback for a mark that the charge has reached, or None where something else has changed."""
 
+# A battery is drained in two ways that have to agree. Powers are integrated over time, between the
+# events that change them. The meters of radio and processor price what they do by the bit, the
+# operation and the second, as the log states them. Both are the same joules; but a float of
+# time has a resolution, so a power that begins or ends at a time that is off by one unit is off by
+# that times the power. `Supply.book` makes the difference good, and `resolution` adds up how large
+# it may be for that reason alone: an audit refuses more.
 
 _EDGES = 4
 """How many times the clock's resolution a change of power may come too early or too late: twice
 in the time of the change, and in the time from which on it counts."""
 
-_FORESIGHT = 10_000
-"""The events of a battery at rest after which it is given up: a harvest of many years."""
+_MOST_EVENTS = 10_000
+"""A forecast of an idle battery ends after so many events: a harvest of many years."""
 
 
 class Part(IntEnum):
-    """What of a client draws power."""
+    """The parts of a client that draw power."""
 
     REST = 0
     PROCESSOR = 1
@@ -30,7 +36,7 @@ class Part(IntEnum):
 
 
 class Supply:
-    """Adds up what the parts of a client draw, and lets its battery follow.
+    """Adds up the power of a client's parts, and drains its battery by it.
 
     Between two changes all powers are constant, so the time of what comes next is known
     exactly, and one timer waits for it. What ends at the very instant at which the battery is
@@ -40,7 +46,7 @@ class Supply:
         calendar: the simulated time.
         store: the battery's state.
         rest: the client's idle power, W.
-        crossed: told when the battery reaches a mark, or None when something else changes.
+        crossed: called as the battery reaches a mark, or with None as something else changes.
 
     Attributes:
         store: see above.
@@ -70,14 +76,14 @@ class Supply:
         self.store.draw(0.0, self._load)
         self._since = 0.0
         self._drawn = [0.0 for _ in Part]  # by the powers, since a part's meter was last looked at
-        self._metered = [0.0 for _ in Part]  # what it said then
-        self._ready_at = -inf  # as was foreseen; before now: to be looked up
+        self._metered = [0.0 for _ in Part]  # what it showed then
+        self._ready_at = -inf  # as was forecast; before now: to be forecast anew
         self._timer: Timer | None = None
         self._wait()
 
     @property
     def ready(self) -> bool:
-        """Whether there is charge enough to take part."""
+        """Whether the charge is high enough to take part."""
         self.store.advance(self._calendar.now)
         return self.store.ready
 
@@ -88,32 +94,36 @@ class Supply:
         return self.store.share
 
     def switch_on(self) -> None:
-        """Let the client draw its idle power again."""
+        """Switch the client on: it draws its idle power again."""
         self.set(Part.REST, self._rest)
 
     def set(self, part: Part, watts: float) -> None:
-        """Let a part draw so much from now on."""
+        """Set the power of a part from now on, W."""
         if self._watts[part] != watts:
             now = self._calendar.now
             self.resolution += _EDGES * ulp(now) * abs(watts - self._watts[part])
             self.advance()
             self._watts[part] = watts
+            # A forecast is of an idle client, so idle power that goes off and on is part of it.
             if part is not Part.REST:
                 self._ready_at = -inf
             self._draw(sum(self._watts))
 
     def book(self, part: Part, joules: float, watts: float = 0.0) -> None:
-        """Take what a part's own meter says that it has spent, now that nothing of it is unmetered.
+        """Settle the powers of a part with its own meter, at an instant at which that is complete.
 
         Where a price is by the bit or the operation, the powers come to the same only as far as
-        the clock can say when they changed: what is missing leaves the battery now, so that the
-        battery is drained of what the log says to the last bit.
+        the clock resolves when they changed: the difference leaves the battery now, so that the
+        battery is drained of exactly what the log states.
 
         Args:
             part: the metered component.
             joules: what it shows, beyond idle power, J.
             watts: the power of what may have begun and ended within one instant, W.
         """
+        # While bits flow the meter lags behind: it shows a message at its end. So this is called
+        # when a part has become idle, and never in the middle, where the whole message would be
+        # missing.
         self.advance()
         missing = joules - self._metered[part] - self._drawn[part]
         self._metered[part], self._drawn[part] = joules, 0.0
@@ -126,7 +136,7 @@ class Supply:
             self._wait()
 
     def spend(self, part: Part, joules: float) -> float:
-        """Take at this instant what a part spends beside its powers; return what there was of it.
+        """Drain at this instant what a part spends beside its powers; return what it was given, J.
 
         A battery that holds less above its cut-off gives that, and is then empty.
 
@@ -144,7 +154,7 @@ class Supply:
         return given
 
     def cut(self) -> None:
-        """Let nothing draw any more."""
+        """Switch off every part."""
         self.advance()
         self._watts = [0.0 for _ in Part]
         self._ready_at = -inf
@@ -161,21 +171,27 @@ class Supply:
         self.store.advance(now)
 
     def recovers(self) -> bool:
-        """Say whether the client can take part now, or will be able to if it rests until then.
+        """Return whether the client can take part now, or will be able to if it idles until then.
 
-        At rest its future is known. It is looked up once, and again after it has done
-        anything else.
+        An idle battery's future is known. It is forecast once, and again after the client has
+        done anything else.
         """
+        # The server asks this of every client whenever none can take part, and a client that
+        # harvests at night takes thousands of events a forecast. What was forecast stays true for
+        # as long as the client idles, so what invalidates it is a change of any other power, or of
+        # the charge.
         if self._ready_at < self._calendar.now:
-            self._ready_at = self._foreseen()
+            self._ready_at = self._forecast()
         return self._ready_at < inf
 
-    def _foreseen(self) -> float:
-        """Return when a client that rests from now on is ready; inf for never."""
+    def _forecast(self) -> float:
+        """Return when a client that idles from now on is ready, s; inf for never."""
+        # A copy of the store goes through its events as `_settle` would: it is cut off when empty,
+        # and draws idle power again once it has recharged, perhaps only to be emptied by that.
         now = self._calendar.now
         image = copy(self.store)
         image.draw(now, self._rest if image.alive else 0.0)
-        for _ in range(_FORESIGHT):
+        for _ in range(_MOST_EVENTS):
             if image.ready:
                 return now
             now = image.next_event()
@@ -195,11 +211,11 @@ class Supply:
         self._wait()
 
     def _wait(self) -> None:
-        """Make sure that a timer happens no later than the next event of the battery.
-
-        One that would happen too early is left as it is, for most changes of the load put
-        the event off; then there is nothing to settle, and it is set again.
-        """
+        """Make sure that a timer happens no later than the next event of the battery."""
+        # Every message changes the load several times, and with it the time of the next event,
+        # which is hours away. To set a timer each time would fill the calendar with cancelled ones.
+        # A timer that is too early does no harm: it finds that nothing has happened, and is set
+        # anew (`_settle`). Only one that is too late has to go.
         when = self.store.next_event()
         if self._timer is not None:
             if self._timer.when() <= when:
@@ -208,12 +224,16 @@ class Supply:
             self._calendar.background -= 1
         self._timer = None
         if when < inf:
+            # Last in its instant: a message whose last bit passes as the battery is empty has
+            # passed.
             self._timer = self._calendar.at(when, self._settle, priority=DEADLINE)
             self._calendar.background += 1
 
     def _settle(self) -> None:
         self._timer = None
         self._calendar.background -= 1
+        # A battery that charges and drains goes on for ever. Without anything else to come, that is
+        # no progress: the run is at its end, or in a deadlock that would never be noticed.
         self._calendar.ensure_alive()
         if self._calendar.now < self.store.next_event():
             self._wait()

@@ -12,8 +12,8 @@ from fedsim.ports import DENSE, Array
 from fedsim.wire.bitstream import varint_size
 from fedsim.wire.compressors.base import Compressor, Contract, Sender
 from fedsim.wire.formats import ValueFormat
-from fedsim.wire.natural import shorter
 from fedsim.wire.payloads import Dense, Encodable, PartsPayload
+from fedsim.wire.payloads.dense import shorter
 
 
 class Layered(Compressor):

@@ -13,8 +13,8 @@ from fedsim.ports import Array
 from fedsim.wire.bitstream import Numbers
 from fedsim.wire.compressors.base import Compressor, Contract
 from fedsim.wire.formats import ValueFormat
-from fedsim.wire.natural import euclidean
 from fedsim.wire.payloads import LARGEST_STEPS, Encodable, Powers, Quantized, Sign, SparsePowers
+from fedsim.wire.payloads.dense import euclidean
 
 
 class _Dithered(Compressor):

@@ -104,7 +104,7 @@ class Update:
 
     On the wire it is one byte more than what is added: a kind of its own in the high half, and in
     the low half which of the sender's vectors it changes. What was held before is not sent: the
-    receiver knows it (`Unpacking` of `fedsim.protocol.carriage`), and a sender only where nothing
+    receiver knows it (`Unpacking` of `fedsim.protocol.transport`), and a sender only where nothing
     is lost on the way.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Payloads that write every number they hold."""
+"""Payloads that write every number they hold, and the natural payload of an uncompressed array."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.errors import DecodeError
-from fedsim.ports import Array
+from fedsim.ports import DENSE, Array, Structure
 from fedsim.wire.bitstream import Reader, varint, varint_size
 from fedsim.wire.formats import ValueFormat
-from fedsim.wire.payloads.base import ANY_FORMAT, frozen
+from fedsim.wire.payloads.base import ANY_FORMAT, Encodable, frozen
+from fedsim.wire.payloads.quantized import Sign
+from fedsim.wire.payloads.sparse import Sparse
 
 _LARGEST_RANK = 64
 """The most dimensions of an array, as NumPy has it."""
@@ -183,3 +185,75 @@ class Empty:
     def read(cls, reader: Reader, form: ValueFormat) -> Self:  # noqa: ARG003
         """Read nothing."""
         return cls()
+
+
+# The natural payload of an array that nothing compresses: the shortest its structure allows.
+
+_LARGEST_ERROR = 1 / 8
+"""The share of an array's length that rounding leaves out at most, within a format's range."""
+
+
+def natural(values: Array, structure: Structure, form: ValueFormat) -> Encodable:
+    """Return what says an array in full.
+
+    Args:
+        values: shape (d,), or () for a number.
+        structure: what is known of it: the shorter of what it names and Dense is taken.
+        form: how a value is written.
+    """
+    if not values.ndim:
+        return Scalar.of(float(values), form)
+    dense = Dense.of(values, form)
+    if structure is DENSE or not np.isfinite(values).all():
+        return dense
+    if structure.kind == "sparse":
+        other: Encodable = Sparse.of(values, form)
+    elif structure.kind == "sign":
+        if not _of_one_magnitude(values):
+            return dense
+        scale = float(np.float32(np.abs(values[:1]).sum()))
+        other = Sign(scale, (values < 0).astype(np.uint8))
+    else:
+        other = _factor(values, structure.rows, form)
+    return other if other.bits < dense.bits else dense
+
+
+def shorter(values: Array, structure: Structure, form: ValueFormat, bits: int) -> Encodable | None:
+    """Return what says an array in full in fewer than so many bits; None where nothing does.
+
+    Nor does anything where most of it is beyond the range of the format.
+    """
+    if structure is DENSE and Dense.length(values, form) >= bits:
+        return None
+    payload = natural(values, structure, form)
+    if payload.bits >= bits:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        error, whole = euclidean(payload.values - values), euclidean(values)
+    return payload if error <= _LARGEST_ERROR * whole else None
+
+
+def euclidean(vector: Array) -> float:
+    """Return |v|_2, whose squares neither overflow nor vanish."""
+    largest = float(np.abs(vector).max(initial=0.0))
+    if not 0 < largest < np.inf:
+        return largest
+    return largest * float(np.linalg.norm(vector / largest))
+
+
+def _of_one_magnitude(values: Array) -> bool:
+    magnitudes = np.abs(values)
+    return bool((magnitudes == magnitudes[:1]).all())
+
+
+def _factor(values: Array, rows: int, form: ValueFormat) -> LowRank:
+    """Return the factors of a matrix (rows, n), singular values at the level of rounding dropped.
+
+    The roots of the singular values go to both sides, so that neither factor outgrows a format.
+    """
+    matrix = values.reshape(rows, -1)
+    left, singular, right = np.linalg.svd(matrix, full_matrices=False)
+    least = max(matrix.shape) * np.finfo(np.float64).eps * singular.max(initial=0.0)
+    rank = int(np.count_nonzero(singular > least))
+    roots = np.sqrt(singular[:rank])
+    return LowRank.of(left[:, :rank] * roots, right[:rank].T * roots, values.size, form)

@@ -1,4 +1,4 @@
-"""Cells: broadcasts that are transmitted once and received by a whole radio cell."""
+"""Broadcast: messages that are transmitted once and received by a whole radio cell."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -7,16 +7,15 @@ from operator import itemgetter
 
 from fedsim.physics.radios.base import Framing
 from fedsim.ports import SERVER, ClientId
-from fedsim.protocol.envelope import Envelope
+from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
+from fedsim.sim.config import ClientConfig
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.lanes import ABORTED, IN_FLIGHT, LOST, Lane
-from fedsim.sim.network.timed import Transfer
-from fedsim.sim.network.transport import MakeLane, ServerLanes
-from fedsim.sim.on_demand import Runs
-from fedsim.sim.setup import Member
+from fedsim.sim.lazy import RunLengthSequence
+from fedsim.sim.network.lanes import Lane, Transfer
+from fedsim.sim.network.transport import ABORTED, IN_FLIGHT, LOST, MakeLane, ServerLanes
 
 DOWN = False
 """The direction of all that is broadcast."""
@@ -33,10 +32,10 @@ class Cell:
     the message.
 
     Attributes:
-        current: the broadcast under way, if any.
+        current: the broadcast in progress, if any.
         listeners: the receivers still reachable.
-        rest: how long the sender keeps silent after it, s.
-        free_at: until when it must keep silent.
+        silence: how long the sender keeps silent after it, s.
+        silent_until: until when it must keep silent, s.
     """
 
     def __init__(self, framing: Framing) -> None:
@@ -44,7 +43,7 @@ class Cell:
         self.current: Envelope | None = None
         self.listeners: dict[ClientId, Lane] = {}
         self.queue: deque[tuple[Envelope, dict[ClientId, Lane]]] = deque()
-        self.began = self.rest = self.free_at = 0.0
+        self.began = self.silence = self.silent_until = 0.0
         self.transfer: Transfer | None = None
 
     def frame_bits(self, envelope: Envelope) -> int:
@@ -72,7 +71,7 @@ class CellNetwork(ServerLanes):
         lane: MakeLane,
         log: EventLog,
         traffic: Traffic,
-        kinds: Runs[Member],
+        kinds: RunLengthSequence[ClientConfig],
         follow: Follow,
     ) -> None:
         if any(kind.rates.down.signal is not None for _, kind in kinds.runs):
@@ -84,7 +83,7 @@ class CellNetwork(ServerLanes):
         self._cells = {kind.group: Cell(kind.radio.packaging) for _, kind in kinds.runs}
 
     def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
-        """Take a message for some clients; it is charged once for every cell they are in."""
+        """Accept a message for some clients; it is charged once for every cell they are in."""
         listeners: dict[int, dict[ClientId, Lane]] = {}
         for client in clients:
             listeners.setdefault(self._groups[client], {})[client] = self._down[client]
@@ -97,13 +96,13 @@ class CellNetwork(ServerLanes):
                 cell.queue.append((envelope, lanes))
 
     def _begin(self, cell: Cell, envelope: Envelope, lanes: dict[ClientId, Lane]) -> None:
-        """Wait until every listener's radio hears of the message."""
+        """Wait until every listener's radio can be reached."""
         cell.current, cell.listeners = envelope, lanes
         now = self._calendar.now
-        heard = max((lane.radio.reception_time(now) for lane in lanes.values()), default=now)
-        if heard > now:
+        reached = max((lane.radio.reception_time(now) for lane in lanes.values()), default=now)
+        if reached > now:
             cell.began = inf
-            self._calendar.call(heard, self._wake_all, cell)
+            self._calendar.call(reached, self._wake_all, cell)
         else:
             self._wake_all(cell)
 
@@ -113,7 +112,7 @@ class CellNetwork(ServerLanes):
         if envelope is None:  # pragma: no cover - a cell has one message until its end
             return
         now = self._calendar.now
-        ready, latency = max(now, cell.free_at), 0.0
+        ready, latency = max(now, cell.silent_until), 0.0
         for lane in lanes.values():
             if not lane.radio.detached:
                 ready = max(ready, lane.radio.wake(now, envelope.round))
@@ -133,7 +132,7 @@ class CellNetwork(ServerLanes):
         terms = [lane.carrier.terms(envelope.bits, bits, envelope.round) for lane in lanes]
         slowest = min(terms, key=itemgetter(0))
         rate = slowest.cap
-        cell.rest = slowest.rest
+        cell.silence = slowest.rest
         cell.transfer = first.bearer.start(bits, rate, self._end, cell)
         self._follow(first.client, lanes)
         for lane in lanes:
@@ -146,16 +145,16 @@ class CellNetwork(ServerLanes):
         envelope, lanes = cell.current, cell.listeners
         if envelope is None:  # pragma: no cover - there is one end for every broadcast
             return
-        heard: list[Lane] = []
+        receivers: list[Lane] = []
         for lane in lanes.values():
-            self._listen(cell, lane, LOST if self._misses(lane, envelope) else "", heard)
-        self._settle(cell, len(heard))
+            self._listen(cell, lane, LOST if self._misses(lane, envelope) else "", receivers)
+        self._settle(cell, len(receivers))
         if cell.transfer is not None:
-            cell.free_at = self._calendar.now + cell.rest
+            cell.silent_until = self._calendar.now + cell.silence
         cell.current, cell.listeners, cell.transfer = None, {}, None
         if cell.queue:
             self._begin(cell, *cell.queue.popleft())
-        for lane in heard:
+        for lane in receivers:
             lane.receive(lane.client, envelope)
 
     @staticmethod
@@ -163,35 +162,35 @@ class CellNetwork(ServerLanes):
         packets = lane.packets.packets(envelope.bits)
         return lane.process is not None and lane.process.losses(packets) > 0
 
-    def _listen(self, cell: Cell, lane: Lane, why: str, heard: list[Lane]) -> None:
-        """Meter a listener up to now, and write down what it has heard; nothing where `why`."""
+    def _listen(self, cell: Cell, lane: Lane, why: str, receivers: list[Lane]) -> None:
+        """Meter a listener up to now, and record its reception; `why` names the reason for none."""
         now, envelope = self._calendar.now, cell.current
         flowing = cell.transfer is not None and now >= cell.began
         bits = cell.transfer.passed(now) if cell.transfer is not None else 0.0
         joules = lane.radio.end(now, bits if why else self._bits(cell), DOWN)
         self._traffic.joules += joules
         if not lane.radio.detached:
-            lane.radio.rest(DOWN)
+            lane.radio.mark_idle(DOWN)
         if not why:
-            heard.append(lane)
+            receivers.append(lane)
         if envelope is not None and (joules or not why):
             span = now - cell.began if flowing else 0.0
             self._row(cell, Event.RECEIVE, lane, span, joules, why, empty=bool(why))
 
-    def _settle(self, cell: Cell, heard: int) -> None:
-        """Write down what the server has sent, and book its bits."""
+    def _settle(self, cell: Cell, receivers: int) -> None:
+        """Record the server's transmission, and add up its bits."""
         bits = self._bits(cell)
         span = self._calendar.now - cell.began
-        self._row(cell, Event.SEND, None, span, 0.0, "" if heard else LOST)
-        if heard:
-            self.books.delivered += bits
-            self.books.echoed += bits * (heard - 1)
+        self._row(cell, Event.SEND, None, span, 0.0, "" if receivers else LOST)
+        if receivers:
+            self.message_log.delivered += bits
+            self.message_log.repeated_receptions += bits * (receivers - 1)
         else:
-            self.books.lost += bits
+            self.message_log.lost += bits
             self._row(cell, Event.LOST, None, 0.0, 0.0, LOST)
 
     def abort(self, client: ClientId) -> None:
-        """Break off all that a client sends and receives, for it cannot go on."""
+        """Abort all that a client sends and receives: it cannot go on."""
         cell = self._cells[self._groups[client]]
         lane = cell.listeners.pop(client, None)
         if lane is not None:
@@ -213,8 +212,8 @@ class CellNetwork(ServerLanes):
         super().close()
 
     def _leave(self, cell: Cell, span: float) -> None:
-        """Write down a broadcast that is in flight at the end, or waits."""
-        self.books.in_flight += self._bits(cell)
+        """Record a broadcast that is in flight at the end, or waits."""
+        self.message_log.in_flight += self._bits(cell)
         self._row(cell, Event.SEND, None, span, 0.0, IN_FLIGHT)
 
     @staticmethod
@@ -234,7 +233,7 @@ class CellNetwork(ServerLanes):
         empty: bool = False,
     ) -> None:
         envelope = cell.current
-        if envelope is None:  # pragma: no cover - rows are of what is under way
+        if envelope is None:  # pragma: no cover - a row has a broadcast
             return
         framing = cell.frame_bits(envelope) - envelope.bits
         supply = None if listener is None else listener.radio.supply

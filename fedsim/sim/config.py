@@ -17,20 +17,19 @@ from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Topology
 from fedsim.ports import Array, ClientId, Oracle, Packer
-from fedsim.protocol.carriage import VALUES, Carriage
 from fedsim.protocol.participation import FullParticipation, Participation
 from fedsim.protocol.silence import BeaconSilence, SilencePolicy
 from fedsim.protocol.stopping import Observe, Stop
-from fedsim.sim.client import Handler
-from fedsim.sim.worker import TakeBack
+from fedsim.protocol.transport import VALUES, Transport
+from fedsim.sim.client import Handler, TakeBack
 
 
 class Remembers(Protocol):
-    """What the world needs of any algorithm."""
+    """The part of any algorithm that a world needs."""
 
     @property
     def undelivered(self) -> TakeBack:
-        """Take note at a client that its message is lost."""
+        """Handle, at a client, the loss of its message."""
         ...
 
     def memory(self, initial: Array) -> Any:  # noqa: ANN401
@@ -38,7 +37,7 @@ class Remembers(Protocol):
 
 
 class Method(Remembers, Protocol):
-    """What a star needs of an algorithm: `fedsim.algorithms.Algorithm` has it."""
+    """The part of an algorithm that a star needs, as `fedsim.algorithms.Algorithm` has it."""
 
     async def serve(self, server: Any) -> None:  # noqa: ANN401
         """Run the server."""
@@ -50,15 +49,15 @@ class Method(Remembers, Protocol):
 
 
 class PeerMethod(Remembers, Protocol):
-    """What peers need of one: `fedsim.algorithms.PeerAlgorithm` has it."""
+    """The part of an algorithm that peers need, as `fedsim.algorithms.PeerAlgorithm` has it."""
 
     async def live(self, node: Any) -> None:  # noqa: ANN401
         """Run a node."""
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """One client of the fleet, and the loss that lies on it.
+class ClientConfig:
+    """The configuration of one client, and its loss.
 
     Attributes:
         device, radio: what it is made of.
@@ -83,13 +82,13 @@ class Member:
 
     @property
     def capacity(self) -> float:
-        """What its battery holds when full, J; infinite on mains."""
+        """The capacity of its battery, J; infinite on mains."""
         return inf if self.battery is None else self.battery.holds(self.device.battery)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numerics:
-    """What is computed in a world, whatever the fleet and the network.
+    """The computation of a world, independent of the fleet and the network.
 
     Attributes:
         algorithm: configured, or what takes its place.
@@ -104,7 +103,7 @@ class Numerics:
         samples: how many each client has, shape (M,), which draws may go by; one where not given.
         weights: the clients' shares of all samples, shape (M,); equal ones when not given.
         evaluator: computes the numeric work.
-        carriage: how messages are carried.
+        transport: how messages are carried.
     """
 
     algorithm: Method | PeerMethod
@@ -119,12 +118,12 @@ class Numerics:
     samples: Array | None = None
     weights: Array | None = None
     evaluator: Evaluator = field(default_factory=OneByOne)
-    carriage: Carriage = VALUES
+    transport: Transport = VALUES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setup(Numerics):
-    """Everything that a world is made of.
+class WorldConfig(Numerics):
+    """The whole configuration of a world.
 
     Attributes:
         fleet: the clients in order.
@@ -133,7 +132,7 @@ class Setup(Numerics):
         topology: the links between clients and server; None for none that bind.
         overlay: the neighbours of each peer; None in a star.
         sharing: how links are shared: "fluid" (max-min), or "lv08", SimGrid's model of TCP.
-        cells: whether a broadcast is one transmission that a whole group hears.
+        cells: whether a broadcast is one transmission that a whole group receives.
         silence: how a client keeps quiet.
         participation: the clients asked, and when a round closes.
         stop: when the run ends.
@@ -141,7 +140,7 @@ class Setup(Numerics):
         higher: the columns of measures of which more is better.
     """
 
-    fleet: Sequence[Member]
+    fleet: Sequence[ClientConfig]
     header_bits: int
     rng: Callable[..., np.random.Generator]
     topology: Topology | None = None

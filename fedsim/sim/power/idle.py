@@ -6,11 +6,16 @@ from numpy.typing import NDArray
 from fedsim.physics.carbon import Intensity
 from fedsim.ports import Array, ClientId
 from fedsim.record.emissions import Emissions
-from fedsim.sim.on_demand import Runs
-from fedsim.sim.setup import Member
+from fedsim.sim.config import ClientConfig
+from fedsim.sim.lazy import RunLengthSequence
+
+# Two sums are kept of one quantity. The ledger of a round needs the joules of the fleet since the
+# last round: a power times a time, in O(1), for a fleet of any size. The audit at the end needs
+# those of each client, from the seconds that it was on. They are computed on different ways and
+# agree to rounding, which is what makes their comparison a check.
 
 
-class RestMeter:
+class IdleMeter:
     """Meters the idle power of clients that may be switched off for a while.
 
     Args:
@@ -24,13 +29,15 @@ class RestMeter:
         self._power = float(watts.sum())
         self._metered_until = 0.0
         self._joules = 0.0  # metered and not taken yet
-        # What was on is added up: what was off, taken from the time, would leave its rounding.
+        # The seconds on are added up. To add up those off and subtract them from the time would
+        # leave the rounding of a difference of large numbers with a client that was on for a
+        # moment.
         self._switched = np.zeros(len(watts))  # when each was switched last
         self._on_seconds = np.zeros(len(watts))  # before that
-        self._grams = None if emissions is None else _RestGrams(watts, emissions)
+        self._grams = None if emissions is None else _IdleEmissions(watts, emissions)
 
     def switch_off(self, client: ClientId, now: float) -> None:
-        """Let a client draw nothing from now on."""
+        """Switch a client off: it draws nothing from now on."""
         self._meter(now)
         self._on_seconds[client] += now - self._switched[client]
         if self._grams is not None:
@@ -38,7 +45,7 @@ class RestMeter:
         self._switch(client, now, on=False)
 
     def switch_on(self, client: ClientId, now: float) -> float:
-        """Let a client draw its idle power again; return how long it was off, s."""
+        """Switch a client on again, at its idle power; return how long it was off, s."""
         self._meter(now)
         seconds = now - float(self._switched[client])
         self._switch(client, now, on=True)
@@ -53,19 +60,20 @@ class RestMeter:
             self._grams.switch(self._on)
 
     def _meter(self, now: float) -> None:
+        # Before anything changes: the power so far holds for the whole span since the last call.
         self._joules += self._power * (now - self._metered_until)
         if self._grams is not None:
             self._grams.meter(self._metered_until, now)
         self._metered_until = now
 
     def take(self, now: float) -> float:
-        """Return the joules of all clients since the last time."""
+        """Return the joules of all clients since the last call, J."""
         self._meter(now)
         joules, self._joules = self._joules, 0.0
         return joules
 
     def take_grams(self, now: float) -> float:
-        """Return the grams of all clients since the last time; 0 if not tracked."""
+        """Return the grams of all clients since the last call; 0 if not tracked."""
         self._meter(now)
         return 0.0 if self._grams is None else self._grams.take()
 
@@ -81,8 +89,13 @@ class RestMeter:
         return self._grams.per_client(np.where(self._on, self._switched, now), now)
 
 
-class _RestGrams:
-    """Meters what idle power emits: for the fleet as time goes by, and for each client."""
+class _IdleEmissions:
+    """Meters the emissions of idle power: for the fleet as time passes, and for each client."""
+
+    # An intensity varies over the day, so a span's grams are its joules times the mean intensity of
+    # that very span, and cannot be computed from joules alone. Clients share few intensities, so
+    # the fleet's power is kept by intensity (`numbers`), and a span is priced once for each of
+    # these.
 
     def __init__(self, watts: Array, emissions: Emissions) -> None:
         self._watts, self._emissions = watts, emissions
@@ -98,7 +111,7 @@ class _RestGrams:
         self._powers: list[float] = np.bincount(numbers, self._watts[own], kinds).tolist()
 
     def meter(self, since: float, now: float) -> None:
-        """Charge the idle draw of the clients that are on."""
+        """Charge the idle draw of the clients that are on, for a span."""
         if now > since:
             for number, power in enumerate(self._powers):
                 joules = power * (now - since)
@@ -111,12 +124,17 @@ class _RestGrams:
             self._own[client] += self._emissions.of(int(number), joules, since, now).item()
 
     def take(self) -> float:
-        """Return the grams since the last time."""
+        """Return the grams since the last call."""
         grams, self._grams = self._grams, 0.0
         return grams
 
     def per_client(self, since: Array, now: float) -> Array:
-        """Return the grams of each client; those that are on, are so since then."""
+        """Return the grams of each client, shape (M,).
+
+        Args:
+            since: when each was switched on, and `now` for those that are off, shape (M,).
+            now: the time, s.
+        """
         spans = now - since
         grams = self._own.copy()
         for number in range(len(self._emissions.intensities)):
@@ -129,7 +147,7 @@ class _RestGrams:
 # Carbon: pricing of a fleet's log in grams.
 
 
-def emissions_of(kinds: Runs[Member]) -> Emissions | None:
+def emissions_of(kinds: RunLengthSequence[ClientConfig]) -> Emissions | None:
     """Return what prices the log of these clients; None where none of them has an intensity.
 
     Args:

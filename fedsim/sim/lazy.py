@@ -13,10 +13,10 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 
-class OnDemand(dict[int, T]):
-    """A table that makes the entry of a number when it is first looked up.
+class LazyTable(dict[int, T]):
+    """A table that creates the entry of a number at its first lookup.
 
-    `in` and `get` make no entry.
+    `in` and `get` create no entry.
 
     Args:
         make: returns the entry of a number.
@@ -31,12 +31,12 @@ class OnDemand(dict[int, T]):
         return made
 
     def in_order(self) -> list[T]:
-        """Return what has been made, by number: when it was made changes nothing."""
+        """Return the entries so far in the order of their numbers."""
         return [self[number] for number in sorted(self)]
 
 
-class Runs(Sequence[T]):
-    """A sequence in which many in a row may be alike, and are kept once.
+class RunLengthSequence(Sequence[T]):
+    """A run-length encoded sequence: equal neighbours are stored once.
 
     Args:
         runs: how many there are of what, in order.
@@ -51,8 +51,8 @@ class Runs(Sequence[T]):
         self.ends = list(accumulate(count for count, _ in self.runs))
 
     @classmethod
-    def of(cls, items: Sequence[T]) -> "Runs[T]":
-        """Return a sequence as runs of what is the same object."""
+    def of(cls, items: Sequence[T]) -> "RunLengthSequence[T]":
+        """Encode a sequence, whose runs are of identical objects."""
         if isinstance(items, cls):
             return items
         alike = (list(own) for _, own in groupby(items, id))
@@ -72,23 +72,27 @@ class Runs(Sequence[T]):
             raise IndexError(f"there are {len(self)} items, from 0, and no item {index}")
         return self.runs[bisect_right(self.ends, index)][1]
 
-    def map(self, of: Callable[[T], S]) -> "Runs[S]":
-        """Return what a function makes of each; it is asked once for those that are alike."""
-        return Runs((count, of(item)) for count, item in self.runs)
+    def map(self, of: Callable[[T], S]) -> "RunLengthSequence[S]":
+        """Apply a function to each item, once for each run."""
+        return RunLengthSequence((count, of(item)) for count, item in self.runs)
 
     def where(self, holds: Callable[[T], object]) -> Iterator[int]:
-        """Yield the places of those of which something holds."""
+        """Yield the positions of the items that satisfy a predicate."""
         for (count, item), end in zip(self.runs, self.ends, strict=True):
             if holds(item):
                 yield from range(end - count, end)
 
     def array(self, of: Callable[[T], float]) -> Array:
-        """Return a figure of each as an array."""
+        """Return a figure of each item as an array, shape (n,)."""
         figures = [of(item) for _, item in self.runs]
         return np.repeat(np.array(figures, np.float64), [count for count, _ in self.runs])
 
 
-def joint(first: Runs[T], second: Runs[S]) -> Runs[tuple[T, S]]:
-    """Return the pairs of two sequences of one length, in as few runs as there are."""
+def joint(
+    first: RunLengthSequence[T], second: RunLengthSequence[S]
+) -> RunLengthSequence[tuple[T, S]]:
+    """Return the pairs of two sequences of one length, run-length encoded."""
     ends = sorted({*first.ends, *second.ends})
-    return Runs((end - begin, (first[begin], second[begin])) for begin, end in pairwise([0, *ends]))
+    return RunLengthSequence(
+        (end - begin, (first[begin], second[begin])) for begin, end in pairwise([0, *ends])
+    )

@@ -1,4 +1,4 @@
-"""Links: capacity sharing by simultaneous transfers."""
+"""Processor sharing: one link shared max-min fairly by its transfers, in O(log n) a change."""
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
@@ -51,13 +51,13 @@ class SharedTransfer:
 
     def stop(self) -> None:
         """Cancel the transfer; its completion callback is not called."""
-        self.finished = _untold
+        self.finished = _ignore
         if self.link is not None:
             self.link.remove(self)
 
 
-def _untold(_: object) -> None:
-    """Ignore a rate change."""
+def _ignore(_: object) -> None:
+    """Ignore the end of a stopped transfer."""
 
 
 _FEW = 64  # stale entries that are not worth a clean-up
@@ -75,6 +75,15 @@ class FairLink:
     O(log n) and not a pass over all n; what changes within one instant is settled once, at
     the end of the instant.
     """
+
+    # The virtual time is what makes a change cheap. It counts the bits that each sharing transfer
+    # has been served, so one that joins at V with b bits left ends at V + b, whatever the share is
+    # until then: a change of the share moves the real time of all these ends and not one entry of a
+    # heap. Only the next end has a timer.
+    #
+    # A transfer that changes sides, ends or is stopped leaves its entries in the heaps, for nothing
+    # finds them there at less than O(n). They are recognised by `moves`, which the entry has as it
+    # was, and are dropped as they come to the top, or together once they are most of a heap.
 
     def __init__(self, calendar: Calendar, capacity: float) -> None:
         self._calendar = calendar
@@ -98,14 +107,14 @@ class FairLink:
         self._by_cap_descending: _Heap = []
 
     def add(self, bits: float, cap: float, finished: Finished, token: object) -> SharedTransfer:
-        """Let `bits` pass at `cap` bit/s at most, from now on; call `finished(token)` then."""
+        """Start a transfer at `cap` bit/s at most; `finished(token)` is called at its end."""
         flow = SharedTransfer(self, next(self._serial), bits, cap, finished, token)
         self._waiting.append(flow)
         self._touch()
         return flow
 
     def remove(self, flow: SharedTransfer) -> None:
-        """Break off a transfer that is not over, at the cost of O(log n)."""
+        """Cancel a transfer that is not over, at the cost of O(log n)."""
         self._advance()
         left, started = self.remaining_bits(flow, self._calendar.now), flow.moves > 0
         if started and flow.capped:
@@ -118,7 +127,7 @@ class FairLink:
 
     def remaining_bits(self, flow: SharedTransfer, now: float) -> float:
         """Return the bits of a transfer that have not passed by the time `now`."""
-        if not flow.moves:  # it starts at this very instant
+        if not flow.moves:  # it has come at this very instant, and is on neither side yet
             return flow.bits
         if flow.capped:
             return flow.cap * (flow.mark - now)
@@ -130,11 +139,13 @@ class FairLink:
             self._calendar.at(self._calendar.now, self._settle, priority=SETTLE)
 
     def _settle(self) -> None:
-        """Take in what has come, share anew, and wait for the next end."""
+        """Admit what has come, recompute the share, and wait for the next end."""
         self._settling = False
         self._advance()
         waiting, self._waiting = [flow for flow in self._waiting if flow.link], []
         wanted = self._demand + sum([flow.cap for flow in waiting])
+        # On which side a new one starts is a matter of speed: `_balance` moves it where it belongs.
+        # Where all fit it belongs to the capped side, and two heaps are spared two moves.
         all_fit = wanted <= self._capacity and not self._sharing
         enter = self._to_capped if all_fit else self._to_sharing
         for flow in waiting:
@@ -148,15 +159,19 @@ class FairLink:
         if self._sharing:
             self._virtual += self._share * (now - self._virtual_at)
         else:
-            self._virtual = 0.0  # no flow refers to it: restart at full precision
+            # No mark refers to it, so it starts again at full precision: at 1e15 bits, a
+            # day's work of a link of 10 Gbit/s, a float resolves no tenth of a bit any more.
+            self._virtual = 0.0
         self._virtual_at = now
 
     def _balance(self) -> None:
-        """Move transfers between the sides until all rates are min(cap, share).
-
-        Taking in one whose cap is above the share raises the share, and so does letting go
-        of one whose cap is below it: neither undoes the other, so each moves once at most.
-        """
+        """Move transfers between the sides until all rates are min(cap, share)."""
+        # With n transfers that share, s = (C - D) / n. One of cap c > s that joins them makes it
+        # (n s + c) / (n + 1), which is above s; one of c < s that leaves them makes it
+        # (n s - c) / (n - 1), which is above s as well. So the share only ever rises here. What the
+        # second loop caps stays capped, and the first one need not be run again: every capped
+        # transfer is below the share by then. A transfer may cross twice, where the share is low as
+        # many small ones arrive and rises as these are capped; never more often.
         now = self._calendar.now
         share = self._fair_share()
         while (flow := _top(self._by_cap_descending)) and flow.cap > share:
@@ -196,7 +211,7 @@ class FairLink:
         self._demand = self._demand - flow.cap if self._capped else 0.0
 
     def _wait(self) -> None:
-        """Set the timer to the next end."""
+        """Set the timer to the next end, of either side."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -211,10 +226,13 @@ class FairLink:
             self._timer = self._calendar.at(end, self._complete)
 
     def _complete(self) -> None:
-        """Let all go that end now, in the order in which they came."""
+        """Complete all transfers that end now, in the order in which they came."""
         self._timer = None
         self._advance()
-        if self._target is not None:  # to the last bit, whatever rounding made of the time
+        # The time of this end was computed from the mark, and the virtual time now from that time:
+        # rounding may leave it one unit short. Then nothing would end, and the timer would be set
+        # to this same instant again and again. So it is set to the mark that was waited for.
+        if self._target is not None:
             self._virtual = self._target
         now, ended = self._calendar.now, []
         while (flow := _top(self._by_end)) and flow.mark <= now:
@@ -224,10 +242,11 @@ class FairLink:
             self._sharing -= 1
             ended.append(self._drop(flow))
         self._tidy()
-        if self._sharing:
+        if self._sharing:  # these go faster now: settled with what else changes at this instant
             self._touch()
-        else:  # no flow can go faster for it
+        else:
             self._wait()
+        # Last, when the link is in order: a callback may add the next transfer at once.
         for flow in sorted(ended, key=attrgetter("serial")):
             flow.finished(flow.token)
 

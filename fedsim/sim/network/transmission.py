@@ -1,21 +1,21 @@
-"""Bearers: the transmission of one lane's messages, chosen once for each lane."""
+"""Transmission: the bearer of a lane's messages, chosen once for each lane."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Literal, Protocol, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from fedsim.physics.radios import RateLaw
 from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.lazy import RunLengthSequence
 from fedsim.sim.network import routing
-from fedsim.sim.network.fair import FairLink
 from fedsim.sim.network.flows import Changed, Link, Path
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.routing import LinkPlan, Way, ways
-from fedsim.sim.network.timed import OpenBearer, TracedBearer, Transfer, WatchedBearer
-from fedsim.sim.on_demand import Runs
+from fedsim.sim.network.lanes import Bearer, OpenBearer, TracedBearer, Transfer
+from fedsim.sim.network.processor_sharing import FairLink
+from fedsim.sim.network.routing import LinkPlan, RoutedLane, route_lanes
 
 T = TypeVar("T")
 
@@ -28,35 +28,6 @@ RateChanged = Callable[[ClientId, bool, float], None]
 OwnLaw = Callable[[ClientId, bool], RateLaw]
 """Returns a client's own rate law, up or down: in a fleet it may stand for many that are alike
 but for where their traces start."""
-
-
-class Bearer(Protocol):
-    """How the bits of a lane's messages flow.
-
-    Attributes:
-        open: whether every message runs at its own cap from first to last, whatever the
-            others do.
-    """
-
-    open: bool
-
-    def start(
-        self,
-        bits: float,
-        cap: float,
-        finished: Callable[[T], None],
-        token: T,
-    ) -> Transfer:
-        """Let bits flow from now on.
-
-        Args:
-            bits: how many.
-            cap: the radio's rate for this message, bit/s, at most what it was said to reach.
-                Where the rate law follows a signal, the bearer knows it.
-            finished: called with the token when the last bit has passed.
-            token: whatever the caller wants to be told.
-        """
-        ...
 
 
 @lru_cache
@@ -81,8 +52,25 @@ class FairBearer:
         self.start: Any = link.add
 
 
+class WatchedBearer:
+    """A radio alone, at a rate that follows a trace, with a callback for changes of the rate."""
+
+    open = True
+
+    def __init__(self, fluid: Fluid, signal: Signal, changed: Changed) -> None:
+        self._fluid = fluid
+        self._signal = signal
+        self._path = fluid.path(())
+        self._changed = changed
+
+    def start(self, bits: float, cap: float, finished: Callable[[T], None], token: T) -> Transfer:
+        """See `Bearer.start`."""
+        fluid = self._fluid
+        return fluid.add(self._path, bits, cap, finished, token, self._changed, self._signal)
+
+
 class FluidBearer:
-    """Anything else.
+    """The bearer of messages that no simpler one carries: flows of a fluid network.
 
     Args:
         fluid: where it flows.
@@ -114,7 +102,7 @@ class FluidBearer:
         return self._fluid.add(self._path, bits, most, finished, token, self._changed, signal)
 
 
-def bearers(
+def choose_bearers(
     calendar: Calendar,
     topology: Topology,
     up: Sequence[RateLaw],
@@ -140,14 +128,14 @@ def bearers(
         down: the same for its downlink.
         model: of the network.
         radio_latency: by client, one way, s; only LV08 asks for it.
-        watched: by client: whether changes of its rates are to be told.
+        watched: by client: whether changes of its rates are reported.
         changed: callback at the end of the instant, with 0 at the end of a message. What
-            runs at a constant rate on an open bearer is not told.
-        own: see `OwnLaw`; not needed where `up` and `down` have everybody's own.
+            runs at a constant rate on an open bearer is not reported.
+        own: see `OwnLaw`; not needed where `up` and `down` have each client's own.
     """
     fluid, clients = Fluid(calendar), len(up)
-    seen = Runs.of(watched) if watched else Runs([(clients, False)])
-    both = ways(topology, Runs.of(up), Runs.of(down), seen)
+    seen = RunLengthSequence.of(watched) if watched else RunLengthSequence([(clients, False)])
+    both = route_lanes(topology, RunLengthSequence.of(up), RunLengthSequence.of(down), seen)
     if model == "lv08":
         lanes = [way._replace(client=n) for each in both for n, way in enumerate(each)]
         paths = routing.paths(fluid, topology, lanes, radio_latency)
@@ -168,8 +156,8 @@ def bearers(
     return one, other
 
 
-def _rate_callback(lane: Way, changed: RateChanged | None) -> Changed | None:
-    """Return what a lane's flows call as their rate changes.
+def _rate_callback(lane: RoutedLane, changed: RateChanged | None) -> Changed | None:
+    """Return the rate callback of a lane's flows.
 
     A battery follows every rate; and where a radio's own rate varies, its time on air does.
     """
@@ -180,16 +168,16 @@ def _rate_callback(lane: Way, changed: RateChanged | None) -> Changed | None:
 
 
 class Bearers(Sequence[Bearer]):
-    """The bearers of one direction by client, each chosen when it is asked for."""
+    """The bearers of one direction by client, each chosen at its lookup."""
 
     def __init__(
         self,
-        ways: Runs[Way],
+        route_lanes: RunLengthSequence[RoutedLane],
         chooser: "_Chooser",
         changed: RateChanged | None,
         own: OwnLaw | None,
     ) -> None:
-        self._ways = ways
+        self._ways = route_lanes
         self._chooser = chooser
         self._changed = changed
         self._own = own
@@ -214,14 +202,14 @@ class Bearers(Sequence[Bearer]):
 
 
 class _Chooser:
-    """Makes the links that are needed, each of them once."""
+    """Chooses bearers, and creates the links that they need, each of them once."""
 
     def __init__(
         self,
         calendar: Calendar,
         fluid: Fluid,
         topology: Topology,
-        lanes: Sequence[tuple[int, Way]],
+        lanes: Sequence[tuple[int, RoutedLane]],
     ) -> None:
         self._calendar = calendar
         self._fluid = fluid
@@ -231,7 +219,7 @@ class _Chooser:
         self._fair: dict[int, FairBearer] = {}
         self._fluid_links: dict[int, Link] = {}
 
-    def bearer(self, lane: Way, changed: Changed | None) -> Bearer:
+    def bearer(self, lane: RoutedLane, changed: Changed | None) -> Bearer:
         """Return the cheapest exact bearer of a lane."""
         kept = self._plan.links(lane)
         if not kept:
@@ -241,7 +229,7 @@ class _Chooser:
         path = self._fluid.path([self._fluid_link(link) for link in kept])
         return FluidBearer(self._fluid, path, changed, lane.rate.signal)
 
-    def _open(self, lane: Way, changed: Changed | None) -> Bearer:
+    def _open(self, lane: RoutedLane, changed: Changed | None) -> Bearer:
         if (signal := lane.rate.signal) is None:
             return self._plain
         if changed is None or not lane.watched:

@@ -1,0 +1,1 @@
+"""The papers as data: files of rows, the numbers measured for them, and the page of both."""

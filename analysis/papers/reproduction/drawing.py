@@ -1,0 +1,137 @@
+"""The figures of a row: curves against what rounds cost, and measures by what cases vary."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import fedsim
+from fedsim.analysis import (
+    AXES,
+    EVERY_AXIS,
+    GREY,
+    entitle,
+    label_axis,
+    look,
+    name_variants,
+    panels,
+    progress,
+    typeset,
+    typeset_labels,
+)
+from reproduction import functions
+from reproduction.measures import Found
+from reproduction.model import SEPARATOR, Drawing, Row
+from reproduction.states import mean
+
+Results = Mapping[str, fedsim.Result]
+"""By case; of what a case tries, the first."""
+
+
+def draw(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
+    """Return a figure of a row.
+
+    Args:
+        figure: how it is drawn.
+        row: whose it is.
+        results: of its cases.
+        found: its numbers.
+    """
+    return DRAWN[figure.kind](figure, row, results, found)
+
+
+def _title(figure: Drawing, found: Found) -> str:
+    return type(typeset(""))(f"{typeset(figure.title)}\n{found.setting}")
+
+
+def by_cost(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
+    """Draw a column against what rounds cost, a panel a cost."""
+    case = figure.case or next(iter(results))
+    labels = next(each.labels for each in row.settings() if each.name == case)
+    shown = {name: label for name, label in labels.items() if name in (figure.variants or labels)}
+    drawing = progress(
+        results[case].rounds,
+        typeset_labels(shown),
+        figure.column,
+        axes=figure.against,
+        ylabel=figure.label,
+        title=_title(figure, found),
+        log=figure.log,
+        target=figure.target,
+    )
+    if figure.log_costs:
+        for axis, cost in zip(drawing.axes, figure.against or AXES, strict=False):
+            label_axis(axis.xaxis, *EVERY_AXIS[cost], log=True)
+    return drawing
+
+
+def by_case(figure: Drawing, row: Row, _: Results, found: Found) -> Figure:
+    """Draw measures against an axis of the cases, a panel a measure, a curve all else."""
+    drawing, every = panels(len(figure.measures), height=3.0)
+    for axis, measure in zip(every, figure.measures, strict=True):
+        curves: dict[str, dict[float, tuple[float, ...]]] = {}
+        for setting in row.settings():
+            if figure.x not in setting.fields:
+                continue
+            for label in setting.labels.values():
+                key = SEPARATOR.join(filter(None, (setting.name, label, measure)))
+                if key in found.numbers:
+                    own = found.numbers[key]
+                    rest = setting.fields.get("curve", label)
+                    x = float(setting.fields[figure.x])
+                    curves.setdefault(str(rest), {})[x] = (mean(own), min(own), max(own))
+        for number, (label, points) in enumerate(curves.items()):
+            look_of, xs = look(number), list(points)
+            middle, low, high = np.array(list(points.values())).T
+            axis.plot(xs, middle, marker="o", ms=4, label=typeset(label), **look_of)
+            axis.fill_between(xs, low, high, color=look_of["color"], alpha=0.2, linewidth=0)
+        ticks = sorted({x for points in curves.values() for x in points})
+        label_axis(axis.xaxis, typeset(figure.label or figure.x), log=True)
+        axis.set_xticks(ticks, [f"{value:g}" for value in ticks])
+        axis.minorticks_off()
+        if figure.log:
+            label_axis(axis.yaxis, measure, log=True)
+        else:
+            axis.set_ylabel(measure)
+    name_variants(drawing)
+    entitle(drawing, _title(figure, found))
+    return drawing
+
+
+def workers(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
+    """Draw each worker's transmissions in the first iterations, a panel a case."""
+    first = int(figure.given["first"])
+    drawing, every = panels(len(results), height=3.0, sharey=True)
+    steep = functions.constants(row)
+    for axis, (case, result) in zip(every, results.items(), strict=True):
+        seeds = result.summary["seed"].unique()
+        labels = next(each.labels for each in row.settings() if each.name == case)
+        for number, name in enumerate(figure.variants or labels):
+            own = look(number)
+            sent = np.array(
+                [functions.transmitting(result, name, int(seed))[:first].sum(0) for seed in seeds]
+            )
+            called = typeset_labels(labels)[name]
+            axis.plot(steep, sent.mean(axis=0), marker="o", ms=4, label=called, **own)
+            ends = sent.min(0), sent.max(0)
+            axis.fill_between(steep, *ends, color=own["color"], alpha=0.2, linewidth=0)
+        eps1 = result.summary["parameters.eps1"].dropna()
+        if len(eps1):
+            axis.axvline(
+                float(np.sqrt(eps1).mean()), color=GREY, linestyle="--", label=typeset("sqrt(eps1)")
+            )
+        axis.axhline(first / 2, color=GREY, linestyle=":", label="half of the iterations")
+        label_axis(axis.xaxis, "smoothness $L_m$ of the worker", log=True)
+        axis.set_title(typeset(case), fontsize=10)
+    every[0].set_ylabel(f"transmissions in the\nfirst {first} iterations")
+    name_variants(drawing)
+    entitle(drawing, _title(figure, found), apart=len(results) > 1)
+    return drawing
+
+
+DRAWN: dict[str, Callable[[Drawing, Row, Results, Found], Figure]] = {
+    "progress": by_cost,
+    "against": by_case,
+    "workers": workers,
+}
+"""The kinds of figures."""

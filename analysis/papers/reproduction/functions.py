@@ -1,0 +1,98 @@
+"""The odd computations that files of papers name: measures, files that are made, figures."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import fedsim
+from fedsim.ports import Array
+from fedsim.problems.data import PlantedSmoothness
+from reproduction.model import Row
+
+Values = dict[str, pd.Series]
+"""Variant -> a value a seed."""
+
+
+def transmitting(result: fedsim.Result, variant: str, seed: int) -> Array:
+    """Return who transmits when, shape (iterations, M) of 0 and 1, of a censoring method."""
+    runs, events = result.summary, result.events
+    own = runs[(runs["variant"] == variant) & (runs["seed"] == seed)]
+    sent = events[(events["seed"] == seed) & (events["variant"] == variant)]
+    sent = sent[(sent["event"] == "send") & (sent["message"] == "innovation")]
+    workers = sent["node"].astype(str).str.removeprefix("client-").astype(int)
+    table = np.zeros((int(own["rounds"].iloc[0]), int(own["clients"].iloc[0])))
+    table[sent["round"].to_numpy() - 1, workers.to_numpy()] = 1
+    return table
+
+
+def constants(row: Row) -> Array:
+    """Return the smoothness constants L_m of a row's data, shape (M,)."""
+    (setting, *_) = row.settings()
+    data = fedsim.load(setting.scenario).variants[0].scenario.problem.data
+    assert isinstance(data, PlantedSmoothness)  # noqa: S101 - the scenario names it
+    return data.smoothness()
+
+
+def _each(result: fedsim.Result, row: Row, of: Callable[[Array, Array, float], float]) -> Values:
+    """Return of each run a value of (who transmits when, L_m, eps1)."""
+    steep, found = constants(row), Values()
+    for variant, runs in result.summary.groupby("variant", sort=False, observed=True):
+        eps1 = runs.get("parameters.eps1", pd.Series(np.nan, runs.index))
+        values = [
+            of(transmitting(result, str(variant), int(seed)), steep, float(own))
+            for seed, own in zip(runs["seed"], eps1, strict=True)
+        ]
+        found[str(variant)] = pd.Series(values, index=runs["seed"].to_list())
+    return found
+
+
+def worker_sent(result: fedsim.Result, row: Row, worker: int, first: int) -> Values:
+    """Return how often a worker transmits in the first iterations."""
+    return _each(result, row, lambda sent, *_: float(sent[:first, worker].sum()))
+
+
+def in_order(result: fedsim.Result, row: Row, first: int) -> Values:
+    """Return 1 where no worker transmits less than a flatter one in the first iterations."""
+
+    def value(sent: Array, steep: Array, _: float) -> float:
+        return float((np.diff(sent[:first].sum(axis=0)[np.argsort(steep)]) >= 0).all())
+
+    return _each(result, row, value)
+
+
+def _flat(sent: Array, steep: Array, eps1: float) -> Array:
+    return sent[:, steep**2 <= eps1]
+
+
+def flat_workers(result: fedsim.Result, row: Row) -> Values:
+    """Return how many workers have L_m^2 <= eps1, of which CHB's Lemma 2 speaks."""
+    return _each(result, row, lambda *run: float(_flat(*run).shape[1]))
+
+
+def most_of_half(result: fedsim.Result, row: Row) -> Values:
+    """Return by how much, at most, a flat worker's transmissions pass half of the iterations.
+
+    Lemma 2 of CHB: a worker with L_m^2 <= eps1 transmits in at most half of k iterations, the odd
+    one rounded up, so that the value is at most 0; NaN without such a worker.
+    """
+
+    def value(sent: Array, steep: Array, eps1: float) -> float:
+        own = _flat(sent, steep, eps1).cumsum(axis=0)
+        half = (np.arange(len(own)) + 2) // 2
+        return float((own - half[:, None]).max()) if own.size else np.nan
+
+    return _each(result, row, value)
+
+
+MEASURES: dict[str, Callable[..., Values]] = {
+    "worker-sent": worker_sent,
+    "in-order": in_order,
+    "flat-workers": flat_workers,
+    "most-of-half": most_of_half,
+}
+"""Measures that are more than a column in some round: (result, row, given) -> values."""
+
+PREPARED: dict[str, Callable[[Path], list[str]]] = {}
+"""What a scenario needs and no file has: (folder) -> overrides, such as the path of a made file."""

@@ -1,0 +1,210 @@
+"""The page of all papers, and the tables of the command: published beside measured."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite, isnan
+from pathlib import Path
+
+from fedsim.text import quantity
+from reproduction import model
+from reproduction.measures import Found, load
+from reproduction.model import SEPARATOR, Measure, Paper, Row
+from reproduction.states import OPEN, REPRODUCED, Verdict, mean, state, verdicts
+
+PAGE = model.FOLDER / "README.md"
+
+HEAD = """\
+# Published results: published beside measured
+
+Each figure and table of five papers, at the paper's own settings, beside what fedsim measures. The
+rows are data: a file a paper, such as `chb.yaml`, says what a row claims, how it is measured and
+when it holds ([the format](FORMAT.md)); what was measured is kept in `results`. This page is
+written from both by `python analysis/papers/run.py --page`.
+
+    python analysis/papers/run.py chb                      # all rows of a paper
+    python analysis/papers/run.py chb table-1-linear       # some of them
+    python analysis/papers/run.py chb figure-2 --out runs  # to be resumed when interrupted
+
+**States** are decided by a program, from the numbers. A row has checks: each published number that
+has a tolerance is one, and so is each condition that the paper's claim comes to. *Reproduced*: all
+of them hold. *In part*: some do. *Does not reproduce*: none does. *Not run here*: a file of the
+user's is needed, and nothing was measured. What is beyond a paper stands under "Further".
+
+Settings are those that the paper states, those read from code that it cites, and those that are
+ours, told apart in each row. Where a row has several seeds, a number is their mean, with the
+smallest and largest in brackets. Times are those of one processor. Orders by time and energy
+depend on constants of radios and devices: [Robustness of the claims](../claim_robustness.md)
+tests them, and [Claims in time and energy](../claims.md) asks what papers claim on seven radios. Files of the
+catalogue: FEDSIM_DATA names their folder, or `fedsim fetch` gets them.
+"""  # noqa: E501 - a line of the page
+
+COMMAND = "python analysis/papers/run.py"
+
+
+def page(papers: Sequence[str] | None = None) -> str:
+    """Return the page of all papers, from their files and what is kept of them."""
+    every = {
+        name: (model.read(model.FOLDER / f"{name}.yaml"), load(name))
+        for name in papers or model.names()
+    }
+    parts = [HEAD, "## Every figure and table\n"]
+    parts.append("\n".join(_overview(every)) + "\n")
+    for name, (paper, found) in every.items():
+        parts.append("\n".join(_section(name, paper, found)))
+    rest = model.FOLDER / "remaining.md"
+    if rest.exists():
+        parts.append(rest.read_text(encoding="utf-8"))
+    return "\n".join(parts)
+
+
+def judged(row: Row, found: Found | None) -> list[Verdict] | None:
+    """Return the verdicts of a row; None if nothing was measured."""
+    return verdicts(row, found.numbers) if found else None
+
+
+def _overview(every: Mapping[str, tuple[Paper, Mapping[str, Found]]]) -> Iterator[str]:
+    yield "| figure, table | state | scenario | command | time |"
+    yield "|---|---|---|---|---|"
+    for name, (paper, found) in every.items():
+        for key, row in paper.rows.items():
+            own = judged(row, found.get(key))
+            said = state(own)
+            if own is not None and said != REPRODUCED:
+                said += f": {sum(each.holds for each in own)} of {len(own)} checks"
+            elif said == OPEN:
+                said += f": needs {row.needs}" if row.needs else ""
+            scenarios = dict.fromkeys(each.scenario.stem for each in row.settings())
+            shown = ", ".join(f"`{each}`" for each in scenarios)
+            link = f"[{paper.name}, {row.place}](#{anchor(paper, row)})"
+            took = duration(found[key].seconds) if key in found else "-"
+            yield f"| {link} | {said} | {shown} | `{name} {key}` | {took} |"
+
+
+def anchor(paper: Paper, row: Row) -> str:
+    """Return the anchor of a row's heading."""
+    text = f"{paper.name}, {row.place}".lower()
+    return "".join(
+        letter for letter in text.replace(" ", "-") if letter.isalnum() or letter in "-_"
+    )
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in words.
+
+    >>> duration(7.2), duration(500), duration(8000), duration(float("nan"))
+    ('7 s', '8 min', '2 h', 'not timed')
+    """
+    if isnan(seconds):
+        return "not timed"
+    for length, unit in ((3600, "h"), (60, "min")):
+        if seconds >= 1.5 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{max(seconds, 1):.0f} s"
+
+
+def _section(name: str, paper: Paper, found: Mapping[str, Found]) -> Iterator[str]:
+    yield f"## {paper.title}\n"
+    yield f"{paper.source}\n"
+    if paper.settings:
+        yield f"{paper.settings.strip()}\n"
+    for key, row in paper.rows.items():
+        yield from _entry(name, key, paper, row, found.get(key))
+    if paper.further:
+        yield f"### {paper.name}: further\n\nBeyond the paper.\n"
+        for key, row in paper.further.items():
+            yield from _entry(name, key, paper, row, found.get(key), level="####")
+    if paper.notes:
+        yield f"{paper.notes.strip()}\n"
+
+
+def _entry(
+    name: str, key: str, paper: Paper, row: Row, found: Found | None, level: str = "###"
+) -> Iterator[str]:
+    own = judged(row, found)
+    yield f"{level} {paper.name}, {row.place}\n"
+    yield f"**{state(own)[0].upper()}{state(own)[1:]}.** {row.claim.strip()}\n"
+    origins = {"Stated": row.stated, "From cited code": row.cited, "Ours": row.ours}
+    told = [f"{head}: {text.strip().rstrip('.')}." for head, text in origins.items() if text]
+    took = f"; {duration(found.seconds)}" if found and isfinite(found.seconds) else ""
+    needs = f" Needs {row.needs}." if row.needs else ""
+    yield "\n".join([*told, f"`{COMMAND} {name} {key}`{took}.{needs}"]) + "\n"
+    if found:
+        yield "\n".join(markdown(*table(row, found))) + "\n"
+        if said := list(_verdicts(row, own or [])):
+            yield "\n".join(said) + "\n"
+        if found.tried:
+            best = ", ".join(f"{line}: {text}" for line, text in found.tried.items())
+            yield f"Best of what was tried: {best}.\n"
+    if row.notes:
+        yield f"{row.notes.strip()}\n"
+    for file, figure in row.figures.items():
+        if (model.FOLDER.parent / f"figures/{file}.png").exists():
+            yield f"![{figure.title}](../figures/{file}.png)\n"
+
+
+def _verdicts(row: Row, own: Sequence[Verdict]) -> Iterator[str]:
+    for each in own:
+        if not each.holds or each.text in row.checks:
+            seen = f" ({each.seen})" if each.seen else ""
+            yield f"- {'yes' if each.holds else '**no**'}: {each.text}{seen}"
+
+
+def table(row: Row, found: Found) -> tuple[list[str], list[list[str]]]:
+    """Return heads and cells of a row's table: a line a case and variant.
+
+    A measure of which numbers are published has two columns.
+    """
+    lines = list(dict.fromkeys(key.rpartition(SEPARATOR)[0] for key in found.numbers))
+    lines += [line for line in row.published if line not in lines]
+    published = {line: row.values(line) for line in lines}
+    twice = {name for own in published.values() for name in own}
+    heads = [""]
+    for name in row.measures:
+        heads += [f"{name}, published", "measured"] if name in twice else [name]
+    cells = []
+    for line in lines:
+        own = [line.replace(SEPARATOR, ", ")]
+        for name, measure in row.measures.items():
+            if name in twice:
+                own.append(_shown(measure, published[line].get(name)))
+            own.append(_spread(measure, found.numbers.get(f"{line}{SEPARATOR}{name}", ())))
+        cells.append(own)
+    return heads, cells
+
+
+def _shown(measure: Measure, value: float | str | None) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else _one(measure, value)
+
+
+def _one(measure: Measure, value: float) -> str:
+    if isnan(value):
+        return "-"
+    if not isfinite(value):
+        return "diverged"
+    return quantity(value, measure.unit) if measure.unit else format(value, measure.show)
+
+
+def _spread(measure: Measure, values: Sequence[float]) -> str:
+    """Return the mean of values, with least and largest where they differ; not of costs."""
+    if not values:
+        return ""
+    known = [value for value in values if not isnan(value)]
+    if known and len(known) < len(values):
+        return f"{len(values) - len(known)} of {len(values)} do not get there"
+    middle, low, high = (_one(measure, each) for each in (mean(values), min(values), max(values)))
+    return middle if low == high or measure.unit else f"{middle} ({low} to {high})"
+
+
+def markdown(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table in Markdown; columns without an entry are left out."""
+    kept = [place for place, head in enumerate(heads) if any(own[place] for own in cells)]
+    yield "| " + " | ".join(heads[place] for place in kept) + " |"
+    yield "|" + "---|" * len(kept)
+    for own in cells:
+        yield "| " + " | ".join(own[place] for place in kept) + " |"
+
+
+def write(file: Path = PAGE) -> None:
+    """Write the page."""
+    file.write_text(page(), encoding="utf-8")

@@ -1,0 +1,344 @@
+"""Message transport: envelopes, encoded at the sender and decoded at each receiver.
+
+A message is encoded once, where its envelope is created: a broadcast once for all. Each receiver
+decodes it on arrival, whether or not it is processed later, against the vectors that it holds of
+its senders.
+
+`ValueTransport` carries the objects themselves, and is what a simulation of many messages takes.
+`ByteTransport` carries what would be on the air: nothing of a sender's objects reaches a receiver
+but bytes. The log of a run is the same with either.
+
+`ClientProtocol`, the client's endpoint, is here as well: all that it does is to answer one envelope
+with another.
+"""
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from fedsim.errors import DecodeError
+from fedsim.ports import SERVER, SILENCE, Array, Beacon, ClientId, Message, Payload, Silence
+from fedsim.wire import HEADER_BITS, Update, decode_message, encode_message
+from fedsim.wire.packers import Packing
+
+BEACON = Beacon()
+"""The empty message, a shared singleton."""
+
+
+class Envelope:
+    """A message and its charged size; a broadcast is one envelope with several receivers.
+
+    Attributes:
+        message: the content.
+        round: the round it belongs to.
+        exchange: the number of the exchange that it opens or answers.
+        payload_bits, header_bits, bits: what is charged, and the sum.
+        data: the message as bytes, where it goes as such.
+        word: the log's number of the message name; -1 without a log.
+    """
+
+    __slots__ = (
+        "bits",
+        "data",
+        "exchange",
+        "header_bits",
+        "message",
+        "payload_bits",
+        "round",
+        "word",
+    )
+
+    def __init__(
+        self, message: Message, round_number: int, exchange: int, header_bits: int, word: int = -1
+    ) -> None:
+        self.message = message
+        self.round = round_number
+        self.exchange = exchange
+        self.payload_bits = message.bits
+        self.header_bits = header_bits
+        self.bits = self.payload_bits + header_bits
+        self.word = word
+        self.data = b""
+
+    def with_message(self, message: Message) -> "Envelope":
+        """Return the envelope with its message as decoded by a receiver."""
+        return Envelope(message, self.round, self.exchange, self.header_bits, self.word)
+
+
+class LocalProtocolError(RuntimeError):
+    """This endpoint was called in a way that the protocol does not allow in its state."""
+
+
+class RemoteProtocolError(RuntimeError):
+    """The remote endpoint sent something that the protocol does not allow."""
+
+
+class Unpacking:
+    """One receiver's state of its senders' vectors, for those that come as updates.
+
+    The sender's copy of this state agrees with it only as long as nothing is lost. Every arrival is
+    applied, whether or not the message is used later.
+    """
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[ClientId, int], Array] = {}
+
+    def unpack(self, sender: ClientId, payload: Payload) -> Payload:
+        """Return a payload as decoded by this receiver.
+
+        Raises:
+            DecodeError: an update is of another shape than what it is added to.
+        """
+        if not isinstance(payload, Update):
+            return payload
+        place = sender, payload.number
+        added = payload.added_to(self._held.get(place))
+        self._held[place] = added.values
+        return added
+
+    def read(self, sender: ClientId, message: Message) -> Message:
+        """Return a message as decoded by this receiver: the same object if it holds no update."""
+        for name in message.__dataclass_fields__:
+            if isinstance(getattr(message, name), Update):
+                return type(message)(*(self.unpack(sender, one) for one in message.payloads()))
+        return message
+
+
+Carry = Literal["values", "bytes"]
+"""How messages go from node to node."""
+
+Receive = Callable[[ClientId, Envelope], None]
+"""Callback for an envelope that arrived from, or at, the client with that number."""
+
+
+class Transport(ABC):
+    """Base class of the message transports.
+
+    Args:
+        types: the classes of the method's messages, in the order of their numbers; a message of
+            another class is refused. None where they are not known: then none is.
+    """
+
+    def __init__(self, types: Sequence[type[Message]] | None = None) -> None:
+        self._known = types is not None
+        self._types: tuple[type[Message], ...] = (Beacon, *(types or ()))
+        self._numbers = {kind: number for number, kind in enumerate(self._types)}
+
+    @abstractmethod
+    def encode(self, envelope: Envelope, sender: ClientId) -> Envelope:
+        """Encode an envelope for transmission and return it.
+
+        Raises:
+            LocalProtocolError: the message's class is not among the method's messages.
+        """
+
+    @abstractmethod
+    def decode(self, envelope: Envelope, sender: ClientId, unpacking: Unpacking) -> Envelope:
+        """Return an envelope as its receiver decodes it.
+
+        Args:
+            envelope: the received one.
+            sender: its sender.
+            unpacking: the receiver's decoder state.
+
+        Raises:
+            DecodeError: the bytes are not a message of the method.
+        """
+
+    def to_server(self, receive: Receive) -> Receive:
+        """Wrap the server's receive callback with decoding."""
+        unpacking = Unpacking()
+
+        def arrived(client: ClientId, envelope: Envelope) -> None:
+            receive(client, self.decode(envelope, client, unpacking))
+
+        return arrived
+
+    def to_clients(self, receive: Receive) -> Receive:
+        """Wrap the clients' receive callback with decoding, with separate state for each client."""
+        unpackings = defaultdict[ClientId, Unpacking](Unpacking)
+
+        def arrived(client: ClientId, envelope: Envelope) -> None:
+            receive(client, self.decode(envelope, SERVER, unpackings[client]))
+
+        return arrived
+
+    def _number(self, message: Message) -> int:
+        number = self._numbers.get(type(message))
+        if number is None:
+            name, known = type(message).__name__, [kind.__name__ for kind in self._types]
+            text = f"the method sends {name}, and its `messages` are {', '.join(known[1:])}"
+            raise LocalProtocolError(f"{text}; add {name} to them")
+        return number
+
+
+class ValueTransport(Transport):
+    """Messages arrive as the objects that were sent; receivers sum up the updates.
+
+    Args:
+        types: see `Transport`.
+        updates: whether vectors may come as updates, as under EF21; else nothing is opened.
+    """
+
+    def __init__(
+        self, types: Sequence[type[Message]] | None = None, *, updates: bool = True
+    ) -> None:
+        super().__init__(types)
+        self._updates = updates
+
+    def to_server(self, receive: Receive) -> Receive:
+        """See `Transport.to_server`."""
+        return super().to_server(receive) if self._updates else receive
+
+    def to_clients(self, receive: Receive) -> Receive:
+        """See `Transport.to_clients`."""
+        return super().to_clients(receive) if self._updates else receive
+
+    def encode(self, envelope: Envelope, sender: ClientId) -> Envelope:  # noqa: ARG002
+        """See `Transport.encode`."""
+        if self._known and type(envelope.message) not in self._numbers:
+            self._number(envelope.message)  # refuses it
+        return envelope
+
+    def decode(self, envelope: Envelope, sender: ClientId, unpacking: Unpacking) -> Envelope:
+        """See `Transport.decode`."""
+        message = unpacking.read(sender, envelope.message)
+        return envelope if message is envelope.message else envelope.with_message(message)
+
+
+VALUES = ValueTransport()
+"""Carries the messages of any method."""
+
+
+class ByteTransport(Transport):
+    """Messages are encoded where they are sealed, and decoded by each receiver."""
+
+    def __init__(self, types: Sequence[type[Message]]) -> None:
+        super().__init__(types)
+
+    def encode(self, envelope: Envelope, sender: ClientId) -> Envelope:
+        """Encode the message of an envelope.
+
+        Raises:
+            LocalProtocolError: it is none of the method's, its encoding has another size than its
+                declared bits, or a payload has no bits, so that an empty field could not be
+                identified.
+            TypeError: one of its payloads has no encoding.
+        """
+        message = envelope.message
+        payloads = message.payloads()
+        if not all(payload.bits for payload in payloads):
+            text = f"a {message.label} has a payload of no bits; leave its field out of the class"
+            raise LocalProtocolError(text)
+        envelope.data = encode_message(
+            payloads,
+            message_type=self._number(message),
+            sender=sender,
+            round_number=envelope.round,
+            exchange=envelope.exchange,
+        )
+        if 8 * len(envelope.data) != HEADER_BITS + envelope.payload_bits:
+            came, stated = 8 * len(envelope.data) - HEADER_BITS, envelope.payload_bits
+            raise LocalProtocolError(f"a {message.label} of {stated} bits is encoded in {came}")
+        return envelope
+
+    def decode(self, envelope: Envelope, sender: ClientId, unpacking: Unpacking) -> Envelope:
+        """See `Transport.decode`; nothing of the envelope is read but its bytes."""
+        came = self.read(envelope.data, sender, unpacking)
+        came.word = envelope.word  # the log's, which is not on the air
+        return came
+
+    def read(self, data: bytes, sender: ClientId, unpacking: Unpacking) -> Envelope:
+        """Return the envelope of a message that came as bytes; arguments as for `decode`.
+
+        Raises:
+            DecodeError: they are none of the method's messages, or the sender's.
+        """
+        header, payloads = decode_message(data)
+        if header.sender != sender:
+            raise DecodeError(f"node {sender} sends a message in the name of node {header.sender}")
+        types = self._types
+        if header.message_type >= len(types):
+            raise DecodeError(
+                f"no message has the number {header.message_type}, only 0 to {len(types) - 1}"
+            )
+        kind = types[header.message_type]
+        if len(payloads) != len(kind.__dataclass_fields__):
+            due = len(kind.__dataclass_fields__)
+            raise DecodeError(f"a {kind.label} has {due} payloads, and {len(payloads)} came")
+        unpacked = [unpacking.unpack(sender, payload) for payload in payloads]
+        message = kind(*unpacked) if unpacked else _bare(kind)
+        return Envelope(message, header.round_number, header.exchange, HEADER_BITS)
+
+
+def _bare(kind: type[Message]) -> Message:
+    """Return a message without a payload; the beacon is a shared singleton."""
+    return BEACON if kind is Beacon else kind()
+
+
+# The client's endpoint: received requests, replies, and how silence is signalled.
+
+
+class ClientProtocol:
+    """A client's endpoint of the protocol.
+
+    Args:
+        client: its number.
+        packing: the packers of its messages.
+        beacons: whether silence is signalled by an empty message.
+        header_bits: in front of every message.
+        transport: how messages are carried.
+
+    Attributes:
+        round: of the message that is being answered; 0 before the first one.
+        packing: see above.
+    """
+
+    __slots__ = ("_beacons", "_header_bits", "_transport", "id", "packing", "round")
+
+    def __init__(
+        self,
+        client: ClientId,
+        packing: Packing,
+        *,
+        beacons: bool,
+        header_bits: int,
+        transport: Transport = VALUES,
+    ) -> None:
+        self.id = client
+        self.round = 0
+        self.packing = packing
+        self._beacons = beacons
+        self._header_bits = header_bits
+        self._transport = transport
+
+    def open(self, envelope: Envelope) -> Message:
+        """Receive an envelope; return its message."""
+        self.round = envelope.round
+        return envelope.message
+
+    def answer(self, asked: Envelope, reply: Message | Silence) -> Envelope | None:
+        """Return the envelope that answers a request; None if nothing is sent.
+
+        Raises:
+            TypeError: the reply is neither a message nor `SILENCE`.
+        """
+        if isinstance(reply, Message):
+            sent: Message = reply
+        elif reply is not SILENCE:
+            raise TypeError(f"a handler returns a Message or SILENCE, not {reply!r}")
+        elif self._beacons:
+            sent = BEACON
+        else:
+            return None
+        envelope = Envelope(sent, asked.round, asked.exchange, self._header_bits)
+        return self._transport.encode(envelope, self.id)
+
+    def take_back(self, message: Message) -> None:
+        """Roll back the packers' state after the loss of a message."""
+        payload: Payload
+        for payload in message.payloads():
+            self.packing.take_back(payload)

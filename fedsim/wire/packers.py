@@ -1,0 +1,179 @@
+"""Packers: what turns the vectors of one sender into payloads.
+
+A packer (`fedsim.ports.Packer`) belongs to one sender and one of the vectors it sends; `Packing`
+has those of a sender. Here are the packers without memory; `fedsim.wire.feedback` has those that
+keep their errors.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from fedsim.ports import DENSE, Array, ClientId, Message, Packer, Payload, Structure
+from fedsim.wire.compressors import Compressor, Identity
+from fedsim.wire.formats import ValueFormat
+from fedsim.wire.payloads import Encodable, Update
+from fedsim.wire.payloads.dense import natural, shorter
+
+
+class Compressing:
+    """What all packers of one sender's vectors have: a compressor, a format and its draws.
+
+    Args:
+        compressor: may remember what it sent.
+        form: how a value is written.
+        rng: what random compressors draw from.
+        in_full: whether a vector that the compressor could make longer than it is goes in full,
+            which is exact. That takes its draw as well, so those that follow stay in step.
+        number: which of its sender's vectors it packs, in the order in which they were first
+            packed; below `MOST_UPDATED`, where an update has to say it.
+    """
+
+    def __init__(
+        self,
+        compressor: Compressor,
+        form: ValueFormat,
+        rng: np.random.Generator,
+        *,
+        in_full: bool = True,
+        number: int = 0,
+    ) -> None:
+        self._compressor, self._send = compressor, compressor.sender()
+        self._form, self._rng, self._in_full = form, rng, in_full
+        self._number = number
+
+    def _compress(self, vector: Array, structure: Structure, *, shrink: bool) -> Encodable:
+        """Return C(v), or C(a v) with the a that makes an unbiased C contractive; or v in full."""
+        small = _contract(self._compressor, vector) if shrink else vector
+        payload = self._send(small, self._rng, self._form)
+        if not self._in_full:
+            return payload
+        longest = self._compressor.longest(small, payload)
+        return shorter(vector, structure, self._form, longest) or payload
+
+
+class Plain(Compressing):
+    """A compressor without feedback: the error of a message is lost with it."""
+
+    source: ClassVar[str] = "none"
+    shrinks: ClassVar[bool] = False
+
+    def pack(self, vector: Array, structure: Structure = DENSE) -> Encodable:
+        """Return C(v)."""
+        if isinstance(self._compressor, Identity) or not vector.ndim:
+            return natural(vector, structure, self._form)
+        return self._compress(vector, structure, shrink=self.shrinks)
+
+    def take_back(self, payload: Payload) -> None:
+        """Do nothing: nothing was kept."""
+
+
+def _contract(compressor: Compressor, vector: Array) -> Array:
+    """Return a v, with the a that makes an unbiased C contractive (`Contract.shrink`)."""
+    shrink = compressor.contract(vector.size).shrink
+    return vector if shrink == 1.0 else shrink * vector
+
+
+class Contractive(Plain):
+    """A compressor for a method that keeps the errors itself, as EF21 does.
+
+    An unbiased one is made contractive: with omega above 1 its error may exceed the vector, and
+    differences to what a server holds would grow.
+    """
+
+    shrinks: ClassVar[bool] = True
+
+
+class Packing:
+    """The packers of one sender, created lazily per field.
+
+    Broadcast and addressed vectors are separate fields, even under the same name: a receiver keeps
+    separate state for each.
+
+    Args:
+        make: returns the packer of a field, by its name and its number from 0; where it is
+            for one receiver alone, that is the third argument.
+        sender: its number, for a `make` that takes it as first argument; else None.
+    """
+
+    __slots__ = ("_field", "_make", "_numbers", "_others", "_packer", "_sender")
+
+    def __init__(self, make: Callable[..., Packer], sender: ClientId | None = None) -> None:
+        self._make = make
+        self._sender = sender
+        # Most senders have one field, and it is for all: that takes no tables.
+        self._field: str | None = None
+        self._packer: Packer
+        self._numbers: dict[tuple[str, bool], int] | None = None
+        self._others: dict[tuple[str, ClientId | None], Packer] | None = None
+
+    def pack(
+        self,
+        vector: Array,
+        structure: Structure = DENSE,
+        field: str = "",
+        to: ClientId | None = None,
+    ) -> Payload:
+        """See `fedsim.ports.Server.pack`."""
+        if to is None and field == self._field:
+            return self._packer.pack(vector, structure)
+        if to is None and self._field is None and self._others is None:
+            self._packer, self._field = self._make_packer(field, 0, to), field
+            return self._packer.pack(vector, structure)
+        return self._other(field, to).pack(vector, structure)
+
+    def _other(self, field: str, to: ClientId | None) -> Packer:
+        """Return the packer of an addressed field or of any field but the first."""
+        if self._others is None:
+            self._others = {}
+            self._numbers = {} if self._field is None else {(self._field, True): 0}
+        packer = self._others.get((field, to))
+        if packer is None:
+            numbers = {} if self._numbers is None else self._numbers
+            number = numbers.setdefault((field, to is None), len(numbers))
+            packer = self._others[field, to] = self._make_packer(field, number, to)
+        return packer
+
+    def _make_packer(self, field: str, number: int, to: ClientId | None) -> Packer:
+        sender = () if self._sender is None else (self._sender,)
+        return self._make(*sender, field, number, *(() if to is None else (to,)))
+
+    def take_back(self, payload: Payload) -> None:
+        """Offer a lost payload to every packer; only the one that encoded it rolls back."""
+        if self._field is not None:
+            self._packer.take_back(payload)
+        for packer in (self._others or {}).values():
+            packer.take_back(payload)
+
+    def repeat(
+        self, message: Message | Mapping[ClientId, Message]
+    ) -> Message | Mapping[ClientId, Message]:
+        """Return a message, or one for each client, re-encoded for a second transmission.
+
+        It is the same, but for vectors that come as updates (EF21). A client that has received
+        one has added it already, so what follows is the update to what the sender holds by then.
+        """
+        if isinstance(message, Message):
+            return self._repeat(message, None)
+        return {client: self._repeat(one, client) for client, one in message.items()}
+
+    def _repeat(self, message: Message, to: ClientId | None) -> Message:
+        payloads = message.payloads()
+        if not any(isinstance(payload, Update) for payload in payloads):
+            return message
+        return type(message)(
+            *(
+                self._by_number(payload.number, to).pack(payload.values)
+                if isinstance(payload, Update)
+                else payload
+                for payload in payloads
+            )
+        )
+
+    def _by_number(self, number: int, to: ClientId | None) -> Packer:
+        """Return the packer of the vector that has a number."""
+        for (field, for_all), each in (self._numbers or {}).items():
+            if each == number and (not for_all or field != self._field):
+                return (self._others or {})[field, to]
+        return self._packer

@@ -311,7 +311,7 @@ def test_shards_share_a_folder_and_nobody_else_does(tmp_path: Path) -> None:
             fedsim.run(SWEPT, out=tmp_path, shard="2/2")
             with pytest.raises(fedsim.OccupiedError, match="in use"):
                 fedsim.run(SWEPT, out=tmp_path)
-            with pytest.raises(fedsim.OccupiedError, match="another state of the scenario"):
+            with pytest.raises(fedsim.OccupiedError, match="another version of the scenario"):
                 fedsim.run(SWEPT | {"stop": {"rounds": 7}}, out=tmp_path, shard="2/2")
 
     result = fedsim.run(SWEPT, out=tmp_path, shard="1/2", watch=watch)

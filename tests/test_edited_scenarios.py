@@ -199,7 +199,7 @@ def test_a_pricing_writes_over_pricings_alone(out: Path, tmp_path: Path) -> None
         fedsim.reprice(out, [WIFI], run)
     priced = tmp_path / "priced"
     fedsim.reprice(out / "base", [WIFI], priced)
-    with pytest.raises(DataError, match="priced again"):
+    with pytest.raises(DataError, match="re-priced"):
         fedsim.run(source(), out=priced)
     fedsim.reprice(out / "gd", [WIFI], priced)
     assert len(gather([priced]).folders) == 4

@@ -75,7 +75,7 @@ def test_what_diverges_or_rises_is_a_warning_each_and_the_result_is_there() -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_a_failed_run_is_raised_with_its_variant_and_seed(seeds: int, tmp_path: Path) -> None:
-    """Once the others are made; `check=False` leaves it to the summary."""
+    """Once the others are complete; `check=False` leaves it to the summary."""
     twice = {"algorithm": {"kind": "twice"}}
     scenario = study(seeds=seeds, variants={"fine": {}, "twice": twice})
     with pytest.raises(fedsim.RunError) as caught:

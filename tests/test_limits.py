@@ -122,4 +122,4 @@ def test_a_machine_without_memory_says_so(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(typer.Exit) as ended, errors():
         raise MemoryError
     assert ended.value.exit_code == 1
-    assert "not enough memory" in capsys.readouterr().err
+    assert "out of memory" in capsys.readouterr().err

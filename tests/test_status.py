@@ -90,7 +90,7 @@ def test_several_that_fail_are_named_together(tmp_path: Path) -> None:
     with pytest.raises(fedsim.RunError) as caught:
         fedsim.run(SWEPT, out=tmp_path, watch=failing)
     head, *told = str(caught.value).splitlines()
-    assert head.startswith("2 of 6 runs have failed; the others are made, and the same command")
+    assert head.startswith("2 of 6 runs have failed; the others are complete, and the same command")
     assert told == [
         "censor-0.01, seed 2: in censor-0.01",
         "censor-0.1, seed 2: in censor-0.1",

@@ -85,7 +85,7 @@ def test_empty_runs_alone_are_said_to_be_so(out: Path) -> None:
         EMPTY(out / f"gd/seed-{seed}")
     comparison = Comparison.of([out / "gd"])
     assert comparison.cases[0].table["reached"].tolist() == [0]
-    assert any("end of its first round" in note for note in comparison.notes)
+    assert any("completed a round" in note for note in comparison.notes)
 
 
 def test_a_folder_of_a_run_that_was_stopped_at_once_is_named(out: Path) -> None:

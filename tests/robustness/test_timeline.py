@@ -1,4 +1,4 @@
-"""Rounds in many worlds at once: each world is the one in which the log is played again."""
+"""Rounds in many worlds at once: each world is the one in which the log is replayed."""
 
 from pathlib import Path
 from typing import Any

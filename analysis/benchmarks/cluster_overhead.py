@@ -129,7 +129,9 @@ def main() -> None:
     for name, several in took.items():
         alone = took["one process"]
         part = format_quartiles(each.worker / each.runs - 1 for each in several)
-        ratio = format_quartiles(each.worker / one.worker for each, one in zip(several, alone, strict=True))
+        ratio = format_quartiles(
+            each.worker / one.worker for each, one in zip(several, alone, strict=True)
+        )
         worker = median(each.worker for each in several) / given.runs * 1e3
         beside = median(each.beside for each in several) / given.runs * 1e3
         print(f"{name:12} {worker:8.2f} {part:>26} {ratio:>27} {beside:7.2f}")

@@ -142,7 +142,7 @@ def test_a_log_in_which_batteries_ran_empty_is_refused(tmp_path: Path) -> None:
     first, second = source["fleet"]
     source["fleet"] = [first | {"battery": {"capacity": "0.2 mWh"}}, second]
     fedsim.run(source, out=tmp_path / "before")
-    with pytest.raises(DataError, match="says skipped"):
+    with pytest.raises(DataError, match="a row skipped"):
         fedsim.reprice(tmp_path / "before", ["fleet.0.battery=null"], tmp_path / "priced")
 
 
@@ -199,7 +199,7 @@ class Busy(GradientDescent):
 def test_a_method_that_keeps_time_by_itself_is_found_out(tmp_path: Path) -> None:
     source = small("gd", 3) | {"algorithm": {"kind": "sleeping", "step_size": "1/L"}}
     fedsim.run(source, out=tmp_path / "before", blocks=[Sleeping])
-    with pytest.raises(DataError, match="the log of sleeping does not come about again"):
+    with pytest.raises(DataError, match="a replay of sleeping does not reproduce"):
         fedsim.reprice(tmp_path / "before", [WIFI], tmp_path / "priced", blocks=[Sleeping])
 
 

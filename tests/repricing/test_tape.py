@@ -119,7 +119,7 @@ def test_what_comes_after_the_last_round_counts_only_where_the_method_has_ended(
     assert whole == stopped
     assert stopped.reason != ENDED
     written(made, tmp_path, changed(longer, len(longer) - 1, "detail", ENDED))
-    with pytest.raises(DataError, match="says late"):
+    with pytest.raises(DataError, match="a row late"):
         read_history(tmp_path, CLIENTS)
 
 

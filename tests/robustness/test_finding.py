@@ -23,13 +23,13 @@ DOUBT = "1 s..20 s"
 
 
 def found(
-    *fleets: list[dict[str, Any]], doubts: dict[str, str] | None = None
+    *fleets: list[dict[str, Any]], intervals: dict[str, str] | None = None
 ) -> dict[str, UncertainConstant]:
     """Return the constants of a study of a fleet and of variants with others."""
     variants = {f"v{number}": {"fleet": fleet} for number, fleet in enumerate(fleets[1:])}
     plan = fedsim.load(small("gd", fleet=fleets[0], variants=variants))
     scenarios = [each.scenario for each in plan.variants]
-    known = constants_of(scenarios, doubts or {}, priced=False)
+    known = constants_of(scenarios, intervals or {}, priced=False)
     assert all(each.low < each.high for each in known)
     return {str(each.key): each for each in known}
 
@@ -48,12 +48,12 @@ def test_the_capacity_of_a_preset_matters_where_a_battery_takes_it(
     battery: dict[str, str] | None, stands: bool
 ) -> None:
     group = PHONE if battery is None else {**PHONE, "battery": battery}
-    doubts = {"phone-mid.battery": "5 Wh..20 Wh"}
+    intervals = {"phone-mid.battery": "5 Wh..20 Wh"}
     if stands:
-        assert found([group], intervals=doubts)["phone-mid.battery"].low == 5 * 3600.0
+        assert found([group], intervals=intervals)["phone-mid.battery"].low == 5 * 3600.0
     else:
-        with pytest.raises(DataError, match=r"no constant 'phone-mid\.battery'"):
-            found([group], intervals=doubts)
+        with pytest.raises(DataError, match=r"got the constant 'phone-mid\.battery'"):
+            found([group], intervals=intervals)
 
 
 def test_an_interval_is_of_a_constant_of_one_value() -> None:
@@ -77,13 +77,13 @@ def test_what_is_no_interval_is_refused_with_an_example_that_is_one() -> None:
 
 @pytest.mark.parametrize(("active", "idle"), [("3 W..9 W", "1 W..4 W"), ("5 W..9 W", "1 W..4 W")])
 def test_two_intervals_go_together_where_all_their_ends_do(active: str, idle: str) -> None:
-    doubts = {"pi-4.active": active, "pi-4.idle": idle}
+    intervals = {"pi-4.active": active, "pi-4.idle": idle}
     fleet = [{"count": 3, "device": "pi-4", "radio": "wifi"}]
     if active.startswith("3"):
-        with pytest.raises(DataError, match=r"3 W and pi-4\.idle 4 W cannot be combined"):
-            found(fleet, intervals=doubts)
+        with pytest.raises(DataError, match=r"3 W and pi-4\.idle 4 W exclude each other"):
+            found(fleet, intervals=intervals)
     else:
-        assert found(fleet, intervals=doubts)["pi-4.active"].high == 9.0
+        assert found(fleet, intervals=intervals)["pi-4.active"].high == 9.0
 
 
 @pytest.fixture(scope="module")

@@ -396,7 +396,7 @@ def test_the_command_writes_what_few_worlds_say(runs: int, late: Path, tmp_path:
         (["--interval", "pi-4.active=0.1 W..9 W"], "less than idle"),
         (
             ["--interval", "pi-4.active=3 W..9 W", "--interval", "pi-4.idle=1 W..4 W"],
-            "cannot be combined",
+            "exclude each other",
         ),
         (["--against", "gdd"], "there is no variant 'gdd'"),
         (["--target", "gapp=1"], "gapp"),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from math import inf
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,6 +22,7 @@ from fedsim.conformance import (
     check_sending,
     check_split,
 )
+from fedsim.conformance.compressors import vectors
 from fedsim.errors import DataError
 from fedsim.physics.devices import DEVICE_KINDS, DEVICES, Device, Phone
 from fedsim.physics.radios import (
@@ -200,6 +202,17 @@ def test_a_loss_that_breaks_a_promise_is_found() -> None:
     assert "the mean over all minibatches is the whole" not in found
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_vectors_of_a_check_are_as_hard_as_their_names_say(seed: int) -> None:
+    found = vectors(seed)
+    assert set(found["equal magnitudes"]) == {-1.0, 1.0}
+    assert np.count_nonzero(found["one coordinate of many"]) == 1
+    sizes = np.abs(found["magnitudes of all orders"])
+    assert sizes.max() / sizes.min() == pytest.approx(1e12)
+    assert set(np.sign(found["magnitudes of all orders"])) == {-1.0, 1.0}
+    assert not found["zeros"].any()
+
+
 class Sized(Squared):
     """Its gradient is another one where so many rows are drawn."""
 
@@ -301,6 +314,19 @@ def test_a_radio_that_gains_energy_is_found() -> None:
     assert broken(check_radio(free)) == {
         "no energy, power or delay is below 0 or without end": "`energy_up` is -1"
     }
+
+
+OF_DRAW = ("energy_up", "energy_down", "base", "send", "receive")
+OF_CONNECTION = ("promotion_power", "promotion_time", "tail_power", "tail_time")
+
+
+@pytest.mark.parametrize("value", [-1.0, inf])
+@pytest.mark.parametrize("key", [*OF_DRAW, *OF_CONNECTION])
+def test_a_radio_of_which_any_figure_is_impossible_is_found(key: str, value: float) -> None:
+    radio = Radio.model_validate({"kind": "lte"}).model_copy(update={key: value})
+    table = check_radio(radio).set_index("check")
+    said = table["reason"]["no energy, power or delay is below 0 or without end"]
+    assert f"`{key}` is {value:g}" in said
 
 
 class Tiring(Device):

@@ -10,7 +10,7 @@ import pytest
 
 import fedsim
 from fedsim.algorithms import FedAvg
-from fedsim.algorithms.local import local_steps
+from fedsim.algorithms.local_steps import local_steps
 from fedsim.computing.serial import finite
 from fedsim.ports import Array, Client
 from fedsim.record.read import read_run

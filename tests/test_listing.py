@@ -69,6 +69,7 @@ def test_one_block_is_shown_with_source_parameters_and_an_example() -> None:
         ("radios", "wifi", "up 20 Mbit/s rate from the client"),
         ("devices", "pi-4", "source: "),
         ("device-kinds", "pi-4", "source: "),
+        ("penalties", "l1", "in a scenario: problem: {penalty: {kind: l1"),
         ("packet-losses", "gilbert-elliott", "h 0 % packets that pass"),
         ("silence", "beacon", "no parameters in a scenario: silence: beacon"),
         ("neighbours-of-peers", "random", "degree: 3"),

@@ -89,7 +89,7 @@ def test_a_method_that_a_network_cannot_serve_is_refused_with_the_reason(
         (
             {"algorithm": {"kind": "fedgradmp", "sparsity": 9, "solver": {"kind": "newton"}}},
             "algorithm.solver.kind",
-            "newton takes a loss with a Hessian .* torch does not provide .* give gradient-descent",
+            "newton needs a loss with a Hessian .* torch does not provide .* give gradient-descent",
         ),
         (
             {"stop": {"gap": 1e-3}},

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -58,6 +58,14 @@ def known() -> set[str]:
     own = {name for registry in REGISTRIES for name in registry.own}
     balls = {penalty.ball for penalty in PENALTIES if penalty.ball}
     return own | balls | set(values(schema()))
+
+
+def test_a_block_that_is_made_without_its_kind_has_that_by_which_it_is_found() -> None:
+    for registry in REGISTRIES:
+        for model in registry:
+            field = model.model_fields[registry.key]
+            accepted = get_args(field.annotation)
+            assert field.is_required() or not accepted or field.default in accepted, model
 
 
 @pytest.mark.slow

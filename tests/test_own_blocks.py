@@ -12,7 +12,7 @@ import pytest
 
 import fedsim
 from fedsim.blocks.spec import Spec
-from fedsim.problems.dealt import CACHE_VARIABLE
+from fedsim.problems.partition import CACHE_VARIABLE
 
 HELPER = "factor = 1.0\n"
 

@@ -12,6 +12,8 @@ from typer.testing import CliRunner, Result
 
 import fedsim
 from fedsim.cli import app, downloads
+from fedsim.physics.formats.published import TRACE_SETS
+from fedsim.problems import ENTRIES
 from fedsim.scenario import examples
 from tests.conftest import ROOT
 
@@ -58,6 +60,19 @@ def test_the_examples_are_listed_with_how_many_runs_they_are() -> None:
     for name, file in examples.examples().items():
         plan = fedsim.load(file)
         assert runs[name] == str(sum(1 for variant in plan.variants for _ in variant.seeds))
+
+
+def test_what_can_be_fetched_is_listed_with_its_licence_and_checksum() -> None:
+    table = downloads.public_table()
+    heads = [str(column.header) for column in table.columns]
+    assert heads == ["name", "download", "licence", "checksum", "for, by"]
+    columns = dict(zip(heads, (list(column.cells) for column in table.columns), strict=True))
+    assert set(columns["name"]) == {*ENTRIES, *TRACE_SETS}
+    checksums = dict(zip(columns["name"], map(str, columns["checksum"]), strict=True))
+    known = {name: [file.known for file in entry.files] for name, entry in ENTRIES.items()}
+    known |= {name: [file.known for file in found.files] for name, found in TRACE_SETS.items()}
+    for name, own in known.items():
+        assert all((each.partition(":")[0] or "none") in checksums[name] for each in own)
 
 
 def test_an_example_runs_by_its_name_from_an_empty_folder(empty: Path) -> None:

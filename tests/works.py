@@ -1,11 +1,11 @@
 """Work as the tests have it evaluated: at once, with the losses that it may be about."""
 
-from fedsim.computing import OneByOne
+from fedsim.computing import SerialEvaluator
 from fedsim.ports import Array, Work
 from fedsim.problems import LocalLoss
 
 
 def evaluated(work: Work, *losses: LocalLoss) -> Array:
     """Return the result of work on one of the losses, numbered from 0."""
-    evaluator = OneByOne(losses)
+    evaluator = SerialEvaluator(losses)
     return evaluator.result(evaluator.submit(work))

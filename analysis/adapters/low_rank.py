@@ -30,7 +30,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.algorithms.base import Memory
-from fedsim.algorithms.local import LocalSteps
+from fedsim.algorithms.local_steps import LocalSteps
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Reply, Server
 
 Factors = list[tuple[Array, Array]]

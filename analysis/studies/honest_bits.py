@@ -25,7 +25,7 @@ from rich.table import Table
 
 import fedsim
 from fedsim.algorithms.compressed import CompressedDescent, Gradient
-from fedsim.algorithms.local import Model
+from fedsim.algorithms.local_steps import Model
 from fedsim.analysis import (
     COLOURS,
     cost_to_target,

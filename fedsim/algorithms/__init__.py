@@ -1,21 +1,14 @@
 """The algorithms: one file a family of methods, each written as its paper's box."""
 
 from fedsim.algorithms.adaptive import FedAdam, FedYogi
-from fedsim.algorithms.arrivals import FedAsync, FedBuff
+from fedsim.algorithms.asynchronous import FedAsync, FedBuff
 from fedsim.algorithms.averaging import (
     FedAvg,
+    FedExProx,
     FedNova,
     FedProx,
 )
-from fedsim.algorithms.balls import CFedDA, MCFedDA
-from fedsim.algorithms.base import (
-    Algorithm,
-    Arrivals,
-    Concern,
-    PeerAlgorithm,
-    ProblemInfo,
-    StepSize,
-)
+from fedsim.algorithms.base import Algorithm, Arrivals, PeerAlgorithm, ProblemInfo, StepSize
 from fedsim.algorithms.censored import (
     CensoredHeavyBall,
     ChargeAwareHeavyBall,
@@ -24,24 +17,20 @@ from fedsim.algorithms.censored import (
     LazyGradient,
 )
 from fedsim.algorithms.composite import FedDualAvg, FedMid
-from fedsim.algorithms.compressed import CompressedDescent
-from fedsim.algorithms.control import Scaffold
-from fedsim.algorithms.diana import Diana
-from fedsim.algorithms.dual_averaging import FastFedDA
+from fedsim.algorithms.compressed import CompressedDescent, Diana
+from fedsim.algorithms.concerns import Concern
+from fedsim.algorithms.control_variates import Scaffnew, Scaffold
+from fedsim.algorithms.dual_averaging import CFedDA, FastFedDA, MCFedDA
 from fedsim.algorithms.error_feedback import EF21
-from fedsim.algorithms.extrapolation import FedExProx
-from fedsim.algorithms.gates import FedCom, FedComGate
+from fedsim.algorithms.fedcom import FedCom, FedComGate
 from fedsim.algorithms.gossip import DPSGD
 from fedsim.algorithms.lag import LagServer, LagWorker
-from fedsim.algorithms.local import SendsModels
-from fedsim.algorithms.marina import Marina
+from fedsim.algorithms.local_steps import SendsModels
+from fedsim.algorithms.marina import Marina, PPMarina
 from fedsim.algorithms.marina_p import MarinaP
 from fedsim.algorithms.matching_pursuit import FedGradMP
-from fedsim.algorithms.pp_marina import PPMarina
-from fedsim.algorithms.scaffnew import Scaffnew
-from fedsim.algorithms.signs import SignSGD
-from fedsim.algorithms.stale_switching import StaleFedSGM
-from fedsim.algorithms.switching import FedSGM
+from fedsim.algorithms.sign_sgd import SignSGD
+from fedsim.algorithms.switching import FedSGM, StaleFedSGM
 from fedsim.algorithms.thresholding import DistributedIHT, FedHT, FedIterHT
 from fedsim.blocks.registry import Registry
 

@@ -1,16 +1,16 @@
 """Adaptive federated optimisation: the mean update as a gradient for Adam and Yogi.
 
 Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan, "Adaptive Federated
-Optimization", ICLR 2021 (Algorithm 2). Clients run as those of FedAvg; of the mean Delta of
-their updates, weighted with p_i as in `fedsim.algorithms.averaging`, the server makes
+Optimization", ICLR 2021 (Algorithm 2). Clients are those of FedAvg. From the mean Delta of their
+updates, weighted with p_i as in `fedsim.algorithms.averaging`, the server computes
 
     m <- beta1 m + (1 - beta1) Delta,
     v <- beta2 v + (1 - beta2) Delta^2                      (FedAdam)
     v <- v - (1 - beta2) Delta^2 sign(v - Delta^2)          (FedYogi)
     w <- w + eta_g m/(sqrt(v) + tau),
 
-coordinate by coordinate, from m = 0 and v = tau^2, without a correction of the bias. In a round
-without a reply none of the three moves.
+coordinate by coordinate, from m = 0 and v = tau^2, without bias correction. A round without a reply
+changes none of the three.
 """
 
 from abc import abstractmethod
@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.algorithms.averaging import LocalUpdates
-from fedsim.algorithms.local import Model, mean
+from fedsim.algorithms.local_steps import Model, mean
 from fedsim.ports import Array, Server
 
 REDDI = "Reddi et al.: Adaptive Federated Optimization, ICLR 2021, algorithm 2"
@@ -65,7 +65,7 @@ class FedAdam(AdaptiveServer):
 
 
 class FedYogi(AdaptiveServer):
-    """FedYogi: v moves towards squared updates at a pace that their size alone sets."""
+    """FedYogi: v moves towards squared updates by amounts that depend on the updates alone."""
 
     kind: Literal["fedyogi"] = "fedyogi"
 

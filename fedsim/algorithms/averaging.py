@@ -1,4 +1,4 @@
-"""Averaging of local models: federated averaging, and variants against client drift.
+"""Averaging of local models: federated averaging, variants against client drift, and extrapolation.
 
 McMahan, Moore, Ramage, Hampson, Aguera y Arcas, "Communication-Efficient Learning of Deep
 Networks from Decentralized Data", AISTATS 2017 (FedAvg, Algorithm 1); Li, Sahu, Zaheer,
@@ -10,12 +10,30 @@ All minimise f = sum_i p_i f_i, p_i = n_i/n. In a round client i starts from the
 takes tau_i stochastic gradient steps w_i <- w_i - eta g_i(w_i), and sends Delta_i = w_i - w:
 
     FedAvg   w <- w + sum_i p_i Delta_i, which is sum_i p_i w_i;
-    FedProx  the same, its steps those on f_i + mu/2 |. - w|^2;
+    FedProx  the same, with steps on f_i + mu/2 |. - w|^2;
     FedNova  w <- w + (sum_i p_i tau_i) (sum_i p_i Delta_i/tau_i).
 
-Where only some reply, their p_i are scaled to add up to one. Update and model carry the same
+If only some clients reply, their p_i are scaled to add up to one. Update and model carry the same
 information, but the error of a compressed update shrinks with the updates. Round t stands for the
-model after aggregation. A late update is treated as any other.
+model after aggregation. A late update is aggregated like any other.
+
+FedExProx. Li, Acharya, Richtarik, "The Power of Extrapolation in Federated Learning", NeurIPS 2024
+(Algorithm 1): extrapolation beyond the mean of proximal steps. It minimises f = sum_i p_i f_i (the
+paper: p_i = 1/n) if one model minimises every f_i (interpolation); otherwise it converges to
+another model, as FedProx does:
+
+    x <- x + alpha sum_i p_i (prox_i(x) - x),
+    prox_i(x) = argmin_z f_i(z) + |z - x|^2/(2 gamma).
+
+alpha = 1 is FedProx. alpha is a number, in theory best at 1/(gamma L_gamma) with L_gamma the
+smoothness constant of the mean of the Moreau envelopes M_i of f_i; or it follows from the diversity
+of their gradients, (x - prox_i(x))/gamma (FedExProx-GraDS):
+
+    alpha = sum_i p_i |prox_i(x) - x|^2 / |sum_i p_i (prox_i(x) - x)|^2 >= 1.
+
+The paper bounds both for full participation and for samples of clients. Its proximal steps are
+exact; here they are local steps on f_i + mu/2 |. - x|^2, mu = 1/gamma, like those of FedProx (Li,
+Richtarik, "On the Convergence of FedProx with Extrapolation and Inexact Prox", 2024).
 """
 
 from collections.abc import Awaitable, Iterator
@@ -24,12 +42,12 @@ from math import ceil
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from fedsim.algorithms.base import Concern, ProblemInfo
-from fedsim.algorithms.local import LocalSteps, Model, batch_size, local_steps, mean
-from fedsim.algorithms.remedies import long_step
-from fedsim.ports import Array, Client, Message, Payload, Server
+from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.concerns import Concern, long_step
+from fedsim.algorithms.local_steps import LocalSteps, Model, batch_size, local_steps, mean
+from fedsim.ports import Array, Client, Message, Payload, Reply, Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +59,22 @@ class Update(Message):
 
 @dataclass(frozen=True, slots=True)
 class NormalisedUpdate(Message):
-    """Client to server: its mean step, and how many steps it took."""
+    """Client to server: its mean step, and the number of steps."""
 
     delta: Payload
     tau: Payload
 
 
 def local_step_concern(eta: float, curvature: float, called: str) -> Iterator[Concern]:
-    """Return a concern where local steps are longer than the theory of local methods takes them.
+    """Return a concern if local steps are longer than the theory of local methods allows.
 
     Khaled, Mishchenko, Richtarik, "Tighter Theory for Local SGD", AISTATS 2020, and Karimireddy
-    et al. 2020 ask for a fraction of 1/L_max, which depends on the number of steps; above 1/L_max
-    itself no theorem of theirs holds.
+    et al. 2020 require a fraction of 1/L_max that depends on the number of steps; above 1/L_max
+    itself none of their theorems applies.
 
     Args:
         eta: the clients' step size.
-        curvature: the largest of the functions that clients step on.
+        curvature: the largest curvature of the clients' local objectives.
         called: its name, such as "L_max".
     """
 
@@ -78,8 +96,8 @@ class LocalUpdates(LocalSteps):
 
     epochs: PositiveInt | None = Field(
         default=None,
-        description="instead of local_steps: as many as make so many passes over the client's "
-        "samples, tau_i = epochs ceil(n_i/batch)",
+        description="instead of local_steps: the number of passes over the client's samples, "
+        "tau_i = epochs ceil(n_i/batch) steps",
     )
 
     @model_validator(mode="after")
@@ -101,7 +119,7 @@ class LocalUpdates(LocalSteps):
 
     @property
     def pull(self) -> float | None:
-        """mu, where local steps are those on f_i + mu/2 |. - w|^2, w the model that was sent."""
+        """mu, for local steps on f_i + mu/2 |. - w|^2 with the received model w; None for 0."""
         return None
 
     def descend(self, client: Client, start: Array) -> Awaitable[Array]:
@@ -135,7 +153,7 @@ class FedAvg(LocalUpdates):
             server.commit(w)
 
     async def _average(self, server: Server, w: Array) -> Array:
-        """Return the model after a round, releasing its replies before those of the next arrive."""
+        """Return the model after a round; the replies are freed before the next ones arrive."""
         replies = await server.exchange(Model(server.pack(w)))
         return w + mean(server, replies, "delta") if replies else w
 
@@ -152,7 +170,7 @@ class FedProx(FedAvg):
 
     @property
     def pull(self) -> float:
-        """mu: local steps are those on h_i(w; w_t) = f_i(w) + mu/2 |w - w_t|^2."""
+        """mu, for local steps on h_i(w; w_t) = f_i(w) + mu/2 |w - w_t|^2."""
         return self.mu
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
@@ -162,7 +180,7 @@ class FedProx(FedAvg):
 
 
 class FedNova(LocalUpdates):
-    """FedNova: the mean of mean steps, so that a client with more steps does not count for more."""
+    """FedNova: the mean of mean steps, so that more local steps give no larger weight."""
 
     kind: Literal["fednova"] = "fednova"
     asks: ClassVar[Literal["loss", "steps", "program"]] = "loss"
@@ -173,7 +191,7 @@ class FedNova(LocalUpdates):
     )
 
     async def serve(self, server: Server) -> None:
-        """Run the server: as many steps as clients take on average, each their mean step."""
+        """Run the server: the mean step, times the mean number of local steps."""
         w = server.initial
         while True:
             replies = await server.exchange(Model(server.pack(w)))
@@ -187,3 +205,36 @@ class FedNova(LocalUpdates):
         w, tau = message.w.values, self.steps(client)
         delta = (await self.descend(client, w) - w) / tau
         return NormalisedUpdate(client.pack(delta, field="delta"), client.pack(np.array(tau)))
+
+
+class FedExProx(FedProx):
+    """FedExProx: FedProx with a server that extrapolates beyond the clients' mean."""
+
+    kind: Literal["fedexprox"] = "fedexprox"  # type: ignore[assignment]  # each has its own name
+    source: ClassVar[str] = (
+        "Li, Acharya, Richtarik: The Power of Extrapolation in Federated Learning, NeurIPS 2024,"
+        " algorithm 1"
+    )
+
+    extrapolation: PositiveFloat | Literal["diversity"] = Field(
+        default="diversity",
+        description='alpha: a number, 1 for FedProx, or "diversity", which computes it from the '
+        "differences of the clients' steps",
+    )
+
+    async def _average(self, server: Server, w: Array) -> Array:
+        """Return the model after a round."""
+        replies = await server.exchange(Model(server.pack(w)))
+        if not replies:
+            return w
+        step = mean(server, replies, "delta")
+        return w + self.alpha(server, replies, step) * step
+
+    def alpha(self, server: Server, replies: list[Reply], step: Array) -> float:
+        """Return alpha; `step` is the mean of the replies' steps, shape (d,)."""
+        if self.extrapolation != "diversity":
+            return float(self.extrapolation)
+        weights = server.weights[[reply.client for reply in replies]]
+        squares = [float(np.sum(reply.message.delta.values**2)) for reply in replies]
+        length = float(step @ step)
+        return float(weights @ squares / weights.sum()) / length if length else 1.0

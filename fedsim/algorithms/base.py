@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import BeforeValidator, WithJsonSchema
 from typing_extensions import TypeVar
 
+from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.messages import check
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, ParameterError
@@ -27,7 +28,7 @@ _RELATIVE = re.compile(rf"^\s*{_FACTOR}\s*/\s*(?P<constant>L|L_max)\s*$")
 
 
 def _step_size(value: object) -> object:
-    """Accept a positive number, or a multiple of 1/L or 1/L_max as text."""
+    """Validate a positive number, or a multiple of 1/L or 1/L_max as text."""
     if isinstance(value, str):
         match = _RELATIVE.match(value)
         if match and 0 < float(match["factor"]) < float("inf"):
@@ -55,7 +56,7 @@ StepSize = Annotated[
     ),
 ]
 """A step size: a positive number, "c/L" with L the smoothness constant of the whole objective, or
-"c/L_max" with the largest of those of the clients' losses."""
+"c/L_max" with the largest smoothness constant of a client's loss."""
 
 
 def resolve(
@@ -69,8 +70,8 @@ def resolve(
         key: of the step size within the `algorithm` block.
 
     Raises:
-        ParameterError: the constant does not exist, it is zero, or so small that the step has no
-            end.
+        ParameterError: the constant does not exist, or is zero or so small that the step size
+            overflows.
     """
     if not isinstance(step_size, str):
         return step_size
@@ -92,7 +93,7 @@ def resolve(
 
 
 def _none() -> Array:
-    raise DataError("loss", "nothing is known of the problem")
+    raise DataError("loss", "no property of the problem is known")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,26 +101,26 @@ class ProblemInfo:
     """The properties of a problem that an algorithm may use before the first round.
 
     Attributes:
-        clients, dimension: M, how many clients there are, and d, the length of the model.
-        smoothness: returns L of the whole objective; raises `DataError` where it has none.
+        clients, dimension: M, the number of clients, and d, the length of the model.
+        smoothness: returns L of the whole objective; raises `DataError` if it has none.
         client_smoothness: returns the L_m of the clients' losses, shape (M,); raises alike.
-        greatest_smoothness: returns the largest of them, where that takes less than all.
-        shape: how the flat model is read: (d,), or the rows and columns of a matrix.
-        regulariser: the penalty h of the problem, zero where it has none.
+        greatest_smoothness: returns the largest L_m, if that is cheaper than all of them.
+        shape: of the model: (d,), or the rows and columns of a matrix, which is flattened.
+        regulariser: the penalty h of the problem, zero if it has none.
         constrained: whether the loss comes with a constraint g(w) <= 0.
         features: returns the features of all clients, shape (n, features), dense or sparse.
         rng: returns the stream of shared one-off draws, by purpose.
-        uplink, downlink: the compressors' properties, with feedback if configured.
+        uplink, downlink: the contracts of the compressors, with feedback if configured.
         asked: the number of clients sampled in a round; None for all of them.
-        arrivals: how an asynchronous server takes replies; None where there are rounds.
+        arrivals: the settings of an asynchronous server; None for a server with rounds.
         quadratic: whether every client's loss is a quadratic, which one Newton step minimises.
         hessian: whether every client's loss provides its Hessian.
-        loss: its kind in the scenario.
-        convex: whether every client's loss is known to be.
-        strongly_convex: whether an l2 term makes every client's loss so.
+        loss: the kind of the loss in the scenario.
+        convex: whether every client's loss is known to be convex.
+        strongly_convex: whether an l2 term makes every client's loss strongly convex.
         kinked: whether the losses have an l1 term, which no Hessian contains.
-        folder: that of the scenario file, which paths are relative to.
-        weights: the clients' shares of all samples, shape (M,); equal ones when not given.
+        folder: of the scenario file, which paths are relative to.
+        weights: the clients' shares of all samples, shape (M,); equal by default.
         programs: the problem, if clients run their own programs; else None.
     """
 
@@ -149,7 +150,7 @@ class ProblemInfo:
 
     @property
     def largest_smoothness(self) -> float:
-        """L_max, the largest smoothness constant of a client's loss; raises alike."""
+        """L_max, the largest smoothness constant of a client's loss; errors as for `smoothness`."""
         if self.greatest_smoothness is not None:
             return self.greatest_smoothness()
         return float(self.client_smoothness().max())
@@ -161,12 +162,12 @@ class ProblemInfo:
 
 
 class Arrivals(NamedTuple):
-    """The settings by which an asynchronous server takes replies.
+    """The settings of an asynchronous server.
 
     Attributes:
-        buffer: K, how many make an update.
-        at_work: C, how many clients are at work at a time.
-        clients: M, how many there are.
+        buffer: K, the number of replies in an update.
+        at_work: C, the number of clients that work at a time (concurrency).
+        clients: M, the number of clients.
     """
 
     buffer: int
@@ -175,11 +176,11 @@ class Arrivals(NamedTuple):
 
     @property
     def age(self) -> int:
-        """The largest age T of the reply that the server holds of a client, in updates.
+        """The largest age T of the latest reply of any client, in updates of the server.
 
-        It assumes clients that take turns, the order with the smallest age: C replies
-        come between what a client is sent and its reply, M between two of its replies. T is 0
-        where an update takes the replies of all, as in a round.
+        It assumes that clients take turns, which gives the smallest age: C replies arrive between a
+        message to a client and its reply, and M between two replies of a client. T is 0 if an
+        update takes the replies of all clients, as in a round.
 
         >>> Arrivals(1, 8, 8).age, Arrivals(8, 8, 8).age, Arrivals(2, 4, 8).age
         (14, 0, 4)
@@ -187,24 +188,12 @@ class Arrivals(NamedTuple):
         return max(ceil((self.at_work + self.clients) / self.buffer) - 2, 0)
 
 
-class Concern(NamedTuple):
-    """A condition of a paper's theory that does not hold.
-
-    Attributes:
-        key: of the parameter within the `algorithm` block.
-        text: names the value, the bound and the source of the condition.
-    """
-
-    key: str
-    text: str
-
-
 class AddingUp(NamedTuple):
-    """A method whose clients could send increments instead.
+    """The variant of a method whose clients send increments.
 
     Attributes:
-        keys: the setting in the `algorithm` block for that, such as "sends: differences".
-        method: the method then.
+        keys: the setting in the `algorithm` block that selects it, such as "sends: differences".
+        method: the variant.
     """
 
     keys: str
@@ -212,7 +201,7 @@ class AddingUp(NamedTuple):
 
 
 Memory = TypeVar("Memory", default=Any)
-"""The type of a client's state between messages. `Algorithm` alone stands for any type."""
+"""The type of a client's state between messages; any type for `Algorithm` without argument."""
 
 
 class Algorithm(Spec, Generic[Memory]):
@@ -228,63 +217,64 @@ class Algorithm(Spec, Generic[Memory]):
     """Whether the method minimises the sum of the clients' losses, or their weighted mean."""
 
     source: ClassVar[str]
-    """The paper it is from, human-readable."""
+    """The paper that defines it, human-readable."""
 
     measured_by: ClassVar[Literal["L", "L_max"]] = "L"
-    """The smoothness constant relative to which its theory measures step sizes."""
+    """The smoothness constant that its theory relates step sizes to."""
 
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.INCREMENT}
-    """The meaning of vectors that clients pack, by the field they are packed for."""
+    """The meaning of the clients' vectors, by the field of `pack`."""
 
     downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}
     """The meaning of the server's vectors."""
 
     messages: ClassVar[tuple[type[Message], ...]] = ()
-    """The classes of messages that the server and the clients send, which are numbered on the wire
-    by their place here; where there are none, what `handle` is annotated with."""
+    """The classes of messages that the server and the clients send, numbered on the wire in this
+    order; if empty, they are taken from the annotations of `handle`."""
 
     asks_all: ClassVar[bool] = True
-    """Whether the server sends to every client of the cohort every time."""
+    """Whether the server sends every message to every client of the cohort."""
 
     proximal: ClassVar[bool] = False
-    """Whether the method handles a penalty h beside the loss; it works without one, too."""
+    """Whether the method supports a penalty h beside the loss; it works without one, too."""
 
     constrained: ClassVar[bool] = False
     """Whether the method needs a loss with a constraint g(w) <= 0."""
 
     unbiased: ClassVar[bool] = False
-    """Whether the uplink must be right in the mean: unbiased, exact, or increments made good."""
+    """Whether the uplink must be right in expectation: unbiased, exact, or with feedback."""
 
     unbiased_down: ClassVar[bool] = False
-    """The same condition on the downlink's compressor."""
+    """Whether the downlink must be right in expectation."""
 
     asks: ClassVar[Literal["loss", "steps", "program"]] = "loss"
-    """The evaluations required of clients: any of their loss; gradient steps alone, which a
-  client's own program may replace by its training; or evaluations that only such a program
-  provides."""
+    """The evaluations required of clients: any evaluation of their loss; gradient steps alone,
+    which a client's own program may replace by its training; or evaluations that only such a
+    program provides."""
 
     asynchronous: ClassVar[bool] = False
-    """Whether the method needs an asynchronous server: one that reacts to arrivals."""
+    """Whether the method needs an asynchronous server, which updates as replies arrive."""
 
     synchronous: ClassVar[str] = ""
-    """Why the method needs rounds, where it cannot run under an asynchronous server."""
+    """Why the method cannot run under an asynchronous server; empty if it can."""
 
     sampled: ClassVar[bool] = True
-    """Whether the theory in its paper covers rounds in which only a sample of the clients is asked;
-    False where the method's own `concerns` do not say it otherwise."""
+    """Whether its theory covers client sampling (partial participation). If False, sampling gives a
+    concern; a method whose own `concerns` treat sampling leaves it True."""
 
     kind: str
 
     def __class_getitem__(cls, memory: object) -> type[Self]:
-        """Return the class itself: what a client remembers is no field, and only checked.
+        """Return the class itself: the type of a client's state is for type checkers only.
 
-        Pydantic would make a model of each, which needs a module that can be imported.
+        Pydantic would create a model for each type, which could not be found in a module by a
+        pickle.
         """
         return cls
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: object) -> None:
-        """Refuse a class whose messages differ from those that it declares."""
+        """Refuse a class whose annotated messages differ from the declared ones."""
         super().__pydantic_init_subclass__(**kwargs)
         check(cls)
 
@@ -304,25 +294,25 @@ class Algorithm(Spec, Generic[Memory]):
         return False
 
     def adding_up(self) -> AddingUp | None:
-        """Return how clients that send states could send increments; None where they cannot."""
+        """Return the variant of the method that sends increments; None if there is none."""
         return None
 
     @property
     def late_replies_required(self) -> bool:
-        """Whether the server's state stays wrong once a late reply is dropped."""
+        """Whether the server's state stays wrong after it drops a late reply."""
         return Meaning.DIFFERENCE in self.up.values()
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:  # noqa: ARG002 - for subclasses
-        """Yield the conditions of the method's theory that do not hold, once `configure`."""
+        """Yield the conditions of the method's theory that do not hold, after `configure`."""
         yield from ()
 
     def participation_concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that the method's theory does not cover which clients take part in an update."""
+        """Yield a concern if the method's theory does not cover the participation of clients."""
         if info.arrivals is not None and info.arrivals.age and not self.asynchronous:
             text = (
-                f"an asynchronous server is beyond the theory of {self.kind}, whose rounds take"
-                f" replies to one model: here they are up to {info.arrivals.age} updates old and"
-                " more"
+                f"an asynchronous server is beyond the theory of {self.kind}, whose rounds have"
+                f" replies to one model: here replies are up to {info.arrivals.age} updates old, or"
+                " older"
             )
             yield Concern("kind", text)
         if info.arrivals is None and info.asked is not None and not self.sampled:
@@ -336,8 +326,8 @@ class Algorithm(Spec, Generic[Memory]):
         """Return a copy whose step size is a number.
 
         Raises:
-            ParameterError: a parameter is outside its meaning for this problem.
-            DataError: the problem lacks a constant that is asked for.
+            ParameterError: the value of a parameter is invalid for this problem.
+            DataError: the problem lacks a constant that is needed.
         """
         step_size = getattr(self, "step_size", None)
         if not isinstance(step_size, str):
@@ -346,16 +336,16 @@ class Algorithm(Spec, Generic[Memory]):
         return self.model_copy(update={"step_size": resolve(step_size, constants)})
 
     def reference(self, problem: Problem) -> Reference | None:
-        """Return the least value that the method can reach; None where none is known.
+        """Return the reference optimum of the method's objective; None if none is known.
 
         Raises:
-            DataError: the problem lacks what is needed to compute it.
+            DataError: the problem lacks a property that is needed to compute it.
         """
         return optimum(problem, self.objective)
 
     def memory(self, initial: Array) -> Memory:  # noqa: ARG002 - for subclasses
-        """Return a client's initial memory; `initial` is the initial model."""
-        return None  # type: ignore[return-value]  # where there is nothing to remember
+        """Return a client's initial state; `initial` is the initial model, shape (d,)."""
+        return None  # type: ignore[return-value]  # no state by default
 
     def samples_per_round(self, rows: int) -> float:
         """Return the approximate number of samples per round for a client with `rows` samples."""
@@ -364,8 +354,8 @@ class Algorithm(Spec, Generic[Memory]):
     def undelivered(self, client: Client[Memory], message: Any) -> None:  # noqa: ANN401 - its own
         """Handle, at the client, the loss of a message that it has sent.
 
-        A method whose server accumulates increments takes the lost one back; most methods ignore
-        it.
+        A method whose server accumulates differences takes the lost one back, so that the client's
+        copy of the server's sum stays right; most methods ignore it.
         """
 
     @abstractmethod
@@ -374,18 +364,18 @@ class Algorithm(Spec, Generic[Memory]):
 
     @abstractmethod
     async def handle(self, client: Client[Memory], message: Any) -> Message | Silence:  # noqa: ANN401
-        """Answer one message that has reached a client, of a class that its server sends."""
+        """Answer one message of the server at a client, with a message or `SILENCE`."""
 
 
-# Base class of algorithms among peers: one coroutine that every node runs.
+# Base class of algorithms among peers: every node runs the same coroutine.
 
 
 class PeerAlgorithm(Algorithm):
     """An algorithm without a server: every node runs `live`, and exchanges with its neighbours.
 
-    Its world is a network with `peers`. Its nodes' messages are packed by `uplink`; nothing else is
-    sent. A node that fails has left for good: its coroutine is cancelled at an `await`, and its
-    neighbours go on without it.
+    It needs a network with `peers`. Messages of nodes are packed by `uplink`; there are no others.
+    A node that fails has left for good: its coroutine is cancelled at an `await`, and its
+    neighbours continue without it.
     """
 
     objective: ClassVar[Literal["sum", "mean"]] = "sum"
@@ -395,9 +385,11 @@ class PeerAlgorithm(Algorithm):
         """Run a node: exchanges with its neighbours and commits, until a stop rule applies."""
 
     async def serve(self, server: Server) -> Never:  # noqa: ARG002
-        """Refuse: there is no server."""
+        """Not available: there is no server."""
         raise TypeError(f"{self.kind} is a method of peers: it has no server")
 
     async def handle(self, client: Client, message: object) -> Never:  # noqa: ARG002
-        """Refuse: no server asks."""
-        raise TypeError(f"{self.kind} is a method of peers: no server asks its nodes")
+        """Not available: there is no server."""
+        raise TypeError(
+            f"{self.kind} is a method of peers: there is no server whose messages to handle"
+        )

@@ -1,21 +1,23 @@
 """Censored gradient methods: a worker with a small innovation does not transmit.
 
 Chen, Blum, Sadler, "Heavy Ball Momentum for Communication-Efficient Distributed Learning"
-(CHB), with its special cases HB, LAG and GD; those of the paper on LAG itself are in
+(CHB), with its special cases HB, LAG and GD; the rules of the LAG paper itself are in
 `fedsim.algorithms.lag`.
 
-All minimise f = sum_m f_m. The server keeps G, the sum of the last gradients that the
-workers transmitted, and iterates
+All minimise f = sum_m f_m. The server has G, the sum of the last gradients that the workers
+transmitted, and iterates
 
     theta^{k+1} = theta^k - alpha G^k + beta (theta^k - theta^{k-1}).
 
-Round k of these methods stands for theta^k, the model whose gradients it gathered: that
-is how the papers count, so f(theta^k) - f* is set against the messages of k rounds.
+Round k of these methods stands for theta^k, the model at which its gradients were evaluated. The
+papers count in this way, so f(theta^k) - f* is plotted against the messages of k rounds.
 
-Where a worker does not receive every model (a sample of the clients, an asynchronous server, a lost
-broadcast), the step that its innovation is weighed against is the mean one of the server's steps
-between the two models that it received last, which their rounds number. Their distance would be the
-sum of these steps, and the threshold so many times too large: `censored_theory` says why.
+A worker censors its innovation if it is small compared to the last step of the model. If a worker
+does not receive every model (client sampling, an asynchronous server, a lost broadcast), it uses
+the mean of the server's steps between the last two models that it received; the difference of their
+round numbers is the number of steps. The distance of the two models would be the sum of these
+steps, and the threshold too large by their number, which can make the method diverge (see the
+comment below).
 """
 
 from collections import deque
@@ -27,82 +29,89 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo, StepSize
-from fedsim.algorithms.remedies import EXCESS, at_most, concern
+from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
+from fedsim.algorithms.concerns import EXCESS, Concern, at_most, concern
 from fedsim.errors import ParameterError
 from fedsim.ports import SILENCE, Array, Client, Meaning, Message, Payload, Reply, Server, Silence
 
-# The steps for which censored heavy ball is known to converge on a quadratic.
+# The step sizes for which censored heavy ball is known to converge on a quadratic.
 #
-# The method of `fedsim.algorithms.censored` with all M workers is d^{k+1} = -alpha (g^k - e^k) +
-# beta d^k, where d^k = theta^k - theta^{k-1}, g^k is the gradient of f and e^k the sum of the
-# innovations that were censored: alpha |e^k| <= sqrt(c) |d^k|, for c = eps1 alpha^2 M^2. What
-# follows is derived here; that Chen, Blum, Sadler ask for no more by their conditions (10) to (12)
-# on alpha, beta and eps1 has not been established.
+# With all M workers the method is d^{k+1} = -alpha (g^k - e^k) + beta d^k, where d^k = theta^k -
+# theta^{k-1}, g^k is the gradient of f, and e^k the sum of the censored innovations. Each of these
+# is at most sqrt(eps1) |d^k|, so alpha |e^k| <= sqrt(c) |d^k| with c = eps1 alpha^2 M^2. The
+# following is derived here; how it compares with conditions (10) to (12) of Chen, Blum, Sadler on
+# alpha, beta and eps1 has not been established.
 #
-# **On a quadratic** of curvatures up to L heavy ball is linear, and alpha e an input that is at
-# most sqrt(c) times its output d. It converges whatever is censored where sqrt(c) times the gain
-# from one to the other is below 1 (small gain theorem; Zames, IEEE Trans. Autom. Control 1966).
-# The gain, the largest |z - 1|/|z^2 - (1 + beta - a) z + beta| over |z| = 1 and 0 < a <= s = alpha
-# L, is
+# **On a quadratic** with curvatures up to L, heavy ball is a linear system with the input alpha e
+# and the output d; censoring feeds d back to the input with a gain of at most sqrt(c). By the small
+# gain theorem (Zames, IEEE Trans. Autom. Control 1966) the loop is stable, whichever innovations
+# are censored, if sqrt(c) times the gain of the system is below 1. That gain, the largest
+# |z - 1|/|z^2 - (1 + beta - a) z + beta| over |z| = 1 and 0 < a <= s = alpha L, is
 #
 #     1/sqrt((1 - beta)^2 - s (1 - sqrt(beta))^2)    for s <= 4 sqrt(beta),
 #     2/(2 (1 + beta) - s)                           from there up to 2 (1 + beta).
 #
-# For c = 0 it reads alpha < 2 (1 + beta)/L, as Polyak 1964; for beta = 0 alpha < 2 (1 - sqrt(c))/L.
+# For c = 0 the condition is alpha < 2 (1 + beta)/L, as in Polyak 1964; for beta = 0 it is
+# alpha < 2 (1 - sqrt(c))/L. In the first branch the maximum over z is in the interior, a resonance;
+# only from s = 4 sqrt(beta) on is it at z = -1. Evaluating z = -1 alone would underestimate the
+# gain.
 #
-# **On any smooth f** with kappa = beta + sqrt(c), V^k = f(theta^k) + kappa/(2 alpha) |d^k|^2 never
-# grows where alpha <= 2 (1 - kappa)/L, a shorter step, since V^{k+1} - V^k <= -(1/alpha - L/2)
-# |d^{k+1}|^2 + (kappa/alpha) |d^k| |d^{k+1}| + kappa/(2 alpha) (|d^{k+1}|^2 - |d^k|^2). No warning
-# is given on this ground: the paper's own runs are longer, and converge.
+# **On any smooth f**, with kappa = beta + sqrt(c), V^k = f(theta^k) + kappa/(2 alpha) |d^k|^2 does
+# not increase if alpha <= 2 (1 - kappa)/L, which is a shorter step, since
 #
-# **Under an asynchronous server** the gradient that it holds of worker m is of a model t_m <= T of
-# its steps old, so e^k has a second part: the sum over j < T of H_j d^{k-j}, H_j the Hessians of
-# those m with t_m > j. Where the losses are convex, H_j is at most that of f, and the part at most
-# L times the sum of T steps: alpha L T times d in the norm of the small gain theorem. The first
-# part is what is censored. A worker that weighs its innovation against the whole distance between
-# two models that it received, of s steps of the server, censors s times too much: alpha |e^k| <= s
-# sqrt(c) |d| then, and the errors of eight workers drive the model away where heavy ball
-# converges. Weighed against the mean step of that distance it stays within sqrt(c) |d|, where a
-# worker's receptions are as far apart as they were before: its square is at most the mean of s
-# squares (Jensen), and it stands for s steps. So the method converges where
+#     V^{k+1} - V^k <= -(1/alpha - L/2) |d^{k+1}|^2 + (kappa/alpha) |d^k| |d^{k+1}|
+#                      + kappa/(2 alpha) (|d^{k+1}|^2 - |d^k|^2).
 #
-#     (sqrt(c) + alpha L T) gain(alpha L, beta) < 1;
+# Longer steps than that give no warning: those of the paper's own runs are longer, and converge.
 #
-# without momentum that is alpha < 2 (1 - sqrt(c))/((1 + 2 T) L), and a single worker whose gradient
-# is always T steps old diverges from 2 sin(pi/(4 T + 2))/L on, at most pi/2 times that.
+# **Under an asynchronous server** the gradient of worker m belongs to a model that is t_m <= T
+# steps old. So e^k has a second part: the sum over j < T of H_j d^{k-j}, where H_j is the sum of
+# the Hessians of those m with t_m > j. For convex losses H_j is at most the Hessian of f, and this
+# part at most L times the sum of T steps: alpha L T times d in the norm of the small gain theorem.
+# The first part is the censored one. If a worker compared its innovation with the whole distance
+# between two received models, s steps of the server apart, its threshold would be s times too
+# large: alpha |e^k| <= s sqrt(c) |d|, and with eight workers the errors make the model diverge
+# where heavy ball converges. Compared with the mean step of that distance, the error stays within
+# sqrt(c) |d|, if successive receptions of a worker are equally far apart: the square of the mean is
+# at most the mean of the s squares (Jensen), and it stands for s steps. So the method converges if
+#
+#     (sqrt(c) + alpha L T) gain(alpha L, beta) < 1.
+#
+# Without momentum this is alpha < 2 (1 - sqrt(c))/((1 + 2 T) L). For c = 0 the bound is tight up to
+# a factor of pi/2: a single worker whose gradient is always T steps old diverges from
+# 2 sin(pi/(4 T + 2))/L on.
 
 WHERE = "(small gain, derived for conditions like those of Chen, Blum, Sadler)"
 
 
 _LEAST = 1e-150
-"""A step size between this and its inverse has a square that is a float64."""
+"""Numbers between this and its inverse have squares that neither overflow nor underflow."""
 
 
 def area(alpha: float, clients: int, weight: str, remedy: str) -> float:
-    """Return alpha^2 M^2, by which the weights of steps of the model are divided.
+    """Return alpha^2 M^2, the divisor of the weights of the model's steps.
 
     Args:
         alpha: the step size.
         clients: M.
-        weight: the name of the quotient's numerator.
-        remedy: another remedy than a different step size, in words.
+        weight: the name of the numerator, for the message.
+        remedy: another remedy than a different step size, for the message.
 
     Raises:
-        ParameterError: it is no float64, or its inverse is none.
+        ParameterError: the result, or its inverse, is out of the range of float64.
     """
     scale = alpha * clients
     if _LEAST < scale < 1 / _LEAST:
         return scale**2
     text = (
-        f"got {alpha:g}, whose square is no float64, so {weight}/(alpha^2 M^2) is none either;"
-        f" {remedy} another step size"
+        f"got {alpha:g}, whose square is out of the range of numbers, so {weight}/(alpha^2 M^2) is,"
+        f" too; {remedy} another step size"
     )
     raise ParameterError("step_size", text)
 
 
 def gain(s: float, beta: float) -> float:
-    """Return by what an error of the gradient is amplified in a step; inf where it diverges.
+    """Return the gain from an error of the gradient to a step; inf if heavy ball diverges.
 
     Args:
         s: alpha L.
@@ -115,12 +124,12 @@ def gain(s: float, beta: float) -> float:
 
 
 def longest(L: float, beta: float, c: float) -> float:
-    """Return the alpha from which on convergence is not known, eps1 going with 1/alpha^2.
+    """Return the alpha from which on convergence is not known, for eps1 = c/(alpha^2 M^2).
 
     Args:
         L: the smoothness constant of f.
         beta: the momentum, below 1.
-        c: of eps1 = c/(alpha^2 M^2), below (1 - beta)^2.
+        c: below (1 - beta)^2.
     """
     if not L:
         return inf
@@ -129,7 +138,7 @@ def longest(L: float, beta: float, c: float) -> float:
 
 
 def longest_at(L: float, beta: float, threshold: float) -> float:
-    """Return the same of an eps1 that is given, as M sqrt(eps1) > 0."""
+    """Return the same for a fixed eps1; `threshold` is M sqrt(eps1) > 0."""
     from scipy.optimize import brentq  # noqa: PLC0415 - takes 0.2 s
 
     free = (1 - beta) / threshold
@@ -146,7 +155,7 @@ def longest_stale(L: float, beta: float, age: int, threshold: Callable[[float], 
     Args:
         L: the smoothness constant of f.
         beta: the momentum, below 1.
-        age: T, of the oldest gradient that the server holds, in its steps; above 0.
+        age: T, the age of the server's oldest gradient, in its steps; above 0.
         threshold: returns sqrt(c), given alpha.
     """
     from scipy.optimize import brentq  # noqa: PLC0415 - takes 0.2 s
@@ -161,7 +170,7 @@ def longest_stale(L: float, beta: float, age: int, threshold: Callable[[float], 
 
 
 def largest(beta: float) -> float:
-    """Return a c that leaves three quarters of (1 - beta)^2 to the step."""
+    """Return the recommended c, a quarter of the largest admissible one, (1 - beta)^2."""
     return ((1 - beta) / 2) ** 2
 
 
@@ -177,7 +186,7 @@ class Iterate(Message):
 
 @dataclass(frozen=True, slots=True)
 class Innovation(Message):
-    """Worker to server: delta_m, its gradient less what the server holds of it."""
+    """Worker to server: delta_m, its gradient minus the server's copy of it."""
 
     delta: Payload
 
@@ -193,10 +202,10 @@ class WorkerMemory:
     Attributes:
         held: the server's copy of this worker's gradient, shape (d,); zero at the start.
         theta: the last model received, shape (d,); the initial model at the start.
-        steps: |theta^{k+1-j} - theta^{k-j}|^2 for j = 1, 2, ...: newest first. The steps between
-            two receptions count as their mean, each of them.
-        round: the round of that model; 0 at the start.
-        received: how many models were received.
+        steps: |theta^{k+1-j} - theta^{k-j}|^2 for j = 1, 2, ..., newest first; each of the steps
+            between two receptions counts as their mean.
+        round: the round of the last model received; 0 at the start.
+        received: the number of received models.
     """
 
     __slots__ = ("held", "received", "round", "steps", "theta")
@@ -211,8 +220,8 @@ class WorkerMemory:
     def receive(self, theta: Array, number: int) -> None:
         """Store the model theta^k of round k = `number`.
 
-        Of the server's steps since the last reception only their sum is known. Their mean stands
-        for each: its square is at most the mean of their squares (Jensen).
+        Only the sum of the server's steps since the last reception is known. Each of them is
+        replaced by their mean, whose square is at most the mean of their squares (Jensen).
         """
         passed = max(number - self.round, 1) if self.received else 1
         step = (theta - self.theta) / passed
@@ -232,13 +241,13 @@ class GradientDescent(Algorithm[WorkerMemory]):
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.DIFFERENCE}
     sampled: ClassVar[bool] = False
     window: ClassVar[int] = 1
-    """The number of steps of the model that a worker remembers."""
+    """The number of steps of the model that a worker stores."""
 
     step_size: StepSize = Field(description='alpha: a number, or a multiple of 1/L ("1/L")')
 
     @property
     def alpha(self) -> float:
-        """The step size as a number, which it is once `configure`."""
+        """The step size as a number, after `configure`."""
         return float(self.step_size)
 
     @property
@@ -256,10 +265,10 @@ class GradientDescent(Algorithm[WorkerMemory]):
         return False
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that the step size is beyond 2 (1 + beta)/L.
+        """Yield a concern if the step size is at or beyond 2 (1 + beta)/L.
 
-        It is where heavy ball stops to converge on a quadratic (Polyak 1964), and for beta = 0
-        gradient descent. The other methods equal these two where no worker is censored.
+        From there on heavy ball diverges on a quadratic (Polyak 1964), and for beta = 0 gradient
+        descent. The other methods are equal to these two if no worker is censored.
         """
         L, most = info.smoothness(), 2 * (1 + self.beta)
         if info.arrivals is not None and info.arrivals.age:
@@ -273,14 +282,14 @@ class GradientDescent(Algorithm[WorkerMemory]):
             yield concern("step_size", text, "1/L")
 
     def participation_concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that only some are asked; `concerns` has the bound of an asynchronous server."""
+        """Yield a concern for sampled clients; `concerns` covers asynchronous servers."""
         if info.arrivals is None:
             yield from super().participation_concerns(info)
 
     def _stale_concerns(
         self, info: ProblemInfo, age: int, threshold: Callable[[float], float]
     ) -> Iterator[Concern]:
-        """Yield that the step size is beyond what is known for gradients of such an age."""
+        """Yield a concern if the step size is beyond the known bound for gradients of this age."""
         most = longest_stale(info.smoothness(), self.beta, age, threshold)
         if most and self.alpha > most * (1 + EXCESS):
             text = (
@@ -291,7 +300,7 @@ class GradientDescent(Algorithm[WorkerMemory]):
             yield concern("step_size", text, at_most(most))
 
     def memory(self, initial: Array) -> WorkerMemory:
-        """Return a worker's memory: nothing transmitted yet."""
+        """Return a worker's initial state."""
         return WorkerMemory(initial, self.window)
 
     async def serve(self, server: Server) -> None:
@@ -342,7 +351,7 @@ class LazyGradient(GradientDescent):
     kind: Literal["lag"] = "lag"  # type: ignore[assignment]
 
     censor: float | None = Field(
-        default=None, ge=0, description="c in eps1 = c/(alpha^2 M^2); 0.1 where eps1 is not given"
+        default=None, ge=0, description="c in eps1 = c/(alpha^2 M^2); 0.1 if eps1 is not given"
     )
     eps1: float | None = Field(
         default=None, ge=0, description="silence while |delta|^2 <= eps1 |theta^k - theta^{k-1}|^2"
@@ -366,11 +375,11 @@ class LazyGradient(GradientDescent):
 
     @property
     def relative(self) -> bool:
-        """Whether eps1 goes with 1/alpha^2, once `configure`."""
+        """Whether eps1 is relative, c/(alpha^2 M^2); also after `configure`."""
         return "censor" in self.model_fields_set or "eps1" not in self.model_fields_set
 
     def certain(self, info: ProblemInfo, c: float) -> float:
-        """Return the longest step that bears c, or a lesser one; see `censored_theory`."""
+        """Return the largest step with known convergence for c, or for the recommended c."""
         L = info.smoothness()
         if not self.relative:
             threshold = info.clients * float(self.eps1 or 0.0) ** 0.5
@@ -379,7 +388,7 @@ class LazyGradient(GradientDescent):
         return longest(L, self.beta, c if bears else largest(self.beta))
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that heavy ball diverges, or that with censoring its convergence is not known."""
+        """Yield a concern if heavy ball diverges, or convergence with censoring is not known."""
         scale = self.alpha * info.clients
         c = float(self.eps1 or 0.0) * scale * scale
         if not c:
@@ -387,7 +396,7 @@ class LazyGradient(GradientDescent):
             return
         if self.relative and c >= (1 - self.beta) ** 2:
             text = (
-                f"got {c:g}, but c must be below (1 - momentum)^2 for what is censored to die out"
+                f"got {c:g}, but c must be below (1 - momentum)^2 for the censored errors to vanish"
                 f" on a quadratic {WHERE}"
             )
             yield concern("censor", text, at_most(largest(self.beta)))
@@ -401,7 +410,7 @@ class LazyGradient(GradientDescent):
         if self.alpha > most * (1 + EXCESS):
             text = (
                 f"got {self.alpha:g}, but only below {most:g} is the method known to converge on"
-                f" quadratics of curvature L, whatever is censored {WHERE}"
+                f" quadratics of curvature L for any censoring {WHERE}"
             )
             yield concern("step_size", text, at_most(most))
 
@@ -418,9 +427,10 @@ class CensoredHeavyBall(LazyGradient, HeavyBall):
 
 # Censoring by charge: a client with a low battery transmits less.
 #
-# Ours, on the ground of censored heavy ball (`fedsim.algorithms.censored`): the threshold eps1
-# grows as the state of charge s falls, eps1 / s^p, so that the energy which is left goes into
-# the most important innovations. On mains, and with p = 0, it is CHB.
+# A method of fedsim, derived from censored heavy ball: the threshold is eps1 / s^p with the state
+# of charge s, so that a low battery transmits only the largest innovations. With p = 0, and for
+# clients on mains, it is CHB. `censors` multiplies the innovation by s^p in place of dividing the
+# threshold, which would fail at s = 0.
 
 
 class ChargeAwareHeavyBall(CensoredHeavyBall):

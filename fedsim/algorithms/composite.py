@@ -25,9 +25,9 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fedsim.algorithms.base import Concern, Memory, ProblemInfo
-from fedsim.algorithms.local import LocalGradients, LocalSteps, Model, mean
-from fedsim.algorithms.remedies import concern, long_step
+from fedsim.algorithms.base import Memory, ProblemInfo
+from fedsim.algorithms.concerns import Concern, concern, long_step
+from fedsim.algorithms.local_steps import LocalGradients, LocalSteps, Model, mean
 from fedsim.ports import Array, Client, Message, Payload, Server, Structure, Work
 from fedsim.problems import NoPenalty, Regulariser
 
@@ -36,14 +36,14 @@ FCO = "Yuan, Zaheer, Reddi: Federated Composite Optimization, ICML 2021"
 
 @dataclass(frozen=True, slots=True)
 class Dual(Message):
-    """Server to client: the dual state z, after as many rounds as the header says."""
+    """Server to client: the dual state z; the round in the header counts the rounds in it."""
 
     z: Payload
 
 
 @dataclass(frozen=True, slots=True)
 class CountedDual(Message):
-    """Server to client: z and how many rounds went into it, where some went without replies."""
+    """Server to client: z and the number of rounds in it, if there were rounds without replies."""
 
     z: Payload
     rounds: Payload
@@ -60,9 +60,9 @@ def dual(server: Server, z: Array, rounds: int) -> Dual | CountedDual:
     """Return the message that carries a dual state to the clients.
 
     Args:
-        server: of which a round is open.
+        server: with an open round.
         z: the dual state, shape (d,).
-        rounds: how many rounds with replies went into it.
+        rounds: the number of rounds with replies so far.
     """
     if rounds == server.round - 1:
         return Dual(server.pack(z))
@@ -85,7 +85,7 @@ class Composite(LocalGradients[Memory]):
 
     @property
     def regulariser(self) -> Regulariser:
-        """The penalty h, once `configure`."""
+        """The penalty h, after `configure`."""
         return self._regulariser
 
     @property
@@ -94,18 +94,18 @@ class Composite(LocalGradients[Memory]):
         return self._regulariser.structure
 
     def configure(self, info: ProblemInfo) -> Self:
-        """Return a copy that knows its penalty; errors as for `Algorithm.configure`."""
+        """Return a copy with the penalty; errors as for `Algorithm.configure`."""
         ready = super().configure(info).model_copy()
         ready._regulariser = info.regulariser  # noqa: SLF001 - a copy of this very class
         return ready
 
     def gradient(self, client: Client, w: Array) -> Work:
-        """Describe a stochastic gradient at `w`, and the prox that goes with it."""
+        """Describe a stochastic gradient at `w`, with the cost of the prox after it."""
         return super().gradient(client, w).plus(self._regulariser.operations)
 
 
 class ServerRate(LocalSteps, Composite):
-    """A composite method of two rates: eta_c of the clients, eta_s of the server."""
+    """A composite method with two step sizes: eta_c of the clients, eta_s of the server."""
 
     source: ClassVar[str] = FCO
 
@@ -117,7 +117,7 @@ class ServerRate(LocalSteps, Composite):
         return self.server_rate * self.eta * self.local_steps
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that the losses are not convex."""
+        """Yield a concern if the losses are not convex."""
         if not info.convex:
             text = "the theorems of Yuan, Zaheer, Reddi are on convex losses"
             yield Concern("kind", f"{info.loss} is not convex; {text}")
@@ -126,19 +126,19 @@ class ServerRate(LocalSteps, Composite):
 class FedMid(ServerRate):
     """FedMiD: federated mirror descent, a proximal gradient step on both sides.
 
-    So h counts twice: with one client, K = 1 and eta_s = 1 an l1 penalty is minimised as f + 2 h.
-    With the clients' prox alone it counts once, but a mean of sparse models is less sparse.
+    So h is applied twice: with one client, K = 1 and eta_s = 1 an l1 penalty is minimised as f + 2
+    h. With the clients' prox alone it is applied once, but a mean of sparse models is less sparse.
     """
 
     kind: Literal["fedmid"] = "fedmid"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Step)
 
     server_prox: bool = Field(
-        default=True, description="whether the server takes a prox, too, as the paper has it"
+        default=True, description="whether the server takes a prox, too, as in the paper"
     )
 
     async def serve(self, server: Server) -> None:
-        """Run the server; models are as sparse, or of as low a rank, as h makes them."""
+        """Run the server; the model is sent with the structure that h gives it."""
         w = server.initial
         while True:
             replies = await server.exchange(Model(server.pack(w, self.structure)))
@@ -157,13 +157,13 @@ class FedMid(ServerRate):
 
 
 class FedDualAvg(ServerRate):
-    """FedDualAvg: federated dual averaging, where dual states are averaged and not models."""
+    """FedDualAvg: federated dual averaging, which averages dual states in place of models."""
 
     kind: Literal["fed-dual-avg"] = "fed-dual-avg"
     messages: ClassVar[tuple[type[Message], ...]] = (Dual, CountedDual, Step)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that a rate is another than the theorems of the paper take, or the losses are."""
+        """Yield a concern if a step size or the losses are outside the paper's theorems."""
         yield from super().concerns(info)
         if self.server_rate != 1.0:
             text = f"got {self.server_rate:g}; the theorems of Yuan, Zaheer, Reddi take 1"
@@ -177,7 +177,7 @@ class FedDualAvg(ServerRate):
         )
 
     async def serve(self, server: Server) -> None:
-        """Run the server: the mean of the dual states, and the model that it stands for."""
+        """Run the server: average the dual states, and compute the model from them."""
         w = z = server.initial
         rounds = 0
         while True:

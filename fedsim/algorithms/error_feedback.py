@@ -2,17 +2,24 @@
 
 Richtarik, Sokolov, Fatkhullin, "EF21: A New, Simpler, Theoretically Better, and Practically
 Faster Error Feedback", NeurIPS 2021 (Algorithm 2). It minimises f = sum_i p_i f_i (the paper:
-p_i = 1/n) with a contractive compressor C. Client i and the server both hold g_i, and iterate
+p_i = 1/n) with a contractive compressor C. Client i and the server both have g_i, and iterate
 
     w <- w - gamma sum_i p_i g_i,    c_i = C(grad f_i(w) - g_i),    g_i <- g_i + c_i;
 
-only c_i is sent. At the start g_i is 0, so that the first message is C(grad f_i(w^0)), or it is the
-gradient, sent in full. The server keeps the sum alone. Clients that are not sampled, or whose reply
-is lost, keep their g_i (Fatkhullin et al., "EF21 with Bells & Whistles", 2021, EF21-PP).
+only c_i is sent. The initial g_i is 0, so that the first message is C(grad f_i(w^0)); or it is the
+gradient, which is then sent in full. The server stores the weighted sum of the g_i alone, not each
+of them: memory does not grow with the number of clients. The g_i of clients that are not sampled,
+or whose reply is lost, does not change (Fatkhullin et al., "EF21 with Bells & Whistles", 2021,
+EF21-PP).
 
-The sum of f_i in place of their mean is `gd` with a compressor (`fedsim.algorithms.censored`).
-An unbiased compressor is made contractive by the factor 1/(1 + omega). Round k stands for w^k,
-the model whose gradients it has gathered.
+What is easily overlooked: g_i must change at both ends by the same decoded vector, not by the
+difference before compression; then a compression error stays in grad f_i - g_i, and the next
+message corrects it. After a lost reply the two copies differ for good, unless the client takes the
+change back (`undelivered`).
+
+For the sum of the f_i in place of their mean, use `gd` with a compressor
+(`fedsim.algorithms.censored`). An unbiased compressor is scaled by 1/(1 + omega) to be contractive.
+Round k stands for w^k, the model at which its gradients were evaluated.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,22 +30,22 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo, StepSize
-from fedsim.algorithms.local import Model, shares
-from fedsim.algorithms.remedies import long_step
+from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
+from fedsim.algorithms.concerns import Concern, long_step
+from fedsim.algorithms.local_steps import Model, shares
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
 
 @dataclass(frozen=True, slots=True)
 class Difference(Message):
-    """Client to server: its gradient less the server's estimate of it, compressed."""
+    """Client to server: its gradient minus the server's estimate of it, compressed."""
 
     d: Payload
 
 
 @dataclass(frozen=True, slots=True)
 class FullDifference(Message):
-    """Client to server: the same in full, so that the server's estimate is exact."""
+    """Client to server: the difference in full, so that the server's estimate is exact."""
 
     d: Payload
 
@@ -49,7 +56,7 @@ class ErrorFeedbackState:
 
     Attributes:
         g: the server's copy of its gradient, shape (d,).
-        started: whether any message of it was delivered.
+        started: whether a message of the client was delivered.
     """
 
     g: Array
@@ -72,16 +79,16 @@ class EF21(Algorithm[ErrorFeedbackState]):
     step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L ("1/L")')
     start: Literal["zero", "gradient"] = Field(
         default="zero",
-        description="the server's estimate before a client's first message: zero, or its"
-        " gradient, which that message then carries in full",
+        description="the server's estimate before a client's first message: zero; or the client's"
+        " gradient, which the first message then carries in full",
     )
 
     def memory(self, initial: Array) -> ErrorFeedbackState:
-        """Return a client's memory: nothing sent yet."""
+        """Return a client's initial state."""
         return ErrorFeedbackState(np.zeros_like(initial))
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Return that the step is longer than that of theorem 1."""
+        """Yield a concern if the step is longer than that of theorem 1."""
         delta = 1.0 if info.uplink.kind == "exact" else info.uplink.delta
         L, each = info.smoothness(), info.client_smoothness()
         gamma = float(self.step_size)
@@ -128,8 +135,8 @@ class EF21(Algorithm[ErrorFeedbackState]):
 def distortion(delta: float) -> float:
     """Return sqrt(beta/theta) of theorem 1, for |C(v) - v|^2 <= (1 - delta) |v|^2.
 
-    theta = 1 - sqrt(1 - delta) and beta = (1 - delta)/theta. It is infinite where a compressor
-    is not contractive at all.
+    theta = 1 - sqrt(1 - delta) and beta = (1 - delta)/theta. It is infinite if a compressor is not
+    contractive.
 
     >>> distortion(1.0), round(distortion(0.75), 9)
     (0.0, 1.0)

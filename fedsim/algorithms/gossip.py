@@ -1,4 +1,4 @@
-"""Stochastic gradient descent of peers, each of which mixes its model with its neighbours'.
+"""D-PSGD: stochastic gradient descent of peers that average with their neighbours (gossip).
 
 Lian, Zhang, Zhang, Hsieh, Zhang, Liu, "Can Decentralized Algorithms Outperform Centralized
 Algorithms? A Case Study for Decentralized Parallel Stochastic Gradient Descent", NeurIPS 2017,
@@ -12,21 +12,21 @@ from typing import ClassVar, Literal
 from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.base import PeerAlgorithm, StepSize
-from fedsim.algorithms.local import Model
+from fedsim.algorithms.local_steps import Model
 from fedsim.ports import Meaning, Message, Node
 
 
 class DPSGD(PeerAlgorithm):
-    """Decentralised parallel SGD: every node mixes its model with its neighbours', and steps.
+    """Decentralised parallel SGD: every node mixes its model with its neighbours' and steps.
 
-    It minimises (1/M) sum_i f_i, and so their sum. With a constant step size it ends near the
-    optimum, and the models near one another, the nearer the shorter the step. Neighbours send to
-    each other: edges have no direction, and an arrow of a file without one back is refused. So W,
-    of the weights of Metropolis and Hastings, is symmetric and doubly stochastic, and mixing keeps
-    the mean of the models. In the place of a model that has not arrived, as its sender is gone or
-    late, a node takes its own: its row of W still adds up to 1. For a neighbour that has left for
-    good W stays symmetric among the others; where one of two has received the other's model and the
-    other has not, the column does not add up to 1 in that round, and the mean moves.
+    It minimises (1/M) sum_i f_i, and so their sum. With a constant step size the models end near
+    the optimum and near one another, the nearer the shorter the step. Edges have no direction: a
+    directed edge of a file without its reverse is refused. So W, with the weights of Metropolis and
+    Hastings, is symmetric and doubly stochastic, and mixing preserves the mean of the models. In
+    place of a model that has not arrived, because its sender has left or is late, a node uses its
+    own: its row of W still adds up to 1. For a neighbour that has left for good, W stays symmetric
+    among the others. If only one of two neighbours has received the other's model, the column does
+    not add up to 1 in that round, and mixing changes the mean.
     """
 
     kind: Literal["d-psgd"] = "d-psgd"
@@ -41,11 +41,11 @@ class DPSGD(PeerAlgorithm):
 
     step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L_max ("1/L_max")')
     batch: PositiveInt | None = Field(
-        default=None, description="samples of a gradient; all of a client's where null"
+        default=None, description="samples of a gradient; all samples of the client by default"
     )
 
     async def live(self, node: Node) -> None:
-        """Run a node; the numbers are those of the box."""
+        """Run a node; comments give the line numbers of Algorithm 1."""
         x, gamma = node.initial, float(self.step_size)
         while True:
             gradient = await node.compute(node.oracle.minibatch(x, self.batch, node.rng))  # 2, 3

@@ -1,10 +1,11 @@
-"""Lazily aggregated gradients: an innovation is weighed against the latest steps of the model.
+"""LAG, lazily aggregated gradients: innovations are compared with the latest model steps.
 
 Chen, Giannakis, Sun, Yin, "LAG: Lazily Aggregated Gradient for Communication-Efficient
 Distributed Learning", NeurIPS 2018 (LAG-WK, LAG-PS). The server's sum and its iteration are
-those of gradient descent in `fedsim.algorithms.censored`; a worker's innovation goes up when it
-exceeds (xi/(alpha^2 M^2)) sum_j |theta^{k+1-j} - theta^{k-j}|^2, j = 1..D. Under LAG-WK the worker
-evaluates its gradient; under LAG-PS the server bounds it by L_m and asks only the workers needed.
+those of gradient descent in `fedsim.algorithms.censored`; a worker transmits its innovation if its
+square exceeds (xi/(alpha^2 M^2)) sum_j |theta^{k+1-j} - theta^{k-j}|^2, j = 1..D. Under LAG-WK each
+worker evaluates its gradient and decides; under LAG-PS the server bounds the innovation by L_m, and
+sends the model only to the workers whose bound exceeds the trigger.
 """
 
 from collections.abc import Sequence
@@ -22,11 +23,11 @@ from fedsim.ports import Client, Server
 LAG = "Chen, Giannakis, Sun, Yin: LAG, NeurIPS 2018"
 
 DEPTH = 10
-"""D of LAG: the number of steps of the model in a trigger, and the rounds it starts after."""
+"""D of LAG: the number of model steps in a trigger, and of rounds before the first trigger."""
 
 
 class LagWorker(GradientDescent):
-    """LAG-WK: a worker weighs its innovation against the latest D steps of the model."""
+    """LAG-WK: a worker compares its innovation with the latest D steps of the model."""
 
     kind: Literal["lag-wk"] = "lag-wk"  # type: ignore[assignment]
     source: ClassVar[str] = LAG
@@ -36,10 +37,10 @@ class LagWorker(GradientDescent):
     _area: float = PrivateAttr(default=1.0)
 
     def configure(self, info: ProblemInfo) -> Self:
-        """Return a copy that knows its step size and alpha^2 M^2.
+        """Return a copy with its step size and alpha^2 M^2.
 
         Raises:
-            ParameterError: the latter is no float64.
+            ParameterError: the latter is out of the range of float64.
         """
         ready = super().configure(info)
         area = censored.area(ready.alpha, info.clients, "the trigger xi", "give")
@@ -68,24 +69,24 @@ class LagServer(LagWorker):
         """Return a copy whose step size is a number.
 
         Raises:
-            ParameterError: the loss has no smoothness constants, by which the server asks.
+            ParameterError: the loss has no known smoothness constants.
         """
         try:
             info.client_smoothness()
         except DataError:
             text = (
-                "lag-ps chooses the clients that it asks by the smoothness constants of the"
-                f" clients' losses, and {info.loss} has none that is known; use lag-wk"
+                "lag-ps selects clients by the smoothness constants of their losses, and none is"
+                f" known for {info.loss}; use lag-wk"
             )
             raise ParameterError("kind", text) from None
         return super().configure(info)
 
     def censors(self, innovation: float, client: Client[WorkerMemory]) -> bool:  # noqa: ARG002
-        """Return False: a worker that is asked replies."""
+        """Return False: a worker that receives the model replies."""
         return False
 
     async def serve(self, server: Server) -> None:
-        """Run the server of LAG-PS: ask m when L_m^2 |theta_hat_m - theta^k|^2 > trigger."""
+        """Run the server of LAG-PS: send to m if L_m^2 |theta_hat_m - theta^k|^2 > trigger."""
         theta = server.initial
         aggregate = np.zeros_like(theta)
         asked_at = np.tile(theta, (len(server.clients), 1))  # theta_hat_m, row by row
@@ -100,7 +101,8 @@ class LagServer(LagWorker):
             )
             to = [client for client in server.clients if worth[client]]
             replies = await server.exchange(Iterate(server.pack(theta)), to=to)
-            # A worker with a lost or late reply counts as not asked.
+            # theta_hat_m is the model of m's last gradient at the server: a lost or late reply does
+            # not count.
             asked_at[[reply.client for reply in replies if reply.round == own.round]] = theta
             aggregate = aggregate + total(replies)
             server.commit(theta)

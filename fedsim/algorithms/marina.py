@@ -1,19 +1,35 @@
 """MARINA: compressed differences of gradients, and full gradients now and then.
 
 Gorbunov, Burlachenko, Li, Richtarik, "MARINA: Faster Non-Convex Distributed Learning with
-Compression", ICML 2021 (Algorithm 1). It minimises f = sum_i p_i f_i (the paper: p_i = 1/n) with
-an unbiased compressor Q. In every round a coin falls on 1 with probability p. If it does, g_i is
-the gradient of f_i at w, sent in full; otherwise, w' being the model before w,
+Compression", ICML 2021 (Algorithms 1 and 4). Both minimise f = sum_i p_i f_i (the paper: p_i = 1/n)
+with an unbiased compressor Q. In every round a coin falls on 1 with probability p.
+
+MARINA (Algorithm 1): if the coin is 1, g_i is the gradient of f_i at w, sent in full; otherwise,
+with w' the model of the previous round,
 
     g_i <- g_i + Q(grad f_i(w) - grad f_i(w')).    In both cases    w <- w - gamma sum_i p_i g_i.
 
-The server draws the coin, and the class of its message carries the result; round 1 is in full. What
-a client sends in full is the difference to the g_i that the server holds: as many bits, and the
-server needs to keep the sum alone. A client that missed a round sends the difference to the last
-gradient that it has accounted for, so that every g_i stays right. The theory is of clients that all
-take part, and so is this; of a sample it is `fedsim.algorithms.pp_marina`.
+The server draws the coin, and the class of its message carries the result; the coin of round 1 is
+1. In a full round a client sends the difference to the g_i that the server has: the same number of
+bits, and the server stores the sum alone. A client that missed a round sends the difference to the
+last gradient that its messages account for, so that every g_i stays right. The theory assumes full
+participation, and so does this method; PP-MARINA is the one for samples of clients.
 
-Round k stands for w^k, the model whose gradients it has gathered.
+PP-MARINA (Algorithm 4): if the coin is 1, all clients send their gradients at w in full, and g is
+their mean; otherwise only a sample S of them sends differences:
+
+    g <- g + M/|S| sum_S p_i Q(grad f_i(w) - grad f_i(w')),
+
+with w' the model whose gradient g estimates. In both cases w <- w - gamma g. A client does not have
+w' if it was not sampled then, so the server sends it both; in the paper all clients receive every
+model. The paper draws its sample with replacement, this implementation without, which adds no more
+noise.
+
+g belongs to one round and the next: a late reply to neither, and is not counted; in a full round
+with missing replies g is the mean over those received. A round without replies leaves w' and g
+unchanged. The factor M/|S| is right where clients are drawn uniformly.
+
+Round k stands for w^k, the model at which its gradients were evaluated.
 """
 
 from abc import abstractmethod
@@ -25,27 +41,30 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, Concern, Memory, ProblemInfo, StepSize
+from fedsim.algorithms.base import Algorithm, Memory, ProblemInfo, StepSize
+from fedsim.algorithms.compressed import Gradient
+from fedsim.algorithms.concerns import Concern, long_step
 from fedsim.algorithms.error_feedback import Difference, FullDifference
-from fedsim.algorithms.local import Model, shares
-from fedsim.algorithms.remedies import long_step
+from fedsim.algorithms.local_steps import Model, mean, of_this_round, shares
 from fedsim.errors import ParameterError
-from fedsim.ports import Array, Client, Meaning, Message, Noted, Payload, Server
+from fedsim.ports import Array, Client, Meaning, Message, Noted, Payload, Reply, Server
 
 # Full rounds by a coin: the base class of the methods of MARINA's family.
 #
-# The server throws a coin after every round. Where it falls on 1, with probability p, the next
-# round is in full; otherwise differences are sent, compressed. With p not given, rounds in full
-# cost about as much as all others together.
+# The server draws a coin after every round. With probability p the next round is in full; otherwise
+# compressed differences are sent. With the default of p, full rounds cost about as much as all
+# others together.
 
 
 def odds(otherwise: str) -> float | None:
     """Return the field of p; `otherwise` describes its default."""
-    return Field(default=None, gt=0, le=1, description=f"p, of a round in full; {otherwise}")
+    return Field(
+        default=None, gt=0, le=1, description=f"p, the probability of a full round; {otherwise}"
+    )
 
 
 class FullRounds(Algorithm[Memory]):
-    """A method of which some rounds are in full, by a coin."""
+    """A method with full rounds at random."""
 
     step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L ("1/L")')
     probability: float | None = odds("the default is the method's own")
@@ -63,7 +82,7 @@ class FullRounds(Algorithm[Memory]):
 
     @property
     def p(self) -> float:
-        """The probability of a round in full, once the method is `configure`."""
+        """The probability of a full round, after `configure`."""
         return 1.0 if self.probability is None else self.probability
 
     def in_full(self, server: Server) -> bool:
@@ -92,19 +111,19 @@ class MarinaState:
         self.g = self.gradient = np.zeros(d)
 
     def record(self, d: Payload, gradient: Array) -> Noted[Array]:
-        """Record what is sent; return it with the resulting changes of state."""
+        """Update the state by a sent difference; return it with the previous state as its note."""
         change = gradient - self.gradient
         self.g, self.gradient = self.g + d.values, gradient
         return Noted(d, change)
 
-    def take_back(self, told: Noted[Array]) -> None:
+    def take_back(self, sent: Noted[Array]) -> None:
         """Restore the state before a message that the server did not receive."""
-        self.g = self.g - told.values
-        self.gradient = self.gradient - told.note
+        self.g = self.g - sent.values
+        self.gradient = self.gradient - sent.note
 
 
 class Marina(FullRounds[MarinaState]):
-    """MARINA: compressed differences of gradients, and full ones now and then, by a coin."""
+    """MARINA: compressed differences of gradients, and full gradients by a coin."""
 
     kind: Literal["marina"] = "marina"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, FullRound, Difference, FullDifference)
@@ -121,30 +140,30 @@ class Marina(FullRounds[MarinaState]):
     synchronous: ClassVar[str] = "one coin decides for all clients what they send"
 
     probability: float | None = odds(
-        "1/(1 + omega) of the uplink's compressor where it is not given, which is k/d for rand-k"
+        "by default 1/(1 + omega) of the uplink's compressor, which is k/d for rand-k"
     )
 
     def configure(self, info: ProblemInfo) -> Self:
         """Return a copy with the step size and p as numbers.
 
         Raises:
-            ParameterError: only some of the clients are asked in a round.
+            ParameterError: clients are sampled.
         """
         if info.asked is not None:
             text = (
-                "got a sample of the clients, but what marina sums up are differences"
-                " between two rounds, of all clients; use participation: {kind: full}, or"
-                " pp-marina, ef21 or diana"
+                "got a sample of the clients, but marina adds up differences between two"
+                " rounds of all clients; use participation: {kind: full}, or pp-marina, ef21 or"
+                " diana"
             )
             raise ParameterError("kind", text)
         return super().configure(info)
 
     def usual(self, info: ProblemInfo) -> float:
-        """Return p where it is not given: 1/(1 + omega)."""
+        """Return the default of p, 1/(1 + omega)."""
         return 1 / (1 + info.uplink.constant)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Return that the step is longer than that of theorem 2.1."""
+        """Yield a concern if the step is longer than that of theorem 2.1."""
         omega, p, gamma = info.uplink.constant, self.p, float(self.step_size)
         shares, squares = info.shares, info.client_smoothness() ** 2
         # With equal shares it is theorem 2.1; the noise of client i enters by p_i^2.
@@ -160,7 +179,7 @@ class Marina(FullRounds[MarinaState]):
         return long_step(gamma, sqrt(shares @ squares) + sqrt(noise), text)
 
     def memory(self, initial: Array) -> MarinaState:
-        """Return a client's memory: nothing sent yet."""
+        """Return a client's initial state."""
         return MarinaState(initial.size)
 
     async def serve(self, server: Server) -> None:
@@ -191,6 +210,98 @@ class Marina(FullRounds[MarinaState]):
         self, client: Client[MarinaState], message: Difference | FullDifference
     ) -> None:
         """Take back a difference that the server will not receive."""
-        told = message.d
-        assert isinstance(told, Noted), "as it was sent"  # noqa: S101
-        client.state.take_back(told)
+        sent = message.d
+        assert isinstance(sent, Noted), "as it was sent"  # noqa: S101
+        client.state.take_back(sent)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair(Message):
+    """Server to client: the model, and the model whose gradient the server's g estimates."""
+
+    w: Payload
+    before: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class GradientDifference(Message):
+    """Client to server: the difference of its gradients at the two models, compressed."""
+
+    d: Payload
+
+
+class PPMarina(FullRounds):
+    """PP-MARINA: compressed differences of a sample, and full gradients of all by a coin."""
+
+    kind: Literal["pp-marina"] = "pp-marina"
+    messages: ClassVar[tuple[type[Message], ...]] = (FullRound, Pair, Gradient, GradientDifference)
+    objective: ClassVar[Literal["sum", "mean"]] = "mean"
+    source: ClassVar[str] = (
+        "Gorbunov, Burlachenko, Li, Richtarik: MARINA: Faster Non-Convex Distributed Learning with"
+        " Compression, ICML 2021, algorithm 4"
+    )
+    unbiased: ClassVar[bool] = True
+    uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.ESTIMATE, "full": Meaning.EXACT}
+    downlink: ClassVar[Mapping[str, Meaning]] = {"w": Meaning.STATE, "before": Meaning.STATE}
+    synchronous: ClassVar[str] = "one coin decides for all clients what they send"
+
+    probability: float | None = odds(
+        "by default r/(M (1 + omega)) for a sample of r, so that full rounds and"
+        " differences cost about the same"
+    )
+
+    def usual(self, info: ProblemInfo) -> float:
+        """Return the default of p, r/(M (1 + omega))."""
+        share = (info.asked or info.clients) / info.clients
+        return min(share, 1.0) / (1 + info.uplink.constant)
+
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
+        """Yield a concern if the step is longer than that of theorem 4.1."""
+        omega, gamma = info.uplink.constant, float(self.step_size)
+        p, r = self.p, info.asked or info.clients
+        each = sqrt(info.shares @ info.client_smoothness() ** 2)
+        noise = sqrt((1 - p) * (1 + omega) / (p * r))
+
+        def text(bound: float) -> str:
+            return (
+                f"got {gamma:.4g}, but omega = {omega:.3g}, p = {p:.3g} and {r} clients a round"
+                f" take steps of at most 1/(L (1 + sqrt((1 - p) (1 + omega)/(p r)))) = {bound:.4g}"
+                " (Gorbunov et al. 2021, theorem 4.1)"
+            )
+
+        yield from long_step(gamma, each * (1 + noise), text)
+
+    async def serve(self, server: Server) -> None:
+        """Run the server of PP-MARINA."""
+        w = before = server.initial
+        g, full, begun = np.zeros_like(w), True, False
+        while True:
+            replies = of_this_round(server, await self._collect(server, w, before, full))
+            server.commit(w)
+            if replies:
+                g, before = self._estimate(server, g, replies, full), w
+                w, begun = w - float(self.step_size) * g, True
+            full = self.in_full(server) or not begun
+
+    async def _collect(self, server: Server, w: Array, before: Array, full: bool) -> list[Reply]:  # noqa: FBT001
+        """Return the replies of all clients, or of a sample."""
+        sent = server.pack(w, field="w")
+        if full:
+            return await server.exchange(FullRound(sent), to=server.clients)
+        return await server.exchange(Pair(sent, server.pack(before, field="before")))
+
+    def _estimate(self, server: Server, g: Array, replies: list[Reply], full: bool) -> Array:  # noqa: FBT001
+        """Return the next g."""
+        if full:
+            return mean(server, replies, "g")
+        return g + shares(server, replies, "d") * (len(server.clients) / len(replies))
+
+    async def handle(
+        self, client: Client, message: FullRound | Pair
+    ) -> Gradient | GradientDifference:
+        """Run a client of PP-MARINA."""
+        gradient = await client.compute(client.oracle.gradient(message.w.values))
+        if isinstance(message, FullRound):
+            return Gradient(client.pack(gradient, field="full"))
+        old = await client.compute(client.oracle.gradient(message.before.values))
+        return GradientDifference(client.pack(gradient - old))

@@ -1,4 +1,4 @@
-"""MARINA-P: every client has its own model, and receives compressed steps of the server's.
+"""MARINA-P: every client has its own model, and receives compressed steps of the server's model.
 
 Gruntkowska, Tyurin, Richtarik, "Improving the Worst-Case Bidirectional Communication Complexity
 for Nonconvex Distributed Optimization under Function Similarity", NeurIPS 2024. It minimises
@@ -9,9 +9,9 @@ independently for each client:
     w_i^{t+1} = x^{t+1} with probability p, for all i at once,
     w_i^{t+1} = w_i^t + Q_i(x^{t+1} - x^t) otherwise.
 
-So the server sends each client a message of its own, and now and then one for all. The first
-one carries the model in full, and so does the one after a round that was abandoned. Round t stands
-for x^t.
+So the server sends each client a different message, or, by a coin, the same model to all. The first
+message carries the model in full, and so does the one after an abandoned round. Round t stands for
+x^t.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,11 +20,11 @@ from functools import partial
 from math import sqrt
 from typing import ClassVar, Literal, Self
 
-from fedsim.algorithms.base import Concern, ProblemInfo
+from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.compressed import Gradient
-from fedsim.algorithms.local import Model, shares
+from fedsim.algorithms.concerns import Concern, long_step
+from fedsim.algorithms.local_steps import Model, shares
 from fedsim.algorithms.marina import FullRounds, odds
-from fedsim.algorithms.remedies import long_step
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
@@ -44,7 +44,7 @@ class Own:
 
 
 class MarinaP(FullRounds[Own]):
-    """MARINA-P: compressed steps of the model, its own for each client; full models by a coin."""
+    """MARINA-P: different compressed steps of the model for each client; full models by a coin."""
 
     kind: Literal["marina-p"] = "marina-p"
     objective: ClassVar[Literal["sum", "mean"]] = "mean"
@@ -59,34 +59,34 @@ class MarinaP(FullRounds[Own]):
         "full": Meaning.EXACT,
     }
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Step, Gradient)
-    synchronous: ClassVar[str] = "one coin decides for all clients what they are sent"
+    synchronous: ClassVar[str] = "one coin decides which message all clients are sent"
 
     probability: float | None = odds(
-        "1/(1 + omega) of the downlink's compressor where it is not given, which is k/d for rand-k"
+        "by default 1/(1 + omega) of the downlink's compressor, which is k/d for rand-k"
     )
 
     def configure(self, info: ProblemInfo) -> Self:
         """Return a copy with the step size and p as numbers.
 
         Raises:
-            ParameterError: only some of the clients are asked in a round.
+            ParameterError: clients are sampled.
         """
         if info.asked is not None:
             text = (
-                "got a sample of the clients, but marina-p sends each the change since"
-                " the round before, which all have to receive; use participation: {kind: full}"
+                "got a sample of the clients, but marina-p sends each the change since the"
+                " previous round, which all must receive; use participation: {kind: full}"
             )
             raise ParameterError("kind", text)
         return super().configure(info)
 
     def usual(self, info: ProblemInfo) -> float:
-        """Return p where it is not given: 1/(1 + omega)."""
+        """Return the default of p, 1/(1 + omega)."""
         return 1 / (1 + info.downlink.constant)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that the step is longer than what the errors of the clients' models allow.
+        """Yield a concern if the step is longer than the errors of the clients' models allow.
 
-        With e_i = |w_i - x|^2, E e_i <= (1 - p) (e_i + omega |x^{t+1} - x^t|^2) from a round to
+        With e_i = |w_i - x|^2, E e_i <= (1 - p) (e_i + omega |x^{t+1} - x^t|^2) from one round to
         the next, and |sum_i p_i (grad f_i(w_i) - grad f_i(x))|^2 <= sum_i p_i L_i^2 e_i; so
         f(x) + gamma/(2p) sum_i p_i L_i^2 e_i falls for the steps below.
         """
@@ -104,7 +104,7 @@ class MarinaP(FullRounds[Own]):
         return long_step(gamma, info.smoothness() + noise, text)
 
     def memory(self, initial: Array) -> Own:
-        """Return a client's memory: the initial model of all."""
+        """Return a client's initial state: the initial model."""
         return Own(initial)
 
     async def serve(self, server: Server) -> None:
@@ -116,7 +116,7 @@ class MarinaP(FullRounds[Own]):
                 replies = await server.exchange(whole())
             else:
                 steps = {i: Step(server.pack(step, to=i)) for i in server.clients}
-                # Clients may have made the step in a round that was abandoned.
+                # After an abandoned round some clients have made the step, others have not.
                 replies = await server.exchange(steps, again=whole)
             server.commit(x)
             step = -float(self.step_size) * shares(server, replies, "g")
@@ -133,5 +133,5 @@ class MarinaP(FullRounds[Own]):
 
 
 def _in_full(server: Server, x: Array) -> Model:
-    """Return the message that carries the model in full."""
+    """Return the message with the model in full."""
     return Model(server.pack(x, field="full"))

@@ -1,27 +1,26 @@
-"""Federated gradient matching pursuit: clients look for the support, then fit on it.
+"""Federated gradient matching pursuit: clients estimate the support, then fit on it.
 
 Jeong, Needell, Qin, "Federated Gradient Matching Pursuit", IEEE Trans. Inf. Theory 2024
 (FedGradMP, algorithms 1 and 2). It minimises f = sum_m p_m f_m over the models A x with at
-most tau entries of x other than zero, A a dictionary. A client, K times from x = x^t:
+most tau nonzero entries of x, with a dictionary A. A client, K times from x = x^t:
 
     r = a stochastic gradient of f_m at A x
     Gamma = the 2 tau largest |A^T r|, and the support of x
     b = argmin f_m over the span of the atoms Gamma
     x = the projection of b on the tau atoms whose coefficients in b are largest
 
-and the server takes x^{t+1} as the best tau terms of sum_m p_m x_m, likewise. Without a
-dictionary (A = I) the projection is hard thresholding. An optional ball |A x| <= R keeps the
-iterates of both bounded.
+and the server sets x^{t+1} to the best tau terms of sum_m p_m x_m, in the same way. Without a
+dictionary (A = I) the projection is hard thresholding. An optional ball |A x| <= R bounds the
+iterates of server and clients.
 
-Messages carry coefficients. Round t commits the model A x^{t+1}. Where only some clients
-reply, their p_m are scaled to add up to 1: their mean, where clients have equally many rows.
-A reply that comes after its round has closed is not counted: it started from an older x^t. With
-`sends: differences` clients send x_m - x^t (`fedsim.algorithms.local`). It is a jump to the
-minimum over some atoms, of which two from one x^t, added one after the other, go past it; so this
-needs rounds, too.
+Messages carry coefficients. Round t commits the model A x^{t+1}. If only some clients reply, their
+p_m are scaled to add up to 1. A reply after the end of its round is not counted, since it started
+from an older x^t. With `sends: differences` clients send x_m - x^t
+(`fedsim.algorithms.local_steps`). Such a difference is a jump to the minimum over some atoms;
+adding two jumps from the same x^t overshoots, so this variant needs rounds, too.
 
-Of a model that is a matrix, such as that of softmax regression with its column a class, each
-column has its own tau atoms (section IV-D): tau and 2 tau above are of each column.
+If the model is a matrix, such as that of softmax regression with a column a class, each column has
+its own tau atoms (section IV-D): tau and 2 tau above are numbers for each column.
 """
 
 from collections.abc import Iterator
@@ -31,10 +30,10 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fedsim.algorithms.atoms import Atoms, Columnwise
-from fedsim.algorithms.base import Concern, ProblemInfo
-from fedsim.algorithms.dictionaries import AnyDictionary, IdentityDictionary
-from fedsim.algorithms.local import Change, LocalGradients, SendsModels
+from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.concerns import Concern
+from fedsim.algorithms.dictionaries import AnyDictionary, Atoms, Columnwise, IdentityDictionary
+from fedsim.algorithms.local_steps import Change, LocalGradients, SendsModels
 from fedsim.algorithms.solvers import AnySolver, Exact
 from fedsim.algorithms.thresholding import check_sparsity
 from fedsim.ports import SPARSE, Array, Client, Message, Payload, Server
@@ -50,7 +49,7 @@ class Coefficients(Message):
 
 @dataclass(frozen=True, slots=True)
 class Estimate(Message):
-    """Client to server: the coefficients that it has reached, tau-sparse."""
+    """Client to server: the coefficients after its steps, tau-sparse."""
 
     x: Payload
 
@@ -65,15 +64,15 @@ class FedGradMP(SendsModels, LocalGradients):
     )
 
     synchronous: ClassVar[str] = (
-        "an estimate is a jump to the minimum over some atoms, and two that started from the same"
-        " model, one added after the other, go past it"
+        "an estimate is a jump to the minimum over some atoms, and adding two jumps from the same"
+        " model overshoots"
     )
 
     sparsity: int = Field(ge=1, description="tau, atoms of a model (of each column)")
     solver: AnySolver = Field(
-        default=Exact(), description="how a client minimises its loss over the atoms it looks at"
+        default=Exact(), description="how a client minimises its loss over the selected atoms"
     )
-    ball: float | None = Field(default=None, gt=0, description="R: models are no longer than this")
+    ball: float | None = Field(default=None, gt=0, description="R, a bound on the norm of models")
     dictionary: AnyDictionary = Field(
         default=IdentityDictionary(), description="the atoms that models are sparse combinations of"
     )
@@ -82,7 +81,7 @@ class FedGradMP(SendsModels, LocalGradients):
     def reference(self, problem: Problem) -> Reference | None:
         """Return the best tau-sparse model known.
 
-        None where models are made of other atoms, or where it is not in the ball.
+        None with a dictionary other than the identity, or if that model is not in the ball.
         """
         if not isinstance(self.dictionary, IdentityDictionary):
             return None
@@ -92,10 +91,10 @@ class FedGradMP(SendsModels, LocalGradients):
         return None if outside else found
 
     def configure(self, info: ProblemInfo) -> Self:
-        """Return a copy that has its atoms, and a solver that is ready.
+        """Return a copy with its atoms and a configured solver.
 
         Raises:
-            ParameterError: the sparsity exceeds the atoms there are, a dictionary does not suit
+            ParameterError: the sparsity exceeds the number of atoms, the dictionary does not fit
                 the model, or the solver the loss.
             DataError: the step size is relative to a constant that the problem lacks.
         """
@@ -111,22 +110,22 @@ class FedGradMP(SendsModels, LocalGradients):
         return ready
 
     def _build_atoms(self, info: ProblemInfo) -> Atoms:
-        """Return the atoms: of a matrix model those that make each of its columns."""
+        """Return the atoms; for a matrix model, those of each column."""
         if len(info.shape) < 2:
             return self.dictionary.atoms(info)
         rows, columns = info.shape
         return Columnwise(self.dictionary.atoms(replace(info, dimension=rows)), columns)
 
     def samples_per_round(self, rows: int) -> float:
-        """Return how many samples the fits of a round take."""
+        """Return the number of samples of the fits in a round."""
         return self.local_steps * self.solver.samples(rows)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that the accuracy of a client's solver is not known."""
+        """Yield a concern if the accuracy of a client's solver is not known."""
         yield from self.solver.concerns(info)
 
     def nearest(self, x: Array) -> Array:
-        """Return the best tau terms of coefficients, shape (D,), their model in the ball."""
+        """Return the best tau terms of coefficients, shape (D,), with their model in the ball."""
         x = self._atoms.truncate(x, self.sparsity)
         if self.ball is None:
             return x
@@ -134,7 +133,7 @@ class FedGradMP(SendsModels, LocalGradients):
         return x * (self.ball / norm) if norm > self.ball else x
 
     async def serve(self, server: Server) -> None:
-        """Run the server; a round without a reply in time leaves the model as it is."""
+        """Run the server; a round without a reply leaves the model unchanged."""
         x = self.nearest(self._atoms.coefficients(server.initial))
         while True:
             replies = await server.exchange(Coefficients(server.pack(x, SPARSE)))
@@ -142,7 +141,7 @@ class FedGradMP(SendsModels, LocalGradients):
             server.commit(self._atoms.model(x))
 
     async def handle(self, client: Client, message: Coefficients) -> Message:
-        """Run a client: K local steps from the coefficients it has received."""
+        """Run a client: K local steps from the received coefficients."""
         x = start = message.x.values
         for _ in range(self.local_steps):
             x = await self._pursue(client, x)

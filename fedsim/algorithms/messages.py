@@ -1,4 +1,4 @@
-"""The classes of a method's messages, which are numbered for the wire."""
+"""The message classes of a method, whose order gives their numbers on the wire."""
 
 from collections.abc import Iterator
 from types import UnionType
@@ -8,23 +8,23 @@ from fedsim.ports import Beacon, Message
 
 
 class Speaker(Protocol):
-    """The part of a method that is used here; see `fedsim.algorithms.Algorithm`."""
+    """The attributes of a method used here; see `fedsim.algorithms.Algorithm`."""
 
     messages: ClassVar[tuple[type[Message], ...]]
 
     def handle(self, client: Never, message: Never) -> object:
-        """Answer a message at a client; each has classes of its own."""
+        """Answer a message at a client."""
         ...
 
 
 def register_messages(method: type[Speaker]) -> tuple[type[Message], ...]:
-    """Return the classes of a method's messages, in the order of their numbers.
+    """Return the message classes of a method, in the order of their numbers.
 
-    They are its `messages`; where it has none, they are what its `handle` is annotated with, by
-    name, which is an order that both ends find.
+    They are its `messages`; if that is empty, the classes in the annotations of `handle`, sorted by
+    name, so that sender and receiver find the same order.
 
     Raises:
-        TypeError: it has no `messages`, and its annotations name none.
+        TypeError: the method has no `messages`, and its annotations name none.
     """
     if method.messages:
         return method.messages
@@ -32,20 +32,20 @@ def register_messages(method: type[Speaker]) -> tuple[type[Message], ...]:
     if not found:
         raise TypeError(
             f"{method.__name__} does not declare its messages, so they cannot be numbered:"
-            " add `messages: ClassVar = (Model, Gradient)` with their classes, or annotate what"
-            " `handle` takes and returns with them"
+            " add `messages: ClassVar = (Model, Gradient)` with their classes, or annotate the"
+            " parameters and the result of `handle` with them"
         )
     return found
 
 
 def annotated_messages(method: type[Speaker]) -> tuple[type[Message], ...]:
-    """Return the classes of messages in the annotations of `handle`, by name, once each.
+    """Return the message classes in the annotations of `handle`, sorted by name, once each.
 
-    Empty where they cannot be read, or name no class more special than `Message`.
+    Empty if the annotations cannot be evaluated, or name no subclass of `Message`.
     """
     try:
         hints = get_type_hints(method.handle)
-    except (NameError, TypeError, AttributeError):  # of a function's own names, or of none
+    except (NameError, TypeError, AttributeError):  # names local to a function, or undefined ones
         return ()
     hints.pop("client", None)
     found = {kind for hint in hints.values() for kind in _classes(hint)}
@@ -53,17 +53,17 @@ def annotated_messages(method: type[Speaker]) -> tuple[type[Message], ...]:
 
 
 def check(method: type[Speaker]) -> None:
-    """Check the messages that a method has registered.
+    """Check the declared messages of a method.
 
     Raises:
-        TypeError: one of them is no class of messages, or is there twice; or `handle` is
-            annotated with another one.
+        TypeError: an entry is no message class, or there twice; or `handle` is annotated with a
+            class that is not declared.
     """
     seen = set[type[Message]]()
     given: tuple[object, ...] = method.messages
     for kind in given:
         if not (isinstance(kind, type) and issubclass(kind, Message)) or kind is Beacon:
-            raise TypeError(f"{method.__name__}.messages has {kind!r}, no message of a method")
+            raise TypeError(f"{method.__name__}.messages has {kind!r}, which is no message class")
         if kind in seen:
             raise TypeError(f"{method.__name__}.messages has {kind.__name__} twice")
         seen.add(kind)
@@ -71,7 +71,8 @@ def check(method: type[Speaker]) -> None:
         if kind not in seen:
             name, known = kind.__name__, ", ".join(one.__name__ for one in method.messages)
             raise TypeError(
-                f"{method.__name__}.handle speaks of {name}, and `messages` has {known}; add {name}"
+                f"{method.__name__}.handle is annotated with {name}, but `messages` has {known};"
+                f" add {name}"
             )
 
 
@@ -80,7 +81,7 @@ def _name(kind: type[Message]) -> tuple[str, str]:
 
 
 def _classes(hint: object) -> Iterator[type[Message]]:
-    """Yield the classes of messages in an annotation."""
+    """Yield the message classes in an annotation."""
     if get_origin(hint) in (Union, UnionType):
         for part in get_args(hint):
             yield from _classes(part)

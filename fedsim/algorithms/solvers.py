@@ -1,12 +1,12 @@
 """Solvers of a client's loss over a few coefficients: exact, or to an accuracy.
 
 Jeong, Needell, Qin, "Federated Gradient Matching Pursuit", IEEE Trans. Inf. Theory 2024,
-algorithm 1 (exact argmin) and algorithm 2 (an argmin b that is off by delta, |b - b*| <= delta).
-Every evaluation is awaited for itself, so that it takes its time and energy.
+algorithm 1 (exact argmin) and algorithm 2 (an approximate argmin b with |b - b*| <= delta). Every
+evaluation is awaited separately, so that it is charged time and energy.
 
-A gradient method has an error bound if its loss is mu-strongly convex: |b - b*| <= |g|/mu.
-It ends where that is at most delta; mu is the least curvature of a quadratic on the coefficients,
-or what an l2 term gives. Where neither is known to be positive it makes all its steps.
+A gradient method has an error bound if its loss is mu-strongly convex: |b - b*| <= |g|/mu. It stops
+when the bound is at most delta; mu is the least curvature of a quadratic on the coefficients, or
+that of an l2 term. If neither is known to be positive, it takes all its steps.
 """
 
 from abc import abstractmethod
@@ -16,29 +16,30 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import Concern, ProblemInfo, StepSize, resolve
+from fedsim.algorithms.base import ProblemInfo, StepSize, resolve
+from fedsim.algorithms.concerns import Concern
 from fedsim.blocks.spec import Spec
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Oracle
 
 HALVINGS = 30
-"""How often a Newton step is halved at most until the loss does not grow."""
+"""The largest number of halvings of a Newton step that increases the loss."""
 ROUNDING = 1e-12
-"""The growth of a loss, relative to it, that is put down to rounding."""
+"""The relative increase of a loss that is attributed to rounding."""
 
 
 class Solver(Spec):
-    """A way to minimise a client's loss over the coefficients of a basis."""
+    """A method that minimises a client's loss over the coefficients of a basis."""
 
     kind: str
 
     def configure(self, info: ProblemInfo, smoothness: Callable[[], float]) -> Self:  # noqa: ARG002
-        """Return a copy that is ready to run.
+        """Return a copy configured for a problem.
 
         Args:
             info: the problem's properties.
-            smoothness: returns a smoothness constant L that all clients' losses have as
-                functions of coefficients; "c/L" is relative to it.
+            smoothness: returns a common smoothness constant L of all clients' losses as functions
+                of coefficients, to which "c/L" refers.
 
         Raises:
             ParameterError: the solver does not apply to this problem.
@@ -47,7 +48,7 @@ class Solver(Spec):
         return self
 
     def samples(self, rows: int) -> float:
-        """Return how many of so many samples a minimisation works on at most, about."""
+        """Return the approximate largest number of samples that a minimisation evaluates."""
         return float(rows)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:  # noqa: ARG002 - for subclasses
@@ -56,12 +57,12 @@ class Solver(Spec):
 
     @abstractmethod
     async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
-        """Return the coefficients, shape (k,), that minimise a loss, or nearly.
+        """Return coefficients, shape (k,), that minimise a loss, exactly or approximately.
 
         Args:
-            client: that computes.
+            client: on which the work is computed.
             oracle: its loss as a function of coefficients.
-            c: where to start from, shape (k,).
+            c: the initial coefficients, shape (k,).
         """
 
 
@@ -80,7 +81,7 @@ class Exact(Solver):
             newton = "newton, " if _suits_newton(info) else ""
             raise ParameterError(
                 "solver.kind",
-                "exact takes a squared loss without l1, which one Newton step minimises; give "
+                "exact needs a squared loss without l1, which one Newton step minimises; give "
                 f"{newton}gradient-descent, svrg or sgd",
             )
         return super().configure(info, smoothness)
@@ -91,16 +92,16 @@ class Exact(Solver):
 
 
 class Newton(Solver):
-    """Newton's method, a step halved until the loss does not grow."""
+    """Newton's method; a step is halved until the loss does not increase."""
 
     kind: Literal["newton"] = "newton"
     accuracy: float = Field(
         default=1e-8,
         gt=0,
-        description="delta: it ends after a full step no longer than this, of which the next "
-        "one's error is of second order",
+        description="delta: it stops after a full step no longer than this; the remaining error is "
+        "of second order in it",
     )
-    steps: PositiveInt = Field(default=20, description="Newton steps at most")
+    steps: PositiveInt = Field(default=20, description="largest number of Newton steps")
 
     def configure(self, info: ProblemInfo, smoothness: Callable[[], float]) -> Self:
         """Return this solver; see `Solver.configure`."""
@@ -108,7 +109,7 @@ class Newton(Solver):
             seen = "has an l1 term" if info.kinked else "does not provide its Hessian"
             raise ParameterError(
                 "solver.kind",
-                f"newton takes a loss with a Hessian and without l1, but {info.loss} {seen}; give "
+                f"newton needs a loss with a Hessian and without l1, but {info.loss} {seen}; give "
                 "gradient-descent, svrg or sgd",
             )
         return super().configure(info, smoothness)
@@ -118,7 +119,7 @@ class Newton(Solver):
         return float(self.steps * rows)
 
     async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
-        """Return nearly the minimiser; see `Solver.minimise`."""
+        """Return an approximate minimiser; see `Solver.minimise`."""
         value = await client.compute(oracle.value(c))
         for _ in range(self.steps):
             step = await client.compute(oracle.newton(c)) - c
@@ -154,27 +155,27 @@ class _Stepping(Solver):
 
 
 class _Certified(_Stepping):
-    """A solver that ends where a gradient certifies that it is within delta of the minimiser."""
+    """A solver that stops when a gradient certifies that the error is at most delta."""
 
     accuracy: float = Field(
         default=1e-8,
         gt=0,
-        description="delta: it ends where the minimiser is known to be no farther than this, which "
-        "takes a quadratic loss or an l2 term",
+        description="delta: it stops when the distance to the minimiser is known to be at most "
+        "this, which needs a quadratic loss or an l2 term",
     )
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that no bound on its error is known."""
+        """Yield a concern if no bound on its error is known."""
         if not (info.quadratic or info.strongly_convex):
             text = (
-                "no curvature of the loss is known, so that how far from the minimiser "
-                f"{self.kind} ends is not known: it makes all its steps, whatever the accuracy; "
-                "an l2 term of the loss bounds it"
+                "no curvature of the loss is known, so the error of "
+                f"{self.kind} is not known: it takes all its steps, whatever the accuracy; an l2 "
+                "term of the loss gives a bound"
             )
             yield Concern("solver.accuracy", text)
 
     async def gradient_bound(self, client: Client, oracle: Oracle) -> float:
-        """Return mu delta, the gradient at which it ends."""
+        """Return mu delta, the norm of the gradient at which it stops."""
         return self.accuracy * float(await client.compute(oracle.strong_convexity()))
 
 
@@ -182,14 +183,14 @@ class DescentSolver(_Certified):
     """Gradient descent, c <- c - gamma grad f(c), to the given accuracy."""
 
     kind: Literal["gradient-descent"] = "gradient-descent"
-    steps: PositiveInt = Field(default=100, description="steps at most")
+    steps: PositiveInt = Field(default=100, description="largest number of steps")
 
     def samples(self, rows: int) -> float:
         """See `Solver.samples`."""
         return float(self.steps * rows)
 
     async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
-        """Return nearly the minimiser; see `Solver.minimise`."""
+        """Return an approximate minimiser; see `Solver.minimise`."""
         allowed = await self.gradient_bound(client, oracle)
         for _ in range(self.steps):
             g = await client.compute(oracle.gradient(c))
@@ -202,9 +203,9 @@ class DescentSolver(_Certified):
 class VarianceReduced(_Certified):
     """Stochastic variance reduced gradient (SVRG).
 
-    Johnson, Zhang, NeurIPS 2013, option I: an epoch takes the full gradient at its start s, and
-    then steps along g_B(c) - g_B(s) + g(s), B a minibatch, which is without bias and vanishes at
-    the minimiser.
+    Johnson, Zhang, NeurIPS 2013, option I: an epoch computes the full gradient at its start s, then
+    takes steps along g_B(c) - g_B(s) + g(s) with minibatches B. This estimate is unbiased, and its
+    variance vanishes at the minimiser.
     """
 
     kind: Literal["svrg"] = "svrg"
@@ -214,7 +215,7 @@ class VarianceReduced(_Certified):
         "of a client's loss in the coefficients; that of a minibatch may be larger",
     )
     batch: PositiveInt = Field(default=10, description="samples of a stochastic gradient")
-    epochs: PositiveInt = Field(default=10, description="full gradients at most")
+    epochs: PositiveInt = Field(default=10, description="largest number of full gradients")
     inner: PositiveInt = Field(default=20, description="steps after each of them")
 
     def samples(self, rows: int) -> float:
@@ -222,7 +223,7 @@ class VarianceReduced(_Certified):
         return float(self.epochs * (rows + self.inner * self.batch))
 
     async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
-        """Return nearly the minimiser; see `Solver.minimise`."""
+        """Return an approximate minimiser; see `Solver.minimise`."""
         allowed = await self.gradient_bound(client, oracle)
         for _ in range(self.epochs):
             start, g = c, await client.compute(oracle.gradient(c))
@@ -246,7 +247,7 @@ class StochasticDescent(_Stepping):
         return float(self.steps * self.batch)
 
     async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
-        """Return nearly the minimiser; see `Solver.minimise`."""
+        """Return an approximate minimiser; see `Solver.minimise`."""
         for _ in range(self.steps):
             g = await client.compute(oracle.minibatch(c, self.batch, client.rng))
             c = c - float(self.step_size) * g

@@ -1,4 +1,4 @@
-"""Switching gradients: steps on the objective while a constraint holds, on the constraint if not.
+"""Switching gradients: steps on the objective while a constraint holds, else on the constraint.
 
 Upadhyay, Moon, Hashemi, "Switching Gradient Methods for Constrained Federated Optimization",
 2025 (FedSGM). It minimises f = sum_j p_j f_j subject to g = sum_j p_j g_j <= 0, up to a tolerance
@@ -7,18 +7,35 @@ eps (the paper: p_j = 1/n). In round t
     every client sends g_j(w_t), and receives g(w_t), a number each;
     s = 1{g > eps} (hard), or s = min(1, max(0, 1 + beta (g - eps))) (soft), beta = 2/eps;
     v <- v - eta ((1 - s) grad f_j(v) + s grad g_j(v)),  E times from v = w_t;
-    every client sends C((w_t - v)/eta), and the server goes w_{t+1} = w_t - eta mean_j.
+    every client sends C((w_t - v)/eta), and the server computes w_{t+1} = w_t - eta mean_j.
 
-The numbers are real messages, so a round is two exchanges, and takes the latency of both.
+The numbers are real messages, so a round has two exchanges, and takes the latency of both.
 
-Round t stands for w_t, the model whose constraint it has gathered, so that its figures
-`seen_constraint` and `switch` are of that model; or for the mean of the models so far with the
-weights 1 - s_t, which for hard switching is the mean over the near-feasible rounds. It is the
-mean that the theorem is about. As long as no round was near-feasible, w_t stands in for it.
+Round t stands for w_t, the model at which its constraint was evaluated, so that the columns
+`seen_constraint` and `switch` belong to that model; or for the mean of the models so far with the
+weights 1 - s_t, which for hard switching is the mean over the near-feasible rounds. The theorem is
+about that mean. Until the first near-feasible round, w_t is used in its place.
 
-The paper leaves a compressed downlink, and partial participation, open. Where only some reply,
-their weights are scaled to add up to one; what answers an earlier round is not counted.
-`fedsim.algorithms.switching` has the step size and the tolerance of its theorem.
+The paper does not cover a compressed downlink or partial participation. If only some clients reply,
+their weights are scaled to add up to one; replies to an earlier round are not counted. This module
+also has the step size and the tolerance of the paper's theorem.
+
+One exchange a round (`StaleFedSGM`): clients switch by the last known value of the constraint. With
+w_t they receive the server's present estimate of g, and answer with g_j(w_t) and their steps
+together:
+
+    the server estimates g = sum_j p_j g_j by the last g_j received of each client, with the p_j of
+    clients that have sent one scaled to add up to one; s = s(g); client j computes g_j(w_t), and E
+    steps v <- v - eta ((1 - s) grad f_j(v) + s grad g_j(v)); the server computes
+    w_{t+1} = w_t - eta mean_j C((w_t - v)/eta).
+
+Such a round takes one latency, and replies of different rounds may be combined: late steps count,
+and a server may be asynchronous. If there is no estimate yet, in round 1, clients answer with g_j
+alone. The estimate is one round old, or as old as the reply of the slowest client: the constraint
+is met later, and exceeded by more. The paper's theorem is about the current g; it does not cover
+this variant.
+
+Round t stands for w_t, with the estimate of g after the replies of the round.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,38 +46,38 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo, StepSize
-from fedsim.algorithms.local import Average, Model, Progress, mean, of_this_round
-from fedsim.algorithms.remedies import at_least, at_most, concern
+from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
+from fedsim.algorithms.concerns import Concern, at_least, at_most, concern
+from fedsim.algorithms.local_steps import Average, Model, Progress, mean, of_this_round
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import join_names
 from fedsim.errors import ParameterError
-from fedsim.ports import Array, Client, Message, Payload, Reply, Server
+from fedsim.ports import Array, Client, ClientId, Message, Payload, Reply, Server
 from fedsim.problems import Problem, Reference, constrained_optimum
 from fedsim.wire import COMPRESSORS
 
 # The step size and the tolerance of FedSGM's theorem, and its limits.
 #
-# Upadhyay, Moon, Hashemi 2025 (`fedsim.algorithms.switching`), theorem 1: with D = |w_1 - w*|, G a
-# bound on all gradients, T rounds of E local steps, n clients and an unbiased compressor with
-# E|C(v) - v|^2 <= q |v|^2,
+# Upadhyay, Moon, Hashemi 2025, theorem 1: with D = |w_1 - w*|, a bound G on all gradients, T rounds
+# of E local steps, n clients and an unbiased compressor with E|C(v) - v|^2 <= q |v|^2,
 #
 #     Gamma = 2 E^2 + E q/(2n),    eta = sqrt(D^2/(2 G^2 E T Gamma)),
 #     eps = sqrt(2 D^2 G^2 Gamma/(E T)), twice that for soft switching, with beta = 2/eps.
 #
 # The mean of the models of the near-feasible rounds then has f - f* <= eps and g <= eps.
 #
-# Without compression, q = 0, smaller constants do, derived here: Gamma = E/2, so that eps = D G/
-# sqrt(T) for any E. Let h_j be f_j in a round that steps on f, and g_j in one that steps on g. A
-# client's k-th step starts at v_k, |v_k - w_t| <= eta k G, so h_j(v_k) >= h_j(w_t) - eta k G^2, and
+# Without compression (q = 0) smaller constants suffice, as derived here: Gamma = E/2, so that eps =
+# D G/sqrt(T) for any E. Let h_j be f_j in a round with steps on f, and g_j in one with steps on g.
+# A client's k-th step starts at v_k with |v_k - w_t| <= eta k G, so h_j(v_k) >= h_j(w_t) - eta k
+# G^2, and
 #
 #     |v_{k+1} - w*|^2 <= |v_k - w*|^2 - 2 eta (h_j(v_k) - h_j(w*)) + eta^2 G^2.
 #
-# E of them add up to 2 eta E (h_j(w_t) - h_j(w*)) <= |w_t - w*|^2 - |v_E - w*|^2 + eta^2 G^2 E^2;
-# the mean over clients has |w_{t+1} - w*|^2 <= mean_j |v_E - w*|^2, as the square is convex; and
-# the mean over T rounds is at most D^2/(2 eta E T) + eta G^2 E/2, which is least, and eps, at this
-# eta. With soft switching a round has (1 - s) (f - f*) + s g in place of h, and s > 0 only where g
-# > eps/2, so that twice the tolerance does, as in the theorem.
+# The sum over E steps gives 2 eta E (h_j(w_t) - h_j(w*)) <= |w_t - w*|^2 - |v_E - w*|^2 + eta^2 G^2
+# E^2; for the mean over clients |w_{t+1} - w*|^2 <= mean_j |v_E - w*|^2, since the square is
+# convex; and the mean over T rounds is at most D^2/(2 eta E T) + eta G^2 E/2, whose minimum over
+# eta is eps. With soft switching a round has (1 - s) (f - f*) + s g in place of h, and s > 0 only
+# if g > eps/2, so twice the tolerance suffices, as in the theorem.
 
 WHERE = "(Upadhyay, Moon, Hashemi 2025, theorem 1)"
 
@@ -68,7 +85,7 @@ _EXCESS = 1 + 1e-9
 
 
 class Constants(NamedTuple):
-    """What the theorem takes.
+    """The constants of the theorem.
 
     Attributes:
         step_size: eta.
@@ -82,12 +99,14 @@ class Constants(NamedTuple):
 class Theorem(Spec):
     """Constants of the problem for the theorem, which only the user can supply."""
 
-    diameter: float = Field(gt=0, description="D, how far the start is from the optimum")
+    diameter: float = Field(
+        gt=0, description="D, the distance of the initial model from the optimum"
+    )
     lipschitz: float = Field(gt=0, description="G, a bound on the norm of all gradients")
-    rounds: int = Field(ge=1, description="T, rounds until the mean is taken")
+    rounds: int = Field(ge=1, description="T, the number of rounds of the mean")
 
     def constants(self, steps: int, q: float, clients: int, *, soft: bool) -> Constants:
-        """Return eta and eps; q = 0 is no compression.
+        """Return eta and eps; q = 0 means no compression.
 
         >>> Theorem(diameter=2.0, lipschitz=3.0, rounds=64).constants(1, 0.0, 10, soft=False)
         Constants(step_size=0.08333333333333333, tolerance=0.75)
@@ -99,7 +118,7 @@ class Theorem(Spec):
 
 
 def concerns(taken: Constants, allowed: Constants) -> Iterator[Concern]:
-    """Yield where the step is longer, or the tolerance less, than the theorem's."""
+    """Yield concerns if the step is longer, or the tolerance smaller, than the theorem's."""
     if taken.step_size > allowed.step_size * _EXCESS:
         text = (
             f"got {taken.step_size:.4g}, but the theory's step is {allowed.step_size:.4g} {WHERE}"
@@ -107,14 +126,14 @@ def concerns(taken: Constants, allowed: Constants) -> Iterator[Concern]:
         yield concern("step_size", text, at_most(allowed.step_size))
     if taken.tolerance * _EXCESS < allowed.tolerance:
         text = (
-            f"got {taken.tolerance:.4g}, but the theory promises no less than"
-            f" {allowed.tolerance:.4g} in so many rounds {WHERE}"
+            f"got {taken.tolerance:.4g}, but the theory guarantees no less than"
+            f" {allowed.tolerance:.4g} in this number of rounds {WHERE}"
         )
         yield concern("tolerance", text, at_least(allowed.tolerance))
 
 
 def beyond(info: ProblemInfo) -> Iterator[Concern]:
-    """Yield the settings that the theorem does not cover."""
+    """Yield concerns for settings that the theorem does not cover."""
     if info.uplink.kind not in ("exact", "unbiased"):
         text = f"the compressor on the uplink is {info.uplink.kind}, and not unbiased"
         yield Concern("kind", f"{text}: beyond the theory of fedsgm {WHERE}")
@@ -154,7 +173,7 @@ class SwitchingState:
 
 
 class FedSGM(Algorithm[SwitchingState]):
-    """FedSGM: local steps on the objective or on the constraint, as all clients together stand."""
+    """FedSGM: local steps on the objective, or on the constraint while it is violated."""
 
     kind: Literal["fedsgm"] = "fedsgm"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, MeanConstraint, Constraint, Progress)
@@ -165,21 +184,22 @@ class FedSGM(Algorithm[SwitchingState]):
     )
     constrained: ClassVar[bool] = True
     synchronous: ClassVar[str] = (
-        "all clients of a round switch by one number; fedsgm-stale switches by the last one known"
+        "all clients of a round switch by one value; fedsgm-stale switches by the last known one"
     )
 
     step_size: Literal["theory"] | StepSize = Field(
         description='eta: a number, a multiple of 1/L ("1/L"), or "theory"'
     )
     tolerance: Literal["theory"] | PositiveFloat = Field(
-        description='eps, how far g may be above 0: a number, or "theory"'
+        description='eps, the tolerated violation g > 0: a number, or "theory"'
     )
     local_steps: int = Field(default=1, ge=1, description="E, local steps of a round")
     switching: Literal["hard", "soft"] = Field(
-        default="hard", description="from one gradient to the other at once, or over a range of g"
+        default="hard",
+        description="from one gradient to the other at a threshold of g, or over a range",
     )
     sharpness: PositiveFloat | None = Field(
-        default=None, description="beta of soft switching; 2/eps where it is not given"
+        default=None, description="beta of soft switching; 2/eps by default"
     )
     output: Literal["last", "average"] = Field(
         default="last", description="the model of a round: w_t, or the mean of the near-feasible"
@@ -189,13 +209,13 @@ class FedSGM(Algorithm[SwitchingState]):
     )
 
     def samples_per_round(self, rows: int) -> float:
-        """Return how many samples the local steps take."""
+        """Return the number of samples of the local steps."""
         return float(self.local_steps * rows)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if self.theory is None and "theory" in (self.step_size, self.tolerance):
-            raise ValueError('"theory" takes theory: {diameter: D, lipschitz: G, rounds: T}')
+            raise ValueError('"theory" needs theory: {diameter: D, lipschitz: G, rounds: T}')
         if self.switching == "hard" and self.sharpness is not None:
             raise ValueError("sharpness belongs to soft switching; leave it out, or switch softly")
         return self
@@ -219,12 +239,12 @@ class FedSGM(Algorithm[SwitchingState]):
         return super(FedSGM, ready).configure(info)
 
     def _constants(self, info: ProblemInfo, key: str) -> Constants:
-        """Return the theorem's constants; `key` names the setting that requires them."""
+        """Return the theorem's constants; `key` is the setting that requires them."""
         assert self.theory is not None, "validated"  # noqa: S101
         if info.uplink.kind not in ("exact", "unbiased"):
             unbiased = join_names(COMPRESSORS.where(lambda each: each.unbiased()), "or")
             text = (
-                'got "theory", but theorem 1 takes an unbiased compressor on the uplink, and this'
+                'got "theory", but theorem 1 needs an unbiased compressor on the uplink, and this'
                 f" one is {info.uplink.kind}; give a number, or use {unbiased}"
             )
             raise ParameterError(key, text)
@@ -232,16 +252,15 @@ class FedSGM(Algorithm[SwitchingState]):
         return self.theory.constants(self.local_steps, q, info.clients, soft=soft)
 
     def reference(self, problem: Problem) -> Reference | None:
-        """Return the least f where g is within the tolerance."""
+        """Return the least f under the constraint, with g within the tolerance."""
         return constrained_optimum(problem, self.eps)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield what is beyond theorem 1, and with its constants known, what exceeds them."""
+        """Yield concerns for settings beyond theorem 1, or beyond its constants if known."""
         yield from beyond(info)
         if self.sharpness is not None and abs(self.sharpness * self.eps - 2) > 1e-9:
             text = (
-                f"got {self.sharpness:g}, but theorem 1 takes 2/tolerance = {2 / self.eps:g}"
-                f" {WHERE}"
+                f"got {self.sharpness:g}, but theorem 1 has 2/tolerance = {2 / self.eps:g} {WHERE}"
             )
             yield concern("sharpness", text, "null")
         if self.theory is not None and info.uplink.kind in ("exact", "unbiased"):
@@ -250,12 +269,12 @@ class FedSGM(Algorithm[SwitchingState]):
 
     @property
     def eta(self) -> float:
-        """The step size as a number, which it is once `configure`."""
+        """The step size as a number, after `configure`."""
         return float(self.step_size)
 
     @property
     def eps(self) -> float:
-        """The tolerance as a number, which it is once `configure`."""
+        """The tolerance as a number, after `configure`."""
         return float(self.tolerance)
 
     def switch(self, g: float) -> float:
@@ -266,7 +285,7 @@ class FedSGM(Algorithm[SwitchingState]):
         return min(1.0, max(0.0, 1 + beta * (g - self.eps)))
 
     def memory(self, initial: Array) -> SwitchingState:
-        """Return a client's memory: nothing received yet."""
+        """Return a client's initial state."""
         return SwitchingState(initial)
 
     async def serve(self, server: Server) -> None:
@@ -291,14 +310,14 @@ class FedSGM(Algorithm[SwitchingState]):
     async def handle(
         self, client: Client[SwitchingState], message: Model | MeanConstraint
     ) -> Constraint | Progress:
-        """Run a client of FedSGM: what its constraint is, then its local steps."""
-        heard = client.state
+        """Run a client of FedSGM: evaluate its constraint, then take local steps."""
+        memory = client.state
         if isinstance(message, MeanConstraint):
             s = self.switch(float(message.g.values))
-            return await self._progress(client, heard.w, s)
+            return await self._progress(client, memory.w, s)
         w = message.w.values
         g = await client.compute(client.oracle.constraint(w))
-        heard.w = w
+        memory.w = w
         return Constraint(client.pack(g))
 
     async def _progress(self, client: Client, w: Array, s: float) -> Progress:
@@ -321,3 +340,75 @@ class FedSGM(Algorithm[SwitchingState]):
 def _fresh(server: Server, replies: Sequence[Reply], kind: type[Message]) -> list[Reply]:
     """Return the replies to this exchange: of this round, and of the expected kind."""
     return [reply for reply in of_this_round(server, replies) if isinstance(reply.message, kind)]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownConstraint(Message):
+    """Server to client: w_t, and the estimate of g."""
+
+    w: Payload
+    g: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class ConstrainedProgress(Message):
+    """Client to server: g_j(w_t), and the sum of its steps' directions, compressed."""
+
+    g: Payload
+    delta: Payload
+
+
+class StaleFedSGM(FedSGM):
+    """FedSGM that switches by the last known constraint, with one exchange a round."""
+
+    kind: Literal["fedsgm-stale"] = "fedsgm-stale"  # type: ignore[assignment]
+    messages: ClassVar[tuple[type[Message], ...]] = (
+        Model,
+        KnownConstraint,
+        Constraint,
+        ConstrainedProgress,
+    )
+    synchronous: ClassVar[str] = ""
+
+    async def serve(self, server: Server) -> None:
+        """Run the server."""
+        w, average = server.initial, Average(server.initial)
+        known: dict[ClientId, float] = {}
+        while True:
+            replies = await server.exchange(_client_message(server, w, known))
+            known |= {reply.client: float(reply.message.g.values) for reply in replies}
+            g = _mean(server, known)
+            s = self.switch(g) if known else nan
+            if replies:
+                average.add(w, 1 - s)
+            model = average.or_else(w) if self.output == "average" else w
+            moved = [reply for reply in replies if isinstance(reply.message, ConstrainedProgress)]
+            if moved:
+                w = w - self.eta * mean(server, moved, "delta")
+            server.commit(model, seen_constraint=g, switch=s)
+
+    async def handle(  # type: ignore[override]
+        self, client: Client, message: Model | KnownConstraint
+    ) -> Constraint | ConstrainedProgress:
+        """Run a client: evaluate its constraint, and take local steps."""
+        w = message.w.values
+        g = await client.compute(client.oracle.constraint(w))
+        if isinstance(message, Model):
+            return Constraint(client.pack(g))
+        moved = await self._progress(client, w, self.switch(float(message.g.values)))
+        return ConstrainedProgress(client.pack(g), moved.delta)
+
+
+def _mean(server: Server, known: dict[ClientId, float]) -> float:
+    """Return the estimate of g; NaN if there is none."""
+    if not known:
+        return nan
+    weights = server.weights[sorted(known)]
+    return float(weights @ [known[client] for client in sorted(known)] / weights.sum())
+
+
+def _client_message(server: Server, w: Array, known: dict[ClientId, float]) -> Message:
+    """Return the message to clients: w_t, with the estimate of g if there is one."""
+    if not known:
+        return Model(server.pack(w))
+    return KnownConstraint(server.pack(w), server.pack(np.array(_mean(server, known))))

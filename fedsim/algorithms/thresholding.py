@@ -1,24 +1,24 @@
-"""Iterative hard thresholding over clients: models of at most tau entries other than zero.
+"""Federated iterative hard thresholding: models with at most tau nonzero entries.
 
-Tong, Liang, Ding, Zhu, Pan, Bi, "Federated Optimization of l0-norm Regularized Sparse
-Learning", Algorithms 2022, 15, 319: Fed-HT (algorithm 1), FedIter-HT (algorithm 2), and the
-method they are compared with, Distributed-IHT (algorithm A1). All minimise
-f = sum_m p_m f_m over the models with at most tau entries other than zero, with H_tau, which
-keeps the tau largest magnitudes, of equal ones those of lowest index:
+Tong, Liang, Ding, Zhu, Pan, Bi, "Federated Optimization of l0-norm Regularized Sparse Learning",
+Algorithms 2022, 15, 319: Fed-HT (algorithm 1), FedIter-HT (algorithm 2), and their baseline,
+Distributed-IHT (algorithm A1). All minimise f = sum_m p_m f_m over the models with at most tau
+nonzero entries. H_tau keeps the tau entries of largest magnitude, of equal ones those of lowest
+index:
 
     Distributed-IHT, Fed-HT:  w_m <- w_m - gamma g_m(w_m)            K times (once), from w^t
     FedIter-HT:               w_m <- H_tau(w_m - gamma g_m(w_m))     K times, from w^t
     all:                      w^{t+1} = H_tau(sum_m p_m w_m)
 
-Of a model that is a matrix, such as that of softmax regression with its column a class, H_tau
-acts on each column. Round t commits w^{t+1}. What the server sends is tau-sparse, and so is
-what FedIter-HT's clients send.
+If the model is a matrix, such as that of softmax regression with a column a class, H_tau acts on
+each column. Round t commits w^{t+1}. The messages of the server are tau-sparse, and so are those of
+FedIter-HT's clients.
 
-The mean is of models that started from the same w^t: a reply that comes after its round has
-closed is not counted, since it would put an older model in the place of a newer one. With
-`sends: differences` clients send w_m - w^t, and the server takes H_tau(w^t + mean(w_m - w^t)):
-the same model, but late differences count, too, servers may be asynchronous, and compression
-may have feedback (`fedsim.algorithms.local`).
+The mean is over models that started from the same w^t: a reply after the end of its round is not
+counted, since it would replace a newer model by an older one. With `sends: differences` clients
+send w_m - w^t, and the server computes H_tau(w^t + mean(w_m - w^t)): the same model, but late
+differences count, too, servers may be asynchronous, and compression may have feedback
+(`fedsim.algorithms.local_steps`).
 """
 
 from collections.abc import Iterator
@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, PrivateAttr
 
-from fedsim.algorithms.base import Concern, ProblemInfo
-from fedsim.algorithms.local import Change, LocalModel, LocalSteps, Model, SendsModels
-from fedsim.algorithms.remedies import concern, long_step
+from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.concerns import Concern, concern, long_step
+from fedsim.algorithms.local_steps import Change, LocalModel, LocalSteps, Model, SendsModels
 from fedsim.errors import ParameterError
 from fedsim.ports import DENSE, SPARSE, Array, Client, Message, Server, Structure
 from fedsim.problems import Problem, Reference, sparse_optimum
@@ -38,33 +38,32 @@ from fedsim.problems.projections import hard_threshold, hard_threshold_columns
 
 # Steps and sparsity admissible in the analysis of hard thresholding.
 #
-# The theorems of Tong et al. 2022 (`fedsim.algorithms.thresholding`) bound a round by what local
-# steps bring the model nearer to the best one and what thresholding may move it away. What is
-# tested here is derived, and necessary for any such bound; their own conditions have restricted
-# constants that are not known for a given problem. With w* of tau* entries other than zero,
+# The theorems of Tong et al. 2022 bound the distance to the best model after a round: local steps
+# decrease it by a factor, and thresholding may increase it by another. The conditions tested here
+# are derived, and necessary for any such bound; those of the paper contain restricted constants
+# that are not known for a given problem. With w* of tau* nonzero entries,
 #
 #     |H_tau(v) - w*|^2 <= nu |v - w*|^2,    nu = 1 + (r + sqrt((4 + r) r))/2,
 #     r = m/(tau - tau* + m),  m = min(tau*, d - tau)
 #
-# (Shen, Li, J. Mach. Learn. Res. 2018, theorem 1, which is tight), and a gradient step of length
-# gamma on a loss that is mu_m-strongly convex brings a model nearer to its minimiser by the factor
-# max(|1 - gamma mu_m|, |1 - gamma L_m|), which is no less than |1 - gamma L_m|. K of them,
-# averaged, and n thresholds (1; with those of local steps K + 1) make a contraction of this kind
-# only where
+# (Shen, Li, J. Mach. Learn. Res. 2018, theorem 1, which is tight), and a gradient step of size
+# gamma on a mu_m-strongly convex loss multiplies the distance to its minimiser by at most max(|1 -
+# gamma mu_m|, |1 - gamma L_m|), which is at least |1 - gamma L_m|. K averaged steps and n
+# thresholds (1, or K + 1 with those of local steps) can be a contraction of this kind only if
 #
 #     gamma < 2/L_max    and    nu^n (sum_m p_m |1 - gamma L_m|^K)^2 < 1,    tau* = 1 at best.
 #
-# Steps too short for their sparsity are those that thresholding takes back: a wrong support is then
-# a fixed point (Beck, Eldar, SIAM J. Optim. 2013, L-stationarity).
+# Thresholding undoes steps that are too short for the sparsity: a wrong support is then a fixed
+# point (Beck, Eldar, SIAM J. Optim. 2013, L-stationarity).
 
 
 def expansion(kept: ArrayLike, length: int, target: int = 1) -> Array:
-    """Return nu, by which squared distances to a target may grow as a vector is thresholded.
+    """Return nu, the factor by which thresholding may increase squared distances to a target.
 
     Args:
         kept: tau >= tau*, a number or many.
         length: d, of the vector.
-        target: tau*, the entries of the target that differ from zero.
+        target: tau*, the number of nonzero entries of the target.
 
     >>> float(expansion(1, 10)), float(expansion(10, 10))
     (2.618033988749895, 1.0)
@@ -78,7 +77,7 @@ def expansion(kept: ArrayLike, length: int, target: int = 1) -> Array:
 def concerns(
     info: ProblemInfo, eta: float, steps: int, kept: int, thresholds: int
 ) -> Iterator[Concern]:
-    """Yield that a step is too long for a gradient step, or too short for the sparsity.
+    """Yield a concern if a step is too long for a gradient step, or too short for the sparsity.
 
     Args:
         info: with the clients' smoothness constants.
@@ -90,8 +89,8 @@ def concerns(
 
     def text(bound: float) -> str:
         return (
-            f"got {eta:g}, but 2/L_max = {bound:g}: no longer gradient step on a client's loss is"
-            " sure to bring a model nearer (derived, for the theorems of Tong et al. 2022)"
+            f"got {eta:g}, but 2/L_max = {bound:g}: a longer gradient step on a client's loss may"
+            " increase the distance to its minimiser (derived, for the theorems of Tong et al.)"
         )
 
     yield from long_step(eta, info.largest_smoothness / 2, text, "1/L_max")
@@ -103,9 +102,9 @@ def concerns(
     if bears.any() and not bears[0]:
         moved = float(np.power(expansion(kept, length), thresholds / 2))
         worst = (
-            f"got {kept}, which may move a model away from the best one by {moved:.4g}, while"
-            f" local steps of {eta:g} bring it nearer by {rate:.4g} at best: no theorem like those"
-            " of Tong et al. 2022 holds for such short steps (Shen, Li 2018)"
+            f"got {kept}: thresholding may multiply the distance to the best model by {moved:.4g},"
+            f" and local steps of {eta:g} by {rate:.4g} at best; no theorem like those of Tong et"
+            " al. 2022 holds for such short steps (Shen, Li 2018)"
         )
         yield concern("sparsity", worst, str(kept + int(np.argmax(bears))))
 
@@ -127,20 +126,20 @@ class FedHT(SendsModels, LocalSteps):
     """The known structure of the model that a client sends."""
 
     sparsity: int = Field(
-        ge=1, description="tau, entries of the model (of each column) that may differ from zero"
+        ge=1, description="tau, the number of nonzero entries of the model (of each column)"
     )
     _shape: tuple[int, ...] = PrivateAttr(default=())
 
     def reference(self, problem: Problem) -> Reference | None:
-        """Return the best model known with so many entries (of each column) beside zero."""
+        """Return the best known model of this sparsity."""
         columns = len(problem.shape) > 1
         return sparse_optimum(problem, self.objective, self.sparsity, columns=columns)
 
     def configure(self, info: ProblemInfo) -> Self:
-        """Return a copy that knows its step size and how models are read.
+        """Return a copy with the step size as a number and the shape of models.
 
         Raises:
-            ParameterError: the sparsity exceeds what there is.
+            ParameterError: the sparsity exceeds the number of entries.
             DataError: the step size is relative to a constant that the problem lacks.
         """
         check_sparsity(self.sparsity, (info.shape or (info.dimension,))[0])
@@ -154,15 +153,15 @@ class FedHT(SendsModels, LocalSteps):
         return 1
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield the objections of `thresholding_theory` to the step and the sparsity.
+        """Yield concerns about the step and the sparsity, see `concerns` of this module.
 
-        Also yield that a constant batch leaves an error where the theorems let it vanish.
+        Also yield one for a constant batch, which leaves an error that vanishes in the theorems.
         """
         if isinstance(self.batch, int):
             text = (
-                f"a batch of {self.batch} samples in every round; the theorems of Tong et al. let "
-                "it grow as Gamma/omega^t: with one that is constant the error stays at the level "
-                "of the gradients' noise"
+                f"a batch of {self.batch} samples in every round; in the theorems of Tong et al. "
+                "it grows as Gamma/omega^t: with a constant one the error stays at the level of "
+                "the gradients' noise"
             )
             yield concern("batch", text, f"{{start: {self.batch}, ratio: 0.9}}")
         yield from concerns(info, self.eta, self.local_steps, self.sparsity, self.thresholds)
@@ -174,11 +173,11 @@ class FedHT(SendsModels, LocalSteps):
         return hard_threshold_columns(w.reshape(self._shape), self.sparsity).ravel()
 
     def retain(self, w: Array) -> Array:
-        """Return the part of a client's model that is kept after a local step: all of it."""
+        """Return a client's model after a local step: here unchanged."""
         return w
 
     async def serve(self, server: Server) -> None:
-        """Run the server; a round without a reply in time leaves the model as it is."""
+        """Run the server; a round without a reply leaves the model unchanged."""
         w = self.threshold(server.initial)
         while True:
             replies = await server.exchange(Model(server.pack(w, SPARSE)))
@@ -186,7 +185,7 @@ class FedHT(SendsModels, LocalSteps):
             server.commit(w)
 
     async def handle(self, client: Client, message: Model) -> Message:
-        """Run a client: K local steps from the model it has received."""
+        """Run a client: K local steps from the received model."""
         w = start = message.w.values
         for _ in range(self.local_steps):
             g = await client.compute(self.gradient(client, w))
@@ -195,7 +194,7 @@ class FedHT(SendsModels, LocalSteps):
 
 
 class FedIterHT(FedHT):
-    """FedIter-HT: clients threshold every local step, so what they send is sparse, too."""
+    """FedIter-HT: clients threshold every local step, so that their messages are sparse, too."""
 
     kind: Literal["fediter-ht"] = "fediter-ht"  # type: ignore[assignment]
     known: ClassVar[Structure] = SPARSE
@@ -219,7 +218,7 @@ class DistributedIHT(FedHT):
 
 
 def check_sparsity(sparsity: int, most: int) -> None:
-    """Check that a model has as many entries as are to be kept.
+    """Check that a model has at least as many entries as its sparsity.
 
     Raises:
         ParameterError: it has fewer.

@@ -1,5 +1,5 @@
-"""Blocks: what a scenario file is made of, and what every class that reads one is built on.
+"""Blocks: the parts of a scenario file, and the base classes that read them.
 
 A block is a frozen, closed pydantic model (`spec`) whose fields are quantities with units
-(`quantities`), which may be chosen by its `kind` (`choice`) or start from a preset (`presets`).
+(`quantities`). Its `kind` may choose its class (`choice`), or a preset to start from (`presets`).
 """

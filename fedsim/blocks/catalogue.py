@@ -1,17 +1,86 @@
-"""The catalogue that a scenario is read with: built in, handed over, installed."""
+"""The catalogue that a scenario is read with: blocks built in, passed by the caller, or installed.
+
+A package adds a compressor by an entry point of the group `fedsim.compressors`, and so on. It is
+imported only when a scenario names that kind, or when all blocks are listed. So a broken package
+does not prevent a scenario that does not use it from running.
+"""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stdout
 from contextvars import ContextVar
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from fedsim.blocks.installed import extras, find_installed, idle, import_class
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.requirements import lacks
+from fedsim.blocks.registry import Registry, lacks
 from fedsim.blocks.spec import Spec
 from fedsim.errors import BlockError
+
+EXTRAS = {EntryPoint("flower", "fedsim.flower:Flower", "fedsim.algorithms"): "flwr"}
+"""Blocks of fedsim that need an extra to be installed, with the module that they need."""
+
+
+def find_installed(registry: Registry[Spec]) -> dict[str, tuple[EntryPoint, ...]]:
+    """Return the entry points for a kind of block by name; several of one name are an error."""
+    if registry.base is None:
+        return {}
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    points = entry_points(group=registry.group)
+    for point in sorted(points, key=lambda each: (each.name, each.value)):
+        found[point.name] = (*found.get(point.name, ()), point)
+    return found
+
+
+def extras(registry: Registry[Spec]) -> dict[str, tuple[EntryPoint, ...]]:
+    """Return the blocks of fedsim's extras for a kind of block, by name."""
+    return {each.name: (each,) for each in EXTRAS if each.group == registry.group}
+
+
+def idle(points: Iterable[EntryPoint]) -> bool:
+    """Return whether a block belongs to an extra of fedsim that is not loaded.
+
+    Its import takes a second or more, and it may not be installed, so lists leave it out.
+    """
+    return any(point in EXTRAS and point.module not in sys.modules for point in points)
+
+
+def import_class(points: Iterable[EntryPoint], registry: Registry[Spec]) -> type[Spec]:
+    """Import the class of an entry point.
+
+    Raises:
+        BlockError: the import fails, the object is no such block or has another name, or several
+            packages have an entry point of this name.
+    """
+    point, *others = dict.fromkeys(points)
+    if others:
+        raise BlockError(f"'{point.name}' is {' and '.join(map(_describe, (point, *others)))}")
+    try:
+        with redirect_stdout(sys.stderr):  # standard output is the command's, to be piped
+            model = point.load()
+    except ModuleNotFoundError as error:
+        if point in EXTRAS and error.name == EXTRAS[point]:  # the error names the extra
+            raise BlockError(str(error)) from error
+        raise BlockError(f"{_describe(point)} cannot be imported: {error!r}") from error
+    except Exception as error:
+        raise BlockError(f"{_describe(point)} cannot be imported: {error!r}") from error
+    if not (isinstance(model, type) and registry.admits(model)):
+        base = getattr(registry.base, "__name__", "")
+        raise BlockError(f"{_describe(point)} is no subclass of {base}")
+    if reason := lacks(model, registry):
+        raise BlockError(f"{_describe(point)}: {reason}")
+    if point.name not in registry.names_of(model):
+        names = ", ".join(registry.names_of(model))
+        raise BlockError(f"{_describe(point)} is named '{point.name}', but its kind is {names}")
+    block: type[Spec] = model
+    return block
+
+
+def _describe(point: EntryPoint) -> str:
+    """Return an entry point and its package, for messages."""
+    package = f" (of the package {point.dist.name})" if point.dist else ""
+    return f"the entry point {point.value}{package}"
+
 
 AnyRegistry = Registry[Spec]
 Points = dict[str, tuple[EntryPoint, ...]]
@@ -21,21 +90,21 @@ Failed = Callable[[BlockError], None]
 class BlockCatalogue:
     """Every class that a scenario can name.
 
-    Fedsim's own classes come before all others, and those handed over before those of installed
-    packages. It is the context that pydantic hands to whatever validates a block.
+    Fedsim's own classes come first, then those passed by the caller, then those of installed
+    packages. A catalogue is the context of pydantic's validation.
     """
 
     def __init__(
         self, registries: Sequence[AnyRegistry] = (), blocks: Iterable[object] = ()
     ) -> None:
-        """Take the classes that a caller hands over.
+        """Register the classes that the caller passes.
 
         Args:
-            registries: of all kinds of block that a class may be of.
+            registries: of all kinds of block.
             blocks: the classes; fedsim's own may be among them.
 
         Raises:
-            BlockError: one is no block, or leaves something out, or two are of one name.
+            BlockError: a class is no block, or lacks an attribute, or two have the same name.
         """
         self._given: dict[str, dict[str, type[Spec]]] = {}
         self._found: dict[str, Points] | None = {} if registries else None
@@ -45,27 +114,27 @@ class BlockCatalogue:
 
     @classmethod
     def of(cls, context: object) -> "BlockCatalogue":
-        """Return the catalogue in pydantic's context; one without extras where there is none."""
+        """Return the catalogue in pydantic's context; without one, a catalogue without extras."""
         return context if isinstance(context, cls) else NOTHING_GIVEN
 
     @property
     def blocks(self) -> tuple[type[Spec], ...]:
-        """The classes that were handed over and are not fedsim's own."""
+        """The user-defined classes that the caller passed."""
         every = (model for models in self._given.values() for model in models.values())
         return tuple(dict.fromkeys(every))
 
     def of_kind(self, registry: AnyRegistry) -> tuple[type[Spec], ...]:
-        """Return those of one kind of block."""
+        """Return the caller's classes of one kind of block."""
         return tuple(dict.fromkeys(self._given.get(registry.group, {}).values()))
 
     def names(self, registry: AnyRegistry) -> tuple[str, ...]:
-        """Return every name that there is for a kind of block; none is imported for that."""
+        """Return every name of a kind of block, without importing any class."""
         given = self._given.get(registry.group, {})
         more = *extras(registry), *given, *self._load_installed(registry)
         return tuple(dict.fromkeys((*registry.own, *more)))
 
     def _load_installed(self, registry: AnyRegistry) -> Points:
-        """Return the blocks of installed packages; all are looked through once a scenario."""
+        """Return the entry points of installed packages, which are searched once a scenario."""
         if self._found is None:
             return find_installed(registry)
         if registry.group not in self._found:
@@ -73,10 +142,10 @@ class BlockCatalogue:
         return self._found[registry.group]
 
     def find(self, registry: AnyRegistry, name: str) -> type[Spec] | None:
-        """Return the class of a name; None where there is none.
+        """Return the class of a name; None for an unknown name.
 
         Raises:
-            BlockError: an installed package has it, and it cannot be used.
+            BlockError: the class is of an installed package and cannot be used.
         """
         known = registry.own.get(name) or self._given.get(registry.group, {}).get(name)
         if known:
@@ -85,14 +154,14 @@ class BlockCatalogue:
         return import_class(points, registry) if points else None
 
     def every(self, registry: AnyRegistry, failed: Failed | None = None) -> tuple[type[Spec], ...]:
-        """Return every class for a kind of block; of fedsim's extras, those that are in use.
+        """Return every class of a kind of block; of fedsim's extras, those that are loaded.
 
         Args:
             registry: of the kind.
-            failed: called for each unusable installed block, which is then left out.
+            failed: called for each unusable class of an installed package, which is left out.
 
         Raises:
-            BlockError: an installed one cannot be used, and `failed` is not given.
+            BlockError: a class of an installed package cannot be used, and `failed` is None.
         """
         models = [*registry, *self.of_kind(registry)]
         taken = {name for model in models for name in registry.names_of(model)}
@@ -108,14 +177,14 @@ class BlockCatalogue:
         return tuple(dict.fromkeys(models))
 
     def origin(self, registry: AnyRegistry, model: type[Spec]) -> str:
-        """Return the file or the package that a class is from; empty for fedsim's own."""
+        """Return the file or the package that defines a class; empty for fedsim's own."""
         if model in registry.built_in:
             return ""
         points = () if model in self.of_kind(registry) else _points(registry, model)
         return next((point.dist.name for point in points if point.dist), _file(model))
 
     def _add(self, model: object, registries: Sequence[AnyRegistry]) -> str:
-        """Take a class; or say why it cannot be taken."""
+        """Register a class; return why it cannot be, or an empty text."""
         if not isinstance(model, type):
             return f"{model!r} is no class, so it is no block"
         registry = next((each for each in registries if each.admits(model)), None)
@@ -135,7 +204,7 @@ class BlockCatalogue:
 
 
 def _both(model: type[Spec], other: type[Spec], name: str, registry: AnyRegistry) -> str:
-    """Say that two classes are of one name."""
+    """Return a message that two classes have the same name."""
     whose = (
         f"fedsim's own {other.__name__}" if other in registry.built_in else _describe_class(other)
     )
@@ -147,18 +216,18 @@ def _both(model: type[Spec], other: type[Spec], name: str, registry: AnyRegistry
 
 
 def _describe_class(model: type[Spec]) -> str:
-    """Name a class and the file that it is from."""
+    """Return a class and its file, for messages."""
     file = _file(model)
     return f"{model.__name__} ({file})" if file else model.__name__
 
 
 def _file(model: type) -> str:
-    """Return the name of the file that a class is from; empty where it was typed in."""
+    """Return the name of the file that defines a class; empty if it was typed in."""
     return Path(getattr(sys.modules.get(model.__module__), "__file__", None) or "").name
 
 
 def _points(registry: AnyRegistry, model: type[Spec]) -> tuple[EntryPoint, ...]:
-    """Return the entry points that lead to a class."""
+    """Return the entry points of a class."""
     names = registry.names_of(model)
     points = {**find_installed(registry), **extras(registry)}
     return tuple(each for name in names for each in points.get(name, ()))
@@ -167,4 +236,4 @@ def _points(registry: AnyRegistry, model: type[Spec]) -> tuple[EntryPoint, ...]:
 NOTHING_GIVEN = BlockCatalogue()
 
 described: ContextVar[Any] = ContextVar("described", default=NOTHING_GIVEN)
-"""The catalogue of which a JSON Schema is being made; pydantic has no context for that."""
+"""The catalogue of the JSON Schema being generated, for which pydantic has no context."""

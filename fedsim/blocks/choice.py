@@ -1,8 +1,8 @@
-"""Blocks of several kinds: `kind` says which class reads the block.
+"""Blocks of several kinds: the key `kind` chooses the class that reads the block.
 
-Pydantic has discriminated unions; these differ in that the classes of one of them are known
-only when a scenario is read (those of a user and of installed packages), and in that an error
-keeps the key path of the file, without the kind in the middle of it.
+These differ from pydantic's discriminated unions in two ways: the classes are known only when a
+scenario is read (user-defined classes and those of installed packages are among them), and the path
+in an error is the key path of the file, without the kind in the middle of it.
 """
 
 import json
@@ -29,7 +29,7 @@ def failure(*wrong: tuple[str, str, object]) -> ValidationError:
     """Return an error about a block under validation.
 
     Args:
-        wrong: key paths within the block ("" is the block itself), messages, values seen.
+        wrong: key paths within the block ("" is the block itself), messages, values found.
     """
     details = [
         InitErrorDetails(
@@ -43,7 +43,7 @@ def failure(*wrong: tuple[str, str, object]) -> ValidationError:
 
 
 def kind_in(block: object, known: Sequence[str], key: str = "kind") -> str:
-    """Return what a block says at `key`: its kind, one of those known.
+    """Return the kind of a block, one of the known ones, at `key`.
 
     Raises:
         ValidationError: see `wrong_kind`.
@@ -57,13 +57,13 @@ def kind_in(block: object, known: Sequence[str], key: str = "kind") -> str:
 def wrong_kind(
     block: object, known: Sequence[str], key: str = "kind", hint: str = ""
 ) -> ValidationError:
-    """Return an error: it is no block, says no kind, or one that is none of those known.
+    """Return an error: the value is no block, or has no kind, or an unknown one.
 
     Args:
-        block: what was seen; a text stands for a block of that kind.
-        known: the kinds.
-        key: where a block says its kind.
-        hint: what may have been meant, where that is no kind.
+        block: the value found; a text stands for a block of that kind.
+        known: the known kinds.
+        key: the key of the kind.
+        hint: a suggestion for an unknown kind.
     """
     if isinstance(block, str):
         return failure(("", unknown(block, known, hint), block))
@@ -81,7 +81,7 @@ def block_of(model: type[Spec], value: object, info: ValidationInfo) -> Spec:
     """Return the instance of a class that a block under validation describes.
 
     Raises:
-        ValidationError: with what is wrong within the block.
+        ValidationError: the block is wrong; the error has the key paths.
     """
     if info.mode == "json":
         # Strict JSON: text becomes a path and a list a tuple, but no text a number.
@@ -92,12 +92,11 @@ def block_of(model: type[Spec], value: object, info: ValidationInfo) -> Spec:
 
 @dataclass(frozen=True)
 class OneOf:
-    """An annotation for pydantic: a block that one of the classes of a registry reads.
+    """An annotation for pydantic: a block read by one of the classes of a registry.
 
     Attributes:
         registry: of the kind of block.
-        default: what a block says at the registry's key where it is not written; empty where it
-            has to be.
+        default: the kind of a block that does not name one; empty if a kind is required.
     """
 
     registry: Registry[Spec]
@@ -105,18 +104,18 @@ class OneOf:
 
     @property
     def key(self) -> str:
-        """The key that says which class reads a block."""
+        """The key that chooses the class."""
         return self.registry.key
 
     def kinds(self, context: object) -> tuple[str, ...]:
-        """Return the kinds to choose from; the context is that of the validation."""
+        """Return the known kinds; the context is that of the validation."""
         return BlockCatalogue.of(context).names(self.registry)
 
     def model(self, kind: str, context: object) -> type[Spec] | None:
-        """Return the class of a kind; None where there is none.
+        """Return the class of a kind; None for an unknown kind.
 
         Raises:
-            ValidationError: an installed package has it, and it cannot be used.
+            ValidationError: the class is of an installed package and cannot be used.
         """
         try:
             return BlockCatalogue.of(context).find(self.registry, kind)
@@ -124,14 +123,14 @@ class OneOf:
             raise failure((self.key, str(error), kind)) from error
 
     def takes(self, value: object) -> bool:
-        """Return whether a value made in Python is taken as it is."""
+        """Return whether a value is an instance already, created in Python."""
         return self.registry.takes(value)
 
     def validate(self, value: object, info: ValidationInfo) -> object:
         """Return the instance that a block describes; a text is a block of that kind.
 
         Raises:
-            ValidationError: see `wrong_kind`; or what is wrong within the block.
+            ValidationError: see `wrong_kind`; or the block is wrong.
         """
         if self.takes(value):
             return value
@@ -145,12 +144,12 @@ class OneOf:
         return block_of(model, {self.key: value} if isinstance(value, str) else value, info)
 
     def suggest(self, value: str, context: object, field: str = "") -> str:
-        """Return "; did you mean {kind: sklearn, name: iris}?" for "iris", or nothing.
+        """Return "; did you mean {kind: sklearn, name: iris}?" for "iris", or an empty text.
 
         Args:
-            value: a text, which some field of a block may have to be.
+            value: a text that may be the value of some field of a block.
             context: of the validation.
-            field: the field, where it is known.
+            field: the name of the field, if known.
         """
         every = (*self.registry.built_in, *BlockCatalogue.of(context).of_kind(self.registry))
         for model in every:
@@ -169,7 +168,7 @@ class OneOf:
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Validate by `validate`; write whatever class the instance is of."""
+        """Validate by `validate`; serialise by the class of the instance."""
         return core_schema.with_info_plain_validator_function(self.validate)
 
     def __get_pydantic_json_schema__(
@@ -178,7 +177,7 @@ class OneOf:
         """Describe the alternatives, for editors: kinds that need nothing else, and blocks."""
         models = described.get().every(self.registry)
         blocks = [
-            # By its own hand, since its core schema alone does not know of presets.
+            # By the class itself, since presets are not part of its core schema.
             model.__get_pydantic_json_schema__(model.__pydantic_core_schema__, handler)
             for model in models
         ]
@@ -188,7 +187,7 @@ class OneOf:
 
 
 def _alone(model: type[Spec], key: str) -> tuple[str, ...]:
-    """Return the kinds of a class whose blocks need say nothing else."""
+    """Return the kinds of a class whose blocks need no other key."""
     fields = model.model_fields.items()
     needed = any(field.is_required() for name, field in fields if name != key)
     return () if needed else kinds_of(model, key)

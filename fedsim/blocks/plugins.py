@@ -1,8 +1,8 @@
-"""Plugins: Python files of a user's own that hold blocks, and that the user names to be run.
+"""Plugins: Python files with user-defined blocks.
 
-A plugin is run once a process, as a module whose name is made of what is in the file: two files
-of one name are two modules. Other processes are sent its text with the classes (`dump`), so
-they need not find the file, and have what it was when it was read.
+A process runs a plugin once, as a module whose name has a digest of the file's text: two files of
+the same name are two modules. Other processes receive the text with the classes (`dump`). So they
+do not need the file, and use the text as it was when it was read.
 """
 
 import pickle
@@ -33,7 +33,7 @@ class Plugin:
 
     Attributes:
         file: its path, absolute.
-        text: what is in it.
+        text: of the file.
     """
 
     file: str
@@ -53,23 +53,23 @@ class Plugin:
 
     @cached_property
     def name(self) -> str:
-        """What its module is called."""
+        """The name of the module."""
         stem = re.sub(r"\W", "_", Path(self.file).stem)
         digest = sha256(self.file.encode() + b"\0" + self.text).hexdigest()
         return f"fedsim_plugin_{stem}_{digest[:12]}"
 
     def module(self) -> ModuleType:
-        """Return its module, which is run when it is asked for first.
+        """Return the module, which is run on the first call.
 
         Raises:
-            BlockError: that fails; with the line.
+            BlockError: running it fails; the text has the line.
         """
         if self.name not in _run:
             _run[self.name] = self
             module = sys.modules[self.name] = ModuleType(self.name)
             module.__file__ = self.file
             try:
-                with redirect_stdout(sys.stderr):  # standard output is the command's, to be piped
+                with redirect_stdout(sys.stderr):  # standard output is for the command
                     exec(compile(self.text, self.file, "exec"), vars(module))  # noqa: S102 - its purpose
             except (Exception, SystemExit) as error:
                 del sys.modules[self.name], _run[self.name]
@@ -77,7 +77,7 @@ class Plugin:
         return sys.modules[self.name]
 
     def _report_failure(self, error: BaseException) -> str:
-        """Say what went wrong, and show the line of the plugin where it did."""
+        """Return a message with the error and the line of the plugin that raised it."""
         what = f"{type(error).__name__}: {error}".strip(": ")
         if isinstance(error, SyntaxError) and error.filename == self.file:
             number, what = error.lineno, f"{type(error).__name__}: {error.msg}"
@@ -94,18 +94,18 @@ class Plugin:
 
 
 _run: dict[str, Plugin] = {}
-"""The plugins that this process has run, by the names of their modules."""
+"""The plugins that this process has run, by module name."""
 
 
 def blocks_of(paths: Iterable[Path], registries: Iterable[AnyRegistry]) -> list[type[Spec]]:
-    """Return the blocks in files, file by file and in their order.
+    """Return the blocks in files, in the order of the files and within them.
 
-    They are the classes of any kind of block that a file holds or imports from elsewhere than
-    fedsim. A class whose name begins with an underscore is none, nor is one that is only there
-    for others of the file to be made from.
+    They are the classes of any kind of block that a file defines, or imports from elsewhere than
+    fedsim. Classes whose name begins with an underscore are left out, and so are base classes of
+    other classes in the file.
 
     Raises:
-        BlockError: a file cannot be read or run, or holds no block.
+        BlockError: a file cannot be read or run, or has no block.
     """
     open_to = [each for each in registries if each.base]
     found: list[type[Spec]] = []
@@ -114,7 +114,7 @@ def blocks_of(paths: Iterable[Path], registries: Iterable[AnyRegistry]) -> list[
         if not blocks:
             bases = ", ".join(each.base.__name__ for each in open_to if each.base)
             raise BlockError(
-                f"the plugin {path} holds no block: none of its classes is a subclass of any of"
+                f"the plugin {path} has no block: none of its classes is a subclass of any of"
                 f" {bases} (a class whose name begins with an underscore is left out)"
             )
         found += blocks
@@ -136,7 +136,7 @@ def _offer(module: ModuleType, registries: Iterable[AnyRegistry]) -> Iterator[ty
 
 
 def text_of(model: type) -> bytes:
-    """Return the text of the file that a class is from.
+    """Return the text of the file that defines a class.
 
     Raises:
         OSError: there is no such file, or it cannot be read.
@@ -151,7 +151,7 @@ def text_of(model: type) -> bytes:
 
 
 def dump(value: object) -> bytes:
-    """Return a pickle that brings along the plugins whose classes are in it."""
+    """Return a pickle that contains the plugins of the classes in it."""
     stream = BytesIO()
     _Pickler(stream).dump(value)
     return stream.getvalue()
@@ -159,25 +159,25 @@ def dump(value: object) -> bytes:
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:  # noqa: ANN401 - as pickle has it
-        """Say how what a plugin defines is found again; leave all else to pickle."""
+        """Reduce classes and functions of plugins to plugin and name; leave the rest to pickle."""
         if isinstance(value, type | FunctionType) and value.__module__ in _run:
             return _find, (_run[value.__module__], value.__qualname__)
         return NotImplemented
 
 
 def _find(plugin: Plugin, name: str) -> Any:  # noqa: ANN401 - a class or a function
-    """Return what a plugin defines under a name."""
+    """Return the class or function that a plugin defines under a name."""
     get: Callable[[object], Any] = attrgetter(name)
     return get(plugin.module())
 
 
-# Blocks within a value, and the code of those that are not fedsim's.
+# Blocks within a value, and the code of the user-defined ones.
 
 _PACKAGE = f"{__name__.partition('.')[0]}."
 
 
 def specs_in(value: object) -> Iterator[Spec]:
-    """Yield every block in a value, the outer ones first."""
+    """Yield every block in a value, outer blocks first."""
     inner: Iterable[object] = ()
     match value:
         case Spec():
@@ -192,16 +192,16 @@ def specs_in(value: object) -> Iterator[Spec]:
 
 
 def own_modules(value: object) -> dict[str, bytes]:
-    """Return the texts of the modules, fedsim's own left out, whose classes are in a value.
+    """Return the texts of the modules outside fedsim whose classes are in a value.
 
     Raises:
-        OSError: no file keeps a class, as it was typed in, or it cannot be read.
+        OSError: a class was typed in and has no file, or the file cannot be read.
     """
     return {model.__module__: text_of(model) for model in own_classes(value)}
 
 
 def own_classes(value: object) -> list[type[Spec]]:
-    """Return the classes of the blocks in a value, fedsim's own left out, in their order."""
+    """Return the classes of the blocks in a value that are not fedsim's, in their order."""
     classes = dict.fromkeys(model for each in specs_in(value) for model in type(each).__mro__)
     return [model for model in classes if issubclass(model, Spec) and _is_own(model)]
 

@@ -1,4 +1,4 @@
-"""Blocks that start from a preset: a name alone, or a name and what differs from it."""
+"""Blocks that start from a preset: a name alone, or a name and the fields that differ."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
@@ -14,16 +14,16 @@ from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import unknown
 
 CUSTOM = "custom"
-"""The kind of a block that starts from nothing and gives every value."""
+"""The kind of a block without a preset, which gives every value."""
 
 
 class Citation(NamedTuple):
-    """Where a figure is from, so that it can be found.
+    """The source of a figure.
 
     Attributes:
-        authors: of a paper or a page; the maker, of a data sheet.
-        title: of it.
-        year: of its publication, or in which a page was read.
+        authors: of a paper or a page; the manufacturer, for a data sheet.
+        title: of the publication.
+        year: of publication; for a page, that of access.
         where: a DOI, or the address of a repository or a document.
     """
 
@@ -34,7 +34,7 @@ class Citation(NamedTuple):
 
     @property
     def short(self) -> str:
-        """How a table cites it."""
+        """The citation in a table: authors and year."""
         first, *others = self.authors.split(", ")
         rest = " et al." if len(others) > 1 else "".join(f" and {each}" for each in others)
         return f"{first}{rest} {self.year}"
@@ -44,21 +44,21 @@ class Citation(NamedTuple):
 
 
 Basis = Literal["meas", "lit", "est"]
-"""How a figure is known: a public measurement, the literature, or an estimate."""
+"""The basis of a figure: a public measurement, the literature, or an estimate."""
 
 
 class Doubt(NamedTuple):
-    """How well a figure of a preset is known.
+    """The uncertainty of a figure of a preset.
 
     Attributes:
-        low: the lower end of an interval that holds the figure with a probability of 90 %, in
-            the field's own notation.
+        low: the lower end of an interval that contains the figure with a probability of 90 %, in
+            the notation of the field.
         high: the upper end.
-        basis: "meas" where the source measured it, or values around it; "lit" where the source
-            states it, its range, or what bounds it; "est" where it is an estimate, to which the
-            source is the nearest that is published.
+        basis: "meas" if the source measured the figure, or values around it; "lit" if the source
+            states the figure, its range, or a bound; "est" if it is an estimate, and the source the
+            nearest published one.
         source: of the figure and its interval.
-        aside: why the figure lies near an end of its interval, where it does.
+        aside: why the figure lies near an end of its interval, if it does.
     """
 
     low: str | float
@@ -75,12 +75,12 @@ class Preset(NamedTuple):
     """A row of a table of presets.
 
     Attributes:
-        basis: where the figures are from, and how good they are: [lit] from the literature,
-            [meas] a public measurement, [est] an estimate good to a factor of 2.
-        values: field -> what a scenario would have there, such as a text with its unit; the
-            fields that are not in it have the defaults of the block.
-        doubts: field -> how well its figure is known; a field that is not in it is a definition,
-            such as a standard's, or a choice.
+        basis: the origin and the quality of the figures: [lit] from the literature, [meas] a public
+            measurement, [est] an estimate good to a factor of 2.
+        values: by field, in the notation of a scenario, such as a text with its unit; other fields
+            have the defaults of the block.
+        doubts: the uncertainty by field; other fields are definitions, such as those of a standard,
+            or choices.
     """
 
     basis: str
@@ -89,11 +89,11 @@ class Preset(NamedTuple):
 
 
 class Presettable(Spec):
-    """A block whose `kind` is a preset, which fills in what the block does not give.
+    """A block whose `kind` is a preset, which supplies the fields that the block does not give.
 
     Attributes:
-        presets: name -> preset, in the order in which they are listed.
-        customs: the kinds that start from nothing; none where every block has a preset.
+        presets: by name, in the order in which they are listed.
+        customs: the kinds without a preset; empty if every block has one.
     """
 
     presets: ClassVar[Mapping[str, Preset]]
@@ -103,13 +103,13 @@ class Presettable(Spec):
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """Return what `kind` can be."""
+        """Return the accepted kinds."""
         return (*cls.presets, *cls.customs)
 
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, block: Any) -> Any:  # noqa: ANN401 - anything that a file can hold
-        """Turn a name into a block, and a block into one with every value."""
+        """Return the complete block of a name, or of a block that names a preset."""
         block = _resolve_preset(block, cls.names())
         kind = kind_in(block, cls.names())
         return {**cls.presets[kind].values, **block} if kind in cls.presets else block
@@ -118,7 +118,7 @@ class Presettable(Spec):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Describe the block as it is written: a preset's name, or a block that names one."""
+        """Describe the accepted forms: the name of a preset, or a block that names one."""
         block = handler.resolve_ref_schema(handler(schema))
         block["properties"]["kind"]["enum"] = list(cls.names())
         block["required"] = ["kind"]
@@ -126,15 +126,15 @@ class Presettable(Spec):
 
 
 def names_of(model: type[Spec]) -> tuple[str, ...]:
-    """Return what a class goes by: its presets' names, or its kinds."""
+    """Return the names of a class: those of its presets, or its kinds."""
     return model.names() if issubclass(model, Presettable) else kinds_of(model)
 
 
 def _resolve_preset(block: object, known: Sequence[str]) -> object:
-    """Return a block for a name, and all else as it is.
+    """Return the block of a name; other values unchanged.
 
     Raises:
-        ValidationError: a text that is none of the names known.
+        ValidationError: the text is none of the known names.
     """
     if not isinstance(block, str):
         return block
@@ -143,21 +143,21 @@ def _resolve_preset(block: object, known: Sequence[str]) -> object:
     return {"kind": block}
 
 
-# Validation of presets' uncertainty: impossible intervals, and sources without a figure.
+# Validation of the uncertainty of presets: impossible intervals, and incomplete sources.
 
 
 def faults_of_doubts(
     model: type[Presettable], name: str, preset: Preset | None = None
 ) -> Iterator[str]:
-    """Yield what is wrong with the doubts of a preset, one sentence a fault.
+    """Yield the faults of the uncertainty of a preset, one sentence each.
 
-    The block itself says what is possible: it is made with each end of each interval, and with
-    each pair of ends of two intervals, such as the least active power with the most idle power.
+    The block's own validation decides: it is constructed with each end of each interval, and with
+    each pair of ends of two intervals, such as the least active power with the largest idle power.
 
     Args:
         model: the class of the block.
         name: of the preset.
-        preset: in place of the one that the class has of this name.
+        preset: replaces the preset of this name.
     """
     row = model.presets[name] if preset is None else preset
     written = {**row.values, "kind": name}
@@ -174,12 +174,12 @@ def faults_of_doubts(
 def _faults_of_one(
     model: type[Presettable], field: str, doubt: Doubt, written: Mapping[str, str | float]
 ) -> Iterator[str]:
-    """Yield what is wrong with one doubt by itself."""
+    """Yield the faults of a single interval."""
     yield from _faults_of_source(doubt.source)
     if doubt.basis not in get_args(Basis):
         yield f"got the basis {doubt.basis!r}; give one of {', '.join(get_args(Basis))}"
     if field not in model.model_fields:
-        yield "is no field of the block, and cannot be in doubt"
+        yield "is no field of the block, and cannot have an interval"
         return
     figures = list[float]()
     for figure in (doubt.low, written.get(field), doubt.high):
@@ -187,15 +187,15 @@ def _faults_of_one(
         try:
             value = getattr(model.model_validate(with_it), field)
         except ValidationError as error:
-            yield f"the interval holds what cannot be: {error.errors()[0]['msg']}"
+            yield f"the interval has an impossible value: {error.errors()[0]['msg']}"
             return
         if isinstance(value, bool) or not isinstance(value, int | float):
-            yield f"got {value!r}, which is no figure, and cannot be in doubt"
+            yield f"got {value!r}, which is no figure, and cannot have an interval"
             return
         figures.append(value)
     if not figures[0] <= figures[1] <= figures[2]:
         yield (
-            f"the interval from {doubt.low} to {doubt.high} does not hold the value,"
+            f"the interval from {doubt.low} to {doubt.high} does not contain the value,"
             f" {written.get(field, figures[1])}; give low <= value <= high"
         )
 
@@ -206,7 +206,7 @@ def _faults_of_two(
     doubts: Mapping[str, Doubt],
     fields: tuple[str, str],
 ) -> Iterator[str]:
-    """Yield which ends of two intervals cannot be combined, at most one pair."""
+    """Yield a pair of ends of two intervals that cannot be combined, if there is one."""
     first, second = fields
     for one in doubts[first][:2]:
         for other in doubts[second][:2]:
@@ -221,7 +221,7 @@ def _faults_of_two(
 
 
 def _faults_of_source(source: Citation) -> Iterator[str]:
-    """Yield what a source lacks to be found."""
+    """Yield the missing parts of a source."""
     for part in ("authors", "title", "where"):
         if not getattr(source, part).strip():
             yield f"its source has no {part}"

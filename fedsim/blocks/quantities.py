@@ -1,4 +1,10 @@
-"""The quantities of a scenario: floats in SI units, written with a unit."""
+"""The quantities of a scenario: floats in SI units, written as text with a unit.
+
+Conversion is exact up to one rounding: the number and the factor of its unit are decimals, their
+product is a decimal of 40 digits, and only that is rounded to a float. So "0.1 ms" and "100 us" are
+the same float, which they would not be if both factors were floats, and a scenario written with
+other units gives the same run.
+"""
 
 import re
 from dataclasses import dataclass
@@ -13,15 +19,13 @@ from fedsim.blocks.spec import IN_SI, Given
 from fedsim.blocks.units import ARITHMETIC, divides_bit, factor, noun
 from fedsim.blocks.wording import show
 
-# Quantities: text with a unit in the file, a float in SI units in the program.
-
 _NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
 _TEXT = re.compile(rf"\s*([+-]?{_NUMBER})\s*(.*?)\s*")
 _LONGEST = 80
 _SMALLEST, _LARGEST = 1e-24, 1e24
-"""No quantity but zero and infinity is beyond these in base units, SI's yocto and yotta: products
-and quotients of a few of them are finite, and above 0."""
-_DIGITS = 17  # of the longest of the shortest decimals that mean a float
+"""The range of quantities other than zero and infinity, in base units (SI's yocto and yotta).
+Within it, products and quotients of a few quantities neither overflow nor underflow."""
+_DIGITS = 17  # enough for the shortest decimal of any float
 
 
 @dataclass(frozen=True)
@@ -29,17 +33,17 @@ class Quantity:
     """An annotation for pydantic: a float in `base` units, written as text with a unit.
 
     Attributes:
-        noun: what it is, for messages ("a rate").
+        noun: the name of the quantity in messages ("a rate").
         base: the unit of the float.
-        example: a text that would be accepted.
-        scales: the units it is written in again, largest first; the last one is a decimal
-            multiple of `base`.
-        positive: whether zero is refused; what is negative is, unless `signed`.
-        signed: whether it may be negative.
-        whole: whether it is a whole number of `base` units.
-        word: the word that stands for infinity; empty where none does.
-        most: the largest value accepted, in base units.
-        least: the smallest one that is signed.
+        example: an accepted text.
+        scales: the units that `format` may use, largest first; the last one is a decimal multiple
+            of `base`.
+        positive: whether zero is refused. Negative values are refused unless `signed`.
+        signed: whether negative values are accepted.
+        whole: whether the value must be a whole number of `base` units.
+        word: the word for infinity; empty if infinity is refused.
+        most: the largest accepted value, in base units.
+        least: the smallest accepted value of a signed quantity, in base units.
     """
 
     noun: str
@@ -57,7 +61,7 @@ class Quantity:
         """Return the value in base units.
 
         Raises:
-            PydanticCustomError: a ValueError; its text says what was seen and what is accepted.
+            PydanticCustomError: a ValueError; its text has the input and what is accepted.
         """
         if not isinstance(value, str):
             bare = isinstance(value, int | float) and not isinstance(value, bool)
@@ -71,7 +75,7 @@ class Quantity:
         return self._within(value, self._convert(value, match[1], match[2]))
 
     def format(self, value: float) -> str:
-        """Return a text that `parse` reads back as exactly `value`.
+        """Return a text that `parse` converts back to exactly `value`.
 
         Example:
             >>> Quantity("a duration", "s", "30 s", ("s", "ms", "us")).format(0.0121)
@@ -81,7 +85,10 @@ class Quantity:
             return self.word
         if value == 0:
             return f"0 {self.base if self.base in self.scales else self.scales[-1]}"
-        exact = Decimal(repr(float(value)))  # the shortest decimal that means this float
+        # `repr` gives the shortest decimal that rounds to this float. Dividing it by the decimal
+        # factor is exact (with at most `_DIGITS` digits, else a smaller unit is tried), so `parse`
+        # finds that decimal again, and rounds it to the same float.
+        exact = Decimal(repr(float(value)))
         for unit in self.scales:
             with localcontext(ARITHMETIC):
                 scaled = (exact / (factor(unit, self.base) or 1)).normalize()
@@ -92,7 +99,8 @@ class Quantity:
 
     def _convert(self, value: str, number: str, unit: str) -> float:
         """Return number times unit in base units, rounded once."""
-        # Most defaults are in base units: reading them takes no pint, which takes long to import.
+        # Most defaults are in base units, and need no conversion: so pint, whose import is slow, is
+        # not loaded for them.
         size = Decimal(1) if unit == self.base else factor(unit, self.base)
         if size is None:
             raise self._refusal(value, f", {noun(unit)}")
@@ -102,7 +110,9 @@ class Quantity:
             return float(Decimal(number) * size)
 
     def _read(self, value: object, info: ValidationInfo) -> float:
-        """Return the value in base units, which code may give as a number."""
+        """Return the value in base units; code may pass a number in place of a text."""
+        # Only `Spec.in_si` sets this context. A bare number in a file is refused even where its
+        # unit could be guessed: "30" for a deadline may mean seconds or milliseconds.
         bare = info.context is IN_SI and not isinstance(value, bool)
         if not (bare and isinstance(value, int | float)):
             return self.parse(value)
@@ -111,7 +121,7 @@ class Quantity:
         return self._within(value, float(value))
 
     def _within(self, text: object, value: float) -> float:
-        """Return the value unless it is out of bounds."""
+        """Return the value if it is within all bounds, else raise."""
         if isnan(value):
             raise self._refusal(text, "", " as a number")
         if not self.signed and (value < 0 or (value == 0 and self.positive)):
@@ -141,7 +151,7 @@ class Quantity:
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Validate by `parse`, or take code's numbers; write by `format` in JSON and YAML."""
+        """Validate by `parse`, or accept code's numbers; serialise by `format` in JSON and YAML."""
         written = core_schema.plain_serializer_function_ser_schema(
             self.format, return_schema=core_schema.str_schema(), when_used="json-unless-none"
         )
@@ -161,10 +171,10 @@ class Quantity:
 
 
 UNLIMITED = "unlimited"
-"""The word for an infinite rate or speed, and for tries without end."""
+"""The word for an infinite rate or speed, and for an unlimited number of tries."""
 
 MAINS = "mains"
-"""The word for a battery that never ends: there is none."""
+"""The word for a client without a battery, an infinite energy."""
 
 _RATES = ("Gbit/s", "Mbit/s", "kbit/s", "bit/s")
 _SPEEDS = ("Gflop/s", "Mflop/s", "kflop/s", "flop/s")
@@ -190,14 +200,14 @@ Duration = Given[Annotated[float, _DURATION], str]
 """Seconds, above 0."""
 
 DurationOrNone = Given[Annotated[float, _DURATION] | None, str | None]
-"""The same, or nothing."""
+"""The same, or None."""
 
 _HOURS = ("h", "min", *_TIMES)
 Hours = Given[Annotated[float, Quantity("a duration", "s", "24 h", _HOURS)], str]
-"""Seconds, 0 or more, of what takes hours."""
+"""Seconds, 0 or more, usually written in hours."""
 
 Period = Given[Annotated[float, Quantity("a duration", "s", "24 h", _HOURS, positive=True)], str]
-"""Seconds, above 0, of what takes hours."""
+"""Seconds, above 0, usually written in hours."""
 
 TimeOfDay = Given[
     Annotated[float, Quantity("a time of day", "s", "22 h", _HOURS, most=86400.0)], str
@@ -209,27 +219,27 @@ Joules = Given[Annotated[float, _JOULES], str]
 """Joules, above 0."""
 
 JoulesOrNone = Given[Annotated[float, _JOULES] | None, str | None]
-"""The same, or nothing."""
+"""The same, or None."""
 
 _STORED = ("kWh", "Wh", "J", "mJ")
 _WATT_HOURS = Quantity("an energy", "J", "15 Wh", _STORED, positive=True)
 WattHours = Given[Annotated[float, _WATT_HOURS], str]
-"""Joules, above 0, of what holds watt-hours."""
+"""Joules, above 0, usually written in watt-hours."""
 
 WattHoursOrNone = Given[Annotated[float, _WATT_HOURS] | None, str | None]
-"""The same, or nothing."""
+"""The same, or None."""
 
 Stored = Given[
     Annotated[float, Quantity("an energy", "J", "15 Wh", _STORED, positive=True, word=MAINS)], str
 ]
-"""Joules that a battery holds, above 0; "mains" is infinity."""
+"""The joules of a full battery, above 0; "mains" is infinity."""
 
 _WATTS = Quantity("a power", "W", "4.5 W", ("W", "mW"))
 Watts = Given[Annotated[float, _WATTS], str]
 """Watts, 0 or more."""
 
 WattsOrNone = Given[Annotated[float, _WATTS] | None, str | None]
-"""The same, or nothing."""
+"""The same, or None."""
 
 Power = Given[Annotated[float, Quantity("a power", "W", "200 mW", ("W", "mW"), positive=True)], str]
 """Watts, above 0."""
@@ -254,14 +264,14 @@ Speed = Given[Annotated[float, _SPEED], str]
 """Floating-point operations per second, above 0; "unlimited" is infinity."""
 
 SpeedOrNone = Given[Annotated[float, _SPEED] | None, str | None]
-"""The same, or nothing."""
+"""The same, or None."""
 
 _BITS = Quantity("an amount of data", "bit", "10 MB", _DATA, positive=True)
 Bits = Given[Annotated[float, _BITS], str]
 """Bits, above 0; 1 MB is 8e6 of them."""
 
 BitsOrNone = Given[Annotated[float, _BITS] | None, str | None]
-"""The same, or nothing."""
+"""The same, or None."""
 
 Bytes = Given[Annotated[float, Quantity("an amount of data", "B", "40 B", ("B",), whole=True)], str]
 """Bytes, a whole number of them, 0 or more."""
@@ -271,14 +281,14 @@ Fraction = Given[Annotated[float, _FRACTION], str]
 """A share from 0 to 1, written in per cent."""
 
 FractionOrNone = Given[Annotated[float, _FRACTION] | None, str | None]
-"""The same, or nothing."""
+"""The same, or None."""
 
 _SHARE = Quantity("a share", "whole", "40 %", ("%",), most=1.0, positive=True)
 Share = Given[Annotated[float, _SHARE], str]
 """A share above 0 and up to 1, written in per cent."""
 
 ShareOrNone = Given[Annotated[float, _SHARE] | None, str | None]
-"""The same, or nothing."""
+"""The same, or None."""
 
 GramsPerKilowattHour = Given[
     Annotated[float, Quantity("a carbon intensity", "g/kWh", "400 g/kWh", ("g/kWh",), most=1e6)],
@@ -296,7 +306,7 @@ Hertz = Given[Annotated[float, _FREQUENCY], str]
 """Hertz, above 0."""
 
 HertzOrNone = Given[Annotated[float, _FREQUENCY] | None, str | None]
-"""The same, or nothing."""
+"""The same, or None."""
 
 Metres = Given[
     Annotated[float, Quantity("a length", "m", "100 m", ("km", "m"), positive=True)], str
@@ -321,7 +331,7 @@ NoiseDensity = Given[
     ],
     str,
 ]
-"""Decibels over a milliwatt per hertz, -300 to 300."""
+"""Decibels relative to a milliwatt per hertz, -300 to 300."""
 
 Efficiency = Given[
     Annotated[

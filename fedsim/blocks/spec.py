@@ -1,4 +1,4 @@
-"""The base of everything a user writes down: frozen, closed pydantic models."""
+"""Base class of blocks: frozen, closed pydantic models."""
 
 from collections.abc import Mapping
 from inspect import Parameter, Signature, get_annotations
@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, get_type_h
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
-# Fields of a block: how a default is written.
+# Defaults of fields, in the notation of a file.
 
 
 def as_written(default: object, description: str) -> Any:  # noqa: ANN401 - like pydantic's Field
-    """Return a field whose default is what a file would have, validated like the rest."""
+    """Return a field whose default is in the notation of a file, and validated like input."""
     return Field(default=default, description=description)
 
 
-# The signature of a block's constructor, for the completion of notebooks and editors.
+# The signature of a block's constructor, for completion in notebooks and editors.
 
 
 class LazySignature:
-    """The attribute `__signature__` of a class whose validator is built when it is first used.
+    """The attribute `__signature__` of a class whose validator is built on first use.
 
-    Until then pydantic has no signature but `**data`, though all fields are known.
+    Until then pydantic's own signature is `**data`, although all fields are known.
     """
 
     def __get__(self, instance: object, owner: type[BaseModel]) -> Signature:
         if instance is not None:
-            raise AttributeError("__signature__")  # else `inspect` takes a block for a function
+            raise AttributeError("__signature__")  # else `inspect` treats an instance as a function
         fields = owner.model_fields
         bare = SimpleNamespace(__annotations__={name: fields[name].annotation for name in fields})
         types = get_type_hints(bare)  # without pydantic's metadata beside the type
@@ -61,27 +61,27 @@ class Spec(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Give a class a signature of its own until pydantic does, which is late."""
+        """Set a provisional signature, which pydantic replaces when it builds the validator."""
         super().__pydantic_init_subclass__(**kwargs)
         type.__setattr__(cls, "__signature__", LazySignature())
 
     @classmethod
     def in_si(cls, **values: Any) -> Self:
-        """Return a block whose quantities are given as numbers in SI units, as code has them.
+        """Return a block whose quantities are given as numbers in SI units.
 
-        A text with its unit, as a file has it, is a quantity all the same.
+        Texts with a unit, as in a file, are accepted, too.
 
         Raises:
-            ValidationError: a ValueError; a value is none that a file could have.
+            ValidationError: a ValueError; a value is invalid.
         """
         return cls.model_validate(values, context=IN_SI)
 
 
-# In which order the keys of a block are listed.
+# The order in which the keys of a block are listed.
 
 
 class KindFirst(Spec):
-    """A block whose keys are listed as people read them: the kind, its own, what it inherits."""
+    """A block whose keys are listed in this order: the kind, its own, inherited ones."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **rest: Any) -> None:
@@ -95,8 +95,9 @@ class KindFirst(Spec):
 
 # Fields that are given in one form and read in another: "5 Mbit/s" is given, and 5e6 is read.
 #
-# Pydantic parses the input; a type checker has to know both forms, or it would take the second one
-# alone. To it such a field is a descriptor, whose setter declares what a constructor accepts.
+# Pydantic parses the input, but a type checker would accept only the form that is read. For the
+# type checker such a field is therefore a descriptor, whose setter declares the type that is
+# accepted.
 
 Read_co = TypeVar("Read_co", covariant=True)
 Written_contra = TypeVar("Written_contra", contravariant=True)
@@ -110,7 +111,7 @@ Block = str | Mapping[str, Any]
 if TYPE_CHECKING:
 
     class Given(Generic[Read_co, Written_contra]):
-        """`Given[what is read, what is given]`, for type checkers."""
+        """`Given[type read, type given]`, for type checkers."""
 
         def __get__(self, instance: object, owner: object = None) -> Read_co: ...
         def __set__(self, instance: object, value: Written_contra) -> None: ...
@@ -118,10 +119,10 @@ if TYPE_CHECKING:
 else:
 
     class Given:
-        """`Given[what is read, what is given]` is the first of them, with its annotations."""
+        """`Given[type read, type given]` is the first type, with its annotations."""
 
         def __class_getitem__(cls, forms: tuple[Any, Any]) -> Any:  # noqa: ANN401 - a form
-            """Return the annotation that pydantic reads by."""
+            """Return the annotation for pydantic."""
             return forms[0]
 
 

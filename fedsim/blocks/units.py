@@ -1,8 +1,8 @@
-"""The units that a scenario may use, and how one converts into another.
+"""The units that a scenario may use, and their conversion factors.
 
-The arithmetic is pint's. Its default registry has no dimension for information (a bit is
-a pure number there, so that "5 Hz" would pass for a rate), hence the closed set below, in
-pint's own format. Factors are decimal, so that a quantity is rounded once, at the end.
+Conversion uses pint, with the closed set of units below in pint's own format. Pint's default
+registry has no dimension for information: a bit is a pure number there, so that "5 Hz" would be
+accepted as a rate. Factors are decimal, so that a quantity is rounded once, at the end.
 """
 
 from decimal import Context, Decimal, localcontext
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # importing pint takes a third of a second: only when a unit 
     from pint import Unit, UnitRegistry
 
 ARITHMETIC = Context(prec=40)
-"""The decimal arithmetic of quantities, whatever the caller's own context is."""
+"""The decimal context of quantities, independent of the caller's own."""
 
 _DEFINITIONS = """
 pico- = 1e-12 = p-
@@ -72,16 +72,16 @@ _NOUNS = {
     "dB": "a level",
     "dBm/Hz": "a noise density",
 }
-# No digits: a power is never evaluated, since working one out could take for ever.
+# Without digits, so that pint never evaluates a power: "bit**9**9**9" in a scenario would not end.
 _UNIT = regex(r"[A-Za-z\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}%/*() ]{1,40}")
-# The one power that is read; and the one level of a density, which no factor converts.
+# The only power accepted, and the only logarithmic unit of a density, which has no factor.
 _SQUARE, _LEVEL = regex(r"\bm\^2"), "dBm/Hz"
 _PART = regex(r"(?:milli|micro|nano|pico)(?:bit|byte|flop)")
 
 
 @cache
 def _registry() -> "UnitRegistry[Decimal]":
-    """Build the registry, once and only when a unit is read."""
+    """Build the registry when a unit is parsed for the first time."""
     from pint import UnitRegistry  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
     registry: UnitRegistry[Decimal] = UnitRegistry(None, non_int_type=Decimal)
@@ -91,7 +91,7 @@ def _registry() -> "UnitRegistry[Decimal]":
 
 @lru_cache(maxsize=256)
 def _unit(text: str) -> "Unit | None":
-    """Return the unit that `text` names, or None."""
+    """Return the unit of a text, or None if it is no unit."""
     from pint import PintError  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
     level = text.replace(" ", "") == _LEVEL
@@ -106,7 +106,7 @@ def _unit(text: str) -> "Unit | None":
 
 @lru_cache(maxsize=256)
 def factor(unit: str, base: str) -> Decimal | None:
-    """Return how many `base` one `unit` is; None where it is no unit of that dimension.
+    """Return the value of one `unit` in `base` units; None if the dimensions differ.
 
     Example:
         >>> factor("mW/(Mbit/s)", "J/bit")
@@ -120,12 +120,12 @@ def factor(unit: str, base: str) -> Decimal | None:
 
 
 def divides_bit(unit: str) -> bool:
-    """Return whether a unit is a fraction of a bit: "mbit/s", where "Mbit/s" was meant."""
+    """Return whether a unit has a fraction of a bit, such as "mbit/s" in place of "Mbit/s"."""
     return _PART.search(str(_unit(unit))) is not None
 
 
 def noun(unit: str) -> str:
-    """Name what a unit measures: "a duration" for "min"."""
+    """Return the name of a unit's quantity for messages: "a duration" for "min"."""
     if _unit(unit) is None:
         return "in an unknown unit"
     for base, name in _NOUNS.items():

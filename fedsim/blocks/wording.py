@@ -6,11 +6,11 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 _LONGEST = 60
-_FEW = 6  # names that are suggested at once
+_FEW = 6  # the largest number of suggested names
 
 
 def printable(text: str, longest: int = _LONGEST) -> str:
-    r"""Return `text` on one line, shortened, with what cannot be printed escaped.
+    r"""Return `text` on one line, shortened, with unprintable characters escaped.
 
     Example:
         >>> printable("a\nb")
@@ -21,7 +21,7 @@ def printable(text: str, longest: int = _LONGEST) -> str:
 
 
 def show(value: object) -> str:
-    """Say what was seen, in the words of a scenario file.
+    """Return a value in the notation of a scenario file.
 
     Example:
         >>> show("5 apples"), show(True), show(1e-3), show({"up": 5})
@@ -43,9 +43,9 @@ def show(value: object) -> str:
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Return "; did you mean 'x'?" for the known name nearest to `name`, or nothing.
+    """Return "; did you mean 'x'?" for the known name nearest to `name`, or an empty text.
 
-    Where none is near, it is those of which `name` is a part: "5g" is of '5g-low' or '5g-mmwave'.
+    If no name is near, those that contain `name` are suggested: '5g-low' or '5g-mmwave' for "5g".
     """
     folded = {each.casefold(): each for each in known}
     asked = str(name).casefold()[:_LONGEST]
@@ -55,25 +55,25 @@ def nearest(name: object, known: Iterable[str]) -> str:
 
 
 def _longer(asked: str, known: Iterable[str]) -> list[str]:
-    """Return the known names of which another one is the beginning or a part, if they are few."""
+    """Return the known names that contain another one, if they are few."""
     longer = [each for each in known if each.startswith(asked) or asked in each.split("-")]
     return longer if len(asked) > 1 and len(longer) <= _FEW else []
 
 
 def unknown(name: object, known: Sequence[str], hint: str = "") -> str:
-    """Say that `name` is none of the known ones, which one is near, and which there are.
+    """Return a message that `name` is unknown, with the nearest known name and all of them.
 
     Args:
-        name: what was seen.
-        known: what would be accepted.
-        hint: said in place of the one that is near.
+        name: the name found.
+        known: the accepted names.
+        hint: replaces the suggestion of the nearest name.
     """
     hint = hint or nearest(name, known)
     return f"got {show(name)}{hint or '.'} One of: {', '.join(known)}"
 
 
 def join_names(names: Sequence[str], last: str) -> str:
-    """Return names as a sentence has them.
+    """Return names as an enumeration in a sentence.
 
     Example:
         >>> join_names(("ef", "ef21", "none"), "or"), join_names(("ef",), "or")
@@ -102,7 +102,7 @@ _GONE = ("algorithms", "losses")
 
 
 def reject_renamed(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function that takes `blocks` say so where it is given what it took before."""
+    """Wrap a function so that the former options for user-defined classes name `blocks`."""
 
     @wraps(function)
     def checked(*arguments: P.args, **options: P.kwargs) -> R:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedsim.algorithms import Algorithm, Arrivals, Concern, ProblemInfo
 from fedsim.algorithms.messages import register_messages
-from fedsim.blocks.held import held_in
+from fedsim.blocks.in_memory import held_in
 from fedsim.building.evaluation import Evaluation, evaluation, problem_of
 from fedsim.building.feasibility import check_deadline, check_restarts
 from fedsim.building.inputs import Findings, Inputs
@@ -28,8 +28,8 @@ from fedsim.memory import check_budget
 from fedsim.ports import Meaning
 from fedsim.problems import Observer, Problem, ProgramProblem, Reference
 from fedsim.problems.data import Catalogue
-from fedsim.problems.dealt import stacked_features
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
+from fedsim.problems.partition import stacked_features
 from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.restricted import convex
 from fedsim.progress import activity

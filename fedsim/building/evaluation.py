@@ -8,17 +8,17 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from fedsim.computing import Evaluator, OneByOne
+from fedsim.computing import Evaluator, SerialEvaluator
 from fedsim.computing.serial import usable_threads
 from fedsim.computing.threaded import ThreadedEvaluator
-from fedsim.computing.vmapped import SimultaneousLoss, VmapEvaluator
+from fedsim.computing.vmap import SimultaneousLoss, VmapEvaluator
 from fedsim.errors import DataError
 from fedsim.extras import missing
 from fedsim.ports import Array, Oracle
 from fedsim.problems import Objective, Problem, ProgramLoss, ProgramProblem, load_both
 from fedsim.problems.client_losses import ClientLosses
-from fedsim.problems.dealt import Transform, partition, preprocess_samples
 from fedsim.problems.losses import Loss
+from fedsim.problems.partition import Transform, partition, preprocess_samples
 from fedsim.problems.samples import Precision, Samples
 from fedsim.progress import activity
 from fedsim.scenario import ProblemSpec
@@ -76,7 +76,7 @@ def evaluation(
         if evaluator != "one-by-one":
             text = "clients that train with their own programs do so one-by-one"
             raise DataError("evaluator", f"got {evaluator}, but {text}")
-        return Evaluation(OneByOne(), problem, precision)
+        return Evaluation(SerialEvaluator(), problem, precision)
     losses = ClientLosses.of(problem.losses).with_precision(precision)
     chosen = _choose(evaluator, problem.loss, losses)
     return Evaluation(chosen, replace(problem, losses=chosen.losses), precision)
@@ -101,7 +101,11 @@ def _vmap(loss: Loss, reference: Evaluator) -> Evaluator:
 def _reference(loss: Loss, losses: ClientLosses) -> Evaluator:
     """Return what evaluates one piece of work by itself, on threads where that is of use."""
     threads = usable_threads()
-    return ThreadedEvaluator(losses, threads) if loss.threads and threads > 1 else OneByOne(losses)
+    return (
+        ThreadedEvaluator(losses, threads)
+        if loss.threads and threads > 1
+        else SerialEvaluator(losses)
+    )
 
 
 def _compile(made: ClientLosses) -> Evaluator:
@@ -109,8 +113,8 @@ def _compile(made: ClientLosses) -> Evaluator:
     if find_spec("numba") is None:
         text = missing("compiled", "Numba", "compiled")
         raise DataError("evaluator", f"{text}; one-by-one takes nothing more")
-    from fedsim.computing.batched import CompiledEvaluator  # noqa: PLC0415 - needs Numba, and takes 0.5 s
     from fedsim.computing.compiled import compilable  # noqa: PLC0415 - likewise
+    from fedsim.computing.compiled.evaluator import CompiledEvaluator  # noqa: PLC0415 - needs Numba, and takes 0.5 s
 
     if not compilable(losses):
         text = (

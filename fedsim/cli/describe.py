@@ -22,7 +22,7 @@ from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import unknown
 from fedsim.errors import DataError
-from fedsim.physics.countries import COUNTRIES
+from fedsim.physics.carbon import COUNTRIES
 from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios import LORA, NB_IOT, RADIOS
 from fedsim.scenario.registries import REGISTRIES

@@ -12,7 +12,7 @@ from fedsim.building import missing_data
 from fedsim.errors import DataError
 from fedsim.physics.formats.published import TRACE_SETS, fetch_traces
 from fedsim.problems import ENTRIES, Catalogue, fetch
-from fedsim.problems.dealt import cache_folder
+from fedsim.problems.partition import cache_folder
 from fedsim.scenario import Plan, load
 from fedsim.scenario.examples import examples
 from fedsim.text import listing

@@ -1,5 +1,5 @@
 """Evaluators of numeric work; `fedsim.building` chooses one for a run."""
 
-from fedsim.computing.serial import Evaluator, OneByOne
+from fedsim.computing.serial import Evaluator, SerialEvaluator
 
-__all__ = ["Evaluator", "OneByOne"]
+__all__ = ["Evaluator", "SerialEvaluator"]

@@ -1,4 +1,4 @@
-"""The evaluator that is the reference for all others: it does one thing after the other."""
+"""The serial evaluator, which is the reference for all others, and the interface of evaluators."""
 
 import os
 import sys
@@ -18,14 +18,14 @@ from fedsim.problems.restricted import restrict
 from fedsim.problems.samples import Draw, draw_minibatches
 
 
-class OneByOne:
-    """Evaluates one piece of work after the other, when its result is due.
+class SerialEvaluator:
+    """Evaluates each piece of work by itself, when its result is requested.
 
     Args:
-        losses: of the clients in the order of the fleet; none where no work is about them.
+        losses: of the clients in fleet order; empty if no work needs them.
 
     Attributes:
-        losses: the same, with a memory of what was computed last.
+        losses: the same losses, with a cache of the latest evaluations.
     """
 
     choice: Mapping[str, Any] = {"evaluator": "one-by-one"}
@@ -43,7 +43,7 @@ class OneByOne:
         return evaluate(ticket, self.losses)
 
     def withdraw(self, ticket: Work) -> None:
-        """See `Evaluator.withdraw`: nothing was begun."""
+        """See `Evaluator.withdraw`: there is nothing to cancel."""
 
     def values(self, w: Array) -> list[float]:
         """See `Evaluator.values`."""
@@ -51,11 +51,11 @@ class OneByOne:
 
 
 def evaluate(work: Work, losses: Sequence[LocalLoss]) -> Array:
-    """Return the result of work, as its kernel computes it.
+    """Return the result of work by calling its kernel.
 
     Args:
-        work: what is computed.
-        losses: of the clients in the order of the fleet.
+        work: the description of the computation.
+        losses: of the clients in fleet order.
     """
     if work.client is None:
         return work.kernel(*work.arguments)
@@ -67,39 +67,41 @@ def evaluate(work: Work, losses: Sequence[LocalLoss]) -> Array:
 
 # Evaluators of numeric work: submission, withdrawal and results.
 #
-# A client's work starts at one virtual time and its result is needed at a later one. An
-# evaluator receives work when it starts and returns the result when it ends, so it may
-# evaluate in between, batched or elsewhere: work is a pure function of its arguments and of the
-# loss of the client that it names, which the evaluator has.
+# A client's work starts at one virtual time, and its result is needed at a later one. An evaluator
+# receives the work at the start and returns the result at the end, so it may evaluate at any point
+# in between, together with other work or on another thread. This is safe because work is a pure
+# function of its arguments and of the loss of its client: its random draws, such as minibatches,
+# are made when the work is described, on the event loop, in an order that does not depend on the
+# evaluator.
 
 
 class Evaluator(Protocol):
     """Evaluates work between its virtual start and its virtual finish.
 
-    No result depends on other submitted work, nor on the time of the request; but for the last bits
-    where `choice` is "vmap".
+    No result depends on other submitted work or on the time of the request, except for the last
+    bits if `choice` is "vmap".
     """
 
     @property
     def losses(self) -> Sequence[LocalLoss]:
         """The clients' losses in fleet order, for use by the observer.
 
-        They share with the work what both compute at one model.
+        Observer and work share the cache of evaluations at one model.
         """
         ...
 
     @property
     def choice(self) -> Mapping[str, Any]:
-        """What was chosen of how it evaluates, for the manifest: it may change last bits."""
+        """The evaluator's settings that may change last bits, for the manifest."""
         ...
 
     @property
     def draw(self) -> Draw:
-        """What draws the clients' minibatches."""
+        """The function that draws the clients' minibatches."""
         ...
 
-    def submit(self, work: Work) -> Any:  # noqa: ANN401 - a ticket means something to its evaluator only
-        """Take note of work that has begun; return a ticket for its result."""
+    def submit(self, work: Work) -> Any:  # noqa: ANN401 - of a type of the evaluator
+        """Register work that has started; return a ticket for its result."""
         ...
 
     def result(self, ticket: Any) -> Array:  # noqa: ANN401
@@ -107,7 +109,7 @@ class Evaluator(Protocol):
         ...
 
     def withdraw(self, ticket: Any) -> None:  # noqa: ANN401
-        """Cancel work that was submitted: its result will not be requested."""
+        """Cancel submitted work, whose result will not be requested."""
         ...
 
     def values(self, w: Array) -> Sequence[float]:
@@ -119,16 +121,18 @@ class Evaluator(Protocol):
 
 
 def finite(result: object) -> bool:
-    """Return whether a computed vector is finite, quickly where its squares can be added up.
+    """Return whether a computed vector is finite.
 
-    Numbers are not looked at: a value of a trial step may be infinite, and says that the step was
-    too long. Nor is what no kernel of fedsim returns.
+    Scalars are not checked: an infinite value of a trial step is legitimate, and shows that the
+    step was too long. Neither are results of other types.
 
     >>> finite(np.array([1.0, -1e300])), finite(np.array([1.0, np.nan])), finite(np.array(np.inf))
     (True, False, True)
     """
     if not isinstance(result, np.ndarray) or not result.ndim:
         return True
+    # The sum of squares is the fastest test, and is not finite if an entry is not. It may also
+    # overflow for finite entries; only then are the entries tested one by one.
     return isfinite(np.vdot(result, result)) or bool(np.isfinite(result).all())
 
 
@@ -136,8 +140,9 @@ def finite(result: object) -> bool:
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """Return a context within which every library that is loaded does linear algebra by one."""
-    # Looking for these libraries takes 4 ms, and no new one is there without a new module.
+    """Return a context in which every loaded library uses one thread for linear algebra."""
+    # Searching for these libraries takes 4 ms. The result is cached by the number and the last name
+    # of the loaded modules, since a library is only loaded along with a new module.
     found = _libraries(len(sys.modules), next(reversed(sys.modules)))
     return cast("AbstractContextManager[object]", found.limit(limits=1))
 
@@ -147,14 +152,14 @@ def _libraries(_count: int, _last: str) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-# The number of threads that a process may compute on.
+# The number of threads of a process.
 
 VARIABLE = "FEDSIM_THREADS"
-"""The environment variable that says how many, where not all processors shall be used."""
+"""The environment variable that limits the number of threads."""
 
 
 def usable_threads() -> int:
-    """Return how many threads this process may compute on; no result depends on it."""
+    """Return the number of threads that this process may use; no result depends on it."""
     given = os.environ.get(VARIABLE, "")
     if given.isdecimal() and int(given) > 0:
         return int(given)

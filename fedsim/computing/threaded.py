@@ -1,7 +1,7 @@
-"""The evaluator of losses that leave Python's lock to others while they compute: on threads.
+"""The evaluator on threads, for losses that release Python's global lock while they compute.
 
-Every piece of work is evaluated by itself as the reference does it, so results depend neither on
-how many threads there are nor on which of them takes what.
+Every piece of work is evaluated by itself, as the serial evaluator does, so results do not depend
+on the number of threads or on their timing.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.computing.serial import OneByOne, evaluate
+from fedsim.computing.serial import SerialEvaluator, evaluate
 from fedsim.ports import Array, Work
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import ClientLosses
@@ -24,10 +24,10 @@ class EvaluationTask:
     """A unit of work with its claim flag and its future.
 
     Args:
-        work: what is computed.
+        work: the description of the computation.
 
     Attributes:
-        future: its result.
+        future: of the result.
         taken: whether a thread has claimed it, or it was withdrawn.
     """
 
@@ -39,7 +39,7 @@ class EvaluationTask:
         self.taken = False
 
     def evaluate(self, losses: Sequence[LocalLoss]) -> None:
-        """Evaluate it; what is raised is raised where the result is asked for."""
+        """Evaluate the work; an exception is raised again where the result is requested."""
         try:
             result = evaluate(self._work, losses)
         except BaseException as error:  # noqa: BLE001 - any error is passed to the caller
@@ -49,15 +49,15 @@ class EvaluationTask:
 
 
 class ThreadedEvaluator:
-    """Evaluates work on threads from its submission on, and on the thread that needs it.
+    """Evaluates work on background threads, and on the thread that requests a result.
 
     Args:
-        losses: of the clients in the order of the fleet, pure functions of what they are given.
-        threads: how many may compute, the one that asks for results among them.
+        losses: of the clients in fleet order; their methods must be pure functions.
+        threads: the number of threads, including the one that requests results.
     """
 
-    choice: Mapping[str, Any] = OneByOne.choice
-    draw: Draw = staticmethod(OneByOne.draw)
+    choice: Mapping[str, Any] = SerialEvaluator.choice
+    draw: Draw = staticmethod(SerialEvaluator.draw)
 
     def __init__(self, losses: Sequence[LocalLoss], threads: int) -> None:
         self.losses = ClientLosses.of(losses)
@@ -68,11 +68,11 @@ class ThreadedEvaluator:
 
     @cached_property
     def _helpers(self) -> ThreadPoolExecutor:
-        """Threads beside the one that asks; they end with the evaluator."""
+        """The background threads; they end with the evaluator."""
         return ThreadPoolExecutor(self._others, "fedsim-compute", _let_overflow)
 
     def submit(self, work: Work) -> EvaluationTask:
-        """See `Evaluator.submit`: a thread that is free begins with it."""
+        """See `Evaluator.submit`: an idle thread starts on it at once."""
         task = EvaluationTask(work)
         with self._lock:
             self._waiting.append(task)
@@ -83,7 +83,9 @@ class ThreadedEvaluator:
         return task
 
     def result(self, ticket: EvaluationTask) -> Array:
-        """See `Evaluator.result`: its own work first, then what waits while others do that."""
+        """See `Evaluator.result`: evaluates the work, or other pending work until it is done."""
+        # If a background thread has claimed the work, this thread does not block on it as long as
+        # there is other pending work.
         task: EvaluationTask | None = ticket if self._take(ticket) else None
         while task or not ticket.future.done():
             if task is None and (task := self._next()) is None:
@@ -93,11 +95,11 @@ class ThreadedEvaluator:
         return ticket.future.result()
 
     def withdraw(self, ticket: EvaluationTask) -> None:
-        """See `Evaluator.withdraw`: what waits is not evaluated."""
+        """See `Evaluator.withdraw`: a pending task is not evaluated."""
         self._take(ticket)
 
     def values(self, w: Array) -> list[float]:
-        """See `Evaluator.values`: each client's by itself, on all threads."""
+        """See `Evaluator.values`: each client's value by itself, on the background threads."""
         if not self._others:
             return self.losses.values(w)
         return list(self._helpers.map(lambda loss: loss.value(w), self.losses))
@@ -110,7 +112,7 @@ class ThreadedEvaluator:
         return free
 
     def _next(self) -> EvaluationTask | None:
-        """Take the oldest task that waits, if there is one."""
+        """Claim the oldest pending task, if there is one."""
         with self._lock:
             while self._waiting:
                 task = self._waiting.popleft()
@@ -120,10 +122,12 @@ class ThreadedEvaluator:
         return None
 
     def _help(self) -> None:
-        """Evaluate what waits, until nothing does."""
+        """Evaluate pending tasks until there are none."""
         while True:
             task = self._next()
             if task is None:
+                # Checked again under the lock: a task submitted between `_next` and here found this
+                # thread busy and started no other one, so it must not be left behind.
                 with self._lock:
                     if not self._waiting:
                         self._busy -= 1
@@ -133,5 +137,5 @@ class ThreadedEvaluator:
 
 
 def _let_overflow() -> None:
-    """Let what is too large be infinite without a warning, as in the thread of the run."""
+    """Let overflow give infinity without a warning, as in the main thread of a run."""
     np.seterr(over="ignore", invalid="ignore")

@@ -20,7 +20,7 @@ its energy is then an interval, from that of no bits to that of all.
 
 The laws are stated here a second time, on purpose, in the plainest form and without any code of
 `fedsim.sim`: a mistake there is found unless it was made twice. This is why `_Powers` repeats
-formulas of `fedsim.physics.radios.powers` instead of calling them.
+formulas of `fedsim.physics.radios.base` instead of calling them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

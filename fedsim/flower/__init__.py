@@ -1,4 +1,4 @@
-"""Flower apps as clients, and Flower's strategies as servers, in fedsim's priced world.
+"""Flower apps as clients, and Flower's strategies as servers, in fedsim's simulated world.
 
 from fedsim.flower import app
 
@@ -6,7 +6,7 @@ problem = app(client_app, clients=10, initial=Net().state_dict(), cost={"operati
 scenario = {"problem": {"loss": problem}, "algorithm": method(FedMedian()), ...}
 result = fedsim.run(scenario)
 
-Importing it takes Flower, which `pip install '.[flower]'` brings.
+It needs Flower, installed by `pip install '.[flower]'`.
 """
 
 try:
@@ -18,8 +18,8 @@ except ModuleNotFoundError as error:
 
     raise ModuleNotFoundError(missing("fedsim.flower", "Flower", "flower"), name="flwr") from None
 
+from fedsim.flower.adapters import App, app, method, seconds_of
 from fedsim.flower.blocks import Cost
-from fedsim.flower.making import App, app, method, seconds_of
 from fedsim.flower.method import Flower
 
 __all__ = ["App", "Cost", "Flower", "app", "method", "seconds_of"]

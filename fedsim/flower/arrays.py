@@ -1,13 +1,18 @@
 """Conversion between the contents of Flower's messages and those of fedsim's.
 
-The model is the vector that is packed, rounded and compressed as any other. All else goes byte by
-byte: settings and figures in the encoding that Flower itself gives them, and arrays that are not
-of floating-point numbers as they lie in memory.
+The model is the vector that is packed, rounded and compressed like any other. All other parts are
+sent byte by byte: settings and metrics in Flower's own encoding, and arrays of other than
+floating-point numbers as they lie in memory.
+
+Arrays are serialised in NumPy's format. A model's arrays have the same few headers in every
+message, and NumPy parses each of them again, which takes longer than all other steps for a small
+array; so headers are cached here.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from io import BytesIO
 from math import prod
 from typing import Any
 
@@ -16,11 +21,45 @@ from flwr.app import Array as FlowerArray
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
-from fedsim.flower import npy
 from fedsim.ports import Array
 from fedsim.wire.bitstream import Reader, varint
 
-# The arrays of a model as one vector: which they are, and how they lie in it.
+_MOST = 4096
+"""The largest number of cached headers."""
+
+_known: dict[bytes, tuple[np.dtype[Any], tuple[int, ...]]] = {}
+"""Type and shape by header, for headers written by this process."""
+
+
+def write_npy(array: NDArray[Any]) -> bytes:
+    """Return an array in NumPy's format."""
+    return _header(array.dtype, array.shape) + array.tobytes()
+
+
+def read_npy(array: FlowerArray) -> NDArray[Any]:
+    """Return an array of Flower's; one with an unknown header is read by Flower itself."""
+    data = array.data
+    known = _known.get(data[: 10 + int.from_bytes(data[8:10], "little")])
+    if known is None:
+        return array.numpy()
+    dtype, shape = known
+    start = len(data) - dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+    return np.frombuffer(data, dtype, offset=start).reshape(shape).copy()
+
+
+@lru_cache(maxsize=_MOST)
+def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """Return the header of an array in C order."""
+    stream = BytesIO()
+    facts = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, facts)
+    header = stream.getvalue()
+    if len(_known) < _MOST:
+        _known[header] = dtype, shape
+    return header
+
+
+# The arrays of a model as one vector: their names, types, shapes and order.
 
 Arrays = Mapping[str, NDArray[Any]]
 """The arrays of a model by their names, in order."""
@@ -28,10 +67,10 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class ArrayLayout:
-    """The names, types and shapes of a model's arrays, which server and clients agree on.
+    """The names, types and shapes of a model's arrays, the same for server and clients.
 
-    Those of floating-point numbers, one after the other, are the vector that methods and wires
-    know as the model. The others (counters of batches, say) go with it byte by byte.
+    The concatenated arrays of floating-point numbers are the vector that methods treat as the
+    model. The others (such as counters of batches) are sent along byte by byte.
 
     Attributes:
         names: of the arrays, in order.
@@ -55,12 +94,12 @@ class ArrayLayout:
 
     @cached_property
     def widest(self) -> np.dtype[Any]:
-        """The widest type of floating-point numbers among them."""
+        """The widest floating-point type of the arrays."""
         return max((self.dtypes[place] for place in self._floats), key=lambda kind: kind.itemsize)
 
     @cached_property
     def _floats(self) -> tuple[int, ...]:
-        """The places of the arrays whose numbers are in the vector."""
+        """The indices of the arrays in the vector."""
         return tuple(n for n, dtype in enumerate(self.dtypes) if dtype.kind == "f")
 
     @cached_property
@@ -74,7 +113,7 @@ class ArrayLayout:
         return np.concatenate(parts, dtype=np.float64) if parts else np.zeros(0)
 
     def rest(self, arrays: Arrays) -> bytes:
-        """Return the bytes of what is not in the vector."""
+        """Return the bytes of the arrays that are not in the vector."""
         values = list(arrays.values())
         return b"".join(
             np.ascontiguousarray(values[place], self.dtypes[place]).tobytes()
@@ -82,7 +121,7 @@ class ArrayLayout:
         )
 
     def arrays(self, flat: Array, rest: bytes) -> dict[str, NDArray[Any]]:
-        """Return the arrays of a vector, shape (d,), and of what is not in it."""
+        """Return the arrays from a vector, shape (d,), and the bytes of the other arrays."""
         made: dict[int, NDArray[Any]] = {}
         at = 0
         for place in self._floats:
@@ -99,11 +138,11 @@ class ArrayLayout:
         }
 
     def misfit(self, arrays: Arrays, *, exact: bool = True) -> str:
-        """Say how arrays differ from these; empty where they do not.
+        """Return how arrays differ from this layout; empty if they do not.
 
         Args:
             arrays: in order.
-            exact: whether their types have to be the same.
+            exact: whether their types must be the same.
         """
         if len(arrays) != len(self.names):
             return f"{len(arrays)} arrays, where the model has {len(self.names)}"
@@ -131,11 +170,11 @@ class Misfit(ValueError):
 
 @dataclass(frozen=True)
 class FlowerContent:
-    """What a message says.
+    """The content of a message.
 
     Attributes:
-        flat: the model's vector, shape (d,); None where it has no model.
-        rest: all else, in bytes.
+        flat: the model's vector, shape (d,); None without a model.
+        rest: all other parts, in bytes.
     """
 
     flat: Array | None
@@ -143,12 +182,12 @@ class FlowerContent:
 
 
 def encode(content: RecordDict, layout: ArrayLayout, *, exact: bool = True) -> FlowerContent:
-    """Return what a content of Flower's is on a wire.
+    """Return a content of Flower's in the form for the wire.
 
     Args:
         content: at most one record of arrays, and any others.
         layout: of the model.
-        exact: whether arrays have to be of the types of the model.
+        exact: whether arrays must have the types of the model.
 
     Raises:
         Misfit: its arrays are not those of the model.
@@ -158,7 +197,9 @@ def encode(content: RecordDict, layout: ArrayLayout, *, exact: bool = True) -> F
     for name, record in content.items():
         if isinstance(record, ArrayRecord):
             if flat is not None:
-                raise Misfit(f"a second record of arrays, '{name}'; one, the model, can travel")
+                raise Misfit(
+                    f"a second record of arrays, '{name}'; only one, the model, can be sent"
+                )
             arrays = numpy_of(record)
             if wrong := layout.misfit(arrays, exact=exact):
                 raise Misfit(wrong)
@@ -172,12 +213,12 @@ def encode(content: RecordDict, layout: ArrayLayout, *, exact: bool = True) -> F
 
 
 def read(content: FlowerContent, layout: ArrayLayout, *, legacy: bool) -> RecordDict:
-    """Return the content of Flower's that `encode` was given.
+    """Return the content of Flower's that `encode` converted.
 
     Args:
-        content: as it has arrived.
+        content: as received.
         layout: of the model.
-        legacy: whether arrays are written as clients of the older interface read them.
+        legacy: whether arrays are in the form for clients of the older interface.
     """
     records = RecordDict()
     for kind, name, body in _parts(content.rest):
@@ -193,19 +234,19 @@ def read(content: FlowerContent, layout: ArrayLayout, *, legacy: bool) -> Record
 
 def numpy_of(record: ArrayRecord) -> dict[str, NDArray[Any]]:
     """Return the arrays of a record by name."""
-    return {name: npy.read(array) for name, array in record.items() if array.data}
+    return {name: read_npy(array) for name, array in record.items() if array.data}
 
 
 def record_of(arrays: Arrays, *, legacy: bool) -> ArrayRecord:
-    """Return a record of arrays, as clients of either interface read them."""
+    """Return a record of arrays, in the form for clients of either interface."""
     if legacy:
         made = {
-            name: FlowerArray(dtype="", shape=(), stype=_NUMPY, data=npy.write(array))
+            name: FlowerArray(dtype="", shape=(), stype=_NUMPY, data=write_npy(array))
             for name, array in arrays.items()
         }
     else:
         made = {
-            name: FlowerArray(str(array.dtype), array.shape, _NUMPY, npy.write(array))
+            name: FlowerArray(str(array.dtype), array.shape, _NUMPY, write_npy(array))
             for name, array in arrays.items()
         }
     return ArrayRecord(made)
@@ -218,7 +259,7 @@ def _part(kind: int, name: str, body: bytes) -> bytes:
 
 
 def _parts(data: bytes) -> Iterator[tuple[int, str, bytes]]:
-    """Yield the records that `_part` has written."""
+    """Yield the records written by `_part`."""
     reader = Reader(data)
     while reader.left:
         kind = reader.byte()

@@ -18,53 +18,53 @@ from fedsim.record.columns import higher_is_better
 
 
 class Cost(Spec):
-    """What one `fit` (or `train`) of a client costs, by which the client's device takes its time.
+    """The cost of one `fit` (or `train`) of a client, which determines its simulated time.
 
-    Given in operations; or in the seconds that it takes on a device of a known speed, as measured
-    by `fedsim.flower.seconds_of`, from which the operations follow.
+    It is given in operations; or in seconds on a device of known speed, as measured by
+    `fedsim.flower.seconds_of`, from which the operations follow.
     """
 
     operations: float | None = Field(
         default=None, ge=0, description="floating-point operations of a fit"
     )
-    seconds: Seconds | None = Field(default=None, description="instead, how long a fit takes")
-    on: AnyDevice | None = Field(default=None, description="the device on which it takes so long")
+    seconds: Seconds | None = Field(default=None, description="instead, the duration of a fit")
+    on: AnyDevice | None = Field(default=None, description="the device with this duration")
     per: Literal["fit", "sample"] = Field(
-        default="fit", description="whether that is for a fit, or for each sample of the client's"
+        default="fit", description="whether the cost is for a fit, or for each sample of the client"
     )
     evaluation: float = Field(
-        default=0.3, ge=0, description="what an evaluation costs, as a share of a fit"
+        default=0.3, ge=0, description="cost of an evaluation, as a share of a fit"
     )
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.operations is None) == (self.seconds is None):
-            text = "give either operations, or seconds with on, the device that takes so long"
+            text = "give either operations, or seconds together with on, the device"
             raise failure(("", text, None))
         if (self.seconds is None) != (self.on is None):
-            text = "seconds and on belong together: so long on a device such as pi-4"
+            text = "give seconds and on together: the duration, and a device such as pi-4"
             raise failure(("seconds" if self.on is None else "on", text, self.seconds))
         if self.on is not None and self.on.constant is None:
-            text = f"{self.on.kind} has no one speed, so that operations do not follow from seconds"
+            text = f"{self.on.kind} has no constant speed, so operations do not follow from seconds"
             raise failure(("on", text, self.on.kind))
         return self
 
     def operations_of(self, samples: int) -> float:
-        """Return the floating-point operations of a fit of a client with so many samples."""
+        """Return the floating-point operations of a fit for a number of samples."""
         speed = None if self.on is None else self.on.constant
         one = self.operations if speed is None else (self.seconds or 0.0) * speed
         return (one or 0.0) * (samples if self.per == "sample" else 1)
 
 
 Scalar = bool | int | float | str
-"""What a setting of a run can be."""
+"""A value in the configuration of a run."""
 
-Said = tuple[float, Mapping[str, float]]
-"""A loss, and figures beside it."""
+LossAndMetrics = tuple[float, Mapping[str, float]]
+"""A loss and further metrics."""
 
 
 class AppBlock(ProgramLoss):
-    """The keys of a Flower app, and what its class may say."""
+    """The keys of a Flower app, and the attributes of its class."""
 
     source: ClassVar[str] = "the clients' own program, over Flower's interface"
 
@@ -73,47 +73,47 @@ class AppBlock(ProgramLoss):
     `staticmethod`."""
 
     clients: PositiveInt | None = Field(
-        default=None, description="how many there are; as many as the fleet has if null"
+        default=None, description="number of clients; that of the fleet by default"
     )
     samples: PositiveInt | tuple[PositiveInt, ...] = Field(
-        default=1, description="how many samples a client has; or a number for each client"
+        default=1, description="number of samples of a client; or a list, one for each client"
     )
-    cost: Cost = Field(description="what it costs a client to train")
+    cost: Cost = Field(description="cost of a client's training")
     run_config: Mapping[str, Scalar] = Field(
-        default={}, description="what clients read from context.run_config"
+        default={}, description="settings that clients read from context.run_config"
     )
     evaluated_by: Literal["clients", "server", "nobody"] = Field(
         default="clients",
-        description="where the observer's figures of a model come from, at no cost: all clients, by"
-        " their evaluate; the server, by evaluate of this class; or nobody, without figures",
+        description="the source of the observer's metrics of a model, at no cost: all clients, by"
+        " their evaluate; the server, by evaluate of this class; or nobody, for no metrics",
     )
     objective: str = Field(
         default="",
-        description="the figure of an evaluation that is the objective; if empty, the one that is"
-        " named loss, or the first whose name ends so",
+        description="the metric of an evaluation that is the objective; if empty, the one named"
+        " loss, or the first whose name ends with it",
     )
     figures: tuple[str, ...] = Field(
         default=(),
-        description="figures of an evaluation that a run may stop at; more is better of those whose"
-        " name ends in accuracy, acc, score, auc and the like",
+        description="metrics of an evaluation for stop rules; higher is better for names that end"
+        " in accuracy, acc, score, auc and the like",
     )
     limit: Duration | None = Field(
         default=None,
-        description="the real time that one call of a client's code may take; any if null",
+        description="limit of the real time of one call of a client's code; none by default",
     )
 
     def initial_arrays(self) -> ArrayRecord | Mapping[str, Any] | list[NDArray[Any]] | None:
-        """Return the model to start from: a list of arrays, arrays by name, or a state_dict.
+        """Return the initial model: a list of arrays, arrays by name, or a state_dict.
 
-        None asks client 0 for its parameters, which clients of the older interface can say.
+        None requests the parameters of client 0, which clients of the older interface provide.
         """
         return None
 
-    def evaluate(self, arrays: list[NDArray[Any]]) -> Said:
-        """Return the loss of a model on the server's own data, and figures beside it."""
+    def evaluate(self, arrays: list[NDArray[Any]]) -> LossAndMetrics:
+        """Return the loss of a model on the server's own data, and further metrics."""
         raise NotImplementedError(f"{type(self).__name__} has no evaluate")
 
     @property
     def reports(self) -> Mapping[str, bool]:
-        """The figures that a run may stop at, and whether more of each is better."""
+        """The metrics for stop rules, and whether higher is better for each."""
         return {name: higher_is_better(name) for name in self.figures}

@@ -1,9 +1,9 @@
-"""A Flower strategy as the server's method: it selects clients, their tasks and the aggregation.
+"""A Flower strategy as a method: it selects clients, sends their tasks, and aggregates.
 
 In a round the strategy chooses clients and their messages (`configure_train`, or `configure_fit`);
-fedsim carries those, the clients train, and the strategy receives the replies that arrive in time
-(`aggregate_train`, `aggregate_fit`). Where it chooses all clients and sends all the same, the
-scenario's participation samples the cohort. Round t stands for the model after it.
+fedsim transmits those, the clients train, and the strategy receives the replies that arrive in time
+(`aggregate_train`, `aggregate_fit`). If it chooses all clients and sends all of them the same
+message, the scenario's participation samples the cohort. Round t stands for the model after it.
 """
 
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ from flwr.common import ndarrays_to_parameters
 from pydantic import Field, PrivateAttr
 
 from fedsim.algorithms.base import ProblemInfo
-from fedsim.algorithms.local import SendsModels, of_this_round
+from fedsim.algorithms.local_steps import SendsModels, of_this_round
 from fedsim.blocks.wording import unknown
 from fedsim.errors import Failed, ParameterError
 from fedsim.flower.arrays import FlowerContent, Misfit, encode, read
-from fedsim.flower.calls import call_user_code
 from fedsim.flower.problem import FlowerProblem
 from fedsim.flower.program import ClientProgram, Question, Task
 from fedsim.flower.server import Contents, Host, MessageHost, OlderHost
+from fedsim.flower.user_code import call_user_code
 from fedsim.ports import Array, Client, ClientId, Message, Payload, Reply, Server
 from fedsim.problems import Problem, Reference
 from fedsim.wire import Octets
@@ -44,7 +44,7 @@ class Train(Message):
 
 @dataclass(frozen=True, slots=True)
 class Trained(Message):
-    """Client to server: where training has led, and what is said of it."""
+    """Client to server: the model after training, and its metrics."""
 
     w: Payload
     records: Payload
@@ -52,7 +52,7 @@ class Trained(Message):
 
 @dataclass(frozen=True, slots=True)
 class Changed(Message):
-    """Client to server: how far training has led from what was sent, and what is said of it."""
+    """Client to server: the difference of the trained to the received model, and metrics."""
 
     change: Payload
     records: Payload
@@ -60,7 +60,7 @@ class Changed(Message):
 
 @dataclass(frozen=True, slots=True)
 class Evaluate(Message):
-    """Server to clients: say how good this model is."""
+    """Server to clients: evaluate this model."""
 
     w: Payload
     records: Payload
@@ -68,7 +68,7 @@ class Evaluate(Message):
 
 @dataclass(frozen=True, slots=True)
 class Evaluated(Message):
-    """Client to server: how good it is."""
+    """Client to server: the metrics of an evaluation."""
 
     records: Payload
 
@@ -77,28 +77,28 @@ Scalar = bool | int | float | str
 
 
 class Flower(SendsModels):
-    """A strategy of Flower's: one of its own by name, or that of a subclass."""
+    """A strategy of Flower's: a built-in one by name, or that of a subclass."""
 
     kind: Literal["flower"] = "flower"
     objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = "Beutel et al.: Flower: A Friendly Federated Learning Framework, 2020"
     asks: ClassVar[Literal["loss", "steps", "program"]] = "program"
-    synchronous: ClassVar[str] = "its strategy aggregates what a round has brought"
+    synchronous: ClassVar[str] = "its strategy aggregates the replies of a round"
     messages: ClassVar[tuple[type[Message], ...]] = (Train, Trained, Changed, Evaluate, Evaluated)
 
     asks_all: ClassVar[bool] = False  # the strategy chooses the clients
 
     sends: Literal["models", "differences"] = Field(
         default="models",
-        description="what clients send: the model that training has led to, as Flower's do, or the"
-        " difference to what they were sent, which may be compressed with feedback",
+        description="the clients' messages: the model after training, as in Flower, or the"
+        " difference to the received model, which may be compressed with feedback",
     )
     strategy: str = Field(
         default="FedAvg",
-        description="the name of one of Flower's strategies, of the interface of the app's clients",
+        description="name of a strategy of Flower's, for the interface of the app's clients",
     )
     options: Mapping[str, Scalar] = Field(
-        default={}, description="what that strategy is made with, such as {fraction_train: 0.5}"
+        default={}, description="arguments of the strategy, such as {fraction_train: 0.5}"
     )
     train_config: Mapping[str, Scalar] = Field(
         default={}, description="configuration of the clients' training, such as {lr: 0.01}"
@@ -108,9 +108,8 @@ class Flower(SendsModels):
     )
     evaluation: bool = Field(
         default=False,
-        description="whether the strategy has clients evaluate, round by round, as it has in"
-        " Flower: their messages and work are charged, and the figures are those of the clients"
-        " that were asked",
+        description="whether the strategy has clients evaluate in every round, as in Flower: their"
+        " messages and work are charged, and the metrics are those of the selected clients",
     )
 
     _problem: FlowerProblem | None = PrivateAttr(default=None)
@@ -118,7 +117,7 @@ class Flower(SendsModels):
 
     @property
     def reads_sent(self) -> bool:
-        """Whether clients send differences, which are added to what each was sent."""
+        """Whether clients send differences, which are added to the model sent to each."""
         return self.sends == "differences"
 
     def make(self, problem: FlowerProblem) -> older.Strategy | newer.Strategy:
@@ -132,10 +131,10 @@ class Flower(SendsModels):
         return cast("older.Strategy | newer.Strategy", made(**options))
 
     def configure(self, info: ProblemInfo) -> Self:
-        """Return a copy that knows its problem.
+        """Return a copy with its problem.
 
         Raises:
-            ParameterError: there is no such strategy, or it cannot be made so.
+            ParameterError: there is no such strategy, or its arguments are invalid.
         """
         if not isinstance(info.programs, FlowerProblem):
             raise ParameterError("kind", "flower is for the clients of a Flower app")
@@ -160,10 +159,10 @@ class Flower(SendsModels):
         return None
 
     def build_strategy(self) -> older.Strategy | newer.Strategy:
-        """Return a strategy that no run has used.
+        """Return a new instance of the strategy.
 
         Raises:
-            Failed: it cannot be made.
+            Failed: it cannot be created.
         """
         return call_user_code(
             f"making the strategy {self.strategy}", 0, lambda: self.make(self.problem)
@@ -171,9 +170,9 @@ class Flower(SendsModels):
 
     @property
     def problem(self) -> FlowerProblem:
-        """The app's clients, once `configure`."""
+        """The problem of the app's clients, after `configure`."""
         if self._problem is None:
-            raise Failed("flower runs once it is configured for its problem")
+            raise Failed("flower runs only after it is configured for its problem")
         return self._problem
 
     async def serve(self, server: Server) -> None:
@@ -198,7 +197,7 @@ class Flower(SendsModels):
         return MessageHost(strategy, server.clients, start, settings, server.rng)
 
     async def _round(self, server: Server, host: Host, task: Task) -> None:
-        """Ask clients something, and hand over what they answer in time."""
+        """Send a task to clients, and pass the replies received in time to the strategy."""
         asked = host.configure(task, server.round)
         if not asked:
             return
@@ -208,10 +207,12 @@ class Flower(SendsModels):
         to = None if len(sent) == len(server.clients) else sorted(sent)
         replies = await server.exchange(one if same else sent, to=to)
         counted = {each.client: each for each in of_this_round(server, replies)}
-        heard = {client: self._receive(counted[client], sent[client]) for client in sorted(counted)}
+        answers = {
+            client: self._receive(counted[client], sent[client]) for client in sorted(counted)
+        }
         all_named = to is not None or self._all_asked
-        missing = [client for client in sorted(asked) if all_named and client not in heard]
-        host.aggregate(task, server.round, heard, missing)
+        missing = [client for client in sorted(asked) if all_named and client not in answers]
+        host.aggregate(task, server.round, answers, missing)
 
     def _messages(self, server: Server, task: Task, asked: Contents) -> dict[ClientId, Message]:
         """Return the message for each client: a shared one where the contents are equal."""
@@ -245,7 +246,7 @@ class Flower(SendsModels):
         return content
 
     def _receive(self, reply: Reply, asked: Message) -> RecordDict:
-        """Return what a client has answered, as Flower has it."""
+        """Return a client's reply as a content of Flower's."""
         message, flat = reply.message, None
         if isinstance(message, Changed):
             flat = cast("Train", asked).w.values + message.change.values
@@ -255,7 +256,7 @@ class Flower(SendsModels):
         return read(content, self.problem.layout, legacy=self.problem.legacy)
 
     async def handle(self, client: Client, message: Train | Evaluate) -> Message:
-        """Run a client: its program answers."""
+        """Run a client: call its program."""
         task: Task = "train" if isinstance(message, Train) else "evaluate"
         w, rest = message.w.values, cast("Octets", message.records).data
         seed = int(client.rng.integers(2**63))
@@ -277,5 +278,5 @@ def _vector(content: FlowerContent) -> Array:
 
 
 def _key(content: FlowerContent) -> tuple[bytes, bytes]:
-    """Return what makes two contents the same."""
+    """Return a key that is equal for equal contents."""
     return _vector(content).tobytes(), content.rest

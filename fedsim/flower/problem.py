@@ -1,4 +1,4 @@
-"""A Flower app as a problem: its clients, its model, and how good that is."""
+"""A Flower app as a problem: its clients, its model, and evaluations."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from fedsim.errors import DataError, Failed
 from fedsim.flower.arrays import ArrayLayout, Arrays, FlowerContent, encode, numpy_of, read
 from fedsim.flower.blocks import AppBlock
-from fedsim.flower.calls import (
+from fedsim.flower.program import ClientProgram, Question, Task, context_of, instruction, node_of
+from fedsim.flower.user_code import (
     NOTHING,
     FlowerEvaluation,
     Looked,
@@ -28,7 +29,6 @@ from fedsim.flower.calls import (
     numbers,
     parse_reply,
 )
-from fedsim.flower.program import ClientProgram, Question, Task, context_of, instruction, node_of
 from fedsim.ports import Array, Oracle
 from fedsim.problems.client_losses import LazySequence
 from fedsim.problems.measures import Observer
@@ -45,19 +45,19 @@ def client_app_of(app: AppBlock) -> tuple[ClientApp, bool]:
     """Return the app, and whether its clients are of the older interface."""
     given = type(app).client_app
     if isinstance(given, ClientApp):
-        # An app does not say which it is; what it was made with decides how it is called.
+        # An app does not state its interface; the function that it was created with determines it.
         return given, getattr(given, "_call", None) is not None
     if callable(given):
         return ClientApp(client_fn=given), True
-    text = f"{type(app).__name__} has no client_app; it is a ClientApp, or a client_fn(context)"
+    text = f"{type(app).__name__} has no client_app; set a ClientApp, or a client_fn(context)"
     raise DataError("loss.kind", text)
 
 
 def start_of(app: AppBlock, client_app: ClientApp, clients: int, *, legacy: bool) -> Arrays:
-    """Return the model to begin with, by name."""
+    """Return the initial model as arrays by name."""
     given = app.initial_arrays()
     if given is None and not legacy:
-        text = f"{app.kind} does not say the model to start from; give it initial_arrays"
+        text = f"{app.kind} has no initial model; implement initial_arrays"
         raise DataError("loss.kind", text)
     if given is None:
         given = _parameters(app, client_app, clients)
@@ -71,7 +71,7 @@ def start_of(app: AppBlock, client_app: ClientApp, clients: int, *, legacy: bool
 
 
 def _parameters(app: AppBlock, client_app: ClientApp, clients: int) -> list[NDArray[Any]]:
-    """Return what client 0 says of its parameters."""
+    """Return the parameters of client 0."""
     context = context_of(app, 0, clients)
     asked = getparametersins_to_recorddict(GetParametersIns({}))
 
@@ -88,11 +88,11 @@ def _parameters(app: AppBlock, client_app: ClientApp, clients: int) -> list[NDAr
 
 
 class Sizes(NamedTuple):
-    """What is known of the loss of a client with a program of its own.
+    """The known properties of the loss of a client with its own program.
 
     Attributes:
-        rows: how many samples it has.
-        gradient_operations: what a pass over them costs.
+        rows: the number of its samples.
+        gradient_operations: the cost of a pass over them.
     """
 
     rows: int
@@ -101,15 +101,15 @@ class Sizes(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FlowerProblem(ProgramProblem):
-    """What the clients of a Flower app minimise.
+    """The problem of the clients of a Flower app.
 
     Attributes:
         loss: the block of the app.
         client_app: the app.
-        legacy: whether its clients are of the older interface (`NumPyClient`).
+        legacy: whether its clients have the older interface (`NumPyClient`).
         layout: of its model.
-        start: the model to begin with.
-        seed: of all that is random.
+        start: the initial model.
+        seed: of all random streams.
     """
 
     loss: AppBlock
@@ -126,7 +126,7 @@ class FlowerProblem(ProgramProblem):
 
     @property
     def number_bytes(self) -> int:
-        """How many bytes the widest of the model's numbers takes."""
+        """The size of the widest number of the model, in bytes."""
         return self.layout.widest.itemsize
 
     def initial(self, rng: np.random.Generator) -> Array:  # noqa: ARG002 - the app's is not drawn
@@ -134,21 +134,21 @@ class FlowerProblem(ProgramProblem):
         return self.layout.flat(self.start)
 
     def fresh_oracles(self, draw: Draw) -> Sequence[Oracle]:  # noqa: ARG002 - programs draw as they like
-        """Return the clients of a world that begins, their contexts empty."""
+        """Return the clients of a new world, with empty contexts."""
         return LazySequence(
             len(self.losses), lambda client: ClientProgram(self, client), len(self.losses)
         )
 
     def asking(self, task: Task, settings: Mapping[str, Any]) -> bytes:
-        """Return what is sent beside the model, to ask a client for something."""
+        """Return the bytes sent beside the model, with the task and its settings."""
         content = instruction(task, settings, self.start, legacy=self.legacy)
         return encode(content, self.layout).rest
 
-    # -- how good a model is -----------------------------------------------------------
+    # -- evaluations -------------------------------------------------------------------
 
     @property
     def valued(self) -> bool:
-        """Whether an evaluation has said the objective."""
+        """Whether evaluations report the objective."""
         return not np.isnan(self._first.objective)
 
     def looked_at(
@@ -162,7 +162,7 @@ class FlowerProblem(ProgramProblem):
 
     @property
     def observers(self) -> Sequence[Observer]:
-        """What an evaluation says beside the objective, by the names of the first one."""
+        """The metrics of an evaluation beside the objective, named as in the first one."""
 
         def observe(w: Array) -> Mapping[str, float]:
             figures = self._look(w).figures
@@ -172,14 +172,14 @@ class FlowerProblem(ProgramProblem):
 
     @property
     def _first(self) -> Looked:
-        """What was said of the model to begin with."""
+        """The evaluation of the initial model."""
         kept = self.__dict__.get("_first_look")
         if kept is None:
             kept = self.__dict__["_first_look"] = self._look(self.layout.flat(self.start))
         return cast("Looked", kept)
 
     def _look(self, w: Array) -> Looked:
-        """Return how good a model is; what was asked last is known."""
+        """Return the evaluation of a model; the last one is cached."""
         last = self.__dict__.get("_last_look")
         key = w.tobytes()
         if last is None or last[0] != key:
@@ -213,7 +213,7 @@ class FlowerProblem(ProgramProblem):
 
 
 def problem_of(app: AppBlock, clients: int | None, seed: int) -> FlowerProblem:
-    """Return what the clients of an app minimise.
+    """Return the problem of the clients of an app.
 
     Raises:
         DataError: their number is not given, or twice; there is no app, or no model; or the
@@ -229,7 +229,7 @@ def problem_of(app: AppBlock, clients: int | None, seed: int) -> FlowerProblem:
     start = start_of(app, client_app, count, legacy=legacy)
     problem = FlowerProblem(
         loss=app,
-        losses=cast("Any", sizes),  # all that is known of them
+        losses=cast("Any", sizes),  # nothing else is known of them
         fingerprint=_fingerprint(app, start),
         client_app=client_app,
         legacy=legacy,
@@ -244,7 +244,7 @@ def problem_of(app: AppBlock, clients: int | None, seed: int) -> FlowerProblem:
 
 
 def _count(app: AppBlock, clients: int | None) -> int:
-    """Return how many clients there are."""
+    """Return the number of clients."""
     if app.clients is None and clients is None:
         raise DataError("loss.clients", "missing; give the number of clients, or a fleet of them")
     if None not in (app.clients, clients) and app.clients != clients:
@@ -262,7 +262,7 @@ def _fingerprint(app: AppBlock, start: Arrays) -> str:
 
 
 def _check_figures(problem: FlowerProblem) -> None:
-    """Evaluate the initial model, which shows whether any client can."""
+    """Evaluate the initial model, to check whether clients can evaluate."""
     try:
         names = (
             problem.observers[0](problem.initial(np.random.default_rng(0)))
@@ -273,5 +273,5 @@ def _check_figures(problem: FlowerProblem) -> None:
         raise DataError("loss.evaluated_by", str(error)) from None
     for name in names:
         if name in OWN:
-            text = f"an evaluation says a figure {name!r}, and every round table has such a column"
-            raise DataError("loss.kind", f"{text}; give it another name")
+            text = f"an evaluation has the metric {name!r}, which is a column of every round table"
+            raise DataError("loss.kind", f"{text}; rename the metric")

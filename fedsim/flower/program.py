@@ -1,4 +1,4 @@
-"""A client's program in a world: the app of Flower's that trains where fedsim would take steps."""
+"""A client's program in a world: a Flower app that trains in place of fedsim's steps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from fedsim.errors import Failed
 from fedsim.flower.arrays import ArrayLayout, Arrays, FlowerContent, Misfit, encode, read, record_of
 from fedsim.flower.blocks import AppBlock
-from fedsim.flower.calls import RUN, call_user_code
+from fedsim.flower.user_code import RUN, call_user_code
 from fedsim.ports import Array, ClientId, Work
 from fedsim.problems.programs import ProgramOracle
 from fedsim.problems.samples import Minibatches
 from fedsim.streams import stream
 
 Task = Literal["train", "evaluate"]
-"""What a client is asked to do, as Flower calls it."""
+"""The task of a client, by Flower's name."""
 
 _FIRST_NODE = 2
 """The number of client 0's node; 1 is the server's."""
@@ -36,7 +36,7 @@ def client_of(node: int) -> ClientId:
 
 
 def context_of(app: AppBlock, client: ClientId, clients: int) -> Context:
-    """Return what a client's code sees of its place: which of how many it is, and the settings."""
+    """Return a client's context: its index, the number of clients, and the settings."""
     return Context(
         run_id=RUN,
         node_id=node_of(client),
@@ -48,13 +48,13 @@ def context_of(app: AppBlock, client: ClientId, clients: int) -> Context:
 
 @dataclass(frozen=True)
 class Question:
-    """What a client is asked.
+    """A request to a client.
 
     Attributes:
-        task: what to do.
-        content: with which model and settings.
-        round: the number of the round; 0 where the observer asks.
-        seed: of the global generators meanwhile.
+        task: train or evaluate.
+        content: the model and the settings.
+        round: the number of the round; 0 for a request of the observer.
+        seed: of the global random generators during the call.
     """
 
     task: Task
@@ -64,7 +64,7 @@ class Question:
 
 
 class Setting(Protocol):
-    """What a client's program needs of its problem: `FlowerProblem` has it."""
+    """The part of a `FlowerProblem` that a client's program uses."""
 
     @property
     def loss(self) -> AppBlock:
@@ -78,34 +78,34 @@ class Setting(Protocol):
 
     @property
     def legacy(self) -> bool:
-        """Whether its clients are of the older interface."""
+        """Whether its clients have the older interface."""
         ...
 
     @property
     def layout(self) -> ArrayLayout:
-        """Of its model."""
+        """The layout of the model."""
         ...
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """How many samples each client has, shape (M,)."""
+        """The number of samples of each client, shape (M,)."""
         ...
 
     @property
     def seed(self) -> int:
-        """Of all that is random."""
+        """The seed of all random streams."""
         ...
 
     def asking(self, task: Task, settings: Mapping[str, Any]) -> bytes:
-        """Return what is sent beside the model, to ask a client for something."""
+        """Return the bytes sent beside the model, with the task and its settings."""
         ...
 
 
 class ClientProgram(ProgramOracle):
-    """The program of one client; what it keeps in its context is of one world.
+    """The program of one client; the state in its context belongs to one world.
 
     Args:
-        problem: whose client it is.
+        problem: of the client.
         client: its number.
     """
 
@@ -117,7 +117,7 @@ class ClientProgram(ProgramOracle):
         self._context = context_of(problem.loss, client, len(problem.rows))
 
     def work(self, question: Question) -> Work:
-        """Describe what a question asks for; its result is a `FlowerContent`."""
+        """Describe a request as work; its result is a `FlowerContent`."""
         cost = self._problem.loss.cost
         share = 1.0 if question.task == "train" else cost.evaluation
         operations = share * cost.operations_of(self.rows)
@@ -126,9 +126,9 @@ class ClientProgram(ProgramOracle):
     def sgd_steps(
         self, w: Array, eta: float, drawn: Minibatches, pull: float | None = None
     ) -> Work:
-        """Describe training from `w`, shape (d,), in the place of so many steps.
+        """Describe training from `w`, shape (d,), in place of gradient steps.
 
-        The program receives what a method of fedsim's own requests, and may ignore it.
+        The program receives the settings of fedsim's method, and may ignore them.
         """
         self._asked += 1
         settings = {"server-round": self._asked, "lr": eta, "local-steps": len(drawn)}
@@ -140,10 +140,10 @@ class ClientProgram(ProgramOracle):
         return work._replace(kernel=_train)
 
     def answer(self, question: Question) -> FlowerContent:
-        """Let the program answer, here and now.
+        """Call the program and return its answer.
 
         Raises:
-            Failed: it does not, or not with a model such as it was sent.
+            Failed: the call fails, or does not return a model of the same layout.
         """
         problem, task = self._problem, question.task
         when = f"in round {question.round}" if question.round else "for the observer"
@@ -166,25 +166,25 @@ class ClientProgram(ProgramOracle):
 
 
 def _check(flat: Array | None, what: str) -> None:
-    """Check that there is a model, and that it is one of numbers.
+    """Check that there is a model, and that it is finite.
 
     Raises:
-        Failed: there is none, or it has NaN or infinities.
+        Failed: there is none, or it has NaN or infinity.
     """
     if flat is None:
-        raise Failed(f"{what} has returned no arrays, where the model is due")
+        raise Failed(f"{what} has returned no arrays; expected the model")
     wrong = np.count_nonzero(~np.isfinite(flat))
     if wrong:
         raise Failed(f"{what} has returned NaN or infinity in {wrong:,} of {flat.size:,} numbers")
 
 
 def _answer(program: ClientProgram, question: Question) -> Any:  # noqa: ANN401 - more than an array
-    """Let a program answer: the kernel of a client's work."""
+    """Call a program: the kernel of a client's work."""
     return program.answer(question)
 
 
 def _train(program: ClientProgram, question: Question) -> Array:
-    """Let a program train, and return the model alone."""
+    """Call a program to train, and return the model alone."""
     flat = program.answer(question).flat
     return cast("Array", flat)
 
@@ -192,13 +192,13 @@ def _train(program: ClientProgram, question: Question) -> Array:
 def instruction(
     task: Task, settings: Mapping[str, Any], arrays: Arrays, *, legacy: bool
 ) -> RecordDict:
-    """Return what a client of either interface is asked.
+    """Return the content of a request for a client of either interface.
 
     Args:
-        task: what to do.
-        settings: how.
+        task: train or evaluate.
+        settings: of the task.
         arrays: the model, by name.
-        legacy: whether it is for a client of the older interface.
+        legacy: whether the client has the older interface.
     """
     record = record_of(arrays, legacy=legacy)
     config = ConfigRecord(dict(settings))

@@ -1,4 +1,4 @@
-"""A strategy's view of the clients: their ids. Messages are carried by fedsim."""
+"""A strategy's view of the clients: their ids only. fedsim transmits the messages."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,15 +36,15 @@ from flwr.supercore.run import Run
 from numpy.typing import NDArray
 
 from fedsim.flower.arrays import Arrays, numpy_of, record_of
-from fedsim.flower.calls import call_user_code, numbers
 from fedsim.flower.program import Task, client_of, node_of
+from fedsim.flower.user_code import call_user_code, numbers
 from fedsim.ports import ClientId
 
 # ruff: noqa: ARG002 - what is refused takes what Flower hands over
 
 
 _PATIENCE = 5
-"""The number of consecutive requests for nodes after which a strategy is judged to wait in vain."""
+"""The number of consecutive requests for nodes after which a strategy is taken to wait for ever."""
 
 
 class WaitsInVain(RuntimeError):
@@ -62,7 +62,7 @@ class NodeIds(Grid):
         """Return the numbers of all nodes.
 
         Raises:
-            Waiting: it is asked again and again.
+            WaitsInVain: the strategy requests them again and again.
         """
         self._asked += 1
         if self._asked > _PATIENCE:
@@ -73,7 +73,7 @@ class NodeIds(Grid):
         return list(self._nodes)
 
     def rest(self) -> None:
-        """Take note that something has been decided."""
+        """Reset the count of requests, after a decision of the strategy."""
         self._asked = 0
 
     def set_run(self, run: Run) -> Never:
@@ -116,13 +116,13 @@ class NodeIds(Grid):
 
 def _unable(what: str) -> NotImplementedError:
     return NotImplementedError(
-        f"the strategy calls grid.{what}: fedsim carries what configure_train and"
-        " configure_evaluate return, and nothing else"
+        f"the strategy calls grid.{what}: fedsim transmits only what configure_train and"
+        " configure_evaluate return"
     )
 
 
 class NodeProxy(ClientProxy):
-    """Stands for a client, for a strategy of the older interface."""
+    """A client for a strategy of the older interface."""
 
     def __init__(self, client: ClientId) -> None:
         super().__init__(str(client))
@@ -160,8 +160,8 @@ class NodeProxy(ClientProxy):
 
 def _by_itself(what: str) -> NotImplementedError:
     return NotImplementedError(
-        f"the strategy calls {what} of a client by itself: fedsim carries what configure_fit and"
-        " configure_evaluate return, and nothing else"
+        f"the strategy calls {what} of a client directly: fedsim transmits only what configure_fit"
+        " and configure_evaluate return"
     )
 
 
@@ -174,10 +174,10 @@ class Places(SimpleClientManager):
             self.register(NodeProxy(client))
 
     def wait_for(self, num_clients: int, timeout: int = 0) -> bool:
-        """Say that so many are there.
+        """Return True if there are `num_clients` clients.
 
         Raises:
-            Waiting: there are fewer.
+            WaitsInVain: there are fewer.
         """
         if num_clients > self.num_available():
             raise WaitsInVain(
@@ -190,29 +190,29 @@ class Places(SimpleClientManager):
 
 # Hosts, which run a Flower strategy round by round: one class for each of its interfaces.
 #
-# A round of a host: `configure` returns the task of each chosen client, `aggregate` passes the
-# replies on.
+# A round of a host: `configure` returns the task of each selected client, `aggregate` passes the
+# replies to the strategy.
 
 T = TypeVar("T")
 
 Contents = Mapping[ClientId, RecordDict]
-"""What goes to some clients, or comes from them."""
+"""Contents sent to some clients, or received from them."""
 
 Settings = Mapping[str, Any]
 
 _UNAVAILABLE = 1005
-"""The number that Flower's errors have where a node does not answer in time."""
+"""Flower's error code for a node that does not answer in time."""
 
 
 class Host(ABC):
-    """Lets a strategy decide.
+    """Calls a strategy.
 
     Args:
-        strategy: of Flower's, or of a user's own.
-        rng: the server's stream, of which each call of the strategy takes a seed.
+        strategy: of Flower's, or user-defined.
+        rng: the server's stream, from which each call of the strategy is seeded.
 
     Attributes:
-        figures: what the strategy has made of what clients have said in this round.
+        figures: the metrics that the strategy has aggregated in this round.
     """
 
     def __init__(self, strategy: object, rng: np.random.Generator) -> None:
@@ -227,23 +227,23 @@ class Host(ABC):
 
     @abstractmethod
     def configure(self, task: Task, number: int) -> Contents:
-        """Return what each client that the strategy has chosen is to do in a round."""
+        """Return the task of each client that the strategy has selected in a round."""
 
     @abstractmethod
     def aggregate(
-        self, task: Task, number: int, heard: Contents, missing: Sequence[ClientId]
+        self, task: Task, number: int, replies: Contents, missing: Sequence[ClientId]
     ) -> None:
-        """Hand over what clients have answered in a round.
+        """Pass the replies of a round to the strategy.
 
         Args:
             task: the requested task.
             number: of the round.
-            heard: the replies, in their order.
-            missing: clients that were asked and have not replied.
+            replies: the replies, in their order.
+            missing: the selected clients without a reply.
         """
 
     def central(self, number: int) -> None:  # noqa: B027 - most have none
-        """Let the strategy evaluate the model by itself, where it can."""
+        """Let the strategy evaluate the model centrally, if it can."""
 
     def call(self, what: str, number: int, make: Callable[[], T]) -> T:
         """Call the strategy.
@@ -255,13 +255,13 @@ class Host(ABC):
         return call_user_code(f"{what} of the strategy {self._name} in round {number}", seed, make)
 
     def note(self, front: str, figures: Mapping[str, Any]) -> None:
-        """Take note of figures of a round."""
+        """Record metrics of a round."""
         for name, each in numbers(figures).items():
             self.figures[name if name.startswith(f"{front}_") else f"{front}_{name}"] = each
 
 
 class MessageHost(Host):
-    """Lets a strategy of the message interface decide (`flwr.serverapp.strategy`)."""
+    """Calls a strategy of the message interface (`flwr.serverapp.strategy`)."""
 
     def __init__(
         self,
@@ -297,19 +297,19 @@ class MessageHost(Host):
         return {client: each.content for client, each in self._sent.items()}
 
     def aggregate(
-        self, task: Task, number: int, heard: Contents, missing: Sequence[ClientId]
+        self, task: Task, number: int, replies: Contents, missing: Sequence[ClientId]
     ) -> None:
         """See `Host.aggregate`."""
         sent, strategy = self._sent, self._strategy
 
         def make() -> Any:  # noqa: ANN401 - arrays and figures, or figures
-            replies = [Message(each, reply_to=sent[client]) for client, each in heard.items()]
+            answers = [Message(each, reply_to=sent[client]) for client, each in replies.items()]
             for client in missing:
                 error = Error(_UNAVAILABLE, f"client {client} has not answered")
-                replies.append(Message(error, reply_to=sent[client]))
+                answers.append(Message(error, reply_to=sent[client]))
             if task == "train":
-                return strategy.aggregate_train(number, replies)
-            return None, strategy.aggregate_evaluate(number, replies)
+                return strategy.aggregate_train(number, answers)
+            return None, strategy.aggregate_evaluate(number, answers)
 
         arrays, figures = self.call(f"aggregate_{task}", number, make)
         if arrays is not None:
@@ -319,7 +319,7 @@ class MessageHost(Host):
 
 
 class OlderHost(Host):
-    """Lets a strategy of the older interface decide (`flwr.server.strategy`)."""
+    """Calls a strategy of the older interface (`flwr.server.strategy`)."""
 
     def __init__(
         self,
@@ -347,7 +347,9 @@ class OlderHost(Host):
         strategy, parameters, places = self._strategy, self._model, self._places
 
         def make() -> dict[ClientId, RecordDict]:
-            made: dict[int, RecordDict] = {}  # a content that many are sent is made once
+            made: dict[
+                int, RecordDict
+            ] = {}  # one object for a content that several clients receive
             chosen: dict[ClientId, RecordDict] = {}
             if task == "train":
                 for proxy, fit in strategy.configure_fit(number, parameters, places):
@@ -364,7 +366,7 @@ class OlderHost(Host):
         return self.call(f"configure_{'fit' if task == 'train' else task}", number, make)
 
     def aggregate(
-        self, task: Task, number: int, heard: Contents, missing: Sequence[ClientId]
+        self, task: Task, number: int, replies: Contents, missing: Sequence[ClientId]
     ) -> None:
         """See `Host.aggregate`."""
         absent: list[Any] = [
@@ -372,13 +374,13 @@ class OlderHost(Host):
             for client in missing
         ]
         if task == "train":
-            self._train(number, heard, absent)
+            self._train(number, replies, absent)
         else:
-            self._evaluate(number, heard, absent)
+            self._evaluate(number, replies, absent)
 
-    def _train(self, number: int, heard: Contents, failures: list[Any]) -> None:
+    def _train(self, number: int, replies: Contents, failures: list[Any]) -> None:
         results: list[tuple[ClientProxy, FitRes]] = []
-        for client, content in heard.items():
+        for client, content in replies.items():
             result = self._places.all()[str(client)], recorddict_to_fitres(content, False)  # noqa: FBT003
             (results if result[1].status.code == Code.OK else failures).append(result)
         parameters, figures = self.call(
@@ -390,9 +392,9 @@ class OlderHost(Host):
             self._model = parameters
         self.note("train", figures)
 
-    def _evaluate(self, number: int, heard: Contents, failures: list[Any]) -> None:
+    def _evaluate(self, number: int, replies: Contents, failures: list[Any]) -> None:
         results: list[tuple[ClientProxy, EvaluateRes]] = []
-        for client, content in heard.items():
+        for client, content in replies.items():
             result = self._places.all()[str(client)], recorddict_to_evaluateres(content)
             (results if result[1].status.code == Code.OK else failures).append(result)
         loss, figures = self.call(
@@ -403,12 +405,12 @@ class OlderHost(Host):
         self.note("evaluate", {**({} if loss is None else {"loss": loss}), **figures})
 
     def central(self, number: int) -> None:
-        """Let the strategy evaluate the model by itself, where it can."""
+        """Let the strategy evaluate the model centrally, if it can."""
         found = self.call("evaluate", number, lambda: self._strategy.evaluate(number, self._model))
         if found is not None:
             self.note("central", {"loss": found[0], **found[1]})
 
 
 def _client(proxy: ClientProxy) -> ClientId:
-    """Return the client that a place stands for."""
+    """Return the client of a proxy."""
     return proxy.client if isinstance(proxy, NodeProxy) else int(proxy.cid)

@@ -1,7 +1,6 @@
-"""Availability: when a client is there at all. The block is the law.
+"""Availability: when clients are online. The block is the law.
 
-A timeline is the state at time 0 and the times at which it toggles, drawn as they are asked
-for.
+A timeline is the state at time 0 and the times at which it toggles, drawn lazily.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,15 +25,15 @@ from fedsim.physics.formats.availability import (
 from fedsim.physics.formats.fleets import read_presence
 
 Timeline = tuple[bool, Iterator[float]]
-"""Whether a client is online at time 0, and the rising times at which that toggles, s."""
+"""Whether a client is online at time 0, and the increasing times at which that toggles, s."""
 
 
 class PresenceLaw(Protocol):
-    """When one client is there: a block, or what a file says of it."""
+    """The availability of one client: from a block, or from a file."""
 
     @property
     def always(self) -> bool:
-        """Whether it is there at all times and in all rounds."""
+        """Whether the client is online at all times and available in all rounds."""
         ...
 
     @property
@@ -48,13 +47,13 @@ class PresenceLaw(Protocol):
 
 
 class Availability(Spec):
-    """A law of when clients are there. As it stands, none ever toggles."""
+    """A law of the availability of clients. By default the timeline never toggles."""
 
     kind: str
 
     @property
     def always(self) -> bool:
-        """Whether clients are there at all times and in all rounds."""
+        """Whether clients are online at all times and available in all rounds."""
         return False
 
     @property
@@ -67,18 +66,18 @@ class Availability(Spec):
         return True, iter(())
 
     def among(self, read: "AvailabilityReader") -> "PresenceLaw | Mapping[int, PresenceLaw]":  # noqa: ARG002
-        """Return what all clients follow, or each by its number; `read` reads a file of that."""
+        """Return the law of all clients, or of each by number; `read` reads a file of it."""
         return self
 
 
 class AlwaysAvailable(Availability):
-    """Clients are there all the time."""
+    """Clients are always online."""
 
     kind: Literal["always"] = Field(default="always", description="all the time")
 
     @property
     def always(self) -> bool:
-        """Yes."""
+        """True."""
         return True
 
 
@@ -86,31 +85,31 @@ ALWAYS = AlwaysAvailable()
 
 
 class BernoulliAvailability(Availability):
-    """Clients are there in a round or not, each drawn for itself, round by round."""
+    """Each client is available in a round with a given probability, independently."""
 
     kind: Literal["bernoulli"] = Field(default="bernoulli", description="round by round")
-    share: Share = Field(description="the probability of being there in a round")
+    share: Share = Field(description="the probability of being available in a round")
 
     @property
     def chance(self) -> float:
-        """The share: rounds have no times, so a timeline knows nothing of it."""
+        """The share; it is drawn by round, so a timeline has no part in it."""
         return self.share
 
 
 class MarkovAvailability(Availability):
-    """Clients come and go: stays on-line and off-line are exponential.
+    """Clients come and go: the durations online and offline are exponential.
 
-    With an amplitude they come on-line at lambda(t) = mean (1 + a cos(2 pi (t - phase)/period)):
-    most of them around the time `phase` of every day. At time 0 the state is stationary for the
-    mean rates.
+    With an amplitude a, offline clients come online at the rate lambda(t) = mean (1 + a cos(2 pi (t
+    - phase)/period)): most of them around the time `phase` of every day. At time 0 the state is
+    stationary for the mean rates.
     """
 
     kind: Literal["markov"] = Field(default="markov", description="they come and go")
-    on: Period = Field(description="mean stay on-line")
-    off: Period = Field(description="mean stay off-line")
-    amplitude: Fraction = as_written("0 %", "a: how much the rate of coming on-line swings")
+    on: Period = Field(description="mean duration online")
+    off: Period = Field(description="mean duration offline")
+    amplitude: Fraction = as_written("0 %", "a: relative amplitude of the rate of coming online")
     phase: Hours = as_written("0 h", "when that rate is highest, from midnight")
-    period: Period = as_written("24 h", "of that swing")
+    period: Period = as_written("24 h", "period of that rate")
 
     def rate(self, t: float) -> float:
         """Return the rate at which a client that is offline comes online, 1/s."""
@@ -118,7 +117,7 @@ class MarkovAvailability(Availability):
         return (1 + self.amplitude * cycle) / self.off
 
     def timeline(self, rng: np.random.Generator) -> Timeline:
-        """Return the timeline of one client, without an end."""
+        """Return the timeline of one client, which is infinite."""
         online = bool(rng.random() * (self.on + self.off) < self.on)
         return online, self._toggles(rng, online=online)
 
@@ -130,10 +129,10 @@ class MarkovAvailability(Availability):
             yield t
 
     def _return(self, t: float, rng: np.random.Generator) -> float:
-        """Return when a client comes online that went offline at `t`.
+        """Return the time at which a client that went offline at `t` comes online.
 
-        By thinning: arrivals at the highest rate are taken with probability rate / highest
-        (Lewis, Shedler, Naval Res. Logist. Q. 1979).
+        By thinning: events at the highest rate are accepted with probability rate / highest (Lewis,
+        Shedler, Naval Res. Logist. Q. 1979), which is exact for a rate that varies in time.
         """
         highest = (1 + self.amplitude) / self.off
         while True:
@@ -143,7 +142,7 @@ class MarkovAvailability(Availability):
 
 
 class AvailabilityReader(Protocol):
-    """Reads the clients' availability, by number: by `read_intervals`, or a given function."""
+    """Reads the clients' availability by number, with `read_intervals` or a given function."""
 
     def __call__(
         self,
@@ -151,52 +150,54 @@ class AvailabilityReader(Protocol):
         read: Callable[..., Mapping[int, PresenceLaw]] = read_intervals,
         **options: bool | int | str,
     ) -> Mapping[int, PresenceLaw]:
-        """Return what a function makes of a file.
+        """Return the result of a function for a file.
 
         Args:
-            path: relative to the file of the scenario.
-            read: the function; it is called with the file's path and the options.
-            options: passed on unchanged.
+            path: of the file, relative to that of the scenario.
+            read: the function, called with the path and the options.
+            options: passed unchanged.
         """
         ...
 
 
 class IntervalAvailability(Availability):
-    """Clients are there as a file says: columns client, start, end, in seconds.
+    """Clients are online in the intervals of a file: columns client, start, end, in seconds.
 
-    Clients without a row are never there.
+    Clients without a row are never online.
     """
 
-    kind: Literal["intervals"] = Field(default="intervals", description="as a file says")
+    kind: Literal["intervals"] = Field(
+        default="intervals", description="in the intervals of a file"
+    )
     path: AnyPath = Field(description="the CSV file, relative to that of the scenario")
 
     def among(self, read: AvailabilityReader) -> Mapping[int, PresenceLaw]:
-        """Return what the file says, by client number."""
+        """Return the intervals of the file by client number."""
         return read(self.path)
 
 
 class FedScaleAvailability(Availability):
-    """Clients are there as in FedScale's trace, a pickle, which starts again at its end.
+    """Clients follow FedScale's trace, a pickle, which repeats from its end.
 
-    Client k is the k-th of the file, and again from the first. Lai et al., "FedScale: Benchmarking
-    Model and System Performance of Federated Learning at Scale", ICML 2022. Nothing in the pickle
-    is run. `fedsim fetch fedscale` gets FedScale's own, client_behave_trace.
+    Client k follows the k-th client of the file, cyclically. Lai et al., "FedScale: Benchmarking
+    Model and System Performance of Federated Learning at Scale", ICML 2022. No code in the pickle
+    is executed. `fedsim fetch fedscale` downloads FedScale's own trace, client_behave_trace.
     """
 
     kind: Literal["fedscale"] = Field(default="fedscale", description="FedScale's trace")
     path: AnyPath = Field(description="the pickle, relative to the file of the scenario")
 
     def among(self, read: AvailabilityReader) -> Mapping[int, PresenceLaw]:
-        """Return what the file says, by client number."""
+        """Return the intervals of the file by client number."""
         return read(self.path, read_presence)
 
 
 class FlashAvailability(Availability):
-    """Clients are there while their phones are in some states, by FLASH's traces.
+    """Clients are online while their phones are in certain states, by FLASH's traces.
 
-    Client k is the k-th user of the file, and again from the first; a trace starts again at its
-    end. Time 0 is midnight. Yang et al., "Characterizing Impacts of Heterogeneity in Federated
-    Learning upon Large-Scale Smartphone Data", WWW 2021. `fedsim fetch flash` gets FLASH's own.
+    Client k follows the k-th user of the file, cyclically; a trace repeats from its end. Time 0 is
+    midnight. Yang et al., "Characterizing Impacts of Heterogeneity in Federated Learning upon
+    Large-Scale Smartphone Data", WWW 2021. `fedsim fetch flash` downloads FLASH's own traces.
     """
 
     kind: Literal["flash"] = Field(default="flash", description="FLASH's state traces")
@@ -204,11 +205,11 @@ class FlashAvailability(Availability):
     when: tuple[Condition, ...] = Field(
         default=("idle", "charging", "wifi"),
         min_length=1,
-        description="what has to hold: idle (locked), charging, wifi",
+        description="the required states: idle (locked), charging, wifi",
     )
 
     def among(self, read: AvailabilityReader) -> Mapping[int, PresenceLaw]:
-        """Return what the file says, by client number."""
+        """Return the intervals of the file by client number."""
         return read(self.path, read_states, when=",".join(self.when))
 
 
@@ -228,7 +229,7 @@ AVAILABILITY: Registry[Availability] = Registry(
 """The kinds of availability."""
 
 AnyAvailability = Given[Annotated[Availability, OneOf(AVAILABILITY)], Availability | Block]
-"""A field that takes one of them."""
+"""A field for a block of availability."""
 
 __all__ = [
     "ALWAYS",

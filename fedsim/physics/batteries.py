@@ -1,6 +1,6 @@
-"""Batteries: what clients run on, and the marks that its level crosses. The block is the law.
+"""Batteries and their charging: capacity, efficiencies, thresholds. The block is the law.
 
-`fedsim.physics.stores` follows the level in time.
+`fedsim.physics.state_of_charge` computes the level over time.
 """
 
 from abc import abstractmethod
@@ -28,7 +28,7 @@ from fedsim.physics.radios.traces import Shift, check_shift
 from fedsim.physics.signals import Constant, Signal, Steps
 from fedsim.physics.traces import read_power
 
-# Charging: what power a battery is offered. The block is the law.
+# Charging: the power offered to a battery. The block is the law.
 
 # ruff: noqa: ARG002 - only what follows a file reads one
 
@@ -36,7 +36,7 @@ from fedsim.physics.traces import read_power
 _DAY = 86400.0
 
 NO_POWER = Constant(0.0)
-"""What is offered where nothing charges a battery."""
+"""The offered power without charging."""
 
 
 class PowerReader(Protocol):
@@ -48,53 +48,53 @@ class PowerReader(Protocol):
         read: Callable[..., Steps] = read_power,
         **options: bool | float | str,
     ) -> Steps:
-        """Return what a function makes of a file, which it is called with, and the options."""
+        """Return the result of a function for a file, called with the path and the options."""
         ...
 
 
 class Charging(Spec):
-    """What charges a battery."""
+    """A law of the power offered to a battery."""
 
     kind: str
 
     @property
     def starts_anywhere(self) -> bool:
-        """Whether each client starts somewhere else in the pattern, as drawn for it."""
+        """Whether each client starts at a random time of the pattern."""
         return False
 
     @abstractmethod
     def source(self, read: PowerReader) -> Signal:
-        """Return the power that is offered, W; `read` reads a file of that."""
+        """Return the offered power, W; `read` reads a file of it."""
 
 
 class NoCharging(Charging):
     """The battery is never charged."""
 
-    kind: Literal["none"] = Field(default="none", description="what is drawn is gone")
+    kind: Literal["none"] = Field(default="none", description="no charging")
 
     def source(self, read: PowerReader) -> Signal:
-        """Return nothing."""
+        """Return zero power."""
         return NO_POWER
 
 
 class ConstantCharging(Charging):
-    """A charger that is always there."""
+    """A charger that is always connected."""
 
-    kind: Literal["constant"] = Field(default="constant", description="the same power for ever")
-    power: Power = Field(description="what the charger offers")
+    kind: Literal["constant"] = Field(default="constant", description="always the same power")
+    power: Power = Field(description="power of the charger")
 
     def source(self, read: PowerReader) -> Signal:
-        """Return the one power."""
+        """Return the constant power."""
         return Constant(self.power)
 
 
 class DailyCharging(Charging):
-    """A charger that is there for some hours of every day; time 0 is midnight."""
+    """A charger that is connected for some hours of every day; time 0 is midnight."""
 
     kind: Literal["daily"] = Field(default="daily", description="some hours of every day")
-    power: Power = Field(description="what the charger offers")
+    power: Power = Field(description="power of the charger")
     start: TimeOfDay = as_written("22 h", "when charging begins, from midnight")
-    end: TimeOfDay = as_written("6 h", "when it ends; past midnight where it is before start")
+    end: TimeOfDay = as_written("6 h", "when it ends; on the next day if before start")
 
     @model_validator(mode="after")
     def _some_hours(self) -> Self:
@@ -113,12 +113,12 @@ class DailyCharging(Charging):
 
 
 class HarvestCharging(Charging):
-    """A harvester whose power follows a file: seconds, and watts from then on."""
+    """A harvester whose power follows a file: times in seconds, and watts from then on."""
 
-    kind: Literal["harvest"] = Field(default="harvest", description="as a file says")
+    kind: Literal["harvest"] = Field(default="harvest", description="the power in a file")
     path: AnyPath = Field(description="the CSV file, relative to that of the scenario")
     repeat: bool = Field(
-        default=True, description="whether it starts again at its end; else the last power stays"
+        default=True, description="whether it repeats from its end; else the last power stays"
     )
     scale: float = Field(default=1.0, gt=0, description="a factor on the power")
     shift: Shift = Field(
@@ -132,11 +132,11 @@ class HarvestCharging(Charging):
 
     @property
     def starts_anywhere(self) -> bool:
-        """As was written."""
+        """Whether `shift` is random."""
         return self.shift == "random"
 
     def source(self, read: PowerReader) -> Signal:
-        """Return what the file says, times the scale."""
+        """Return the power in the file, times the scale."""
         offered = read(self.path, repeat=self.repeat)
         return Steps(offered.times, offered.values * self.scale, offered.period)
 
@@ -144,14 +144,14 @@ class HarvestCharging(Charging):
 class FlashCharging(Charging):
     """A charger available while a phone reported that it was charging, from FLASH's traces.
 
-    The trace of a user is that of all clients of the group, and starts again at its end. Yang et
-    al., "Characterizing Impacts of Heterogeneity in Federated Learning upon Large-Scale Smartphone
+    All clients of the group follow the trace of one user, which repeats from its end. Yang et al.,
+    "Characterizing Impacts of Heterogeneity in Federated Learning upon Large-Scale Smartphone
     Data", WWW 2021.
     """
 
     kind: Literal["flash"] = Field(default="flash", description="as reported by a phone of FLASH")
     path: AnyPath = Field(description="the JSON file, relative to that of the scenario")
-    power: Power = Field(description="what the charger offers")
+    power: Power = Field(description="power of the charger")
     user: int = Field(default=0, ge=0, description="which user of the file, of those that charge")
     shift: Shift = Field(
         default="none", description="where each client starts in the pattern: none or random"
@@ -159,7 +159,7 @@ class FlashCharging(Charging):
 
     @property
     def starts_anywhere(self) -> bool:
-        """As was written."""
+        """Whether `shift` is random."""
         return self.shift == "random"
 
     def source(self, read: PowerReader) -> Signal:
@@ -176,63 +176,66 @@ CHARGING: Registry[Charging] = Registry(
 """The kinds of charging."""
 
 AnyCharging = Given[Annotated[Charging, OneOf(CHARGING)], Charging | Block]
-"""A field that takes one of them."""
+"""A field for a block of charging."""
 
 
 _MONTH = 30 * 86400.0
 
 
 class Crossing(Enum):
-    """What a battery's level has just done.
+    """A mark that the level of a battery has crossed.
 
-    LOW and READY are reported of a client that is alive, and that neither dies nor restarts at the
-    same instant: see `Store.ready` for all cases.
+    LOW and READY are reported for a client that is on, and neither shuts down nor restarts at the
+    same instant; `BatteryStore.ready` covers all cases.
     """
 
-    DEPLETED = "depleted"  # it fell to the cut-off: the client is dead
-    CHARGED = "charged"  # it rose to the restart level: the client is alive again
-    LOW = "low"  # it falls below the threshold to take part
-    READY = "ready"  # it rose to the threshold to take part
+    DEPLETED = "depleted"  # it fell to the cut-off: the client shuts down
+    CHARGED = "charged"  # it rose to the restart level: the client is on again
+    LOW = "low"  # it falls below the threshold of participation
+    READY = "ready"  # it rose to the threshold of participation
 
 
 class Battery(Spec):
-    """A battery: a store with losses, a mark below which it is dead, and one to work above.
+    """A battery with losses, a cut-off level, and a threshold of participation.
 
-    Shares are of its capacity. A client whose battery falls to the cut-off is dead until it
-    is charged up to `restart`, and so is one that starts at the cut-off or below it; below
-    `threshold` it takes no part.
+    Shares refer to the capacity. A client whose battery falls to the cut-off shuts down until the
+    battery is charged to `restart`, and so does one that starts at or below the cut-off; below
+    `threshold` a client does not participate. The gap between cut-off and restart is a hysteresis:
+    without it a weak charger would switch the client on and off arbitrarily fast.
     """
 
-    capacity: WattHoursOrNone = as_written(None, "what it holds; that of the device, where null")
-    charge: Fraction = as_written("100 %", "what is in it at the start")
-    charge_efficiency: Share = as_written("95 %", "what arrives of what is put in")
-    discharge_efficiency: Share = as_written("95 %", "what arrives of what is taken out")
-    self_discharge: Leak = as_written("0 %/month", "what it loses by itself, of its capacity")
-    cutoff: Fraction = as_written("5 %", "where the client shuts down")
-    threshold: Fraction = as_written("20 %", "where the client ceases to take part")
+    capacity: WattHoursOrNone = as_written(
+        None, "energy of the full battery; that of the device by default"
+    )
+    charge: Fraction = as_written("100 %", "initial state of charge")
+    charge_efficiency: Share = as_written("95 %", "stored share of the energy put in")
+    discharge_efficiency: Share = as_written("95 %", "usable share of the energy taken out")
+    self_discharge: Leak = as_written("0 %/month", "loss without load, as a share of the capacity")
+    cutoff: Fraction = as_written("5 %", "level at which the client shuts down")
+    threshold: Fraction = as_written("20 %", "level below which the client does not participate")
     restart: FractionOrNone = as_written(
         None,
-        "where a client that shut down starts again; where null the threshold, if that is above the"
-        " cut-off, and else 10 % above that",
+        "level at which a client that shut down starts again; by default the threshold if that is"
+        " above the cut-off, else 10 % above the cut-off",
     )
-    charging: AnyCharging = as_written({"kind": "none"}, "what charges it")
+    charging: AnyCharging = as_written({"kind": "none"}, "how it is charged")
 
     def holds(self, own: float) -> float:
-        """Return what it holds when full, J; `own` is what the device's own battery holds."""
+        """Return the energy of the full battery, J; `own` is that of the device's battery."""
         return self.capacity or own
 
     def leak(self, capacity: float) -> float:
-        """Return what it loses by itself until it is empty, W, where it holds so much, J."""
+        """Return the loss without load, W, for a capacity in J."""
         return self.self_discharge * capacity / _MONTH
 
     @property
     def starts_empty(self) -> bool:
-        """Whether its client is off until the battery has been charged to the restart level."""
+        """Whether the client starts shut down, until the battery reaches the restart level."""
         return self.charge <= self.cutoff
 
     @property
     def restarts_at(self) -> float:
-        """The share at which a client that shut down starts again."""
+        """The level at which a client that shut down starts again, as a share."""
         if self.restart is not None:
             return self.restart
         return self.threshold if self.threshold > self.cutoff else min(self.cutoff + 0.1, 1.0)
@@ -255,5 +258,5 @@ class Battery(Spec):
 
 
 def percent(share: float) -> str:
-    """Return a share as a scenario writes it."""
+    """Return a share in a scenario's notation."""
     return f"{100 * share:g} %"

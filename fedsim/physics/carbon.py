@@ -1,4 +1,4 @@
-"""Carbon: blocks that say what the electricity of clients emits."""
+"""Carbon intensity of the clients' electricity: blocks, and a table of countries."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -12,72 +12,171 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedsim.blocks.choice import OneOf
-from fedsim.blocks.presets import Preset, Presettable, names_of
+from fedsim.blocks.presets import Doubt, Preset, Presettable, names_of
 from fedsim.blocks.quantities import GramsPerKilowattHour, Hours
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import AnyPath, Block, Given, KindFirst, as_written
-from fedsim.physics.countries import COUNTRIES
 from fedsim.physics.signals import Constant, Steps
+from fedsim.physics.sources import EMBER
 from fedsim.ports import Array
 
-# Carbon: what a kilowatt-hour that a client draws has emitted. The block is the law.
+YEAR = 2024
+"""The year of the figures."""
+
+_EMBER = "Ember, Yearly Electricity Data, CC BY 4.0"
+
+HOURS = 0.60, 1.33
+"""The 5 % and 95 % quantiles of an hour's intensity relative to the year's mean, over all hours of
+2022 in eight balancing areas of the United States, each relative to its own mean."""
+
+
+def _country(intensity: float, name: str) -> Preset:
+    """Return the preset of a country with its mean intensity, g/kWh."""
+    low, high = (f"{intensity * share:.4g} g/kWh" for share in HOURS)
+    return Preset(
+        f"[lit] {name}, mean of {YEAR}: {_EMBER}",
+        {"intensity": f"{intensity} g/kWh"},
+        {"intensity": Doubt(low, high, "lit", EMBER)},
+    )
+
+
+COUNTRIES: Mapping[str, Preset] = {
+    "AE": _country(467.51, "United Arab Emirates"),
+    "AR": _country(344.83, "Argentina"),
+    "AT": _country(102.62, "Austria"),
+    "AU": _country(553.76, "Australia"),
+    "BD": _country(694.63, "Bangladesh"),
+    "BE": _country(117.58, "Belgium"),
+    "BG": _country(264.21, "Bulgaria"),
+    "BO": _country(468.02, "Bolivia"),
+    "BR": _country(106.06, "Brazil"),
+    "CA": _country(184.99, "Canada"),
+    "CH": _country(36.72, "Switzerland"),
+    "CL": _country(265.52, "Chile"),
+    "CN": _country(557.5, "China"),
+    "CO": _country(285.8, "Colombia"),
+    "CR": _country(63.01, "Costa Rica"),
+    "CZ": _country(413.86, "Czechia"),
+    "DE": _country(342.06, "Germany"),
+    "DK": _country(143.3, "Denmark"),
+    "EE": _country(341.02, "Estonia"),
+    "EG": _country(574.5, "Egypt"),
+    "ES": _country(146.15, "Spain"),
+    "FI": _country(72.25, "Finland"),
+    "FR": _country(44.18, "France"),
+    "GB": _country(215.79, "United Kingdom"),
+    "GR": _country(319.76, "Greece"),
+    "HR": _country(174.48, "Croatia"),
+    "HU": _country(182.82, "Hungary"),
+    "IE": _country(279.79, "Ireland"),
+    "IN": _country(708.96, "India"),
+    "IR": _country(648.68, "Iran"),
+    "IT": _country(287.75, "Italy"),
+    "JP": _country(483.73, "Japan"),
+    "KE": _country(84.83, "Kenya"),
+    "KR": _country(415.65, "South Korea"),
+    "KZ": _country(801.79, "Kazakhstan"),
+    "LT": _country(139.34, "Lithuania"),
+    "LU": _country(134.62, "Luxembourg"),
+    "LV": _country(136.22, "Latvia"),
+    "MA": _country(577.65, "Morocco"),
+    "MX": _country(483.14, "Mexico"),
+    "MY": _country(604.43, "Malaysia"),
+    "NG": _country(507.85, "Nigeria"),
+    "NL": _country(252.7, "Netherlands"),
+    "NO": _country(30.75, "Norway"),
+    "NZ": _country(120.11, "New Zealand"),
+    "PE": _country(263.27, "Peru"),
+    "PH": _country(613.38, "Philippines"),
+    "PK": _country(398.61, "Pakistan"),
+    "PL": _country(614.98, "Poland"),
+    "PT": _country(111.8, "Portugal"),
+    "RO": _country(245.55, "Romania"),
+    "RS": _country(670.8, "Serbia"),
+    "RU": _country(446.17, "Russia"),
+    "SA": _country(691.95, "Saudi Arabia"),
+    "SE": _country(35.89, "Sweden"),
+    "SG": _country(498.74, "Singapore"),
+    "SI": _country(227.11, "Slovenia"),
+    "SK": _country(96.49, "Slovakia"),
+    "TH": _country(555.43, "Thailand"),
+    "TR": _country(469.7, "Türkiye"),
+    "TW": _country(635.15, "Taiwan"),
+    "US": _country(383.55, "United States"),
+    "UY": _country(96.7, "Uruguay"),
+    "VN": _country(486.13, "Viet Nam"),
+    "ZA": _country(713.9, "South Africa"),
+}
+"""The presets, by ISO 3166-1 alpha-2 codes.
+
+Greenhouse gases of a year's generation over its life cycle, including fuels and plants, in grams of
+CO2 equivalents, divided by the generated electricity; imports, transmission losses and the hour of
+the day are not included. Ember, "Yearly Electricity Data",
+https://ember-energy.org/data/yearly-electricity-data/, as republished in
+data/output/average-intensities.json of github.com/thegreenwebfoundation/co2.js.
+
+Their interval, `HOURS`, is for a run of about an hour at an arbitrary time of the year.
+"""
+
+
+# Carbon: emissions for a kilowatt-hour that a client draws. The block is the law.
 #
-# Grams are those of CO2 equivalents. They are charged on the energy that a client draws, at the
-# time at which it draws it; see `fedsim.record.carbon`.
+# Grams are those of CO2 equivalents. They are charged for the energy that a client draws, at the
+# time of drawing; see `fedsim.record.carbon`.
 
 # ruff: noqa: ARG002 - only what follows a file reads one
 
 
 class IntensityReader(Protocol):
-    """Reads the intensity that a file says, as `fedsim.physics.traces.read_intensity` does."""
+    """Reads an intensity from a file, as `fedsim.physics.traces.read_intensity` does."""
 
     def __call__(self, path: Path, *, repeat: bool) -> Steps:
-        """Read a file; `repeat` says whether it starts again at its end."""
+        """Read a file; `repeat` is whether it repeats from its end."""
         ...
 
 
 class Carbon(KindFirst):
-    """What the electricity of a group of clients has emitted."""
+    """A law of the carbon intensity of a group's electricity."""
 
     kind: str
 
     @abstractmethod
     def signal(self, read: IntensityReader) -> Constant | Steps:
-        """Return the intensity, g/kWh, from the beginning of the run; `read` reads a file of it."""
+        """Return the intensity, g/kWh, from the start of the run; `read` reads a file of it."""
 
 
 class GridCarbon(Presettable, Carbon):
-    """The mean of a year: of a country, by its two-letter code, or user-defined."""
+    """The mean of a year, of a country by its two-letter code, or user-defined."""
 
     presets: ClassVar[Mapping[str, Preset]] = COUNTRIES
     customs: ClassVar[tuple[str, ...]] = ("constant",)
 
-    intensity: GramsPerKilowattHour = Field(description="what a kilowatt-hour emits")
+    intensity: GramsPerKilowattHour = Field(description="emissions for a kilowatt-hour")
 
     def signal(self, read: IntensityReader) -> Constant:
-        """Return the one intensity."""
+        """Return the constant intensity."""
         return Constant(self.intensity)
 
 
 class HourlyCarbon(Carbon):
-    """An intensity that follows a file: hours, and grams for a kilowatt-hour from then on."""
+    """An intensity from a file: times in hours, and grams for a kilowatt-hour from then on."""
 
-    kind: Literal["hourly"] = Field(default="hourly", description="as a file says")
+    kind: Literal["hourly"] = Field(default="hourly", description="the intensity in a file")
     path: AnyPath = Field(description="the CSV file, relative to that of the scenario")
-    start: Hours = as_written("0 h", "the time of the file at which the run begins")
+    start: Hours = as_written("0 h", "time in the file at which the run starts")
     repeat: bool = Field(
-        default=True, description="whether it starts again at its end; else the last one stays"
+        default=True, description="whether it repeats from its end; else the last one stays"
     )
     scale: float = Field(default=1.0, gt=0, le=1e6, description="a factor on the intensity")
 
     def signal(self, read: IntensityReader) -> Steps:
-        """Return what the file says, times the scale, from the start on."""
+        """Return the intensity in the file, times the scale, from `start` on."""
         found = read(self.path, repeat=self.repeat)
         return _from(Steps(found.times, found.values * self.scale, found.period), self.start)
 
 
 def _from(steps: Steps, start: float) -> Steps:
-    """Return steps from some time on."""
+    """Return steps without the part before a time."""
     if isfinite(steps.period):
         return steps.shift(start)
     later = steps.times > start
@@ -85,7 +184,7 @@ def _from(steps: Steps, start: float) -> Steps:
     return Steps(times, np.append(steps.at(start), steps.values[later]))
 
 
-# Intensities: what electricity emits as time goes by, averaged over many spans at once.
+# Averages of an intensity over many spans at once.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,24 +201,24 @@ class Intensity:
 
     @property
     def least(self) -> float:
-        """The least intensity there ever is."""
+        """The smallest intensity."""
         signal = self.signal
         return signal.value if isinstance(signal, Constant) else float(signal.values.min())
 
     @property
     def most(self) -> float:
-        """The largest one."""
+        """The largest intensity."""
         return self.signal.peak
 
     def averages(self, begins: Array, ends: Array) -> Array:
-        """Return the averages over spans, the intensity of the moment where one takes no time.
+        """Return the averages over spans; for a span of length 0, the value at that time.
 
-        Within one step an average is the step's value to the last bit; over several it is in
-        closed form, whatever the number of steps between.
+        Within one step an average equals the value of the step to the last bit; over several steps
+        it is evaluated in closed form, at a cost independent of their number.
 
         Args:
             begins: of the spans, s, shape (n,).
-            ends: of the same, at their begins or later.
+            ends: of the spans, s, shape (n,), not before their begins.
         """
         if isinstance(self.signal, Constant):
             return np.full(len(begins), self.signal.value)
@@ -138,21 +237,21 @@ def _averages(steps: Steps, begins: Array, ends: Array) -> Array:
     edges = np.append(steps.times, steps.period)
     repeats = isfinite(steps.period)
     whole = np.diff(edges if repeats else steps.times) * (values if repeats else values[:-1])
-    sums = np.append(0.0, np.cumsum(whole))  # before each piece, and in all
+    sums = np.append(0.0, np.cumsum(whole))  # before each piece, and total
     between = (last_cycle - cycle) * (sums[-1] if repeats else 0.0) + sums[last] - sums[piece + 1]
     first_part = values[piece] * (edges[piece + 1] - at)
     last_part = values[last] * (until - steps.times[last])
     total = first_part + between + last_part
-    # Rounding of times may lead out of what there is.
+    # Rounding of times may give an average outside the range of values.
     spans = ends[several] - begins[several]
     found[several] = np.clip(total / spans, values.min(), values.max())
     return found
 
 
 def _find(steps: Steps, times: Array) -> tuple[Array, NDArray[np.intp], Array]:
-    """Return the cycle and the piece that times are in, and how far into the cycle they are, s."""
+    """Return the cycle and the piece of times, and the offset in the cycle, s."""
     shifted = times + steps.offset
-    cycle = np.floor(shifted / steps.period)  # of what does not repeat it is the first
+    cycle = np.floor(shifted / steps.period)  # 0 without repetition
     within = shifted - cycle * steps.period if isfinite(steps.period) else shifted
     piece = np.searchsorted(steps.times, within, side="right") - 1
     return cycle, np.maximum(piece, 0), within
@@ -161,7 +260,7 @@ def _find(steps: Steps, times: Array) -> tuple[Array, NDArray[np.intp], Array]:
 CARBON: Registry[Carbon] = Registry(
     "carbon", (GridCarbon, HourlyCarbon), Carbon, plural="carbon", names=names_of
 )
-"""The classes that read a block of it."""
+"""The kinds of carbon intensity."""
 
 AnyCarbon = Given[Annotated[Carbon, OneOf(CARBON)] | None, Carbon | Block | None]
-"""A field that takes one of them, or a country."""
+"""A field for a carbon intensity, or the code of a country."""

@@ -1,4 +1,4 @@
-"""Devices: their blocks, which say how long work takes, and what it costs in joules."""
+"""Devices: blocks of clients' processors, with laws of the time and the power of work."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,6 @@ from fedsim.blocks.quantities import (
 )
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Block, Given, KindFirst, as_written
-from fedsim.physics.figures import Figure, est, lit, meas, preset
 from fedsim.physics.slowdowns import AnySlowdown
 from fedsim.physics.sources import (
     AUTOFL_2021,
@@ -39,6 +38,11 @@ from fedsim.physics.sources import (
     TOP500,
     TRAN_2019,
     YANG_2021,
+    Figure,
+    est,
+    lit,
+    meas,
+    preset,
 )
 
 # Base class of devices: a block of a scenario, and the law of a client's processor.
@@ -47,14 +51,14 @@ from fedsim.physics.sources import (
 class DeviceLaw(KindFirst):
     """A client's processor. A user-defined one is a subclass with its `kind` and the two laws.
 
-    It draws `idle` for all the time that it is on, and `working` while it is busy.
+    It draws `idle` while it is on, and `working` in its place while it computes.
     """
 
     kind: str
     idle: Watts = as_written("0 W", "power while it does not compute")
-    battery: Stored = as_written(MAINS, 'what a full battery holds; "mains" for none')
+    battery: Stored = as_written(MAINS, 'energy of the full battery; "mains" for none')
     slowdown: AnySlowdown = as_written(
-        {"kind": "none"}, "a factor on the time of every task, drawn task by task"
+        {"kind": "none"}, "a random factor on the time of every task"
     )
 
     @abstractmethod
@@ -63,7 +67,7 @@ class DeviceLaw(KindFirst):
 
         Args:
             operations: floating-point operations of the task.
-            samples: how many samples it passes over.
+            samples: the number of samples of the task.
         """
 
     @abstractmethod
@@ -72,21 +76,21 @@ class DeviceLaw(KindFirst):
 
     @property
     def constant(self) -> float | None:
-        """The speed by which the operations of every task are divided, flop/s; else None."""
+        """The speed if tasks take operations / speed, flop/s; else None."""
         return None
 
     @property
     def varies(self) -> bool:
-        """Whether each client has a device of its own; see `one`."""
+        """Whether clients have different devices; see `one`."""
         return False
 
     @property
     def fastest(self) -> Self:
-        """The fastest of the devices that clients may have."""
+        """The fastest device that a client may have."""
         return self
 
     def one(self, rng: np.random.Generator) -> Self:  # noqa: ARG002 - all are alike
-        """Return the device of one client, drawn where they vary."""
+        """Return the device of one client, drawn if they vary."""
         return self
 
     @model_validator(mode="after")
@@ -97,17 +101,17 @@ class DeviceLaw(KindFirst):
         return self
 
     def _faults(self) -> Iterator[tuple[str, str, object]]:
-        """Yield what is wrong with the block: key, message, value seen."""
+        """Yield the faults of the block: key, message, value found."""
         working = self.working()
         if not working >= self.idle:  # NaN is refused as well
             text = (
-                f'got "{working:g} W", which is less than idle, "{self.idle:g} W": it is all'
-                " that the device draws while it computes; give active as much as idle or more"
+                f'got "{working:g} W", which is less than idle, "{self.idle:g} W": it is the'
+                " total power while the device computes; give active as much as idle or more"
             )
             yield "active" if "active" in type(self).model_fields else "", text, working
 
 
-# Phones whose speeds are drawn, a phone for each client.
+# Phones with random speeds, a different one for each client.
 
 AI_BENCHMARK = (
     (0.0, 0.068),
@@ -120,33 +124,34 @@ AI_BENCHMARK = (
     (0.95, 2.385),
     (1.0, 2.784),
 )
-"""Shares of phones, and the speed that they do not exceed, as a multiple of the median.
+"""The distribution of speeds: shares of phones, and their largest speed relative to the median.
 
 Scores of floating-point inference on the processor (CPU-F) of the 333 phones in the ranking of AI
 Benchmark of 2019: Ignatov et al., "AI Benchmark: All About Deep Learning on Smartphones in 2019",
 arXiv:1910.06663, as kept in github.com/PKU-Chengxu/FLASH, models/utils/device_util. Every model
-counts once, however many were sold. The median phone is as fast as a Redmi Note 8."""
+counts once, whatever its sales. The median phone is as fast as a Redmi Note 8."""
 
 _SHARES, _FACTORS = np.array(AI_BENCHMARK).T
 
 
 class Phone(DeviceLaw):
-    """A phone whose speed is drawn: each client of the group has one of its own.
+    """A phone with a random speed, drawn for each client of the group.
 
-    Its speed is the median's times a factor from AI Benchmark's ranking of phones (Ignatov et al.,
-    arXiv:1910.06663), linear in between its quantiles. The median, 1.8 Gflop/s, is about that of
-    the Redmi Note 8 as it trains in FLASH: Yang et al., WWW 2021. What a phone draws and holds is
-    the same for all. The draws depend on the seed alone, so that variants have the same phones.
+    The speed is the median times a factor from AI Benchmark's ranking of phones (Ignatov et al.,
+    arXiv:1910.06663), interpolated linearly between its quantiles. The median, 1.8 Gflop/s, is
+    about that of the Redmi Note 8 training in FLASH: Yang et al., WWW 2021. Power and battery are
+    the same for all phones. The draws depend on the seed alone, so that variants have the same
+    phones.
     """
 
-    kind: Literal["phone"] = Field(default="phone", description="a phone of its own each client")
+    kind: Literal["phone"] = Field(default="phone", description="a random phone for each client")
     draw: Literal["ai-benchmark"] = Field(
         default="ai-benchmark", description="the distribution of the speeds"
     )
-    speed: Speed = as_written("1.8 Gflop/s", "what training reaches on the median phone")
+    speed: Speed = as_written("1.8 Gflop/s", "training speed of the median phone")
     active: Watts = as_written("4.5 W", "power while it computes, idle or more")
     idle: Watts = as_written("0.35 W", "power while it does not")
-    battery: Stored = as_written("15 Wh", 'what a full battery holds; "mains" for none')
+    battery: Stored = as_written("15 Wh", 'energy of the full battery; "mains" for none')
 
     @property
     def varies(self) -> bool:
@@ -155,7 +160,7 @@ class Phone(DeviceLaw):
 
     @property
     def constant(self) -> float:
-        """Its speed; that of the median phone, before one is drawn."""
+        """The speed; before `one`, that of the median phone."""
         return self.speed
 
     @property
@@ -164,7 +169,7 @@ class Phone(DeviceLaw):
         return self._times(float(_FACTORS[-1]))
 
     def one(self, rng: np.random.Generator) -> Self:
-        """Return a phone, drawn by inverting the distribution."""
+        """Return a phone, drawn by inverse transform sampling."""
         return self._times(float(np.interp(rng.random(), _SHARES, _FACTORS)))
 
     def seconds(self, operations: float, samples: float) -> float:  # noqa: ARG002 - by operations
@@ -172,27 +177,27 @@ class Phone(DeviceLaw):
         return operations / self.speed
 
     def working(self) -> float:
-        """Return active."""
+        """Return the active power."""
         return self.active
 
     def _times(self, factor: float) -> Self:
         return self.model_copy(update={"speed": factor * self.speed})
 
 
-# The table of devices: speeds, powers and batteries, with intervals and where they are from.
+# The table of devices: speeds, powers and batteries, with intervals and sources.
 
 _TINY = "[meas] power: MLPerf Tiny v1.2, rate times energy of STM32L4R5 and STM32H7A3"
 _HPL = "[meas] High-Performance Linpack on the board, power at its supply"
 _JETSON = "[est] effective training speed of a board of its class, power of its modes"
 _PHONE = "[est] effective training speed and power of phones of its class"
-_LINPACK = "Linpack at its best: other clocks and training reach less, and hardly more"
-_CAP = "the cap of the largest power mode of the module: it draws less, and no more"
+_LINPACK = "tuned Linpack: other clocks and training reach less, and hardly more"
+_CAP = "the cap of the largest power mode of the module, which it does not exceed"
 _YANG = "[lit] Yang et al., Energy Efficient Federated Learning, IEEE Trans. Wireless Comm. 2021"
 _TRAN = "[lit] Tran et al., Federated Learning over Wireless Networks, INFOCOM 2019"
 
 
 def _battery(watt_hours: float) -> Figure:
-    """Return what a battery holds: a choice when it is new, of which ageing leaves less."""
+    """Return the capacity of a battery: a choice for a new one, reduced by ageing."""
     low, high = round(0.75 * watt_hours, 3), round(1.1 * watt_hours, 3)
     return lit(f"{watt_hours:g} Wh", low, high, ECODESIGN)
 
@@ -203,13 +208,13 @@ def _cycles(basis: str, source: Citation) -> Preset:
         kappa=lit(1e-28, 3e-29, 1e-27, source),
         idle="0 W",
         cycles_per_sample=lit(20_000.0, 10_000.0, 30_000.0, source),
-        frequency=lit("2 GHz", 1, 2, source, "the largest that the papers allow"),
+        frequency=lit("2 GHz", 1, 2, source, "the largest in the papers"),
     )
 
 
 DEVICES: Mapping[str, Preset] = {
     "ideal": preset(
-        "computes in no time, for nothing",
+        "computes without time and energy",
         speed="unlimited",
         active="0 W",
         idle="0 W",
@@ -309,19 +314,18 @@ DEVICES: Mapping[str, Preset] = {
     "yang-2021": _cycles(_YANG, YANG_2021),
     "tran-2019": _cycles(f"{_TRAN}: kappa is 2e-28/2", TRAN_2019),
 }
-"""The presets; speed is what training reaches, not what the data sheet promises.
+"""The presets; the speed is that of training, not the peak of the data sheet.
 
-The tags of a whole preset are of the weakest of its main figures; every figure has its own. Speeds
-are bounded: those of phones from below by the training times of FLASH; those of microcontrollers
-from above by inference with floats in MLPerf Tiny; those of Jetsons from above by the peak of the
-data sheet (cores x 2 x clock), of which they are a third. Capacities of batteries are choices, from
-which age and manufacture lead away.
-The model of kappa is at parameters within the ranges that its papers use: 1e4 to 3e4 cycles a
-sample, and up to 2 GHz.
+The tag of a whole preset is that of the weakest of its main figures; every figure has its own.
+Speeds are bounded: those of phones from below by the training times of FLASH; those of
+microcontrollers from above by inference with floats in MLPerf Tiny; those of Jetsons from above by
+the peak of the data sheet (cores x 2 x clock), of which they are a third. Capacities of batteries
+are choices, whose intervals cover ageing and manufacture. The parameters of the kappa model are
+within the ranges of its papers: 1e4 to 3e4 cycles a sample, and up to 2 GHz.
 """
 
 
-# Devices of a speed, and those that count cycles; most are presets.
+# Devices with a speed, and devices with cycles per sample; most are presets.
 
 _LINEAR = ("speed", "active")
 _CYCLES = ("kappa", "cycles_per_sample", "frequency")
@@ -330,19 +334,16 @@ _CYCLES = ("kappa", "cycles_per_sample", "frequency")
 class Device(Presettable, DeviceLaw):
     """A client's processor: `operations / speed` seconds a task.
 
-    Its energy is idle power for all the time that it is on, and the difference of active
-    and idle power for the time that it is busy. In the model of the literature a task takes
-    `cycles / frequency` seconds and kappa * cycles * frequency^2 joules instead, with
-    cycles_per_sample cycles for every sample that it passes over: Yang et al., "Energy Efficient
-    Federated Learning Over Wireless Communication Networks", IEEE Trans. Wireless Comm. 2021;
-    Tran et al., INFOCOM 2019.
+    Its energy is idle power while it is on, plus the difference of active and idle power while it
+    computes. In the model of the literature a task takes `cycles / frequency` seconds and kappa *
+    cycles * frequency^2 joules instead, with cycles_per_sample cycles for every sample: Yang et
+    al., "Energy Efficient Federated Learning Over Wireless Communication Networks", IEEE Trans.
+    Wireless Comm. 2021; Tran et al., INFOCOM 2019.
     """
 
     presets: ClassVar[Mapping[str, Preset]] = DEVICES
 
-    speed: SpeedOrNone = as_written(
-        None, "floating-point operations per second that training reaches"
-    )
+    speed: SpeedOrNone = as_written(None, "floating-point operations per second in training")
     active: WattsOrNone = as_written(None, "power while it computes, idle or more")
     idle: Watts = Field(description="power while it does not")
     kappa: float | None = Field(
@@ -355,7 +356,7 @@ class Device(Presettable, DeviceLaw):
 
     @property
     def constant(self) -> float | None:
-        """Its speed, unless it counts cycles."""
+        """The speed; None in the model with cycles."""
         return self.speed
 
     def seconds(self, operations: float, samples: float) -> float:
@@ -365,10 +366,10 @@ class Device(Presettable, DeviceLaw):
         return (self.cycles_per_sample or 0.0) * samples / (self.frequency or inf)
 
     def working(self) -> float:
-        """Return what it draws while it computes, W.
+        """Return the power while it computes, W.
 
-        The paper's energy is that of the work, kappa * frequency^3 W while it lasts; what else is
-        drawn comes on top of it.
+        In the model with cycles the paper's energy is that of the work alone, kappa * frequency^3 W
+        while it lasts, so idle power is added to it.
         """
         if self.active is not None:
             return self.active
@@ -376,7 +377,7 @@ class Device(Presettable, DeviceLaw):
         return (self.kappa or 0.0) * frequency * frequency * frequency + self.idle
 
     def _faults(self) -> Iterator[tuple[str, str, object]]:
-        """Yield what keeps the block from being of one of the two models, completely."""
+        """Yield the faults of a block that is not exactly one of the two models."""
         by_cycles = any(getattr(self, name) is not None for name in _CYCLES)
         wrong = list(self._left_over() if by_cycles else ())
         wrong += [
@@ -404,7 +405,7 @@ class Device(Presettable, DeviceLaw):
 DEVICE_KINDS: Registry[DeviceLaw] = Registry(
     "device", (Device, Phone), DeviceLaw, title="device kinds", names=names_of
 )
-"""The classes that read a device's block."""
+"""The classes of devices."""
 
 AnyDevice = Given[Annotated[DeviceLaw, OneOf(DEVICE_KINDS)], DeviceLaw | Block]
-"""A field that takes one of them, or the name of a preset."""
+"""A field for a device, or the name of a preset."""

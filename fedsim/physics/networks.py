@@ -1,4 +1,4 @@
-"""Networks: what lies between the clients' radios and the server. The block is the law."""
+"""Networks: the links between the clients' radios and the server. The block is the law."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -22,30 +22,30 @@ if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
 
 Model = Literal["fluid", "lv08"]
-"""How bits flow: max-min fair, or as in SimGrid's validated model LV08."""
+"""The model of flows: max-min fair, or SimGrid's validated model LV08."""
 
 Broadcast = Literal["unicast", "cell"]
-"""How one message goes to many: a copy each, or one transmission that a cell hears."""
+"""How a message is sent to many clients: a copy each, or one broadcast in a cell."""
 
 DISCIPLINE = "how transfers share it: fair, fifo (one at a time) or slotted (fixed shares)"
-_MODEL = "how bits flow: fluid (max-min fair), or lv08 (SimGrid's model of TCP)"
-_BROADCAST = "a copy for each client, or one transmission that all clients of a group hear"
-_PEERS = "which nodes are neighbours, for a method of peers, which has no server"
+_MODEL = "model of flows: fluid (max-min fair), or lv08 (SimGrid's model of TCP)"
+_BROADCAST = "a copy for each client, or one transmission received by all clients of a group"
+_PEERS = "the neighbours of nodes, for a method of peers, which has no server"
 
 AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Block | None]
 """A field for a neighbourhood overlay."""
 
 ReadGraph = Callable[[Path], "nx.Graph[str]"]
-"""Reads a file of edges, with the attributes that `fedsim.physics.topology.build_routes` knows."""
+"""Reads a file of edges with the attributes of `fedsim.physics.topology.build_routes`."""
 
 
 class Need(NamedTuple):
-    """What a network takes of memory beside its clients.
+    """The memory that a network needs beside its clients.
 
     Attributes:
-        key: of the block, which says how much.
-        what: it is, for messages.
-        bytes: at the least.
+        key: of the block, which determines the amount.
+        what: a description, for messages.
+        bytes: a lower bound.
     """
 
     key: str
@@ -56,7 +56,7 @@ class Need(NamedTuple):
 class Network(KindFirst):
     """The network between clients and server. A user-defined one has `topology` and `links`.
 
-    A client's own radio is no part of it.
+    A client's own radio is not part of it.
     """
 
     topology: str
@@ -66,29 +66,29 @@ class Network(KindFirst):
 
     @abstractmethod
     def links(self, clients: int, read: ReadGraph) -> Topology:
-        """Return the links and the routes of so many clients.
+        """Return the links and the routes for a number of clients.
 
         Args:
-            clients: how many.
-            read: reads a file of edges, of a path relative to the scenario.
+            clients: the number of clients.
+            read: reads a file of edges, given a path relative to the scenario.
 
         Raises:
-            DataError: there are none.
+            DataError: the network is invalid for them.
         """
 
     @property
     def written(self) -> str:
-        """The key that says what links there are, to which what is wrong with them belongs."""
+        """The key of the links, for errors about them."""
         return "topology"
 
     @property
     def disciplines(self) -> Mapping[str, Discipline]:
-        """How the links are shared that the block speaks of, by their keys."""
+        """The disciplines of the links in the block, by key."""
         return {}
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """What is made beside the links of a client."""
+        """The objects needed beside the links of clients."""
         return ()
 
 
@@ -98,21 +98,21 @@ class Network(KindFirst):
 
 
 GATEWAY = 500
-"""The bytes that a gateway takes at the least: two links and their names."""
+"""A lower bound of the bytes of a gateway: two links and their names."""
 
 
 class ServerLink(Spec):
-    """The server's link, which all transfers of the moment share."""
+    """The server's link, which all concurrent transfers share."""
 
-    uplink: Rate = as_written("unlimited", "clients to server: what it can receive of all")
-    downlink: Rate = as_written("unlimited", "server to clients: what it can send to all")
+    uplink: Rate = as_written("unlimited", "clients to server: total receiving rate")
+    downlink: Rate = as_written("unlimited", "server to clients: total sending rate")
     latency: Seconds = as_written("0 s", "one-way delay, added to the radio's")
     discipline: Discipline = Field(default="fair", description=DISCIPLINE)
 
     @model_validator(mode="before")
     @classmethod
     def _named_by_way(cls, block: object) -> object:
-        """Refuse the names of the server's own point of view, which turned the ways round."""
+        """Refuse `up` and `down`, which named the directions from the server's point of view."""
         if not isinstance(block, Mapping):
             return block
         if old := [key for key in ("up", "down") if key in block]:
@@ -121,7 +121,7 @@ class ServerLink(Spec):
 
 
 def _rename(key: str, block: Mapping[str, object]) -> str:
-    """Say what `up` and `down` of a server's link meant, and what to write now."""
+    """Return what `up` or `down` of a server's link meant, and its replacement."""
     new, way = {"up": ("downlink", "server to clients"), "down": ("uplink", "clients to server")}[
         key
     ]
@@ -141,29 +141,29 @@ class Gateway(Spec):
 
 
 class StarNetwork(Network):
-    """Every client by its own radio straight to the server."""
+    """Every client is connected to the server by its own radio."""
 
     topology: Literal["star"] = Field(default="star", description="star, tree or graph")
     server: Given[ServerLink, ServerLink | Keys] = as_written({}, "the server's own link")
 
     def links(self, clients: int, read: ReadGraph) -> Topology:
-        """Return the server's link, which all share."""
+        """Return the server's link, shared by all clients."""
         return star(clients, **dict(self.server))
 
     @property
     def disciplines(self) -> Mapping[str, Discipline]:
-        """That of the server's link."""
+        """The discipline of the server's link."""
         return {"server.discipline": self.server.discipline}
 
 
 class TreeNetwork(Network):
-    """Every client by its own radio to a gateway, the gateways to the server.
+    """Every client is connected by its own radio to a gateway, the gateways to the server.
 
-    The clients are spread evenly, in order: the first ones at the first gateway.
+    The clients are distributed evenly, in order: the first ones at the first gateway.
     """
 
     topology: Literal["tree"] = Field(description="star, tree or graph")
-    gateways: int = Field(ge=1, description="how many gateways")
+    gateways: int = Field(ge=1, description="number of gateways")
     gateway: Gateway = as_written({}, "the link between each gateway and the server")
     server: Given[ServerLink, ServerLink | Keys] = as_written({}, "the server's own link")
 
@@ -181,7 +181,7 @@ class TreeNetwork(Network):
 
     @property
     def disciplines(self) -> Mapping[str, Discipline]:
-        """That of the server's link, and that of the gateways'."""
+        """The disciplines of the server's link and of the gateways' links."""
         return {
             "server.discipline": self.server.discipline,
             "gateway.discipline": self.gateway.discipline,
@@ -193,7 +193,7 @@ class TreeNetwork(Network):
         return (Need("gateways", f"{self.gateways} gateways", GATEWAY * self.gateways),)
 
 
-# A network that is any graph, written down or in a file.
+# A network that is any graph, from the scenario or a file.
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
@@ -204,7 +204,7 @@ class Edge(Spec):
 
     source: str = Field(min_length=1, description='one end: "server", "client-0" or a router')
     target: str = Field(min_length=1, description="the other end")
-    rate: Rate = as_written("unlimited", "rate of each direction, or of both where half duplex")
+    rate: Rate = as_written("unlimited", "rate of each direction, or of both for half duplex")
     latency: Seconds = as_written("0 s", "one-way delay")
     discipline: Discipline = Field(default="fair", description=DISCIPLINE)
     duplex: Literal["full", "half"] = Field(
@@ -214,7 +214,7 @@ class Edge(Spec):
     @model_validator(mode="after")
     def _two_ends(self) -> Self:
         if self.source == self.target:
-            text = f'got "{self.target}", which is the source as well; a link has two ends'
+            text = f'got "{self.target}", which is also the source; a link has two ends'
             raise failure(("target", text, self.target))
         return self
 
@@ -223,7 +223,7 @@ def build_graph(edges: Iterable[tuple[str, Edge]], *, directed: bool) -> "nx.Gra
     """Return the graph of some edges.
 
     Args:
-        edges: each after where it was written, for messages.
+        edges: each with a description of its origin, for messages.
         directed: whether each is one direction only.
 
     Raises:
@@ -235,7 +235,7 @@ def build_graph(edges: Iterable[tuple[str, Edge]], *, directed: bool) -> "nx.Gra
     for where, edge in edges:
         if graph.has_edge(edge.source, edge.target):
             ends = f"{edge.source} and {edge.target}"
-            raise DataError("edges", f"{where}: {ends} are joined already; give one edge")
+            raise DataError("edges", f"{where}: {ends} are connected already; give one edge")
         attributes = edge.model_dump(exclude={"source", "target"})
         graph.add_edge(edge.source, edge.target, **attributes)
     return graph
@@ -244,9 +244,9 @@ def build_graph(edges: Iterable[tuple[str, Edge]], *, directed: bool) -> "nx.Gra
 class GraphNetwork(Network):
     """Any graph: nodes "server", "client-0", "client-1", ... and routers of any name.
 
-    Messages take the way of least latency, whatever happens to the nodes on it. A client on the way
-    of others forwards their messages: its own radio receives and sends them, and its battery pays.
-    A message that comes to such a client while it is off or offline is lost.
+    Messages take the route of least latency, which does not change when a node on it fails. A
+    client on the route of others forwards their messages: its own radio receives and sends them,
+    from its own battery. A message that reaches such a client while it is off or offline is lost.
     """
 
     topology: Literal["graph"] = Field(description="star, tree or graph")
@@ -261,7 +261,7 @@ class GraphNetwork(Network):
         return self
 
     def links(self, clients: int, read: ReadGraph) -> Topology:
-        """Return the edges, and the best ways over them."""
+        """Return the edges, and the best routes over them."""
         if self.path is None:
             rows = [(f"edge {number}", edge) for number, edge in enumerate(self.edges)]
             graph = build_graph(rows, directed=False)
@@ -271,16 +271,16 @@ class GraphNetwork(Network):
 
     @property
     def written(self) -> str:
-        """The file or the edges."""
+        """`path` or `edges`."""
         return "edges" if self.path is None else "path"
 
     @property
     def disciplines(self) -> Mapping[str, Discipline]:
-        """Those of the edges that are written out."""
+        """The disciplines of the edges in the scenario."""
         return {f"edges.{n}.discipline": edge.discipline for n, edge in enumerate(self.edges)}
 
 
 NETWORKS: Registry[Network] = Registry(
     "network", (StarNetwork, TreeNetwork, GraphNetwork), Network, key="topology"
 )
-"""The topologies."""
+"""The kinds of networks."""

@@ -1,4 +1,4 @@
-"""Overlays: which nodes speak to which, whatever links there are below.
+"""Overlays: the neighbours of peers, independent of the links of the network.
 
 The links and the routes are those of `fedsim.physics.topology`; an overlay defines neighbours on
 top of them.
@@ -20,23 +20,23 @@ from fedsim.blocks.wording import printable
 from fedsim.errors import DataError
 from fedsim.ports import ClientId
 
-# Edges of a graph: written down in a scenario, or in a file.
+# Edges of a graph, in a scenario or in a file.
 
 FORMATS = (".graphml", ".csv")
-"""What files of edges end in."""
+"""The suffixes of files of edges."""
 
 
 def check_source(path: Path | None, edges: Sequence[object], neither: tuple[str, str]) -> None:
-    """Make sure that edges come from one place, which is a file of a known format or the block.
+    """Check that edges come either from a file of a known format or from the block.
 
     Args:
         path: the file, if any.
-        edges: those written down.
-        neither: the key, and what is said, where there are none of either.
+        edges: the edges in the block.
+        neither: the key and the message if there are neither.
 
     Raises:
-        ValueError: there are none, or both, or the file is of no known format; as a model's
-            validator raises it.
+        ValueError: there are neither, or both, or the file has an unknown format; raised in the
+            validator of a model.
     """
     if path is None and not edges:
         key, text = neither
@@ -54,7 +54,7 @@ if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """The neighbours among peers.
+    """The neighbours of peers.
 
     Attributes:
         neighbours: of every node, by number.
@@ -64,11 +64,11 @@ class Overlay:
 
     @property
     def edges(self) -> int:
-        """How many pairs of neighbours there are."""
+        """The number of pairs of neighbours."""
         return sum(map(len, self.neighbours)) // 2
 
     def weights(self, node: ClientId) -> Mapping[ClientId, float]:
-        """Return the weights of a node's neighbours; its own is what is left to 1.
+        """Return the weights of a node's neighbours; its own weight is 1 minus their sum.
 
         They are those of Metropolis and Hastings (Xiao, Boyd, Kim, "Distributed Average
         Consensus with Least-Mean-Square Deviation", 2007): 1 / (1 + the larger degree of the two),
@@ -78,13 +78,13 @@ class Overlay:
         return {other: 1 / (1 + max(degree, len(self.neighbours[other]))) for other in own}
 
     def check(self) -> None:
-        """Refuse neighbours and weights under which mixing does not keep the mean of the models.
+        """Check that mixing with these neighbours and weights preserves the mean of the models.
 
-        With the weights that this class has, it does; another's may not.
+        It does with the weights of this class; those of a user-defined subclass may not.
 
         Raises:
-            DataError: a node has a neighbour that does not have it, or the mixing matrix, with what
-                is left to 1 on its diagonal, has a negative entry or is not doubly stochastic.
+            DataError: the neighbours are not symmetric, or the mixing matrix has a negative entry
+                or is not doubly stochastic.
         """
         nodes = range(len(self.neighbours))
         columns, rows = dict.fromkeys(nodes, 0.0), dict.fromkeys(nodes, 0.0)
@@ -92,10 +92,10 @@ class Overlay:
             weights = self.weights(node)
             for other in self.neighbours[node]:
                 if node not in self.neighbours[other]:
-                    text = f"got {other} as a neighbour of {node} and not the other way round"
-                    raise DataError("kind", f"{text}; neighbours speak to each other")
+                    text = f"got {other} as a neighbour of {node}, but not {node} as one of {other}"
+                    raise DataError("kind", f"{text}; neighbours send to each other")
             if set(weights) != set(self.neighbours[node]) or min(weights.values(), default=0) < 0:
-                text = f"the weights of node {node} are not one of at least 0 for each neighbour"
+                text = f"the weights of node {node} must be one of at least 0 for each neighbour"
                 raise DataError("kind", text)
             rows[node] = sum(weights.values())
             for other, weight in weights.items():
@@ -113,13 +113,13 @@ class Overlay:
 _ROUNDING = 1e-9
 
 ReadPairs = Callable[[Path], Sequence[tuple[str, str]]]
-"""Reads the edges of a graph from a file, as pairs of nodes, of a path relative to the scenario."""
+"""Reads the edges of a graph from a file, given relative to the scenario, as pairs of nodes."""
 
-_DIGITS = 9  # of a client's number
+_DIGITS = 9  # the largest length of a client's number
 
 
 class Neighbours(Spec):
-    """A way to say which nodes are neighbours."""
+    """A law of the neighbours of peers."""
 
     kind: str
 
@@ -127,7 +127,7 @@ class Neighbours(Spec):
         """Return the block with the contents of its file, if any; `read` reads a file of edges.
 
         Raises:
-            DataError, OSError: the file is not what it should be.
+            DataError, OSError: the file is invalid or cannot be read.
         """
         return self
 
@@ -136,39 +136,39 @@ class Neighbours(Spec):
         """Return the graph of neighbours of the nodes 0, 1, ..., nodes - 1.
 
         Raises:
-            DataError: there is none, under the key within the block.
+            DataError: there is none; its key is relative to the block.
         """
 
     def overlay(self, nodes: int, rng: np.random.Generator) -> Overlay:
         """Return the neighbours of each peer.
 
         Args:
-            nodes: how many there are.
-            rng: what random graphs are drawn from.
+            nodes: the number of nodes.
+            rng: the stream of random graphs.
 
         Raises:
-            DataError: the graph makes no sense, or some nodes cannot be reached from others.
+            DataError: the graph is invalid, or not connected.
         """
         graph = self.graph(nodes, rng)
         if wrong := _odd(graph, nodes):
             raise DataError("kind", f"the graph of {self.kind} {wrong}")
         if lost := sorted(set(range(nodes)) - _reach(graph)):
             few = ", ".join(map(str, lost[:3])) + (", ..." if len(lost) > 3 else "")
-            raise DataError("kind", f"the neighbours must be connected: none leads from 0 to {few}")
+            raise DataError("kind", f"the graph must be connected: no path leads from 0 to {few}")
         return Overlay(tuple([tuple(sorted(graph.adj[node])) for node in range(nodes)]))
 
 
 def _odd(graph: object, nodes: int) -> str:
-    """Say what keeps a graph from being one of so many neighbours; empty for nothing."""
+    """Return why a graph is not one of `nodes` peers; empty if it is."""
     import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
     if not isinstance(graph, nx.Graph) or graph.is_directed() or graph.is_multigraph():
-        return f"is a {type(graph).__name__}; it is a networkx.Graph, of undirected single edges"
+        return f"is a {type(graph).__name__}; expected a networkx.Graph of undirected edges"
     if set(graph) != set(range(nodes)):
         few = ", ".join(map(repr, list(graph)[:3])) + (", ..." if len(graph) > 3 else "")
-        return f"has {len(graph)} nodes ({few}); they are the clients, 0 to {nodes - 1}"
+        return f"has {len(graph)} nodes ({few}); expected the clients, 0 to {nodes - 1}"
     if loops := list(nx.selfloop_edges(graph)):
-        return f"has an edge from {loops[0][0]} to itself; neighbours are two"
+        return f"has an edge from {loops[0][0]} to itself; neighbours must differ"
     return ""
 
 
@@ -179,7 +179,7 @@ def _reach(graph: "nx.Graph[int]") -> set[int]:
 
 
 class Ring(Neighbours):
-    """Every node speaks to the next one and the one before; the last one is next to the first."""
+    """Every node is a neighbour of the next and the previous one, cyclically."""
 
     kind: Literal["ring"] = "ring"
 
@@ -194,7 +194,7 @@ class Ring(Neighbours):
 
 
 class Complete(Neighbours):
-    """Every node speaks to every other one."""
+    """Every node is a neighbour of every other one."""
 
     kind: Literal["complete"] = "complete"
 
@@ -207,12 +207,12 @@ class Complete(Neighbours):
 
 
 class Random(Neighbours):
-    """A random graph, drawn once a run: of one degree, or with every edge as likely as others."""
+    """A random graph, drawn once a run: regular, or with independent edges."""
 
     kind: Literal["random"] = "random"
     degree: int | None = Field(default=None, ge=1, description="neighbours of every node")
     probability: float | None = Field(
-        default=None, gt=0, le=1, description="of any two nodes to be neighbours (Erdos, Renyi)"
+        default=None, gt=0, le=1, description="probability of an edge (Erdos, Renyi)"
     )
 
     @model_validator(mode="after")
@@ -230,19 +230,19 @@ class Random(Neighbours):
             drawn: nx.Graph[int] = nx.gnp_random_graph(nodes, self.probability or 0.0, _seed(rng))
             return drawn
         if self.degree >= nodes or self.degree * nodes % 2:
-            most = f"less than the {nodes} nodes, and even where their number is odd"
-            raise DataError("degree", f"got {self.degree}; a degree is {most}")
+            most = f"less than the {nodes} nodes, and even if their number is odd"
+            raise DataError("degree", f"got {self.degree}; expected a degree {most}")
         regular: nx.Graph[int] = nx.random_regular_graph(self.degree, nodes, _seed(rng))
         return regular
 
 
 def _seed(rng: np.random.Generator) -> Any:  # noqa: ANN401 - a seed of NetworkX
-    """Return a seed: NetworkX's own way to draw from NumPy's generators has changed over time."""
+    """Return a seed for NetworkX, whose use of NumPy's generators differs between versions."""
     return int(rng.integers(2**32))
 
 
 class Listed(Neighbours):
-    """The pairs of neighbours, written down."""
+    """The neighbours given as pairs."""
 
     kind: Literal["edges"] = "edges"
     edges: tuple[tuple[int, int], ...] = Field(
@@ -281,11 +281,11 @@ def _number(node: str) -> ClientId:
     """Return the number of a client in a file.
 
     Raises:
-        DataError: it has none.
+        DataError: the name has none.
     """
     number = node.removeprefix("client-")
     if not (number.isascii() and number.isdecimal()) or len(number) > _DIGITS:
-        text = f'got the node "{printable(node)}"; nodes are client-0, client-1, ... or 0, 1, ...'
+        text = f'got the node "{printable(node)}"; expected client-0, client-1, ... or 0, 1, ...'
         raise DataError("path", text)
     return int(number)
 

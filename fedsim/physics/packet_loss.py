@@ -1,4 +1,4 @@
-"""Loss: how packets are lost on a client's radio. The block is the law."""
+"""Loss of packets on a client's radio, and retransmission (ARQ). The block is the law."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Block, Given, Spec, as_written
 from fedsim.ports import Array
 
-# Loss of packets, and the automatic repeat that makes up for it.
+# Loss of packets, and automatic repeat requests.
 
-ALL_LOST = "every packet would be lost, for ever; give a share of losses below 100 %"
-"""What is wrong with a law under which nothing ever passes."""
+ALL_LOST = "every packet would be lost; give a share of losses below 100 %"
+"""The message for a law under which no packet is delivered."""
 
 
 class LossProcess(Protocol):
-    """Which packets of one direction of one link are lost, packet after packet."""
+    """The losses of one direction of one link, packet by packet."""
 
     @property
     def mean(self) -> float:
@@ -29,12 +29,12 @@ class LossProcess(Protocol):
         ...
 
     def losses(self, packets: int) -> int:
-        """Return how many of the next so many packets are lost."""
+        """Return how many of the next `packets` packets are lost."""
         ...
 
 
 class PacketLoss(Spec):
-    """A law of loss; p is its mean below, and m the number of tries."""
+    """A law of loss. Below, p is its mean and m the number of tries."""
 
     kind: str
 
@@ -48,7 +48,7 @@ class PacketLoss(Spec):
         """Return the losses of one link, drawn from its stream."""
 
     def expected_transmissions(self, tries: int | None) -> float:
-        """Return how often a packet is sent on average, (1 - p^m) / (1 - p); None: no limit."""
+        """Return the mean transmissions of a packet, (1 - p^m)/(1 - p); None: no limit."""
         if self.mean == 1:
             return inf if tries is None else float(tries)
         return (1 - self.residual(tries)) / (1 - self.mean)
@@ -61,11 +61,11 @@ class PacketLoss(Spec):
 
 
 class PacketOutcome(NamedTuple):
-    """What became of packets that were sent again when lost.
+    """The outcome of sending packets with retransmission.
 
     Attributes:
-        repeated: transmissions beyond the first of each packet.
-        lost: packets lost for good.
+        repeated: the number of transmissions beyond the first of each packet.
+        lost: the number of packets lost for good.
     """
 
     repeated: int
@@ -73,20 +73,20 @@ class PacketOutcome(NamedTuple):
 
 
 def repeat(process: LossProcess, packets: int, tries: int | None) -> PacketOutcome:
-    """Send packets, and those lost again, until all have passed or were sent often enough.
+    """Send packets, and lost ones again, until all are delivered or their tries are used up.
 
     Args:
-        process: decides over each transmission, the repeated ones after those before them.
-        packets: how many there are.
-        tries: how often a packet is sent at most; None for as often as it takes.
+        process: the losses. All packets are sent once, then the lost ones once more, and so on.
+        packets: the number of packets.
+        tries: the largest number of transmissions of a packet; None for no limit.
 
     Raises:
-        ValueError: less than one try, or no limit where every packet is lost.
+        ValueError: `tries` is below 1, or there is no limit and every packet is lost.
     """
     if tries is None and process.mean >= 1:
-        raise ValueError("every packet is lost, so one that is sent until it passes never ends")
+        raise ValueError("every packet is lost, so an unlimited number of tries never ends")
     if tries is not None and tries < 1:
-        raise ValueError(f"a packet is sent once at least; got {tries} tries")
+        raise ValueError(f"got {tries} tries; expected at least 1")
     repeated, lost = 0, process.losses(packets)
     left = inf if tries is None else tries - 1
     while lost and left:
@@ -96,17 +96,17 @@ def repeat(process: LossProcess, packets: int, tries: int | None) -> PacketOutco
     return PacketOutcome(repeated, lost)
 
 
-# Losses without a memory, and none.
+# Independent losses, and no losses.
 
 
 class NoLoss(PacketLoss):
-    """Every packet passes."""
+    """No packet is lost."""
 
     kind: Literal["none"] = Field(default="none", description="no packet is lost")
 
     @property
     def mean(self) -> float:
-        """Nothing."""
+        """Zero."""
         return 0.0
 
     def process(self, rng: np.random.Generator) -> "IndependentLosses":
@@ -115,10 +115,10 @@ class NoLoss(PacketLoss):
 
 
 class IndependentLoss(PacketLoss):
-    """Every packet is lost with the same probability, whatever became of the others."""
+    """Every packet is lost with the same probability, independently of the others."""
 
     kind: Literal["independent"] = Field(
-        default="independent", description="each packet for itself"
+        default="independent", description="each packet independently"
     )
     rate: Fraction = Field(description="the share of packets that are lost, below 100 %")
 
@@ -140,7 +140,7 @@ class IndependentLoss(PacketLoss):
 
 @dataclass(slots=True)
 class IndependentLosses:
-    """Losses without a memory.
+    """Independent losses.
 
     Attributes:
         mean: the probability of loss.
@@ -150,31 +150,32 @@ class IndependentLosses:
     _rng: np.random.Generator
 
     def losses(self, packets: int) -> int:
-        """Return how many of the next so many packets are lost."""
+        """Return how many of the next `packets` packets are lost."""
         return int(self._rng.binomial(packets, self.mean))
 
 
-# Losses in bursts, by a channel of two states.
+# Losses in bursts: a channel with two states.
 
 
 class GilbertElliottLoss(PacketLoss):
-    """Losses in bursts: a channel that is good or bad, and changes packet by packet.
+    """Losses in bursts: a Markov chain of a good and a bad state, with a transition a packet.
 
     Gilbert, Bell Syst. Tech. J. 1960; Elliott, Bell Syst. Tech. J. 1963; the letters are
     those of Hasslinger, Hohlfeld, "The Gilbert-Elliott Model for Packet Loss in Real Time
     Services on the Internet", MMB 2008. A link starts in the stationary state.
 
-    Expected transmissions and residual loss are approximations: they would be exact if a
-    packet sent again met a state of its own. Where it meets the same burst, both are larger.
+    Expected transmissions and residual loss are approximations: they are exact if the state at a
+    retransmission is independent of that at the first transmission. Within the same burst both are
+    larger.
     """
 
     kind: Literal["gilbert-elliott"] = Field(
-        default="gilbert-elliott", description="in bursts, by a channel of two states"
+        default="gilbert-elliott", description="in bursts, by a channel with two states"
     )
-    p: Share = Field(description="from good to bad, per packet")
-    r: Share = Field(description="from bad to good, per packet")
-    h: Fraction = as_written("0 %", "packets that pass in the bad state")
-    k: Fraction = as_written("100 %", "packets that pass in the good state")
+    p: Share = Field(description="probability of a transition from good to bad")
+    r: Share = Field(description="probability of a transition from bad to good")
+    h: Fraction = as_written("0 %", "share of packets delivered in the bad state")
+    k: Fraction = as_written("100 %", "share of packets delivered in the good state")
 
     @model_validator(mode="after")
     def _some_pass(self) -> Self:
@@ -199,7 +200,11 @@ class GilbertElliottLoss(PacketLoss):
 
 @dataclass(slots=True)
 class BurstLosses:
-    """A link's walk between the states of a `GilbertElliottLoss` chain.
+    """The state of one link in a `GilbertElliottLoss` chain.
+
+    Packets are not drawn one by one: the lengths of stays in a state are geometric, so the number
+    of packets in the bad state, and then binomial numbers of losses in both states, give the same
+    distribution with a few draws for any number of packets.
 
     Attributes:
         bad: whether the chain is in its bad state.
@@ -208,7 +213,7 @@ class BurstLosses:
     _law: GilbertElliottLoss
     _rng: np.random.Generator
     bad: bool = field(init=False)
-    _left: float = field(init=False)  # packets that the present stay still covers
+    _left: float = field(init=False)  # remaining packets of the current stay
 
     def __post_init__(self) -> None:
         self.bad = bool(self._rng.random() < self._law.bad_share)
@@ -220,7 +225,7 @@ class BurstLosses:
         return self._law.mean
 
     def losses(self, packets: int) -> int:
-        """Return how many of the next so many packets are lost."""
+        """Return how many of the next `packets` packets are lost."""
         bad = self._bad_among(packets)
         return self._draw_losses(bad, self._law.h) + self._draw_losses(packets - bad, self._law.k)
 
@@ -230,7 +235,7 @@ class BurstLosses:
         return int(self._rng.binomial(packets, 1 - passing))
 
     def _bad_among(self, packets: int) -> int:
-        """Let the chain move on, and return how many of the packets met the bad state."""
+        """Advance the chain by some packets; return how many of them were in the bad state."""
         if packets <= self._left:
             self._left -= packets
             return packets if self.bad else 0
@@ -243,9 +248,9 @@ class BurstLosses:
         return int(met)
 
     def _ends(self, packets: int) -> Array:
-        """Return where stays end, the present one and as many more as cover the packets.
+        """Return the ends of the current stay and the next ones, until they cover the packets.
 
-        What is drawn beyond them is forgotten, as the chain itself forgets.
+        Stays drawn beyond the packets may be dropped: the chain is memoryless.
         """
         pairs_per_packet = self._law.bad_share * self._law.r
         stays, todo = [np.array([self._left])], packets - self._left
@@ -257,7 +262,7 @@ class BurstLosses:
         return np.cumsum(np.concatenate(stays))
 
     def _stays(self, count: int, *, bad: bool) -> Array:
-        """Return for how many packets the chain stays in a state, visit by visit."""
+        """Return the lengths of `count` visits to a state, in packets."""
         leave = self._law.r if bad else self._law.p
         if leave == 0:
             return np.full(count, inf)
@@ -273,4 +278,4 @@ PACKET_LOSSES: Registry[PacketLoss] = Registry(
 """The kinds of packet loss."""
 
 AnyPacketLoss = Given[Annotated[PacketLoss, OneOf(PACKET_LOSSES)], PacketLoss | Block]
-"""A field that takes one of them."""
+"""A field for a packet loss."""

@@ -1,8 +1,8 @@
 """Time-varying quantities: a rate, a capacity, the power of a charger.
 
-A constant and a trace are interchangeable. A signal is integrated exactly, and so is the
-question turned round: when has so much passed? Units are those of the values; their
-integral has them times seconds.
+A constant and a trace are interchangeable. A signal is integrated exactly, and so is its inverse:
+the time at which the integral reaches an amount. The integral has the unit of the values, times
+seconds.
 """
 
 from copy import copy
@@ -37,7 +37,7 @@ class Signal(Protocol):
 
     @property
     def average(self) -> float:
-        """The value in the long run: the mean of a period, or the last value."""
+        """The long-run value: the mean of a period, or the last value."""
         ...
 
     @property
@@ -61,7 +61,7 @@ class Constant:
 
     def __post_init__(self) -> None:
         if not 0 <= self.value < inf:
-            raise ValueError(f"a signal is finite and at least 0; got {self.value}")
+            raise ValueError(f"got {self.value}; a signal must be finite and at least 0")
 
     def at(self, t: float) -> float:  # noqa: ARG002 - whenever it is
         """Return the value."""
@@ -72,7 +72,7 @@ class Constant:
         return self.value * (end - begin)
 
     def when(self, begin: float, amount: float) -> float:
-        """Return the time at which `amount` has passed since `begin`."""
+        """Return the time at which the integral from `begin` reaches `amount`."""
         if amount <= 0:
             return begin
         return begin + amount / self.value if self.value else inf
@@ -95,40 +95,45 @@ class Constant:
 class Steps:
     """Constant pieces: values[i] on [times[i], times[i+1]).
 
-    With a finite period the pattern repeats for ever; without one the last value stays.
-    Neighbouring pieces of one value are merged. A time is looked up by binary search and the
-    whole cycles before it are multiplied, so that a question costs O(log n), any number of
-    periods ahead.
+    With a finite period the pattern repeats; without one the last value stays. Neighbouring pieces
+    of equal value are merged. A time is found by binary search, and the integral of whole cycles is
+    a product, so that any evaluation costs O(log n), however many periods ahead.
+
+    Times of pieces are compared as floats computed by one function (`_begin`). Otherwise a piece
+    could end, by rounding, before its next one begins, and a loop over `next_change` would not
+    advance.
 
     >>> Steps([0, 1], [2, 0], period=4).when(0.5, 6.0)
     12.5
 
     Attributes:
-        times: where the pieces of the pattern begin, s, shape (n,).
+        times: the begins of the pieces of the pattern, s, shape (n,).
         values: shape (n,).
-        period: s; inf where the pattern does not repeat.
-        offset: how far into the pattern the signal starts, s.
-        average: the value in the long run.
+        period: s; inf if the pattern does not repeat.
+        offset: the time in the pattern at which the signal starts, s.
+        average: the long-run value.
         peak: the largest value.
     """
 
     __slots__ = ("_seamless", "_sums", "average", "offset", "peak", "period", "times", "values")
 
     def __init__(self, times: ArrayLike, values: ArrayLike, period: float = inf) -> None:
-        """Take pieces in order of time.
+        """Create a signal from pieces in order of time.
 
         Raises:
-            ValueError: times do not rise from 0, a value is negative or not finite, or the
+            ValueError: times do not increase from 0, a value is negative or not finite, or the
                 period ends before the last piece begins.
         """
         begins, heights = _check(times, values, period)
         kept = np.append(True, np.diff(heights) != 0) & (begins < period)
         self.times, self.values, self.period = begins[kept], heights[kept], float(period)
-        self.times.flags.writeable = self.values.flags.writeable = False  # others share them
+        self.times.flags.writeable = self.values.flags.writeable = (
+            False  # shared by shifted signals
+        )
         self.offset = 0.0
         last = float(self.values[-1])
         amounts = self.values * np.diff(self.times, append=self.period if last else self.times[-1])
-        self._sums: Array = np.append(0.0, np.cumsum(amounts))  # before each piece, and in all
+        self._sums: Array = np.append(0.0, np.cumsum(amounts))  # before each piece, and total
         self._seamless = last == self.values[0]
         self.average = float(self._sums[-1]) / self.period if isfinite(self.period) else last
         self.peak = float(self.values.max())
@@ -137,10 +142,10 @@ class Steps:
         """Return the signal that starts `offset` seconds into this one; the arrays are shared.
 
         Raises:
-            ValueError: the pattern does not repeat, so it has no beginning to lose.
+            ValueError: the pattern does not repeat.
         """
         if not isfinite(self.period):
-            raise ValueError("only a pattern that repeats can be shifted; this one does not")
+            raise ValueError("only a repeating pattern can be shifted; this one does not repeat")
         twin = copy(self)
         twin.offset = (self.offset + offset) % self.period
         return twin
@@ -163,7 +168,7 @@ class Steps:
         return first_part + (whole + (sums(last) - sums(piece + 1))) + last_part
 
     def when(self, begin: float, amount: float) -> float:
-        """Return the earliest time at which `amount` has passed since `begin`."""
+        """Return the earliest time at which the integral from `begin` reaches `amount`."""
         if amount <= 0:
             return begin
         cycle, piece = self._find(begin)
@@ -172,18 +177,18 @@ class Steps:
         if amount <= passed:
             return min(begin + amount / value, edge)
         before = self._sums.item(piece + 1)
-        # However little is wanted, it is more than nothing: what this piece cannot give.
+        # The rest is above 0, however small: the current piece did not supply all of the amount.
         return self._reach(cycle, max(before + (amount - passed), nextafter(before, inf)))
 
     def _reach(self, cycle: int, goal: float) -> float:
-        """Return when the sum since a cycle's beginning reaches `goal`, above 0."""
+        """Return the time at which the integral since the start of a cycle reaches `goal` > 0."""
         total = self._sums.item(-1)
         if goal > total:
             if not (total and isfinite(self.period)):
                 return inf
             turns = floor(goal / total)
             goal -= turns * total
-            if goal <= 0:  # the end of a cycle comes before the beginning of the next
+            if goal <= 0:  # reached at the end of a cycle, not at the start of the next
                 turns, goal = turns - 1, total
             cycle += turns
         piece = int(self._sums.searchsorted(goal)) - 1
@@ -191,7 +196,7 @@ class Steps:
         return min(self._begin(cycle, piece) + rest, self._begin(cycle, piece + 1))
 
     def next_change(self, t: float) -> float:
-        """Return when the next piece begins."""
+        """Return the begin of the next piece."""
         cycle, piece = self._find(t)
         if len(self.times) == 1:
             return inf
@@ -200,7 +205,7 @@ class Steps:
         return self._begin(cycle, piece + 1)
 
     def _begin(self, cycle: int, piece: int) -> float:
-        """Return when a piece begins, as a float: all that compares times refers to these."""
+        """Return the begin of a piece as a float; all comparisons of times use this function."""
         if piece == len(self.times):
             cycle, piece = cycle + 1, 0
         if cycle == 0:
@@ -208,9 +213,9 @@ class Steps:
         return cycle * self.period - self.offset + self.times.item(piece)
 
     def _find(self, t: float) -> tuple[int, int]:
-        """Return the cycle and the piece that `t` is in."""
+        """Return the cycle and the piece of `t`."""
         cycle = floor((t + self.offset) / self.period)
-        while self._begin(cycle + 1, 0) <= t:  # rounding may put a guess next to the truth
+        while self._begin(cycle + 1, 0) <= t:  # rounding may give a neighbour
             cycle += 1
         while self._begin(cycle, 0) > t:
             cycle -= 1
@@ -230,18 +235,20 @@ def _check(times: ArrayLike, values: ArrayLike, period: float) -> tuple[Array, A
     begins, heights = np.array(times, dtype=np.float64), np.array(values, dtype=np.float64)
     if begins.ndim != 1 or begins.shape != heights.shape or not begins.size:
         raise ValueError(
-            f"a value is needed for every time, and at least one; got times of shape "
-            f"{begins.shape} and values of shape {heights.shape}"
+            f"got times of shape {begins.shape} and values of shape {heights.shape}; expected a "
+            "value for every time, and at least one"
         )
     if begins[0] != 0:
-        raise ValueError(f"the first time is 0; got {begins[0]}")
+        raise ValueError(f"got the first time {begins[0]}; expected 0")
     rises = np.append(True, (begins[1:] > begins[:-1]) & np.isfinite(begins[1:]))
     if not rises.all():
         at = int(np.argmin(rises))
-        raise ValueError(f"times rise; got {begins[at]} after {begins[at - 1]}")
+        raise ValueError(f"got the time {begins[at]} after {begins[at - 1]}; times must increase")
     sound = np.isfinite(heights) & (heights >= 0)
     if not sound.all():
-        raise ValueError(f"values are finite and at least 0; got {heights[int(np.argmin(sound))]}")
+        raise ValueError(
+            f"got the value {heights[int(np.argmin(sound))]}; expected finite ones >= 0"
+        )
     if not (period >= begins[-1] and period > 0):
-        raise ValueError(f"a period is at least the last time, {begins[-1]}; got {period}")
+        raise ValueError(f"got the period {period}; expected at least the last time, {begins[-1]}")
     return begins, heights

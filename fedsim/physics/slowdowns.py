@@ -1,4 +1,4 @@
-"""Slowdowns: by what factor a task takes longer than its nominal time. The block is the law."""
+"""Slowdowns: random factors on the nominal time of a task. The block is the law."""
 
 from abc import abstractmethod
 from typing import Annotated, Literal
@@ -12,18 +12,18 @@ from fedsim.blocks.spec import Block, Given, Spec
 
 
 class Slowdown(Spec):
-    """How much longer than its nominal time a task takes, drawn task by task."""
+    """A law of the factor by which a task exceeds its nominal time, drawn task by task."""
 
     kind: str
 
     @property
     def least(self) -> float:
-        """What no factor is below."""
+        """The lower bound of the factor."""
         return 0.0
 
     @property
     def drawn(self) -> bool:
-        """Whether there is something to draw: it is not 1 for ever."""
+        """Whether the factor is random."""
         return True
 
     @abstractmethod
@@ -43,7 +43,7 @@ class NoSlowdown(Slowdown):
 
     @property
     def drawn(self) -> bool:
-        """No."""
+        """False."""
         return False
 
     def draw(self, rng: np.random.Generator) -> float:  # noqa: ARG002 - nothing is drawn
@@ -74,12 +74,12 @@ class ShiftedExponentialSlowdown(Slowdown):
     kind: Literal["shifted-exponential"] = Field(
         default="shifted-exponential", description="by a shifted exponential factor"
     )
-    shift: float = Field(ge=0, le=1e24, description="a: the factor that no task is faster than")
+    shift: float = Field(ge=0, le=1e24, description="a: the smallest factor")
     rate: float = Field(ge=1e-24, description="mu: the mean factor is a + 1/mu")
 
     @property
     def least(self) -> float:
-        """What no factor is below: a."""
+        """The shift a."""
         return self.shift
 
     def draw(self, rng: np.random.Generator) -> float:
@@ -93,4 +93,4 @@ SLOWDOWNS: Registry[Slowdown] = Registry(
 """The kinds of slowdowns."""
 
 AnySlowdown = Given[Annotated[Slowdown, OneOf(SLOWDOWNS)], Slowdown | Block]
-"""A field that takes one of them."""
+"""A field for a slowdown."""

@@ -1,6 +1,6 @@
-"""Topologies: the links between the server and the clients, and the routes between any two.
+"""Topologies: the links between the server and the clients, and the routes between any two nodes.
 
-A client's own radio is no part of it: it is a private cap at the client's end.
+A client's own radio is not part of it; the radio limits the rate at the client's end.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from fedsim.errors import DataError
 from fedsim.physics.radios.rates import ConstantRate, RateLaw
 from fedsim.ports import SERVER, ClientId, node_name
 
-# The best ways through a graph from one node: least latency, then fewest hops.
+# The best routes through a graph from one node: least latency, then fewest hops.
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class RouteEdge:
     """One direction between two neighbours.
 
     Attributes:
-        links: the numbers of the links that it stands for.
-        latency: s.
+        links: the numbers of its links.
+        latency: one way, s.
     """
 
     links: tuple[int, ...]
@@ -31,18 +31,18 @@ class RouteEdge:
 
 
 Edges = Mapping[tuple[Any, Any], RouteEdge]
-"""By the nodes that it leaves and reaches."""
+"""Edges by their source and target nodes."""
 
 Ways = dict[Any, tuple[Any, float]]
-"""For every node that can be reached: the node before it, and the latency up to it."""
+"""For every reachable node: its predecessor, and the latency up to it."""
 
 
 class RoutePath(NamedTuple):
-    """A way from one node to another.
+    """A route from one node to another.
 
     Attributes:
         links: the numbers of its links, in the order of travel.
-        latency: of all of it, s.
+        latency: the total, s.
         passed: the nodes between its two ends, in the order of travel.
     """
 
@@ -52,18 +52,18 @@ class RoutePath(NamedTuple):
 
 
 class Paths:
-    """The best ways of a graph from any node to any other, found when they are asked for.
+    """The best routes of a graph between any two nodes, found on request.
 
     The routes from the last requested node are cached: a sender to several nodes mostly sends to
     them at once.
 
     Args:
-        neighbours: of every node, those that an edge leads to.
-        edges: these edges.
+        neighbours: the targets of the edges from every node.
+        edges: of the graph.
         numbers: of the nodes that are clients.
 
     Attributes:
-        numbers: see above.
+        numbers: see the arguments.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Paths:
         self._ways = Ways()
 
     def between(self, source: object, target: object) -> RoutePath:
-        """Return the best way from one node to another.
+        """Return the best route from one node to another.
 
         Raises:
             KeyError: there is none.
@@ -91,15 +91,15 @@ class Paths:
 
 
 def best_ways(source: object, neighbours: Mapping[Any, Iterable[Any]], edges: Edges) -> Ways:
-    """Return the tree of best ways from a source (Dijkstra's algorithm).
+    """Return the tree of best routes from a source (Dijkstra's algorithm).
 
-    Ways are compared by latency, then by hops, then by which was found first, so that the
-    tree depends on nothing but the order of nodes and edges.
+    Routes are compared by latency, then by hops, then by the order in which they are found, so that
+    the tree depends on the order of nodes and edges only.
 
     Args:
-        source: the node they start from.
-        neighbours: of every node, those that an edge leads to.
-        edges: these edges.
+        source: the node that all routes start from.
+        neighbours: the targets of the edges from every node.
+        edges: of the graph.
     """
     best, serial = Ways(), count(1)
     heap: list[tuple[float, int, int, Any, Any]] = [(0.0, 0, 0, source, None)]
@@ -116,7 +116,7 @@ def best_ways(source: object, neighbours: Mapping[Any, Iterable[Any]], edges: Ed
 
 
 def way_to(node: object, ways: Ways, edges: Edges) -> RoutePath:
-    """Return the best way to a node."""
+    """Return the best route to a node."""
     links, passed, latency = list[int](), list[Any](), ways[node][1]
     while (before := ways[node][0]) is not None:
         links += reversed(edges[before, node].links)
@@ -129,20 +129,20 @@ if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
 
 Discipline = Literal["fair", "fifo", "slotted"]
-"""How a link is shared: max-min fairly, one transfer at a time, or in fixed equal shares."""
+"""How a link is shared: max-min fair, one transfer at a time, or in fixed equal shares."""
 
 _SERVER = node_name(SERVER)
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One direction of a connection, or both where they share one capacity.
+    """One direction of a connection, or both if they share one capacity.
 
     Attributes:
-        capacity: its rate law; of an infinite rate for no limit.
-        discipline: how its transfers share it. One transfer at a time is one at a time, even
-            where the link itself has no limit.
-        name: for people to read.
+        capacity: its rate law; an infinite rate for no limit.
+        discipline: how its transfers share it. "fifo" means one transfer at a time even if the link
+            has no limit of its own: the radios may limit each transfer.
+        name: human-readable.
     """
 
     capacity: RateLaw
@@ -152,12 +152,12 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A way through the network.
+    """A route through the network.
 
     Attributes:
-        links: indices into `Topology.links`, each once, in order; none that hold nothing up.
-        latency: one way, s; the radio's is not in it.
-        relays: the clients that forward what goes this way, in the order of travel.
+        links: indices into `Topology.links`, each once, in order, without unlimited links.
+        latency: one way, s, without that of radios.
+        relays: the clients that forward messages on this route, in the order of travel.
     """
 
     links: tuple[int, ...]
@@ -170,13 +170,13 @@ _HERE = Route((), 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """All links, the two routes of every client, and those between any two.
+    """All links, the routes of every client to and from the server, and those between clients.
 
     Attributes:
         links: the links.
-        up: the way to the server, by client number; empty where there is no server.
-        down: the way from the server, by client number; empty alike.
-        paths: the ways of a graph; None where all lead by way of the server.
+        up: the route to the server, by client number; empty without a server.
+        down: the route from the server, by client number; empty without a server.
+        paths: the routes of a graph; None if all routes pass the server.
     """
 
     links: tuple[Link, ...]
@@ -185,10 +185,10 @@ class Topology:
     paths: Paths | None = field(default=None, compare=False, repr=False)
 
     def between(self, sender: ClientId, receiver: ClientId) -> Route:
-        """Return the way from one node to another, either of which may be the server.
+        """Return the route from one node to another, either of which may be the server.
 
-        In a star or a tree it is the way up to the server and down again; in a graph that of
-        least latency, which is found when it is asked for.
+        In a star or a tree it is the route up to the server and down again; in a graph the one of
+        least latency, found on request.
         """
         if self.paths is not None:
             way = self.paths.between(node_name(sender), node_name(receiver))
@@ -199,19 +199,19 @@ class Topology:
 
 
 def _route(way: RoutePath, numbers: Mapping[Any, ClientId]) -> Route:
-    """Return a way through a graph, of whose nodes these are clients and the others routers."""
+    """Return a route through a graph; `numbers` has its clients, the other nodes are routers."""
     relays = tuple([numbers[node] for node in way.passed if node in numbers])
     return Route(way.links, way.latency, relays)
 
 
 class _Links:
-    """Links in the making; those that cannot hold anything up have no number."""
+    """Collects links; unlimited ones get no number, since they never delay a transfer."""
 
     def __init__(self) -> None:
         self.links: list[Link] = []
 
     def add(self, capacity: RateLaw, discipline: Discipline, name: str) -> tuple[int, ...]:
-        """Return the part of a route that this link is."""
+        """Add a link; return its part of a route, empty for an unlimited link."""
         if capacity.peak == inf and discipline != "fifo":
             return ()
         self.links.append(Link(capacity, discipline, name))
@@ -229,11 +229,11 @@ def star(
     """Return a star: all clients share the server's own connection.
 
     Args:
-        clients: how many.
-        uplink: what all clients together can send to the server, bit/s.
-        downlink: what the server can send to all clients together, bit/s.
+        clients: the number of clients.
+        uplink: the rate from all clients together to the server, bit/s.
+        downlink: the rate from the server to all clients together, bit/s.
         latency: one way, s.
-        discipline: how the connection is shared.
+        discipline: of the connection.
     """
     links = _Links()
     into = Route(links.add(ConstantRate(uplink), discipline, "server.up"), latency)
@@ -253,20 +253,20 @@ def tree(
     latency: float = 0.0,
     discipline: Discipline = "fair",
 ) -> Topology:
-    """Return a tree: clients in blocks of equal size behind gateways, those around the server.
+    """Return a tree: blocks of clients behind gateways, which are connected to the server.
 
-    Where the blocks cannot be equal, their sizes differ by one client.
+    The sizes of the blocks differ by one client at most.
 
     Args:
-        clients: how many.
-        gateways: how many, at least 1.
-        rate: of every gateway's link to the server, each way, bit/s.
+        clients: the number of clients.
+        gateways: the number of gateways, at least 1.
+        rate: of each direction of a gateway's link to the server, bit/s.
         gateway_latency: of these links, one way, s.
-        gateway_discipline: how these links are shared.
-        uplink: what all clients together can send to the server, bit/s.
-        downlink: what the server can send to all clients together, bit/s.
+        gateway_discipline: of these links.
+        uplink: the rate from all clients together to the server, bit/s.
+        downlink: the rate from the server to all clients together, bit/s.
         latency: of the server's own connection, one way, s.
-        discipline: how that is shared.
+        discipline: of the server's own connection.
     """
     links, total, each = _Links(), latency + gateway_latency, ConstantRate(rate)
     into = links.add(ConstantRate(uplink), discipline, "server.up")
@@ -282,7 +282,7 @@ def tree(
 
 
 def _block(total: int, blocks: int, number: int) -> int:
-    """Return the size of one of so many contiguous blocks that are as equal as can be."""
+    """Return the size of one of `blocks` contiguous blocks of nearly equal size."""
     return (number + 1) * total // blocks - number * total // blocks
 
 
@@ -295,22 +295,22 @@ def build_routes(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -
     the default) or "half" (both directions share it). In a directed graph an edge is one
     direction only.
 
-    A route is the one of least latency; among those of equal latency the one of fewest hops,
-    and among those one that depends on nothing but the order of nodes and edges in the graph.
+    A route has the least latency; among routes of equal latency the fewest hops; among these, the
+    choice depends on the order of nodes and edges in the graph only.
 
     Args:
         graph: not a multigraph.
-        clients: how many.
-        server: whether there has to be one; among peers there need not.
+        clients: the number of clients.
+        server: whether a server is required; among peers it is not.
 
     Raises:
-        DataError: under the key "network", where a node is missing, a client cannot reach
-            the server (or, without one, client-0) or be reached, or an attribute makes no sense.
+        DataError: under the key "network", if a node is missing, a client cannot reach the server
+            (or, without one, client-0) or be reached, or an attribute is invalid.
     """
     import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
     if graph.is_multigraph():
-        raise DataError("network", "two edges between the same nodes: give one, of their sum")
+        raise DataError("network", "got two edges between the same nodes; give one with their sum")
     if server and _SERVER not in graph:
         raise DataError("network", f'the graph has no node "{_SERVER}"')
     names = [node_name(client) for client in range(clients)]
@@ -339,14 +339,14 @@ def build_routes(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -
 
 
 def _complain(names: Sequence[str], one: str, many: str) -> None:
-    """Refuse a graph for some clients' sake, if there are any."""
+    """Raise a DataError that names some clients, if there are any."""
     if names:
         few = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         raise DataError("network", f"{few} {one if len(names) == 1 else many} in the graph")
 
 
 def _edges(graph: "nx.Graph[Any]") -> tuple[list[Link], Edges]:
-    """Return the links of a graph, and what each of its directed edges stands for."""
+    """Return the links of a graph, and the links and latency of each directed edge."""
     links, edges = _Links(), dict[tuple[object, object], RouteEdge]()
     for start, end, attributes in graph.edges(data=True):
         law, latency, discipline, duplex = _attributes(start, end, attributes)
@@ -365,7 +365,7 @@ def _attributes(
     """Return rate law, latency, discipline and duplex of an edge.
 
     Raises:
-        DataError: one of them makes no sense.
+        DataError: one of them is invalid.
     """
     rate, latency = given.get("rate", inf), given.get("latency", 0.0)
     discipline, duplex = given.get("discipline", "fair"), given.get("duplex", "full")

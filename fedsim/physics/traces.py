@@ -1,7 +1,6 @@
-"""Files of numbers: traces of rates and powers, and the reader that names their faults.
+"""Files of numbers: traces of rates and powers, and their reader.
 
-A fault names the file, the line, the text seen and what is accepted. Blank lines are
-skipped.
+An error names the file, the line, its text and what is accepted. Blank lines are skipped.
 """
 
 from collections.abc import Sequence
@@ -22,18 +21,18 @@ OPPORTUNITY = 12000
 """The bits of one delivery opportunity in a Mahimahi trace: 1500 bytes."""
 
 _TIMES = 100
-"""The bytes of memory that a byte of a file takes: each line is kept, for messages."""
+"""The bytes of memory needed for a byte of a file: lines are stored for messages."""
 
-_SHOWN = 60  # characters of a line at fault
+_SHOWN = 60  # characters of a malformed line in a message
 
 
 @dataclass(frozen=True, slots=True)
 class TraceTable:
-    """The columns of a file, and where each row stood in it.
+    """The columns of a file, and the line of each row.
 
     Attributes:
         path: the file.
-        key: the key that its faults are at.
+        key: the key of the scenario in errors.
         lines: the text of each row.
         numbers: the line number of each row, from 1.
         columns: arrays of shape (rows,).
@@ -50,7 +49,7 @@ class TraceTable:
 
         Args:
             wrong: shape (rows,).
-            accepted: what a row would have to be.
+            accepted: the condition on a row.
         """
         if wrong.any():
             self.fail(int(np.argmax(wrong)), accepted)
@@ -72,15 +71,15 @@ def read_table(
 
     Args:
         path: the file.
-        names: what the columns are called.
-        key: the key that faults are at.
-        whole: whether all numbers are whole.
-        header: whether a first line without a number is skipped. Where it has all the names
-            in another order, the columns are in that order.
+        names: of the columns.
+        key: the key of the scenario in errors.
+        whole: whether all numbers must be integers.
+        header: whether a first line without a number is skipped. If it has all the names in
+            another order, the columns are in that order.
 
     Raises:
-        DataError: the file cannot be read, has no row, or has a row that is not as many
-            numbers as there are names.
+        DataError: the file cannot be read, has no row, or a row with another number of numbers
+            than there are names.
     """
     rows = [(n, line) for n, line in enumerate(_text(path, key).split("\n"), 1) if line.strip()]
     order = list(range(len(names)))
@@ -88,7 +87,7 @@ def read_table(
         del rows[0]
         if sorted(titles) == sorted(name.lower() for name in names):
             order = [titles.index(name.lower()) for name in names]
-    accepted = f"a line is {', '.join(names[place] for place in np.argsort(order))}"
+    accepted = f"expected {', '.join(names[place] for place in np.argsort(order))}"
     accepted += " in whole numbers" if whole else " in numbers"
     if not rows:
         raise DataError(key, f"{path} has no row of numbers; {accepted}")
@@ -127,7 +126,7 @@ def _parse(lines: Sequence[str], columns: int, *, whole: bool) -> Array | None:
 
 
 def _first_fault(lines: Sequence[str], columns: int, *, whole: bool) -> int:
-    """Return the first malformed line, by bisection: each stands or falls by itself."""
+    """Return the first malformed line, by bisection."""
     low, high = 0, len(lines)
     while high - low > 1:
         middle = (low + high) // 2
@@ -141,17 +140,17 @@ def _first_fault(lines: Sequence[str], columns: int, *, whole: bool) -> int:
 def read_mahimahi(path: Path) -> Steps:
     """Read a Mahimahi trace: one line for each delivery opportunity, at a millisecond.
 
-    An opportunity delivers 1500 bytes. They are spread over the millisecond that ends at
-    its time. Past the end the trace starts again, with the last time as its period; so an
-    opportunity at 0 comes with the end of a cycle, and is of that cycle's last millisecond.
-    Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015.
+    An opportunity delivers 1500 bytes. They are spread over the millisecond that ends at its time.
+    The trace repeats, with the last time as its period; so an opportunity at 0 coincides with the
+    end of a cycle, and belongs to that cycle's last millisecond. Netravali et al., "Mahimahi:
+    Accurate Record-and-Replay for HTTP", USENIX ATC 2015.
 
     Returns:
         The rate, bit/s.
 
     Raises:
-        DataError: the file cannot be read, a line is no whole number of at least 0 and at
-            least the one before it, or the last is 0.
+        DataError: the file cannot be read, a line is not an integer of at least 0 and at least
+            the previous one, or the last is 0.
     """
     table = read_table(path, ("milliseconds",), "trace", whole=True, header=False)
     (times,) = table.columns
@@ -170,12 +169,12 @@ def read_mahimahi(path: Path) -> Steps:
 def read_csv(path: Path, repeat: bool) -> Steps:  # noqa: FBT001 - as the scenario says it
     """Read a trace of rates: CSV with columns seconds, Mbit/s, and a header or none.
 
-    A rate holds until the next row's time; times rise from 0.
+    A rate applies until the next row's time; times increase from 0.
 
     Args:
         path: the file.
-        repeat: whether the trace starts again past its end, the last rate having held for
-            as long as the one before it (1 s if it is alone); otherwise the last rate stays.
+        repeat: whether the trace repeats; the last rate then lasts as long as the previous one (1 s
+            if it is alone). Otherwise the last rate stays.
 
     Returns:
         The rate, bit/s.

@@ -1,8 +1,8 @@
-"""The ports between algorithms and worlds.
+"""The interfaces between algorithms and worlds.
 
-An algorithm sees a `Server` or a `Client`, and nothing else of the world it runs in. The
-world sees `Message`s with exact sizes and `Work` with a count of operations, and nothing
-else of the algorithm. `fedsim.sim` implements these ports in virtual time.
+An algorithm sees a `Server` or a `Client`, and nothing else of the world that it runs in. The world
+sees `Message`s with exact sizes and `Work` with a count of operations, and nothing else of the
+algorithm. `fedsim.sim` implements these interfaces in virtual time.
 """
 
 from fedsim.ports.messages import (

@@ -1,4 +1,4 @@
-"""Messages: payloads with exact bits, their packers, and the messages made of them."""
+"""Messages, their payloads with exact bits, and the packers that create payloads."""
 
 from dataclasses import Field, dataclass
 from enum import Enum
@@ -9,25 +9,25 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 Array = NDArray[np.float64]
-"""Models, gradients and what arrives of them: always float64 when computed with."""
+"""Models, gradients and decoded values: always float64, whatever the format on the wire."""
 
 ClientId = int
-"""Clients are numbered 0 .. M-1 in the order of the fleet; `SERVER` is the other node."""
+"""The number of a client, 0 to M - 1 in fleet order; `SERVER` is the number of the server."""
 
 SERVER: ClientId = -1
 
 
 def node_name(node: int) -> str:
-    """Return what a node is called: "server" for -1, "client-3" for 3."""
+    """Return the name of a node: "server" for -1, "client-3" for 3."""
     return "server" if node < 0 else f"client-{node}"
 
 
 class Payload(Protocol):
-    """What a message carries: exact bits on the wire, and the value that arrives."""
+    """The content of a message: its exact length on the wire, and the decoded value."""
 
     @property
     def values(self) -> Array:
-        """The decoded array, read-only: what the receiver computes with."""
+        """The decoded array, read-only, as the receiver computes with it."""
         ...
 
     @property
@@ -41,13 +41,13 @@ Note_co = TypeVar("Note_co", covariant=True, default=object)
 
 @dataclass(frozen=True, eq=False)
 class Noted(Generic[Note_co]):
-    """A payload, and what its sender has noted of it, for the case that it is lost.
+    """A payload with a note of its sender, for use if the payload is lost.
 
-    The note goes where the payload goes on the sender's side, and is not sent.
+    The note accompanies the payload on the sender's side, and is not sent.
 
     Attributes:
         sent: the payload.
-        note: whatever the sender has to know to take it back.
+        note: the information by which the sender can take the payload back.
     """
 
     sent: Payload
@@ -55,22 +55,22 @@ class Noted(Generic[Note_co]):
 
     @property
     def values(self) -> Array:
-        """What arrives."""
+        """The decoded array."""
         return self.sent.values
 
     @property
     def bits(self) -> int:
-        """The length of the encoding, which has no note."""
+        """The length of the encoding, without the note."""
         return self.sent.bits
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """What a sender knows of its vectors beside their values, so that fewer bits say them.
+    """The structure of a vector, which may shorten its encoding.
 
     Attributes:
-        kind: nothing (dense), that zeros abound (sparse), that all entries have one magnitude
-            (sign), or that the vector is a matrix of low rank, read row by row (low-rank).
+        kind: none (dense), many zeros (sparse), entries of equal magnitude (sign), or a matrix of
+            low rank, flattened row by row (low-rank).
         rows: of that matrix.
     """
 
@@ -84,17 +84,17 @@ SIGNS = Structure("sign")
 
 
 class Meaning(Enum):
-    """What its receiver does with a vector, from which follows what may become of it on the way.
+    """How the receiver uses a vector, which determines the admissible compression and feedback.
 
-    STATE: it replaces what was there, as a model does. Errors that are kept would be added to
-        what follows over and over; of two that come out of order, the older one is wrong.
-    INCREMENT: it is added to what is there, as a gradient step is. An error that is kept and
-        added to a later one is made good, and one that comes late is as good as late gradients.
-    DIFFERENCE: it is added to what both sides keep account of, which it is the difference to.
-        Errors are part of the next difference; but a single one that is left out is missed for
-        ever, unless its sender knows and takes it back.
-    ESTIMATE: more than a sum is made of it, so that it has to be right in the mean by itself.
-    EXACT: nothing may compress it.
+    STATE: it replaces the receiver's vector, as a model does. Error feedback would add the same
+        errors again and again; of two states that arrive out of order, the older one is wrong.
+    INCREMENT: it is added to the receiver's vector, as a gradient step is. Error feedback corrects
+        an error by a later increment, and a late increment is as useful as a late gradient.
+    DIFFERENCE: it is the difference to a vector that sender and receiver both have, and is added to
+        it. The next difference contains the error; but a lost one makes the two vectors differ for
+        good, unless the sender detects the loss and takes it back.
+    ESTIMATE: it enters other expressions than a sum, so it must be unbiased by itself.
+    EXACT: it must not be compressed.
     """
 
     STATE = "state"
@@ -105,26 +105,26 @@ class Meaning(Enum):
 
 
 class Packer(Protocol):
-    """Turns the vectors of one sender into payloads, one after the other."""
+    """Converts the vectors of one sender into payloads; may keep state between them."""
 
     def pack(self, vector: Array, structure: Structure = DENSE) -> Payload:
-        """Return what is sent for a vector, shape (d,); its `values` are what arrives.
+        """Return the payload of a vector, shape (d,); its `values` are the decoded vector.
 
-        A number, shape (), goes as it is. So does a vector that nothing compresses, in the
-        shortest way that its structure allows.
+        A number, shape (), is not compressed. Without a compressor, a vector is encoded in the
+        shortest form that its structure allows.
         """
         ...
 
     def take_back(self, payload: Payload) -> None:
-        """Forget a payload that is known to be lost, as if it had never been packed."""
+        """Undo the packing of a payload that is known to be lost."""
         ...
 
 
 class Message:
-    """What one node tells another: a frozen dataclass, every field of it a payload.
+    """A message between two nodes: a frozen dataclass whose fields are payloads.
 
-    A class of messages is named after what it says. Its `label`, the class name in
-    lower case, is the name that the event log knows it by.
+    A class of messages is named after its content. Its `label`, the class name in lower case, is
+    its name in the event log.
     """
 
     __slots__ = ()
@@ -160,16 +160,16 @@ class Silence(Enum):
 
 
 SILENCE = Silence.SILENCE
-"""What a handler returns when its client keeps quiet this round."""
+"""Returned by a handler whose client does not transmit in this round (censoring)."""
 
 
 class Reply(NamedTuple):
-    """What reached the server from a client.
+    """A message that the server has received from a client.
 
     Attributes:
         client: the sender.
-        round: the round whose broadcast it answers; smaller than the current one when late.
-        message: what was said, of one of the classes that the method's clients answer with.
+        round: the round whose broadcast it answers; smaller than the current one for a late reply.
+        message: of one of the classes that the method's clients answer with.
     """
 
     client: ClientId

@@ -1,4 +1,4 @@
-"""Work: numeric computations with their price, and a client's loss as such work."""
+"""Work: descriptions of numeric computations with their cost, and a client's loss as work."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
@@ -15,29 +15,29 @@ else:
     Sparse = csr_array
 
 Basis: TypeAlias = NDArray[np.generic] | Sparse
-"""Numbers of coordinates, shape (k,); or columns, (d, k), an array or compressed sparse rows."""
+"""Indices of coordinates, shape (k,); or columns, (d, k), an array or compressed sparse rows."""
 
 
 class Work(NamedTuple):
-    """A description of numeric work: what to evaluate, and what it costs.
+    """A description of numeric work and its cost.
 
-    The kernel is a pure function at the level of a module, and everything else is data, so
-    work can be sent anywhere: a world may have it evaluated whenever it likes between the
-    virtual start and the virtual finish, wherever it likes, and together with the work of
-    other clients. It is equal to work that says the same, arrays to the bit.
+    The kernel is a pure function at module level, and everything else is data. So a world may
+    evaluate the work at any time between its virtual start and its virtual finish, on any thread,
+    and together with the work of other clients. Two descriptions are equal if all fields are,
+    arrays bit by bit.
 
     Attributes:
-        kernel: `kernel(loss, *arguments)` with the client's loss f_m; of no client's loss,
-            `kernel(*arguments)`.
-        client: the owner of the loss; None for work on no client's loss.
-        arguments: what the kernel takes beside the loss.
-        operations: floating-point operations of a piece, which set virtual time and energy.
-        samples: how many samples a piece passes over, which set them on a device that counts
+        kernel: called as `kernel(loss, *arguments)` with the client's loss f_m, or as
+            `kernel(*arguments)` without a client.
+        client: the number of the client; None for work without a loss.
+        arguments: of the kernel, after the loss.
+        operations: floating-point operations of a piece, which determine virtual time and energy.
+        samples: the number of samples in a piece, which determine them on a device with a cost in
             cycles per sample.
-        bases: f_m is taken as a function of the coefficients of the first basis, that in turn
-            of those of the next one, and so on; of the model itself where there is none.
-        pieces: how many there are, charged one after the other. Their numbers are one result,
-            because nothing that the method would see can happen between them.
+        bases: f_m as a function of the coefficients of the first basis, which is restricted to the
+            next one, and so on; empty for f_m itself.
+        pieces: their number, charged one after the other. They have one common result: no event
+            that the method could observe happens between them.
     """
 
     kernel: Callable[..., Array]
@@ -49,27 +49,24 @@ class Work(NamedTuple):
     pieces: int = 1
 
     def plus(self, operations: float) -> "Work":
-        """Return this work with so many operations more, of what is done with its result.
-
-        Each piece takes them.
-        """
+        """Return this work with additional operations a piece, for the use of its result."""
         return self._replace(operations=self.operations + operations)
 
     def __eq__(self, other: object) -> bool:
-        """Say whether other work says the same."""
+        """Return whether all fields are equal, arrays bit by bit."""
         return isinstance(other, Work) and alike(tuple(self), tuple(other))
 
     def __ne__(self, other: object) -> bool:
-        """Say whether other work says anything else."""
+        """Return whether any field differs."""
         return not self == other
 
     def __hash__(self) -> int:
-        """Return a hash of all but the arrays."""
+        """Return a hash of the fields without arrays."""
         return hash((self.kernel, self.client, self.operations, self.samples))
 
 
 def alike(one: object, other: object) -> bool:
-    """Say whether two arguments of work are the same, arrays by shape, type and every bit.
+    """Return whether two arguments of work are equal; arrays by shape, type and every bit.
 
     >>> alike((1, np.array([0.0, np.nan])), (1, np.array([0.0, np.nan])))
     True
@@ -95,7 +92,7 @@ def _parts(matrix: Sparse) -> tuple[object, ...]:
 
 
 class Oracle(Protocol):
-    """A client's own loss f_m, as priced work."""
+    """A client's own loss f_m, whose evaluations are described as work with a cost."""
 
     @property
     def rows(self) -> int:
@@ -107,32 +104,32 @@ class Oracle(Protocol):
         ...
 
     def minibatch(self, w: Array, batch: int | None, rng: np.random.Generator) -> Work:
-        """Describe a stochastic gradient at `w`, shape (d,), without bias for the full one.
+        """Describe a stochastic gradient at `w`, shape (d,), an unbiased estimate of the full one.
 
         Args:
             w: shape (d,).
-            batch: how many samples, drawn without replacement here and now; the full gradient,
-                and no draw, where it is None or there are not more.
-            rng: what they are drawn from.
+            batch: the number of samples, drawn by this call without replacement; None, or at least
+                n_m, for the full gradient without a draw.
+            rng: the stream of the draw.
         """
         ...
 
     def minibatch_change(
         self, w: Array, old: Array, batch: int | None, rng: np.random.Generator
     ) -> Work:
-        """Describe what one stochastic gradient is at `w` more than at `old`, shape (d,).
+        """Describe a stochastic gradient at `w` minus that at `old`, same samples, shape (d,).
 
-        It costs two; the samples are drawn as for `minibatch`.
+        Its cost is that of two gradients; the samples are drawn as for `minibatch`.
         """
         ...
 
     def draws(
         self, count: int, batch: int | None, rng: np.random.Generator
     ) -> NDArray[np.intp] | Sequence[NDArray[np.intp] | None]:
-        """Draw so many minibatches, each as for `minibatch`; None stands for all samples.
+        """Draw `count` minibatches, each as for `minibatch`; None stands for all samples.
 
         Returns:
-            The numbers of their samples, shape (count, b), or so many None.
+            The indices of the samples, shape (count, b), or `count` times None.
         """
         ...
 
@@ -143,20 +140,20 @@ class Oracle(Protocol):
         drawn: NDArray[np.intp] | Sequence[NDArray[np.intp] | None],
         pull: float | None = None,
     ) -> Work:
-        """Describe stochastic gradient steps from `w`, shape (d,), a piece each.
+        """Describe stochastic gradient steps from `w`, shape (d,), one piece each.
 
         Args:
-            w: shape (d,), where they start.
-            eta: their length.
-            drawn: the minibatch of each, as `draws` drew them; at least one, of equal sizes.
-            pull: mu, where the steps are those on f_m + mu/2 |. - w|^2.
+            w: the first model, shape (d,).
+            eta: the step size.
+            drawn: the minibatches, from `draws`; at least one, of equal sizes.
+            pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
         """
         ...
 
     def strong_convexity(self) -> Work:
         """Describe the evaluation of a mu for which f_m is known to be mu-strongly convex, ().
 
-        0 where none is known.
+        It is 0 if none is known.
         """
         ...
 
@@ -180,7 +177,7 @@ class Oracle(Protocol):
         """Return f_m as a function of the coefficients of a basis.
 
         Args:
-            basis: numbers of coordinates, shape (k,); or columns, shape (d, k), an array or in
+            basis: indices of coordinates, shape (k,); or columns, shape (d, k), an array or in
                 compressed sparse rows.
         """
         ...

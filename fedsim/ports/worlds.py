@@ -1,4 +1,4 @@
-"""The world as an algorithm sees it: from the server, from a client, and from one of peers."""
+"""The world as an algorithm sees it: interfaces of the server, a client, and a peer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -10,7 +10,7 @@ from fedsim.ports.messages import DENSE, Array, ClientId, Message, Payload, Repl
 from fedsim.ports.work import Oracle, Work
 
 Memory_co = TypeVar("Memory_co", covariant=True, default=object)
-"""What a client remembers: the type that the `memory` of its method returns."""
+"""The type of a client's state, which the `memory` of its method returns."""
 
 
 class Server(Protocol):
@@ -48,7 +48,7 @@ class Server(Protocol):
 
     @property
     def round(self) -> int:
-        """The number of the round that is open, from 1."""
+        """The number of the open round, from 1."""
         ...
 
     def pack(
@@ -58,19 +58,19 @@ class Server(Protocol):
         field: str = "",
         to: ClientId | None = None,
     ) -> Payload:
-        """Encode a vector as the scenario's downlink does; `.values` is what will arrive.
+        """Encode a vector by the scenario's downlink; `.values` are as decoded.
 
-        Under `error_feedback: ef21` that may differ from client to client: where not all are sent
-        every message, what is returned is encoded as it is sent, and has no `.values` until then.
-        A method that reads them says so (`Algorithm.reads_sent`).
+        Under `error_feedback: ef21` clients may decode different vectors: if messages do not always
+        go to all clients, the vector is encoded only when it is sent, and the result has no
+        `.values` before. A method that reads them declares it (`Algorithm.reads_sent`).
 
         Args:
             vector: shape (d,), or () for a number, which is not compressed.
-            structure: what is known of it.
-            field: which of a message's vectors it is, where there are several: what error
-                feedback remembers, it remembers of each.
-            to: the one client that it goes to, where each is told something of its own: then
-                draws and memory of what compresses it are that client's.
+            structure: of the vector.
+            field: the name of the vector within its message, if there are several: error feedback
+                has a state for each.
+            to: the receiver, if each client is sent a vector of its own: the compressor then has
+                random draws and state for each client.
         """
         ...
 
@@ -81,35 +81,34 @@ class Server(Protocol):
         to: Sequence[ClientId] | None = None,
         again: Callable[[], Message | Mapping[ClientId, Message]] | None = None,
     ) -> list[Reply]:
-        """Open a round: send `message` to the cohort and gather until the round closes.
+        """Open a round: send `message` to the cohort and collect replies until the round closes.
 
-        A round that is given up, or that no client answers, is no step: it is logged as
-        `abandoned`, and the next round asks anew before this call returns.
+        A round that is abandoned, or that no client answers, is not a step: it is logged as
+        `abandoned`, and the request is repeated in the next round before this call returns.
 
         Args:
-            message: what every client of the cohort is told; or one for each client, and only
-                clients with a message of their own are asked.
-            to: the clients to ask; the whole cohort when not given.
-            again: makes the message of the round after one that was abandoned; `message` is sent
-                again when not given. Some clients may have received the first one, so a message
-                that changes what a client holds, such as a step, needs it.
+            message: the message to every client of the cohort; or one for each client, which also
+                restricts the recipients to clients with a message.
+            to: the recipients; by default the whole cohort.
+            again: creates the message of the round after an abandoned one; by default `message` is
+                sent again. Some clients may have received the first one, so it is needed for
+                messages that change a client's state, such as a step.
 
         Returns:
-            The replies that carry something, by client and then by round. Silent clients are
-            not in it. Under a deadline it also holds late replies to earlier rounds. Empty after an
-            abandoned round where all clients of `to` have left for good, and others have not: no
-            round will ever be answered by those.
+            The replies other than beacons, by client and then by round. Silent clients have none.
+            Under a deadline there may also be late replies to earlier rounds. Empty after an
+            abandoned round if all clients of `to` have left for good, but not all of the fleet.
         """
         ...
 
     def commit(self, model: Array, **measures: float) -> None:
-        """Close the round: the observer evaluates `model`, the stop rules are applied.
+        """Close the round: the observer evaluates `model`, and the stop rules are applied.
 
-        Where a stop rule applies the call does not return, and the run is over.
+        If a stop rule applies, the call does not return, and the run ends.
 
         Args:
-            model: the model this round stands for, shape (d,).
-            measures: further figures of the round, which become columns of the round table.
+            model: the model that this round stands for, shape (d,).
+            measures: further figures of the round, as columns of the round table.
         """
         ...
 
@@ -134,12 +133,12 @@ class Client(Protocol[Memory_co]):
 
     @property
     def round(self) -> int:
-        """The number of the round whose message is being handled; a header carries it."""
+        """The round of the message being handled, from its header."""
         ...
 
     @property
     def state(self) -> Memory_co:
-        """What this client remembers between messages: what `Algorithm.memory` returned."""
+        """The state of this client between messages, created by `Algorithm.memory`."""
         ...
 
     @property
@@ -153,15 +152,15 @@ class Client(Protocol[Memory_co]):
         ...
 
     def pack(self, vector: Array, structure: Structure = DENSE, field: str = "") -> Payload:
-        """Encode a vector as the scenario's uplink does; arguments as for `Server.pack`."""
+        """Encode a vector by the scenario's uplink; arguments as for `Server.pack`."""
         ...
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
         """Charge the work's time and energy, and return its result at its virtual finish.
 
         Args:
-            work: what to compute.
-            begun: told the number of each of its pieces, from 1, as that begins.
+            work: the description of the computation.
+            begun: called with the number of each piece, from 1, when the piece starts.
         """
         ...
 
@@ -171,14 +170,14 @@ class Node(Client, Protocol):
 
     @property
     def neighbours(self) -> Sequence[ClientId]:
-        """The neighbours, in order; those that are gone for good are left out."""
+        """The neighbours, in order, without those that have left for good."""
         ...
 
     @property
     def weights(self) -> Mapping[ClientId, float]:
-        """Its neighbours' weights in the mixing matrix, which is symmetric; its rows add up to 1.
+        """The neighbours' weights in the symmetric mixing matrix.
 
-        Its own weight is what they leave to 1.
+        The node's own weight is 1 minus their sum.
         """
         ...
 
@@ -188,28 +187,29 @@ class Node(Client, Protocol):
         ...
 
     async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:
-        """Tell the neighbours something, and wait for what they say in this exchange.
+        """Send a message to the neighbours, and wait for theirs in the same exchange.
 
-        The k-th exchange of a node is that of the k-th ones of its neighbours. It is over when all
-        that are there have been heard, or at the deadline of the scenario; what comes later is
-        dropped.
+        The k-th exchange of a node is matched with the k-th exchanges of its neighbours. It ends
+        when the messages of all available neighbours have arrived, or at the deadline of the
+        scenario; later messages are dropped.
 
         Args:
             message: for all neighbours, or one each. Neighbours left out receive none.
 
         Returns:
-            Their messages, by neighbour. Neighbours without a message are left out.
+            The received messages, by neighbour.
         """
         ...
 
     def commit(self, model: Array, **measures: float) -> None:
         """Close the node's round.
 
-        Once all have committed a round, the observer evaluates the mean of its models and how far
-        they are apart, and the stop rules are applied. Where one applies the call does not return.
+        When all nodes have committed a round, the observer evaluates the mean of its models and
+        their distance from it, and the stop rules are applied. If one applies, the call does not
+        return.
 
         Args:
-            model: the node's, shape (d,).
+            model: of the node, shape (d,).
             measures: further figures; the round table has their mean over the nodes.
         """
         ...

@@ -56,19 +56,25 @@ from fedsim.problems.losses import (
     TorchLoss,
     TraceRegression,
 )
-from fedsim.problems.measures import MEASURES, Measure, Observer
-from fedsim.problems.measures.optimality import ConstraintValue, GradientNorm, Rank, Sparsity
-from fedsim.problems.measures.prediction import HeldOutAccuracy, HeldOutLoss, TrainingAccuracy
-from fedsim.problems.measures.truth import (
+from fedsim.problems.measures import (
+    MEASURES,
+    ConstraintValue,
     Distance,
+    GradientNorm,
+    HeldOutAccuracy,
+    HeldOutLoss,
+    Measure,
+    Observer,
     OperatorDistance,
+    Rank,
     RelativeDistance,
+    Sparsity,
     Support,
+    TrainingAccuracy,
 )
 from fedsim.problems.oracle import LossOracle
 from fedsim.problems.penalties import PENALTIES, NoPenalty, Penalty, Regulariser
-from fedsim.problems.penalties.norms import GroupL2, Nuclear
-from fedsim.problems.penalties.separable import L1, L2, ElasticNet
+from fedsim.problems.penalties.norms import L1, L2, ElasticNet, GroupL2, Nuclear
 from fedsim.problems.problem import STARTS, NormalStart, Objective, OwnStart, Problem, Start
 from fedsim.problems.programs import ProgramLoss, ProgramProblem
 from fedsim.problems.references import (

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from fedsim.ports import Array, ClientId
 from fedsim.problems.client_loss import LocalLoss
-from fedsim.problems.dealt import Partition, sizes
 from fedsim.problems.losses import (
     LinearLoss,
     Logistic,
@@ -24,6 +23,7 @@ from fedsim.problems.losses import (
 )
 from fedsim.problems.losses.base import half_square
 from fedsim.problems.losses.softmax import cross_entropy
+from fedsim.problems.partition import Partition, sizes
 from fedsim.problems.samples import Precision, Samples
 
 # Values of many clients' losses at one model: one product for all that have as many rows each.

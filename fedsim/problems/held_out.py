@@ -17,7 +17,7 @@ Indices = NDArray[np.intp]
 
 
 class HeldOut(Spec):
-    """A share of the rows, drawn before the split, that no client gets."""
+    """A share of the rows, drawn before the split, for testing only."""
 
     fraction: float = Field(
         gt=0,
@@ -29,11 +29,11 @@ class HeldOut(Spec):
     def divide(self, samples: Samples, rng: np.random.Generator) -> tuple[Indices, Indices]:
         """Draw the rows for training and those for testing, both ascending.
 
-        Of n rows of a client (of all rows where there are no numbers) it is the nearest whole
-        number to fraction n, at most n - 1.
+        Of n rows of a client (or of all rows if rows have no client) it is the integer nearest to
+        fraction n, at most n - 1.
 
         Raises:
-            DataError: the share amounts to no row at all.
+            DataError: the share is less than one row.
         """
         client = np.zeros(samples.rows, np.intp) if samples.client is None else samples.client
         _, inverse, sizes = np.unique(client, return_inverse=True, return_counts=True)
@@ -44,7 +44,9 @@ class HeldOut(Spec):
         held = np.zeros(samples.rows, np.bool_)
         held[order] = places < np.repeat(wanted, sizes)
         if not held.any():
-            text = f"got {self.fraction:g}, which is no row of {_describe_share(sizes)}; give more"
+            text = (
+                f"got {self.fraction:g}, less than one row of {_describe_share(sizes)}; give more"
+            )
             raise DataError("test.fraction", text)
         return np.flatnonzero(~held), np.flatnonzero(held)
 
@@ -72,13 +74,13 @@ def load_both(
 ) -> Loaded:
     """Return the training rows and the test rows, if any, before preprocessing.
 
-    They keep the type of their file until they are partitioned, which transforms some at a time.
+    They keep the type of their file until they are partitioned, which transforms them in blocks.
 
     Args:
         data: the source of the training rows.
         test: the share to hold out, or the source of the test rows.
-        folder: what relative paths are relative to.
-        rng: the stream that `data` draws from.
+        folder: the base of relative paths.
+        rng: the stream of `data`.
         test_rng: the stream from which the test rows are drawn.
 
     Raises:
@@ -97,7 +99,7 @@ def load_both(
 
 
 def _load(test: Source, folder: Path, rng: np.random.Generator) -> Samples:
-    """Load rows that serve only to test; errors name the key `test`."""
+    """Load test rows; errors name the key `test`."""
     try:
         return test.load(folder, rng) if test.preprocess else test.plain(folder, rng)
     except DataError as error:

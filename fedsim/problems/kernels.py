@@ -1,7 +1,7 @@
 """The evaluations of a client's loss, as pure functions of the loss and their arguments.
 
-A kernel is identified by its name, so an evaluator of many clients' work with one kernel can
-compute it as one product.
+An evaluator recognises a kernel by identity. So it can compute the work of many clients with the
+same kernel as one product, or by compiled code.
 """
 
 import numpy as np
@@ -29,14 +29,14 @@ def minibatch_gradient(loss: LocalLoss, w: Array, drawn: Drawn) -> Array:
 
 
 def minibatch_change(loss: LocalLoss, w: Array, old: Array, drawn: Drawn) -> Array:
-    """Return a stochastic gradient at `w` less that of the same samples at `old`, shape (d,)."""
+    """Return a stochastic gradient at `w` minus that at `old`, same samples, shape (d,)."""
     return minibatch_gradient(loss, w, drawn) - minibatch_gradient(loss, old, drawn)
 
 
 def sgd_steps(
     loss: LocalLoss, w: Array, eta: float, drawn: Minibatches, pull: float | None
 ) -> Array:
-    """Return the model that stochastic gradient steps reach from `w`, shape (d,)."""
+    """Return the model after stochastic gradient steps from `w`, shape (d,)."""
     return loss.sgd_steps(w, eta, drawn, pull)
 
 

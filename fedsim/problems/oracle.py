@@ -1,4 +1,4 @@
-"""The port `Oracle` of one client: evaluations of its loss, as priced work."""
+"""The `Oracle` of one client: evaluations of its loss, as work with a cost."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,18 +15,18 @@ from fedsim.problems.samples import Draw, Drawn, Minibatches, draw_minibatches
 
 
 class LossOracle:
-    """A client's loss as priced work.
+    """A client's loss, whose evaluations are described as work with a cost.
 
-    A gradient costs the loss's operations on the rows that it passes over; a value, half of that.
+    A gradient costs the loss's operations for its rows; a value costs half of that.
 
     Args:
         loss: of the client, as a function of the coefficients of the bases.
         client: its number.
         bases: see `fedsim.ports.Work`.
         forming: operations that built the loss, charged to its first work.
-        draw: draws its minibatches.
-        losses: those of all clients, from which this one is looked up when it is needed again;
-            without them it is kept.
+        draw: the function that draws minibatches.
+        losses: of all clients, from which this loss is looked up for each use, so that memory is
+            not held for every client; without them the oracle stores it.
 
     Attributes:
         rows: the number of samples, n_m.
@@ -74,16 +74,16 @@ class LossOracle:
     def minibatch_change(
         self, w: Array, old: Array, batch: int | None, rng: np.random.Generator
     ) -> Work:
-        """Describe a stochastic gradient at `w` less that of the same samples at `old`."""
+        """Describe a stochastic gradient at `w` minus that at `old` on the same samples."""
         drawn, rows = self._training(self._draw_indices(batch, rng)), self.rows
         count = rows if drawn is None else len(drawn)
         operations = 2 * count / rows * self._operations
         return self._work(kernels.minibatch_change, (w, old, drawn), operations, 2.0 * count)
 
     def _training(self, drawn: Drawn) -> Drawn:
-        """Return a minibatch of all rows as such if the training loss is stochastic.
+        """Return a minibatch of all rows explicitly if the training loss is stochastic (dropout).
 
-        A full gradient is that of the objective, without the noise of training.
+        None would stand for the full gradient of the objective, without the noise of training.
         """
         if drawn is None and self._noisy:
             return np.arange(self.rows)
@@ -104,7 +104,7 @@ class LossOracle:
     ) -> Work:
         """Describe stochastic gradient steps from `w`; each piece costs a gradient of its samples.
 
-        Operations not charged yet are shared equally by all of them.
+        Operations not charged yet are divided equally among the pieces.
         """
         first = drawn[0]
         count = float(self.rows) if first is None else float(len(first))
@@ -153,7 +153,7 @@ class LossOracle:
         operations: float,
         samples: float = 0.0,
     ) -> Work:
-        """Return work on this loss, charged with all operations not charged yet."""
+        """Return work on this loss, including the operations not charged yet."""
         if self._forming:
             operations += self._forming
             self._forming = 0.0
@@ -161,7 +161,7 @@ class LossOracle:
 
 
 def oracles(losses: Sequence[LocalLoss], draw: Draw = draw_minibatches) -> Sequence[LossOracle]:
-    """Return the clients' losses as priced work, in the order of the fleet."""
+    """Return the oracles of all clients, in fleet order."""
     return LazySequence(len(losses), partial(_oracle, losses, draw), kept=0)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.blocks.held import identity_in
+from fedsim.blocks.in_memory import identity_in
 from fedsim.blocks.plugins import own_classes
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
@@ -22,9 +22,9 @@ from fedsim.memory import MODELS, check_budget
 from fedsim.ports import Array, Oracle
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import ClientLosses
-from fedsim.problems.dealt import Partition, blocks, labels, sizes
 from fedsim.problems.losses import LeastSquares, Logistic, Loss, Softmax
 from fedsim.problems.oracle import LossOracle, oracles
+from fedsim.problems.partition import Partition, blocks, labels, sizes
 from fedsim.problems.penalties import NoPenalty, Penalty, Regulariser
 from fedsim.problems.projections import largest_eigenvalue
 from fedsim.problems.samples import Draw, Samples

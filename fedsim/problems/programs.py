@@ -1,8 +1,8 @@
-"""Problems of clients that run their own programs, which alone have the data and the loss.
+"""Problems whose clients run their own programs; data and loss are known to these programs only.
 
-Such a client evaluates no gradients or values on request: it receives a model and trains on it, or
-reports the model's quality. The block of the loss has to declare all else that a problem knows of
-its losses: how many samples each client has, and the cost of training.
+Such a client does not evaluate gradients or values on request: it receives a model and trains it,
+or reports the model's quality. The block of the loss declares the other properties that a problem
+needs: the number of samples of each client, and the cost of training.
 """
 
 from abc import ABC, abstractmethod
@@ -32,7 +32,7 @@ class ProgramLoss(Loss):
         default="mean", pattern="^mean$", description="mean: over the samples of each client"
     )
     l2: float = Field(
-        default=0.0, ge=0, le=0, description="0: a term that a program has is its own affair"
+        default=0.0, ge=0, le=0, description="0: a program may have such a term itself"
     )
 
     @abstractmethod
@@ -54,37 +54,37 @@ class ProgramLoss(Loss):
         """The figures that clients report for a model, by name, and whether more is better."""
 
     def dimension(self, features: int, outputs: int) -> Never:  # noqa: ARG002
-        """Refuse: raise a DataError."""
-        raise self.unknown("how many parameters")
+        """Not available: raises a DataError."""
+        raise self.unknown("the number of parameters")
 
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Never:  # noqa: ARG002
-        """Refuse: raise a DataError."""
-        raise self.unknown("where to start")
+        """Not available: raises a DataError."""
+        raise self.unknown("the initial model")
 
     def operations(self, rows: int, features: float, outputs: int) -> Never:  # noqa: ARG002
-        """Refuse: raise a DataError."""
+        """Not available: raises a DataError."""
         raise self.unknown("its gradient")
 
     def forward(self, rows: Rows, w: Array) -> Never:  # noqa: ARG002
-        """Refuse: raise a DataError."""
+        """Not available: raises a DataError."""
         raise self.unknown("its value")
 
     def value(self, rows: Rows, w: Array, state: State) -> Never:  # noqa: ARG002
-        """Refuse: raise a DataError."""
+        """Not available: raises a DataError."""
         raise self.unknown("its value")
 
     def gradient(self, rows: Rows, w: Array, state: State) -> Never:  # noqa: ARG002
-        """Refuse: raise a DataError."""
+        """Not available: raises a DataError."""
         raise self.unknown("its gradient")
 
     def unknown(self, what: str) -> DataError:
-        """Return the error for a property that would have to be known."""
-        text = f"the clients of {self.kind} train with their own programs, which alone know {what}"
+        """Return the error for a property that is unknown."""
+        text = f"the clients of {self.kind} run their own programs, and fedsim does not know {what}"
         return DataError("loss", text)
 
 
 class ProgramOracle(ABC):
-    """The port `Oracle` of a client that runs its own program: it trains, and does nothing else.
+    """The `Oracle` of a client that runs its own program, which can only train.
 
     Args:
         loss: of the client.
@@ -99,18 +99,18 @@ class ProgramOracle(ABC):
     def sgd_steps(
         self, w: Array, eta: float, drawn: Minibatches, pull: float | None = None
     ) -> Work:
-        """Describe training from `w`, shape (d,), in place of that many steps."""
+        """Describe training from `w`, shape (d,), in place of gradient steps."""
 
     def draws(self, count: int, batch: int | None, rng: np.random.Generator) -> Minibatches:  # noqa: ARG002
         """Draw nothing: the program selects its samples itself."""
         return (None,) * count
 
     def gradient(self, w: Array) -> Never:  # noqa: ARG002
-        """Refuse: raise a DataError."""
+        """Not available: raises a DataError."""
         raise self._loss.unknown("its gradient")
 
     def minibatch(self, w: Array, batch: int | None, rng: np.random.Generator) -> Never:  # noqa: ARG002
-        """Refuse: raise a DataError."""
+        """Not available: raises a DataError."""
         raise self._loss.unknown("its gradient")
 
     def minibatch_change(
@@ -120,32 +120,32 @@ class ProgramOracle(ABC):
         batch: int | None,  # noqa: ARG002
         rng: np.random.Generator,  # noqa: ARG002
     ) -> Never:
-        """Refuse: raise a DataError."""
+        """Not available: raises a DataError."""
         raise self._loss.unknown("its gradient")
 
     def strong_convexity(self) -> Never:
-        """Refuse: raise a DataError."""
-        raise self._loss.unknown("how convex it is")
+        """Not available: raises a DataError."""
+        raise self._loss.unknown("its convexity")
 
     def value(self, w: Array) -> Never:  # noqa: ARG002
-        """Refuse: raise a DataError."""
+        """Not available: raises a DataError."""
         raise self._loss.unknown("its value")
 
     def constraint(self, w: Array) -> Never:  # noqa: ARG002
-        """Refuse: raise a DataError."""
+        """Not available: raises a DataError."""
         raise self._loss.unknown("a constraint")
 
     def constraint_gradient(self, w: Array) -> Never:  # noqa: ARG002
-        """Refuse: raise a DataError."""
+        """Not available: raises a DataError."""
         raise self._loss.unknown("a constraint")
 
     def newton(self, w: Array) -> Never:  # noqa: ARG002
-        """Refuse: raise a DataError."""
+        """Not available: raises a DataError."""
         raise self._loss.unknown("its Hessian")
 
     def restricted(self, basis: Basis) -> Never:  # noqa: ARG002
-        """Refuse: raise a DataError."""
-        raise self._loss.unknown("it in a subspace")
+        """Not available: raises a DataError."""
+        raise self._loss.unknown("its restriction to a subspace")
 
 
 def reports(loss: Loss) -> Mapping[str, bool]:
@@ -157,8 +157,8 @@ def reports(loss: Loss) -> Mapping[str, bool]:
 class ProgramProblem(Problem):
     """The problem minimised by clients that run their own programs.
 
-    Of its `losses`, only `rows` and `gradient_operations` are known: how many samples a client
-    has, and what a pass over them costs.
+    Its `losses` have only `rows` and `gradient_operations`: the number of samples of a client, and
+    the cost of a pass over them.
     """
 
     loss: ProgramLoss
@@ -180,7 +180,7 @@ class ProgramProblem(Problem):
 
     @cached_property
     def labels(self) -> Array:
-        """The labels of the clients' rows, which only the clients know.
+        """The labels of the clients' rows, which are unknown.
 
         Raises:
             DataError: always.
@@ -226,15 +226,15 @@ class ProgramProblem(Problem):
         return self.looked_at(w, objective, lambda _: ())
 
     def gradient(self, w: Array, objective: Objective) -> Never:  # noqa: ARG002
-        """Refuse: raise a DataError."""
+        """Not available: raises a DataError."""
         raise self.loss.unknown("its gradient")
 
     def hessian(self, w: Array, objective: Objective) -> Never:  # noqa: ARG002
-        """Refuse: raise a DataError."""
+        """Not available: raises a DataError."""
         raise self.loss.unknown("its Hessian")
 
     def smoothness(self, objective: Objective) -> Never:  # noqa: ARG002
-        """Refuse: raise a DataError."""
+        """Not available: raises a DataError."""
         raise self.loss.unknown("its smoothness constant")
 
     @cached_property

@@ -19,7 +19,7 @@ Indices = NDArray[np.intp]
 
 
 def largest(w: Array, count: int) -> Indices:
-    """Return where the min(count, d) largest magnitudes of `w`, shape (d,), stand, ascending.
+    """Return the indices of the min(count, d) largest magnitudes of `w`, shape (d,), ascending.
 
     Of equal magnitudes, zeros among them, the lowest index is taken.
 
@@ -43,8 +43,8 @@ def largest(w: Array, count: int) -> Indices:
 def hard_threshold(w: Array, count: int) -> Array:
     """Return H_count(w): `w`, shape (d,), with all but its largest magnitudes set to zero.
 
-    It is a nearest point with at most `count` entries that are not zero; of equal magnitudes
-    the lowest index is kept.
+    It is a nearest point with at most `count` nonzero entries; of equal magnitudes the lowest index
+    is kept.
 
     Raises:
         ValueError: the count is negative.

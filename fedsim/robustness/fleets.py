@@ -373,7 +373,7 @@ class _GroupInWorlds:
     def held(self) -> Array:
         """Power of the radio during a message, beyond idle power, W.
 
-        The law of `fedsim.physics.radios.powers`, vectorised over worlds.
+        The law of `fedsim.physics.radios.base`, vectorised over worlds.
         """
         base = self.beyond("base")
         by_state = (self.radio("send") > 0) | (self.radio("receive") > 0)

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from rich.markup import escape as escaped
 from rich.table import Table
 
-from fedsim.algorithms.local import GrowingBatch
+from fedsim.algorithms.local_steps import GrowingBatch
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import reject_renamed
 from fedsim.building import Builder, Job

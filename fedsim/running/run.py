@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.blocks.held import identity_in
 from fedsim.blocks.identity import versions
 from fedsim.blocks.identity.packages import is_of_a_package
+from fedsim.blocks.in_memory import identity_in
 from fedsim.blocks.plugins import own_modules
 from fedsim.building import Job
 from fedsim.building.job import ExecutableRun

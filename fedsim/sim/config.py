@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from fedsim.computing import Evaluator, OneByOne
+from fedsim.computing import Evaluator, SerialEvaluator
 from fedsim.physics.availability import ALWAYS, PresenceLaw
 from fedsim.physics.batteries import NO_POWER, Battery
 from fedsim.physics.carbon import Intensity
@@ -117,7 +117,7 @@ class Numerics:
     measures: Sequence[Callable[[Array], Mapping[str, float]]] = ()
     samples: Array | None = None
     weights: Array | None = None
-    evaluator: Evaluator = field(default_factory=OneByOne)
+    evaluator: Evaluator = field(default_factory=SerialEvaluator)
     transport: Transport = VALUES
 
 

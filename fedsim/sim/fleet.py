@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim.physics.batteries import Battery
 from fedsim.physics.radios import RateLaw
-from fedsim.physics.stores import BatteryStore
+from fedsim.physics.state_of_charge import BatteryStore
 from fedsim.physics.topology import star
 from fedsim.ports import Array, ClientId, Oracle
 from fedsim.record.ledger import NO_STORES, Stores

@@ -1,11 +1,11 @@
-"""fedsim.torch: PyTorch modules and datasets of one's own in a scenario that is made in Python.
+"""fedsim.torch: custom PyTorch modules and datasets in a scenario written in Python.
 
     import fedsim, fedsim.torch
 
     problem = fedsim.torch.problem(Net, data=train, test=test, split={"kind": "dirichlet"})
     fedsim.run({"problem": problem, "algorithm": {"kind": "fedavg", ...}})
 
-It takes PyTorch: pip install '.[torch]'.
+It needs PyTorch: pip install '.[torch]'.
 """
 
 try:

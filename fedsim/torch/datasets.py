@@ -19,16 +19,15 @@ def dataset(
 ) -> GivenRows:
     """Return a dataset of pairs (features, label) as a block, for `problem.data` or `problem.test`.
 
-    Every item is taken once, in order, now: transforms are applied once and for all, so those
-    that draw random numbers do not belong here.
+    Every item is read once, in order, by this call: transforms are applied only once, so random
+    transforms (augmentation) do not belong here.
 
     Args:
-        data: a map-style dataset, whose items have features of one shape; or one a client.
-        clients: the number of the client that each row belongs to, shape (n,); not beside one
-            dataset a client.
+        data: a map-style dataset, whose items have features of one shape; or one for each client.
+        clients: the client of each row, shape (n,); only with a single dataset.
 
     Raises:
-        DataError: it has no items, no length, or items that are no such pairs.
+        DataError: it has no items, no length, or items that are not such pairs.
     """
     if isinstance(data, Dataset):
         X, y = _stack(data)
@@ -36,7 +35,7 @@ def dataset(
     parts = [_stack(each) for each in data]
     if not parts or clients is not None:
         text = "one dataset, or at least one for each client without `clients`"
-        raise DataError("data", f"take {text}; got {len(parts)} datasets")
+        raise DataError("data", f"got {len(parts)} datasets; expected {text}")
     numbers = np.repeat(np.arange(len(parts)), [len(y) for _, y in parts])
     X, y = (np.concatenate(each) for each in zip(*parts, strict=True))
     return arrays(X, y, numbers)
@@ -45,7 +44,7 @@ def dataset(
 def _stack(data: "Dataset[Any]") -> tuple[NDArray[Any], NDArray[Any]]:
     """Return all features, shape (n, ...), and all labels, shape (n,)."""
     if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
-        text = f"got {type(data).__name__}, which has no length; take one whose items have numbers"
+        text = f"got {type(data).__name__}, which has no length; expected a map-style dataset"
         raise DataError("data", text)
     if len(data) == 0:
         raise DataError("data", f"the {type(data).__name__} has no items")
@@ -58,7 +57,7 @@ def _stack(data: "Dataset[Any]") -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _tensors(data: "Dataset[Any]") -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return what a dataset of tensors holds already, without taking items one by one."""
+    """Return the tensors of a `TensorDataset`, without reading items one by one."""
     rows: Any = slice(None)
     if isinstance(data, Subset):
         rows, data = np.asarray(data.indices), data.dataset
@@ -72,7 +71,7 @@ def _collate(items: list[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return some items as arrays.
 
     Raises:
-        DataError: they are no pairs of features of one shape and a label.
+        DataError: they are not pairs of features of one shape and a label.
     """
     try:
         features, labels = zip(*items, strict=True)
@@ -80,23 +79,25 @@ def _collate(items: list[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
             [_label(y) for y in labels]
         )
     except (TypeError, ValueError) as error:
-        text = "items are pairs of features, all of one shape, and a label that is a number"
-        raise DataError("data", f"{text}; seen otherwise: {error}") from error
+        text = (
+            "expected items that are pairs: features, all of one shape, and a number as the label"
+        )
+        raise DataError("data", f"{text}; got: {error}") from error
 
 
 def as_array(value: Any) -> NDArray[Any]:  # noqa: ANN401 - a dataset yields anything
-    """Return a tensor, or what else arrays are made of, as an array.
+    """Return a tensor, or anything that NumPy converts, as an array.
 
-    Numbers of 16 bits that NumPy has not (bfloat16) are float32, which holds them exactly.
+    bfloat16, which NumPy lacks, is converted to float32, which represents it exactly.
 
     Raises:
-        DataError: the tensor holds no rows of numbers: it is sparse, quantised or on `meta`.
+        DataError: the tensor is sparse, quantised or on `meta`.
     """
     if not isinstance(value, torch.Tensor):
         return _labels_as_read(value, "rows")
     if value.layout is not torch.strided or value.is_quantized or value.is_meta:
         sort = "quantised" if value.is_quantized else "on meta" if value.is_meta else "sparse"
-        raise DataError("data", f"tensors are dense, of numbers; got one that is {sort}")
+        raise DataError("data", f"got a tensor that is {sort}; expected a dense one")
     plain = value.detach().cpu().resolve_conj().resolve_neg()
     return (plain.float() if plain.dtype is torch.bfloat16 else plain).numpy()
 

@@ -18,13 +18,13 @@ from fedsim.scenario import ProblemSpec
 from fedsim.torch.datasets import as_array, dataset
 
 Rows: TypeAlias = Dataset[Any] | Sequence[Any] | Source | Mapping[str, Any]
-"""A dataset, one for each client, (X, y), (X, y, clients), or a source as a scenario has it."""
+"""A dataset, one for each client, (X, y), (X, y, clients), or a source as in a scenario."""
 
 Module: TypeAlias = nn.Module | Callable[[], nn.Module]
-"""A module, whose parameters are the ones to begin with; or what makes one under each seed."""
+"""A module with the initial parameters; or a function that creates one under each seed."""
 
 RowLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""Of outputs and targets: the loss of each row, or their mean."""
+"""A function of outputs and targets that returns the loss of each row, or their mean."""
 
 Criterion: TypeAlias = Literal["cross-entropy", "squared"]
 
@@ -41,29 +41,27 @@ def problem(
 ) -> ProblemSpec:
     """Return a module and a loss as the `problem` of a scenario.
 
-    What the module trains (`requires_grad`) is the model; all else in it is the same at every
-    client, is not trained, and never travels. Its outputs are those of classes 0, 1, ...
+    The trainable parameters (`requires_grad`) are the model; all other tensors are the same at
+    every client, are not trained, and are never sent. The outputs belong to classes 0, 1, ...
 
     Args:
-        module: a module, whose parameters are the ones to begin with; or a class or function that
-            makes one, which is called under the seed of each run. For more `jobs` than one it has
-            to be of a file that can be imported.
+        module: a module with the initial parameters; or a class or function that creates one,
+            called under the seed of each run. For more than one of `jobs` it must be importable.
         loss: "cross-entropy", "squared" ((o - y)^2/2 with one output), or a function or module of
             outputs and targets that returns each row's loss, shape (b,), or their mean, shape ().
-            For such a one targets are classes where the module has several outputs, and numbers,
-            like the outputs of shape (b,), where it has one. One with a `reduction` is asked for
-            each row's loss; "sum" makes `scale` "sum" where that is not given.
+            Its targets are classes if the module has several outputs, and numbers, like the outputs
+            of shape (b,), if it has one. A loss with a `reduction` is evaluated for each row; "sum"
+            sets `scale` to "sum" by default.
         data: the clients' rows: a dataset of PyTorch, or one for each client; arrays or tensors
-            (X, y) or (X, y, clients); or a source, as a scenario has it.
-        test: rows to test on, likewise; or {"fraction": 0.2}.
-        split: which client gets which rows; if None, the rows' own clients where they have them
-            (`groups`), and otherwise the fleet's clients in their order (`contiguous`).
-        shape: of the features of a row as the module takes them; if None, that of the data.
+            (X, y) or (X, y, clients); or a source, as in a scenario.
+        test: test rows in the same forms; or {"fraction": 0.2}.
+        split: the assignment of rows to clients; by default the clients of the rows if they have
+            them (`groups`), and otherwise contiguous blocks in fleet order (`contiguous`).
+        shape: of the module's input for a row; by default that of the data.
         of_the_loss: other keys of the loss `torch`: l2, scale, numbers, device, outputs.
 
     Raises:
-        DataError: rows, module or loss cannot be used, or a key or value is none that the loss
-            has.
+        DataError: rows, module or loss cannot be used, or a key or value of the loss is invalid.
     """
     rows = _rows(data)
     row = tuple(shape) if shape else rows.row if isinstance(rows, GivenRows) else None
@@ -72,8 +70,8 @@ def problem(
     tried = _try(handed, row)
     model = _model(handed, row, tried)
     if loss == _CLASSES and tried.outputs == 1:
-        text = "cross-entropy takes an output a class, and the module has one output"
-        raise DataError("loss.criterion", f"{text}; take squared, or a loss of your own")
+        text = "cross-entropy needs an output for each class, and the module has one output"
+        raise DataError("loss.criterion", f"{text}; use squared, or a custom loss")
     keys: dict[str, Any] = {
         "loss": {"kind": "torch", "model": model, **_loss_keys(loss, tried.outputs), **of_the_loss},
         "data": rows,
@@ -85,7 +83,7 @@ def problem(
 
 
 def _model(handed: PassedModule, row: tuple[int, ...] | None, tried: "Tried") -> GivenModule:
-    """Return the block of a module that was handed over and tried."""
+    """Return the block of a module that has been passed and validated."""
     return GivenModule.holding(
         tried.identity,
         handed,

@@ -1,10 +1,12 @@
-"""Bits: numbers written with as few bits as they need, many at once.
+"""Bit streams: arrays of numbers written with few bits each, and a reader for untrusted bytes.
 
-While a stream is put together it is an array of zeros and ones. On the wire it fills whole
-bytes, the first bit lowest, with zeros behind the last bit. A number's own bits come lowest
-first. Codes of varying length are written in two runs: first the unary parts of all numbers,
-which tell the lengths, then the rest of all. That is as long as one number after the other,
-and it can be read without going from number to number.
+While it is assembled, a stream is an array of zeros and ones. On the wire it fills whole bytes, the
+first bit lowest, with zeros after the last bit. The bits of a number are written lowest first.
+
+Codes of variable length are written in two runs: first the unary parts of all numbers, which give
+the lengths, then the remaining bits of all numbers. The stream has the same length as if each
+number were written as a whole, but both runs can be encoded and decoded by array operations,
+without a loop over the numbers.
 """
 
 from struct import Struct
@@ -30,7 +32,7 @@ def concatenate(*parts: Bits) -> bytes:
 
 
 def whole_bytes(bits: int) -> int:
-    """Return the bytes that so many bits fill."""
+    """Return the number of bytes that a number of bits fills."""
     return -(-bits // 8)
 
 
@@ -44,7 +46,7 @@ def fixed_width(numbers: Numbers, width: int) -> Bits:
 
 
 def unary(numbers: Numbers) -> Bits:
-    """Write each number as so many zeros and a one.
+    """Write each number n as n zeros and a one.
 
     >>> unary(np.array([2, 0, 1])).tolist()
     [0, 0, 1, 1, 0, 1]
@@ -70,12 +72,14 @@ def gamma(numbers: Numbers) -> Bits:
 
 
 def gamma_length(numbers: Numbers) -> int:
-    """Return the bits that `gamma` takes: the sum of 2 floor(log2 g) + 1."""
+    """Return the length of `gamma`'s output in bits: the sum of 2 floor(log2 g) + 1."""
     return numbers.size + 2 * int(floor_log2(numbers).sum())
 
 
 def floor_log2(numbers: Numbers) -> Numbers:
-    """Return floor(log2 g) of each number g >= 1: the exponent of g as a float64."""
+    """Return floor(log2 g) of each number g >= 1."""
+    # The exponent field of the float64, with its bias of 1023 removed. The result is exact because
+    # the numbers are below 2^53; a logarithm would be rounded, and wrong just below a power of two.
     exponents: Numbers = (numbers.astype(np.float64).view(np.int64) >> 52).astype(np.intp) - 1023
     return exponents
 
@@ -97,12 +101,12 @@ def varint(number: int) -> bytes:
 
 
 def varint_size(number: int) -> int:
-    """Return the bytes that `varint` takes."""
+    """Return the length of `varint`'s output in bytes."""
     return max(-(-number.bit_length() // 7), 1)
 
 
 def word(width: int) -> np.dtype[np.unsignedinteger]:
-    """Return the smallest unsigned type, lowest byte first, with so many bits.
+    """Return the smallest little-endian unsigned type with at least `width` bits.
 
     >>> word(3).itemsize, word(9).itemsize, word(32).itemsize
     (1, 2, 4)
@@ -111,7 +115,7 @@ def word(width: int) -> np.dtype[np.unsignedinteger]:
 
 
 def within(table: Bits, widths: Numbers) -> NDArray[np.bool_]:
-    """Return where the first widths[i] places of row i are."""
+    """Return a mask of the first widths[i] columns of row i."""
     return np.arange(table.shape[1], dtype=np.uint8) < widths.astype(np.uint8)[:, None]
 
 
@@ -122,23 +126,25 @@ def _table(numbers: Numbers, width: int) -> Bits:
     return np.unpackbits(rows, axis=1, bitorder="little")
 
 
-# Reading of untrusted input: bytes and bits, from the front to the end.
+# Reading of untrusted input: bytes and bits, from the first to the last.
 #
-# Every count is held against what is left before anything of its size is made, so the memory
-# and time that reading takes are at most proportional to the bytes that came.
+# A count in the input is checked against the number of bits that remain before an array of that
+# size is allocated. Otherwise a message of a few bytes could announce 2^32 numbers and exhaust the
+# memory. So the memory and time of decoding are at most proportional to the length of the input.
 
 LARGEST_DIMENSION = 2**28
-"""The most coordinates of a vector whose encoding may be shorter than they are many."""
+"""The largest dimension of an encoded vector. The check against the remaining bits does not bound
+the dimension of a sparse vector, which may be far larger than its encoding."""
 
 _LONGEST_VARINT = 5
 _LONGEST_TAIL = 31
 
 
 class Reader:
-    """Bytes, and how far they have been read.
+    """Bytes and a position in them.
 
-    Numbers of whole bytes are read where a byte begins; after bits, `align` goes there.
-    Every method raises DecodeError where too few bytes follow.
+    Methods that read whole bytes need a position at the start of a byte; after reading bits,
+    `align` advances to the next one. Every method raises DecodeError if too few bytes remain.
     """
 
     def __init__(self, data: bytes | memoryview) -> None:
@@ -147,27 +153,27 @@ class Reader:
 
     @property
     def left(self) -> int:
-        """The bits that follow."""
+        """The number of bits that remain."""
         return 8 * len(self._data) - self._at
 
     def expect(self, bits: int) -> None:
-        """Check that at least so many bits follow.
+        """Check that at least `bits` bits remain.
 
         Raises:
-            DecodeError: fewer do.
+            DecodeError: fewer remain.
         """
         if bits > self.left:
             raise DecodeError(f"{bits} bits are announced, {self.left} follow")
 
     def take(self, length: int) -> memoryview:
-        """Read so many bytes."""
+        """Read `length` bytes."""
         self.expect(8 * length)
         start = self._at // 8
         self._at += 8 * length
         return self._data[start : start + length]
 
     def last(self, length: int) -> bytes:
-        """Return the bytes that were read last, so many of them."""
+        """Return the last `length` bytes read."""
         end = self._at // 8
         return bytes(self._data[end - length : end])
 
@@ -180,14 +186,14 @@ class Reader:
         return struct.unpack(self.take(struct.size))
 
     def values(self, count: int, form: ValueFormat) -> Array:
-        """Read so many values: a flat, read-only array."""
+        """Read `count` values, as a flat, read-only array."""
         return form.decode(self.take(count * form.size))
 
     def varint(self) -> int:
-        """Read what `varint` wrote.
+        """Read the output of `varint`.
 
         Raises:
-            DecodeError: it is longer than five bytes, or than it has to be.
+            DecodeError: it has more than five bytes, or more than the number needs.
         """
         number = 0
         for place in range(_LONGEST_VARINT):
@@ -211,22 +217,25 @@ class Reader:
         return dimension
 
     def bits(self, count: int) -> Bits:
-        """Read so many bits."""
+        """Read `count` bits."""
         bits = self._ahead(count)
         self._at += count
         return bits
 
     def fixed_width(self, count: int, width: int) -> Numbers:
-        """Read what `fixed_width` wrote: `count` numbers of at most 32 bits each."""
+        """Read the output of `fixed_width`: `count` numbers of at most 32 bits each."""
         bits = self.bits(count * width).reshape(count, width)
         table = np.zeros((count, 8 * word(width).itemsize), dtype=np.uint8)
         table[:, :width] = bits
         return _numbers(table)
 
     def unary(self, count: int) -> Numbers:
-        """Read what `unary` wrote."""
+        """Read the output of `unary`."""
+        # The length of the run is unknown: it ends at the bit of the count-th one. Doubling the
+        # window keeps the total cost proportional to that length; unpacking the whole rest of the
+        # message for every run would be quadratic in the number of runs.
         window = 2 * count
-        while True:  # twice as far every time: reading ahead costs as much as what is read
+        while True:
             self.expect(count)
             ends = np.flatnonzero(self._ahead(min(window, self.left)))[:count]
             if ends.size == count:
@@ -238,7 +247,7 @@ class Reader:
         return np.diff(ends, prepend=-1) - 1
 
     def gamma(self, count: int) -> Numbers:
-        """Read what `gamma` wrote.
+        """Read the output of `gamma`.
 
         Raises:
             DecodeError: a number is 2^32 or larger.
@@ -249,6 +258,7 @@ class Reader:
             raise DecodeError(f"a number of {widest + 1} bits; at most {_LONGEST_TAIL + 1}")
         bits = self.bits(int(widths.sum()))
         numbers = 1 << widths
+        # Numbers of width 0 are 1 and have no further bits, so they have no row in the table.
         some = np.flatnonzero(widths)
         table = np.zeros((some.size, 8 * word(widest).itemsize), dtype=np.uint8)
         table[within(table, widths[some])] = bits
@@ -256,16 +266,16 @@ class Reader:
         return numbers
 
     def align(self) -> None:
-        """Go on to where the next byte begins.
+        """Advance to the start of the next byte.
 
         Raises:
-            DecodeError: what stands between is not zero.
+            DecodeError: a skipped bit is not zero.
         """
         if self.bits(-self._at % 8).any():
-            raise DecodeError("the padding behind the last bit is not zero")
+            raise DecodeError("the padding after the last bit is not zero")
 
     def _ahead(self, count: int) -> Bits:
-        """Return so many of the bits that follow, without going on."""
+        """Return the next `count` bits without advancing."""
         self.expect(count)
         first, skipped = divmod(self._at, 8)
         last = first - (-(skipped + count) // 8)
@@ -274,6 +284,6 @@ class Reader:
 
 
 def _numbers(table: Bits) -> Numbers:
-    """Return the number that each row holds."""
+    """Return the number whose bits each row has."""
     rows = np.packbits(table, axis=1, bitorder="little")
     return rows.view(word(table.shape[1])).ravel().astype(np.intp)

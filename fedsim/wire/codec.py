@@ -1,13 +1,12 @@
-"""The codec of whole messages: a header, then the payloads one after the other.
+"""The codec of whole messages: a header, followed by the payloads.
 
 The header is the same 19 bytes for every message, little-endian: version (1), message
 type (2), sender (4, signed: the server is -1), round (4), exchange (4), payload length (4). The
-exchange tells a reply which question it answers, also where a round has several.
+exchange number assigns a reply to its request, also if a round has several exchanges.
 
-There is one string for what is said. What is read is written once more, and has to be what
-came: a longer index code, a NaN of another pattern and the like are refused. So two ends that
-hold the same bytes hold the same message, and the other way round, whatever a payload's reader
-forgets to check.
+The encoding is canonical: every message has exactly one encoding. The decoder encodes each payload
+again and compares the result with the input, so that a longer index code or a NaN with another bit
+pattern is rejected, even if the reader of a payload has no check for it.
 """
 
 import struct
@@ -26,7 +25,7 @@ from fedsim.wire.payloads.base import first_byte
 VERSION = 2
 _HEADER = struct.Struct("<BHiIII")
 HEADER_BITS = 8 * _HEADER.size
-"""The bits of the header that stands in front of every message, beacons included."""
+"""The length of the header of every message, beacons included, in bits."""
 
 
 _READERS = {
@@ -36,19 +35,19 @@ _READERS = {
 }
 
 Sent = Encodable | Update
-"""What has an encoding: a payload, or one that is added to what its receiver holds."""
+"""Payloads with an encoding: self-contained ones, and changes of the receiver's state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What stands in front of every message.
+    """The header of a message.
 
     Attributes:
-        message_type: the number of the message's class, as the two ends agreed on.
-        sender: the client's number; -1 for the server.
-        round_number: the round it belongs to.
-        exchange: the number of the exchange that it opens or answers.
-        length: the bytes of payload that follow.
+        message_type: the number of the message's class among those of the method.
+        sender: the number of the client; -1 for the server.
+        round_number: the round of the message.
+        exchange: the number of the exchange that the message opens or answers.
+        length: the length of the payloads, in bytes.
     """
 
     message_type: int
@@ -59,10 +58,10 @@ class Header:
 
 
 def encode(payload: Payload) -> bytes:
-    """Write one payload; what its sender has noted of it is not written.
+    """Encode one payload, without the notes of its sender.
 
     Raises:
-        TypeError: it has no encoding.
+        TypeError: the payload's class has no encoding.
     """
     while isinstance(payload, Noted):
         payload = payload.sent
@@ -77,10 +76,10 @@ def encode(payload: Payload) -> bytes:
 
 
 def decode(data: bytes) -> Sent:
-    """Read one payload that fills `data` exactly, as `encode` writes it.
+    """Decode one payload that fills `data` exactly, as `encode` writes it.
 
-    Memory and time are at most proportional to the length of `data`. The `values` of what is
-    decoded may be far longer: a sparse vector of `LARGEST_DIMENSION` coordinates is a few bytes.
+    Memory and time are at most proportional to the length of `data`. The `values` of the result may
+    be far longer: a sparse vector of `LARGEST_DIMENSION` coordinates can take a few bytes.
 
     Raises:
         DecodeError: `data` is not the encoding of any payload.
@@ -90,7 +89,7 @@ def decode(data: bytes) -> Sent:
     reader = Reader(data)
     payload = _next(reader)
     if reader.left:
-        raise DecodeError(f"{reader.left // 8} bytes are left over after the payload")
+        raise DecodeError(f"{reader.left // 8} bytes remain after the payload")
     return payload
 
 
@@ -102,7 +101,7 @@ def encode_message(
     round_number: int,
     exchange: int,
 ) -> bytes:
-    """Write a message: the header, then its payloads.
+    """Encode a message: the header, then its payloads.
 
     Raises:
         ValueError: the sender is neither a client nor the server.
@@ -115,7 +114,7 @@ def encode_message(
 
 
 def decode_message(data: bytes) -> tuple[Header, list[Sent]]:
-    """Read a message that fills `data` exactly, as `encode_message` writes it.
+    """Decode a message that fills `data` exactly, as `encode_message` writes it.
 
     Raises:
         DecodeError: `data` is not the encoding of any message.
@@ -142,7 +141,7 @@ def _no_sender(number: int) -> str:
 
 
 def _next(reader: Reader) -> Sent:
-    """Read the payload that comes next, which may be added to what is held."""
+    """Read the next payload or update."""
     before = reader.left
     first = reader.byte()
     if first >> 4 != Update.kind:
@@ -153,25 +152,33 @@ def _next(reader: Reader) -> Sent:
 
 
 def _payload(reader: Reader, first: int, before: int) -> Encodable:
-    """Read the payload that starts with a byte, `before` which so many bits were left."""
+    """Read the rest of a payload.
+
+    Args:
+        reader: at the byte after `first`.
+        first: the first byte of the payload.
+        before: the number of bits that remained before that byte.
+    """
     if first not in _READERS:
         raise DecodeError(f"no payload starts with byte {first:#04x}")
     kind, form = _READERS[first]
     payload = kind.read(reader, form)
+    # The canonical form is enforced here, once for all payloads. It costs one encoding for each
+    # decoding, only in runs that send real bytes.
     _check_written(reader.last((before - reader.left) // 8), encode(payload))
     return payload
 
 
 def _check_written(came: bytes, due: bytes) -> None:
-    """Check that a payload came as it is written.
+    """Check that the received bytes are the canonical encoding of the payload.
 
     Raises:
-        DecodeError: it came otherwise.
+        DecodeError: they differ in length or in a byte.
     """
     if len(came) != len(due):
-        raise DecodeError(f"a payload of {len(came)} bytes that is written in {len(due)}")
+        raise DecodeError(f"a payload of {len(came)} bytes whose encoding has {len(due)}")
     if came != due:
         differs = np.frombuffer(came, np.uint8) != np.frombuffer(due, np.uint8)
         place = int(differs.argmax())
         seen, meant = came[place], due[place]
-        raise DecodeError(f"byte {place} of a payload is {seen:#04x} where {meant:#04x} is written")
+        raise DecodeError(f"byte {place} of a payload is {seen:#04x}, expected {meant:#04x}")

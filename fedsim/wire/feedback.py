@@ -1,8 +1,8 @@
-"""Error feedback: what one sender keeps between its messages, so that no error is lost for good.
+"""Packers with error feedback: EF and EF21, which keep state between the messages of a sender.
 
-A packer (`fedsim.wire.packers`) belongs to one sender and one of the vectors it sends. Its state is
-a function of what was packed and not taken back: a message that is known to be lost is taken back,
-in any order.
+A packer (`fedsim.wire.packers`) belongs to one sender and one of the vectors that it sends. Its
+state depends only on the vectors that were packed and not taken back: a sender takes back a message
+that it knows to be lost, in any order.
 """
 
 from abc import ABC, abstractmethod
@@ -27,12 +27,12 @@ Feedback = Literal["none", "ef", "ef21"]
 
 
 class _Note(NamedTuple):
-    """What a packer notes of a payload.
+    """The note that a packer attaches to a payload; it is not sent.
 
     Attributes:
-        packer: whose note it is.
+        packer: the identifier of the packer.
         serial: the number of the payload among those of this packer.
-        change: what the payload has added to the packer's state, shape (d,).
+        change: the change of the packer's state by this payload, shape (d,).
     """
 
     packer: UUID
@@ -43,18 +43,19 @@ class _Note(NamedTuple):
 class _Remembering(Compressing, ABC):
     """A packer whose state changes by a known vector with every payload.
 
-    The payload carries that vector as its sender's note, so what was delivered is forgotten with
-    it, and a packer that was pickled knows what it packed before.
+    The payload carries that vector as its sender's note. So the packer itself stores no history:
+    the note is freed with a delivered payload, and a packer restored from a pickle can take back
+    payloads from before. Payloads are identified by packer and serial number, not by object, since
+    a pickle changes the identity of objects.
     """
 
     _state: Array = frozen(np.zeros(1))
     _packed_so_far: int = 0
 
     def pack(self, vector: Array, structure: Structure = DENSE) -> Payload:
-        """Return what is sent for a vector, shape (d,).
+        """Return the payload of a vector, shape (d,); a number is sent uncompressed.
 
-        With the errors so far it may have lost its structure: then it is no shorter for it. A
-        number is sent as it is.
+        The accumulated error may destroy the vector's structure, which then does not shorten it.
         """
         if not vector.ndim:
             return natural(vector, structure, self._form)
@@ -62,12 +63,12 @@ class _Remembering(Compressing, ABC):
 
     @abstractmethod
     def _pack(self, vector: Array, structure: Structure) -> Payload:
-        """Return what is sent for a vector, and take note of what that changes."""
+        """Return the payload of a vector, and update the state."""
 
     def take_back(self, payload: Payload) -> None:
-        """Undo the change that a payload made to the state, to rounding.
+        """Undo the change of the state by a payload, up to rounding.
 
-        One that was not packed here, or was taken back before, changes nothing.
+        A payload of another packer, or one that was taken back before, has no effect.
         """
         note = _note(payload)
         if note is None or note.packer != self._name or note.serial in self._taken:
@@ -76,7 +77,7 @@ class _Remembering(Compressing, ABC):
         self._state = frozen(self._state - note.change)
 
     def _find_note(self, change: Array) -> _Note:
-        """Return the note of a payload that adds so much to the state."""
+        """Return the note of the next payload, which changes the state by `change`."""
         self._packed_so_far += 1
         return _Note(self._name, self._packed_so_far, change)
 
@@ -86,12 +87,12 @@ class _Remembering(Compressing, ABC):
 
     @cached_property
     def _taken(self) -> set[int]:
-        """The serial numbers of what was taken back."""
+        """The serial numbers of the payloads taken back."""
         return set()
 
 
 def _note(payload: Payload) -> _Note | None:
-    """Return the note of the packer that made a payload, whatever others have noted since."""
+    """Return the packer's note of a payload, also if other notes are wrapped around it."""
     while isinstance(payload, Noted) and not isinstance(payload.note, _Note):
         payload = payload.sent
     note = payload.note if isinstance(payload, Noted | Update) else None
@@ -99,49 +100,54 @@ def _note(payload: Payload) -> _Note | None:
 
 
 class ErrorFeedback(_Remembering):
-    """EF: sends c = C(e + v) and keeps e <- e + v - c, the error so far.
+    """EF: sends c = C(e + v) and updates the accumulated error, e <- e + v - c.
 
-    So the sum of all that arrives and of e is the sum of all vectors. A message that is taken
-    back takes its vector along: e is what it was, and whether v is said again is for the
-    algorithm to decide, as it is without feedback.
+    So the sum of all received c, plus e, equals the sum of all vectors v. Taking back a message
+    also withdraws its vector: e returns to its former value, and the algorithm decides whether to
+    send v again, as it does without feedback.
     """
 
     source: ClassVar[str] = "Seide et al. 2014; Stich, Cordonnier, Jaggi 2018"
 
     @property
     def error(self) -> Array:
-        """The error e so far, shape (d,); zeros of shape (1,) before the first message."""
+        """The accumulated error e, shape (d,); zeros of shape (1,) before the first message."""
         return self._state
 
     def _pack(self, vector: Array, structure: Structure) -> Noted:
         """Return c."""
         payload = self._compress(self._state + vector, structure, shrink=True)
-        with np.errstate(invalid="ignore"):  # an infinite value has no error that could be kept
+        # The change is v - c, not the new error: errors of other messages may be added or taken
+        # back in between. An infinite value has no finite error; the NaN shows up in the next
+        # message.
+        with np.errstate(invalid="ignore"):
             change = vector - payload.values
             self._state = frozen(self._state + change)
         return Noted(payload, self._find_note(change))
 
 
 class ErrorFeedback21(_Remembering):
-    """EF21: sends c = C(v - h), and both sides keep h <- h + c, each on its own.
+    """EF21: sends c = C(v - h), and sender and receiver both update their copy, h <- h + c.
 
-    h is 0 at first. The receiver's h is that of the sender, to rounding, as long as every message
-    arrives, or is taken back before the next one is packed; it is one state for each sender.
+    h is 0 at first. The two copies agree, up to rounding, as long as every message arrives, or is
+    taken back before the next one is packed; the receiver has one copy for each sender.
     """
 
     source: ClassVar[str] = "Richtarik, Sokolov, Fatkhullin 2021, algorithm 2"
 
     @property
     def held(self) -> Array:
-        """What the receiver holds, h, shape (d,); zeros of shape (1,) before the first message."""
+        """The sender's copy of h, shape (d,); zeros of shape (1,) before the first message."""
         return self._state
 
     def _pack(self, vector: Array, structure: Structure) -> Update:
-        """Return c, with the h that it is added to here."""
+        """Return c as an update, with the sender's h for its `values`."""
         with np.errstate(invalid="ignore"):
             sent = self._compress(vector - self._state, structure, shrink=True)
         if self._number >= MOST_UPDATED:
             raise ValueError(f"under EF21 a sender packs at most {MOST_UPDATED} fields")
+        # `values` of the update is h + c, and the receiver evaluates the same expression: its copy
+        # is the same to the last bit, until a message is taken back, which subtracts with rounding.
         payload = Update(sent, self._number, self._state, self._find_note(sent.values))
         self._state = payload.values
         return payload
@@ -156,66 +162,66 @@ PACKERS: dict[Feedback, type[Plain | ErrorFeedback | ErrorFeedback21]] = {
 
 
 def refusal(compressor: Compressor, feedback: Feedback) -> str:
-    """Say why a compressor cannot be used with a kind of error feedback; empty where it can.
+    """Return why a compressor cannot be used with a kind of error feedback; empty if it can.
 
-    An unbiased compressor can: the vector is divided by 1 + omega (`Contract.shrink`). EF needs
-    a bound on the error (Sahu et al. 2021 for an absolute one), EF21 a contraction.
+    Unbiased compressors can: the vector is divided by 1 + omega (`Contract.shrink`). EF needs a
+    bound on the error (Sahu et al. 2021 for an absolute one), EF21 a contraction.
     """
     if feedback == "ef21" and compressor.contract(1).kind == "absolute":
         return (
-            f"{compressor.kind} is not contractive: it sends nothing of a difference below its "
-            "threshold, so what EF21 holds need not come any nearer"
+            f"{compressor.kind} is not contractive: it sends no coordinate of a difference below "
+            "its threshold, so the estimate of EF21 need not converge"
         )
     return ""
 
 
-# EF21 of a sender whose receivers do not hold the same: a state for each client.
+# EF21 on the downlink: one state h_m for each client m.
 #
-# EF21 sends the change of what its receiver holds. Where a server asks a sample of the clients, or
-# sends a message again because a round was given up, clients have heard different messages, and
-# hold different vectors. The server knows them as long as every message arrives: a client's vector
-# changes only when something is sent to it. So what is sent can be encoded only once it is known
-# to which clients it goes: it is a `Pending` vector until then.
+# EF21 sends the change of its receiver's vector h. If the server samples clients, or sends a
+# message again after an abandoned round, clients have received different messages, and their
+# vectors differ. The server can track all of them as long as every message arrives, since h_m
+# changes only by a message to client m. But it can encode a vector only when it has the list of its
+# receivers: until then the vector is `Pending`.
 #
-# Clients with the same history share one array, are sent the same payload, and take one draw of the
-# compressor: where all clients are always asked, that is EF21 as it is. The memory is at most one
-# vector for each client.
+# Clients with the same history share one array (the same object, which `_encode_each` relies on),
+# receive the same payload, and need one draw of the compressor: with full participation this is
+# plain EF21. The memory is at most one vector for each client.
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pending:
-    """A vector that is encoded when it is known to which clients it goes.
+    """A vector that is encoded when its receivers are known.
 
     Attributes:
-        sent: encodes it for these clients, and takes note of what they hold from then on; returns
-            a payload for each, the same object for clients that hold the same.
+        sent: encodes the vector for the given clients and updates their states; returns one payload
+            for each, the same object for clients with the same state.
     """
 
     sent: Callable[[Sequence[ClientId]], Sequence[Payload]]
 
     @property
     def values(self) -> Array:
-        """Refused: each client may hold something else once the vector has been sent."""
+        """Not available: clients may decode the vector to different values."""
         self._refuse()
 
     @property
     def bits(self) -> int:
-        """Refused: the length may differ from client to client."""
+        """Not available: the length may differ between clients."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:
         raise ValueError(
-            "under error_feedback: ef21 each client is sent another change where not all clients"
-            " hear the same messages, so that the server has no one payload to read; use the"
+            "under error_feedback: ef21 clients that have received different messages are sent"
+            " different changes, so there is no single payload for the server to read; use the"
             " vector that was packed"
         )
 
 
 class ByClient(Compressing):
-    """EF21 with a state h_m for each client m: it is sent C(v - h_m), and h_m <- h_m + C(v - h_m).
+    """EF21 with a state for each client m: it is sent c = C(v - h_m), and h_m <- h_m + c.
 
-    Every h_m is 0 at first. It is what client m holds, bit by bit, as long as every message to it
-    arrives, in the order in which they were sent.
+    Every h_m is 0 at first. It equals the vector of client m, bit by bit, as long as every message
+    to the client arrives, in the order of sending.
 
     Args:
         compressor: see `Compressing`.
@@ -241,32 +247,33 @@ class ByClient(Compressing):
         self._held: dict[ClientId, Array] = {}
 
     def state_of(self, client: ClientId) -> Array:
-        """Return what a client holds, h_m, shape (d,); zeros of shape (1,) before any message."""
+        """Return h_m of a client, shape (d,); zeros of shape (1,) before the first message."""
         return self._held.get(client, self._nothing)
 
     def pack(self, vector: Array, structure: Structure = DENSE) -> Payload:
-        """Return the vector, shape (d,), to be encoded once its receivers are known.
-
-        A number is sent as it is.
+        """Return the pending vector, shape (d,); a number is sent uncompressed.
 
         Raises:
-            ValueError: it is one of too many vectors of its sender.
+            ValueError: the sender packs more than `MOST_UPDATED` fields.
         """
         if not vector.ndim:
             return natural(vector, structure, self._form)
         if self._number >= MOST_UPDATED:
             raise ValueError(f"under EF21 a sender packs at most {MOST_UPDATED} fields")
-        kept = frozen(vector.copy())  # its owner may change it before it is sent
+        kept = frozen(vector.copy())  # the method may modify its array before the vector is encoded
         return Pending(partial(self._encode_each, kept, structure))
 
     def take_back(self, payload: Payload) -> None:
-        """Do nothing: this is for senders of which every message arrives."""
+        """Do nothing: this packer is only used where every message arrives."""
 
     def _encode_each(
         self, vector: Array, structure: Structure, clients: Sequence[ClientId]
     ) -> list[Payload]:
-        """Return what each of the clients is sent for a vector, shape (d,)."""
-        made: dict[int, Update] = {}  # by the identity of what is held, which is kept until then
+        """Return the payload of a vector, shape (d,), for each of the clients."""
+        # Payloads by the identity of the client's present array. `befores` keeps these arrays
+        # alive: without it, one that is replaced below could be freed, and a new array get its
+        # identity.
+        made: dict[int, Update] = {}
         payloads: list[Payload] = []
         befores = [self.state_of(client) for client in clients]
         for client, before in zip(clients, befores, strict=True):

@@ -1,4 +1,4 @@
-"""Value formats: how one number of a payload is written."""
+"""Value formats: the floating-point formats of a payload's numbers."""
 
 from enum import Enum
 from typing import Any, Self
@@ -12,14 +12,14 @@ from fedsim.ports import Array
 class ValueFormat(Enum):
     """A floating-point format, little-endian on the wire: those of IEEE 754, and bfloat16.
 
-    bfloat16 is the upper half of a float32: its range, with 8 bits of significand. A value
-    that is sent is rounded to the nearest value of its format; what does not fit becomes
-    infinite, as it would in a real packet.
+    bfloat16 is the upper half of a float32: its range, with 8 bits of significand. A value that is
+    sent is rounded to the nearest value of its format; a value beyond the range becomes infinite,
+    as it would in a real packet.
 
     Attributes:
-        code: the number that stands for this format in an encoding.
-        dtype: how NumPy holds it; bfloat16, which it does not know, by its bits.
-        size: the bytes of one value.
+        code: the number of this format in an encoding.
+        dtype: the type of NumPy; for bfloat16, which NumPy lacks, that of its bits.
+        size: the length of one value in bytes.
     """
 
     code: int
@@ -27,7 +27,7 @@ class ValueFormat(Enum):
     size: int
 
     def __new__(cls, name: str, code: int, dtype: str) -> Self:
-        """Make a member whose value is its name in a scenario."""
+        """Create a member whose value is its name in a scenario."""
         member = object.__new__(cls)
         member._value_ = name
         member.code = code
@@ -41,7 +41,7 @@ class ValueFormat(Enum):
     FLOAT16 = ("float16", 3, "<f2")
 
     def round(self, values: NDArray[np.floating]) -> Array:
-        """Return a read-only float64 copy of what arrives when `values` are sent."""
+        """Return the values as they arrive when they are sent: a read-only float64 copy."""
         if self is ValueFormat.FLOAT64:
             rounded = np.array(values, dtype=np.float64)
         else:
@@ -51,17 +51,16 @@ class ValueFormat(Enum):
         return rounded
 
     def encode(self, values: Array) -> bytes:
-        """Write values that are already rounded, in C order; every NaN in one pattern of bits.
-
-        Whether a computed NaN has a sign, and which bits, is the processor's choice.
-        """
+        """Encode values that are already rounded, in C order; every NaN with the same bits."""
+        # The sign and the payload bits of a computed NaN depend on the processor. Without this,
+        # equal runs on two machines would differ in their messages' bytes.
         unclear = np.isnan(values)
         return self._narrow(
             np.where(unclear, np.nan, values) if unclear.any() else values
         ).tobytes()
 
     def decode(self, data: bytes | memoryview) -> Array:
-        """Read what `encode` wrote: a flat, read-only float64 array."""
+        """Decode the output of `encode`: a flat, read-only float64 array."""
         with np.errstate(invalid="ignore"):  # a received signalling NaN is a NaN
             values = self._widen(np.frombuffer(data, dtype=self.dtype))
         values.flags.writeable = False
@@ -81,17 +80,19 @@ class ValueFormat(Enum):
 
 
 def _upper_half(values: Array) -> NDArray[np.uint16]:
-    """Return the bfloat16 nearest to each value, by its bits.
+    """Return the bits of the bfloat16 nearest to each value, ties to even.
 
-    Rounding to float32 first and to bfloat16 then may round twice, and wrongly at a tie. So
-    the first step rounds to odd: where it is not exact, it leaves its last bit set.
+    Rounding to float32 first and then to bfloat16 would round twice: a value just above a tie of
+    bfloat16 may become exactly that tie in float32, and then go to the wrong side. So the first
+    step rounds to odd: an inexact result has its last bit set, and is never a tie.
     """
     single = values.astype("<f4")
     bits = single.view("<u4")
     exact = single.astype(np.float64) == values
-    # What was rounded away from zero goes back by one unit; then the last bit tells the rest.
+    # Round to odd: go back one unit where float32 rounded away from zero, then set the last bit.
     down = bits - (np.abs(single.astype(np.float64)) > np.abs(values)).astype("<u4")
     odd = np.where(exact | np.isnan(values), bits, down | 1)
+    # Round to nearest, ties to even: half a unit less one, plus the last bit that is kept.
     rounded = (odd + 0x7FFF + ((odd >> 16) & 1)) >> 16
-    quiet = (odd >> 16) | 0x40  # adding would turn some NaNs into zeros
+    quiet = (odd >> 16) | 0x40  # the addition would overflow some NaNs into zeros
     return np.where(np.isnan(values), quiet, rounded).astype("<u2")

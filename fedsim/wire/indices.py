@@ -1,15 +1,15 @@
-"""Index codes: how a payload writes which k of d coordinates it holds.
+"""Index codes: encodings of the positions of k of d coordinates.
 
-Where more than half are present, the absent ones are written: both ends know k and d. What
-is written are n ascending numbers below d, in one of four ways, the shortest of them:
+If k > d/2, the absent indices are written in place of the present ones: the receiver has k and d,
+and can tell which. The n ascending numbers below d are written by the shortest of four codes:
 
-BITMAP: d bits, bit i set where i is among them.
+BITMAP: d bits, bit i set if i is among the numbers.
 FIXED: ceil(log2 d) bits each.
 GAMMA: the gaps, by Elias's gamma code; the first gap counts from -1.
-RICE: the gaps less one, by the code of Golomb and Rice: floor((g - 1)/2^r) in unary, and the
-rest in r bits.
+RICE: the gaps minus one, by the code of Golomb and Rice: floor((g - 1)/2^r) in unary, and the
+remainder in r bits.
 
-One byte says which: the code in its two lowest bits, r above them.
+A tag byte names the code: the code's number in its two lowest bits, r above them.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _LOG_PHI = log((1 + sqrt(5)) / 2)
 
 
 class IndexCode(IntEnum):
-    """A way to write ascending numbers; see the module's description."""
+    """A code of ascending numbers; see the module's description."""
 
     BITMAP = 0
     FIXED = 1
@@ -37,10 +37,10 @@ class IndexCode(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class IndexSet:
-    """k ascending indices below d, as they are written.
+    """k ascending indices below d, and the lengths of their codes.
 
     Attributes:
-        written: the indices, or those absent where 2 k > d; shape (n,), ascending.
+        written: the indices, or the absent ones if 2 k > d; shape (n,), ascending.
         dimension: d.
     """
 
@@ -49,13 +49,13 @@ class IndexSet:
 
     @classmethod
     def of(cls, indices: Numbers, dimension: int) -> Self:
-        """Take ascending indices, shape (k,)."""
+        """Create the set from ascending indices, shape (k,)."""
         few = 2 * indices.size <= dimension
         return cls(indices if few else absent(indices, dimension), dimension)
 
     @cached_property
     def gaps(self) -> Numbers:
-        """From each number to the next; the first counts from -1."""
+        """The differences of successive numbers, each at least 1; the first counts from -1."""
         gaps = self.written.copy()
         gaps[1:] -= self.written[:-1]
         gaps[:1] += 1
@@ -63,7 +63,7 @@ class IndexSet:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """The bits that each code takes, in the order of `IndexCode`."""
+        """The length of each code in bits, in the order of `IndexCode`."""
         count, low = self.written.size, self.parameter
         return (
             self.dimension,
@@ -79,20 +79,20 @@ class IndexSet:
 
     @property
     def code(self) -> IndexCode:
-        """The shortest code; the first of those that are equally short."""
+        """The shortest code; the first one of equal length."""
         return IndexCode(self.sizes.index(min(self.sizes)))
 
     @property
     def bits(self) -> int:
-        """The bits of the shortest code, the byte that names it not counted."""
+        """The length of the shortest code in bits, without the tag byte."""
         return min(self.sizes)
 
     def tag(self, code: IndexCode) -> int:
-        """Return the byte that names a code, and r where it is the Rice code: below 128."""
+        """Return the tag byte of a code, with r for the Rice code; it is below 128."""
         return code | self.parameter << 2 if code is IndexCode.RICE else code
 
     def write(self, code: IndexCode) -> Bits:
-        """Write the numbers by a code."""
+        """Encode the numbers by a code."""
         match code:
             case IndexCode.BITMAP:
                 present = np.zeros(self.dimension, dtype=np.uint8)
@@ -109,12 +109,12 @@ class IndexSet:
 
 
 def read(reader: Reader, tag: int, count: int, dimension: int) -> Numbers:
-    """Read `count` ascending indices below `dimension` by the code that `tag` names.
+    """Decode `count` ascending indices below `dimension` by the code of a tag byte.
 
-    The caller makes sure that at least `count` bits follow.
+    The caller has checked that at least `count` bits remain.
 
     Raises:
-        DecodeError: what follows is not the code of that many indices.
+        DecodeError: the input is not the code of that many indices.
     """
     code, low = IndexCode(tag & 3), tag >> 2
     most = width(dimension) if code is IndexCode.RICE else 0
@@ -139,7 +139,8 @@ def _read_written(reader: Reader, code: IndexCode, low: int, count: int, dimensi
             return np.cumsum(reader.gamma(count)) - 1
         case IndexCode.RICE:
             high = reader.unary(count)
-            if high.max(initial=0) > dimension >> low:  # before it is shifted out of its word
+            # Checked before the shift below, which could overflow to an index that looks valid.
+            if high.max(initial=0) > dimension >> low:
                 raise DecodeError(f"a gap leads beyond {dimension}")
             return np.cumsum((high << low) + reader.fixed_width(count, low) + 1) - 1
 
@@ -152,19 +153,19 @@ def absent(indices: Numbers, dimension: int) -> Numbers:
 
 
 def most_bits(count: int, dimension: int) -> int:
-    """Return bits that no set of at most k of d indices exceeds, whichever they are."""
+    """Return a bound, in bits, of the shortest code of any set of at most k of d indices."""
     return min(dimension, count * width(dimension))
 
 
 def width(dimension: int) -> int:
-    """Return ceil(log2 d), the bits of one index below d; 0 where there is no choice."""
+    """Return ceil(log2 d), the bits of one index below d; 0 for d of at most 1."""
     return max(dimension - 1, 0).bit_length()
 
 
 def rice_parameter(count: int, dimension: int) -> int:
-    """Return the r that is best for the gaps between `count` of d numbers drawn at random.
+    """Return the best r for the gaps between `count` random numbers below d.
 
-    The gaps are geometric, with p = count/d; the best r is that of Kiely, "Selecting the
+    The gaps are geometric, with p = count/d; the best r is from Kiely, "Selecting the
     Golomb Parameter in Rice Coding", IPN Progress Report 42-159, 2004.
 
     >>> [rice_parameter(count, 1000) for count in (0, 1, 10, 100, 300, 500)]
@@ -176,6 +177,6 @@ def rice_parameter(count: int, dimension: int) -> int:
 
 
 def entropy(count: int, dimension: int) -> float:
-    """Return log2 C(d, k), bits: what no code of all sets of k out of d can go below."""
+    """Return log2 C(d, k), in bits: the lower bound of any code of all sets of k out of d."""
     choices = lgamma(dimension + 1) - lgamma(count + 1) - lgamma(dimension - count + 1)
     return choices / log(2)

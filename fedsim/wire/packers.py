@@ -1,8 +1,8 @@
-"""Packers: what turns the vectors of one sender into payloads.
+"""Packers: compression of one sender's vectors into payloads.
 
-A packer (`fedsim.ports.Packer`) belongs to one sender and one of the vectors it sends; `Packing`
-has those of a sender. Here are the packers without memory; `fedsim.wire.feedback` has those that
-keep their errors.
+A packer (`fedsim.ports.Packer`) belongs to one sender and one of the vectors that it sends;
+`Packing` has all packers of a sender. The packers in this module have no state of their own; those
+with error feedback are in `fedsim.wire.feedback`.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,16 +18,16 @@ from fedsim.wire.payloads.dense import natural, shorter
 
 
 class Compressing:
-    """What all packers of one sender's vectors have: a compressor, a format and its draws.
+    """Base class of packers: a compressor, a value format and a random stream.
 
     Args:
-        compressor: may remember what it sent.
-        form: how a value is written.
-        rng: what random compressors draw from.
-        in_full: whether a vector that the compressor could make longer than it is goes in full,
-            which is exact. That takes its draw as well, so those that follow stay in step.
-        number: which of its sender's vectors it packs, in the order in which they were first
-            packed; below `MOST_UPDATED`, where an update has to say it.
+        compressor: may keep state between messages.
+        form: the format of a value.
+        rng: the stream of random compressors.
+        in_full: whether a vector is sent uncompressed, hence exactly, if its compressed form could
+            be longer. The compressor makes its draw in this case, too, so later draws do not shift.
+        number: the index of the packed vector among its sender's, in the order in which they were
+            first packed; below `MOST_UPDATED` for packers that send updates.
     """
 
     def __init__(
@@ -49,12 +49,15 @@ class Compressing:
         payload = self._send(small, self._rng, self._form)
         if not self._in_full:
             return payload
+        # The choice between compressed and full depends on the longest payload that the draw could
+        # have produced, not on the one drawn. Taking the shorter of the two would select by the
+        # draw, and an unbiased compressor would become biased.
         longest = self._compressor.longest(small, payload)
         return shorter(vector, structure, self._form, longest) or payload
 
 
 class Plain(Compressing):
-    """A compressor without feedback: the error of a message is lost with it."""
+    """A compressor without feedback: the error of a message is not corrected later."""
 
     source: ClassVar[str] = "none"
     shrinks: ClassVar[bool] = False
@@ -66,35 +69,35 @@ class Plain(Compressing):
         return self._compress(vector, structure, shrink=self.shrinks)
 
     def take_back(self, payload: Payload) -> None:
-        """Do nothing: nothing was kept."""
+        """Do nothing: there is no state."""
 
 
 def _contract(compressor: Compressor, vector: Array) -> Array:
-    """Return a v, with the a that makes an unbiased C contractive (`Contract.shrink`)."""
+    """Return a v, with the factor a that makes an unbiased C contractive (`Contract.shrink`)."""
     shrink = compressor.contract(vector.size).shrink
     return vector if shrink == 1.0 else shrink * vector
 
 
 class Contractive(Plain):
-    """A compressor for a method that keeps the errors itself, as EF21 does.
+    """A compressor for a method that has its own error feedback, such as EF21.
 
-    An unbiased one is made contractive: with omega above 1 its error may exceed the vector, and
-    differences to what a server holds would grow.
+    An unbiased compressor is scaled to be contractive: with omega above 1 its error may exceed the
+    vector, and the differences to the server's estimate would grow.
     """
 
     shrinks: ClassVar[bool] = True
 
 
 class Packing:
-    """The packers of one sender, created lazily per field.
+    """The packers of one sender, created when a field is first packed.
 
-    Broadcast and addressed vectors are separate fields, even under the same name: a receiver keeps
+    Broadcast and addressed vectors are separate fields, even under the same name: a receiver has
     separate state for each.
 
     Args:
-        make: returns the packer of a field, by its name and its number from 0; where it is
-            for one receiver alone, that is the third argument.
-        sender: its number, for a `make` that takes it as first argument; else None.
+        make: returns the packer of a field, given its name and its number from 0, and the receiver
+            if the field is addressed.
+        sender: the number of the sender, for a `make` with it as the first argument; else None.
     """
 
     __slots__ = ("_field", "_make", "_numbers", "_others", "_packer", "_sender")
@@ -102,7 +105,7 @@ class Packing:
     def __init__(self, make: Callable[..., Packer], sender: ClientId | None = None) -> None:
         self._make = make
         self._sender = sender
-        # Most senders have one field, and it is for all: that takes no tables.
+        # Most senders have a single broadcast field, which needs no tables.
         self._field: str | None = None
         self._packer: Packer
         self._numbers: dict[tuple[str, bool], int] | None = None
@@ -124,7 +127,7 @@ class Packing:
         return self._other(field, to).pack(vector, structure)
 
     def _other(self, field: str, to: ClientId | None) -> Packer:
-        """Return the packer of an addressed field or of any field but the first."""
+        """Return the packer of an addressed field, or of any field after the first."""
         if self._others is None:
             self._others = {}
             self._numbers = {} if self._field is None else {(self._field, True): 0}
@@ -140,7 +143,7 @@ class Packing:
         return self._make(*sender, field, number, *(() if to is None else (to,)))
 
     def take_back(self, payload: Payload) -> None:
-        """Offer a lost payload to every packer; only the one that encoded it rolls back."""
+        """Take back a lost payload; only the packer that encoded it changes."""
         if self._field is not None:
             self._packer.take_back(payload)
         for packer in (self._others or {}).values():
@@ -151,8 +154,8 @@ class Packing:
     ) -> Message | Mapping[ClientId, Message]:
         """Return a message, or one for each client, re-encoded for a second transmission.
 
-        It is the same, but for vectors that come as updates (EF21). A client that has received
-        one has added it already, so what follows is the update to what the sender holds by then.
+        Only updates (EF21) are encoded again. A client that has received the first one has added it
+        already, so the second one must be the update to the state after it.
         """
         if isinstance(message, Message):
             return self._repeat(message, None)
@@ -172,7 +175,7 @@ class Packing:
         )
 
     def _by_number(self, number: int, to: ClientId | None) -> Packer:
-        """Return the packer of the vector that has a number."""
+        """Return the packer of the vector with a number."""
         for (field, for_all), each in (self._numbers or {}).items():
             if each == number and (not for_all or field != self._field):
                 return (self._others or {})[field, to]

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from fedsim.algorithms.local import GrowingBatch, batch_size
+from fedsim.algorithms.local_steps import GrowingBatch, batch_size
 
 RATIOS = [percent / 100 for percent in range(1, 100)]
 MOST = 2**62

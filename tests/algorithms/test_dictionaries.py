@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from fedsim.algorithms import ProblemInfo
-from fedsim.algorithms.atoms import Frame, UnitVectors
 from fedsim.algorithms.dictionaries import (
+    Frame,
     Gaussian,
     IdentityDictionary,
     Learnt,
+    UnitVectors,
     encode_sparse,
     k_svd,
 )

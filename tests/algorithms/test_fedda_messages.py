@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.algorithms import CFedDA, FastFedDA, MCFedDA
-from fedsim.algorithms.balls import Ball, Stage
+from fedsim.algorithms.dual_averaging import Ball, Stage
 from fedsim.errors import ParameterError
 from fedsim.ports import SPARSE
 from fedsim.problems import Penalty

@@ -219,7 +219,7 @@ def test_the_others_go_on_where_a_battery_dies() -> None:
         (
             {"network": {"peers": {"kind": "edges", "edges": [[0, 1], [2, 3]]}}},
             "network.peers.kind",
-            "none leads from 0 to 2, 3, 4, ...",
+            "no path leads from 0 to 2, 3, 4, ...",
         ),
         (
             {"network": {"peers": {"kind": "edges", "edges": [[0, 8]]}}},

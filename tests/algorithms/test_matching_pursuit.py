@@ -329,7 +329,7 @@ def test_a_relative_step_size_is_that_of_the_coefficients() -> None:
 
 def test_exact_takes_a_quadratic(tmp_path: Path) -> None:
     problem = unequal("logistic", tmp_path)
-    with pytest.raises(ScenarioError, match=r"algorithm.solver.kind: exact takes a squared loss"):
+    with pytest.raises(ScenarioError, match=r"algorithm.solver.kind: exact needs a squared loss"):
         trajectory(scenario(problem, block()), tmp_path / "run")
     problem.block["loss"] = {"kind": "squared", "l1": 0.1}
     with pytest.raises(ScenarioError, match=r"without l1"):

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 import fedsim
 from fedsim.algorithms import ProblemInfo, SignSGD
-from fedsim.algorithms.signs import signs
+from fedsim.algorithms.sign_sgd import signs
 from fedsim.errors import ParameterError
 from fedsim.ports import SIGNS, Array
 from fedsim.wire import Contract, ValueFormat, decode, encode

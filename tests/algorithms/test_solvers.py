@@ -155,7 +155,7 @@ def test_without_known_curvature_all_steps_are_made() -> None:
         assert len(oracle.gradients) == steps
         (seen,) = solver.concerns(ProblemInfo(2, 3, lambda: 1.0))
         assert seen.key == "solver.accuracy"
-        assert "an l2 term of the loss bounds it" in seen.text
+        assert "an l2 term of the loss gives a bound" in seen.text
         for known in ({"quadratic": True}, {"strongly_convex": True}):
             assert not list(solver.concerns(ProblemInfo(2, 3, lambda: 1.0, **known)))  # type: ignore[arg-type]
 
@@ -216,7 +216,7 @@ def built(loss: dict[str, Any], folder: Path) -> None:
 def test_newton_refuses_a_loss_without_a_hessian_everywhere(
     loss: dict[str, Any], seen: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ScenarioError, match=f"algorithm.solver.kind: newton takes .* {seen}"):
+    with pytest.raises(ScenarioError, match=f"algorithm.solver.kind: newton needs .* {seen}"):
         built(loss, tmp_path)
 
 

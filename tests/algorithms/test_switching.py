@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.algorithms import FedSGM
-from fedsim.algorithms.local import Average
+from fedsim.algorithms.local_steps import Average
 from fedsim.ports import Array
 from tests.algorithms.local_loops import (
     FEATURES,

@@ -171,8 +171,8 @@ def test_theory_is_of_unbiased_compressors() -> None:
 @pytest.mark.parametrize(
     ("block", "match"),
     [
-        ({"step_size": "theory", "tolerance": 0.1}, "takes theory: {diameter"),
-        ({"step_size": 0.1, "tolerance": "theory"}, "takes theory: {diameter"),
+        ({"step_size": "theory", "tolerance": 0.1}, "needs theory: {diameter"),
+        ({"step_size": 0.1, "tolerance": "theory"}, "needs theory: {diameter"),
         ({"step_size": 0.1, "tolerance": 0.1, "sharpness": 3.0}, "belongs to soft switching"),
         ({"step_size": 0.1, "tolerance": 0.0}, "tolerance"),
         ({"step_size": "much", "tolerance": 0.1}, "step_size"),

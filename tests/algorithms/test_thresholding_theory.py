@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.algorithms import DistributedIHT, FedHT, FedIterHT, ProblemInfo
-from fedsim.algorithms.local import GrowingBatch
+from fedsim.algorithms.local_steps import GrowingBatch
 from fedsim.algorithms.thresholding import expansion
 from fedsim.problems.projections import hard_threshold
 from tests.tiers import examples

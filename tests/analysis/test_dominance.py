@@ -1,12 +1,14 @@
 """Means and their intervals; fronts and ranks by pairs of variants, against plain definitions."""
 
 from io import StringIO
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.container import ErrorbarContainer
 from rich.console import Console
 
 from fedsim.analysis.compare.comparison import summary_table
@@ -60,6 +62,19 @@ def test_equal_figures_are_their_mean_and_their_interval_and_can_be_drawn(runs: 
     drawn = Console(width=100, record=True, file=StringIO())
     drawn.print(summary_table(table.assign(pareto=False, tie=False), labels, ""))
     assert "\N{PLUS-MINUS SIGN}0%" in drawn.export_text()
+
+
+def test_bars_of_a_point_reach_from_the_low_to_the_high_end_of_its_interval() -> None:
+    drawn = costs(a=np.array([1.0, 2.0, 4.0, 9.0]), b=np.array([2.0, 3.0, 3.0, 4.0]))
+    table = summarise(drawn)
+    figure = pareto_scatter(table, {"a": "a", "b": "b"}, Decisions.of(with_bits(drawn), COSTS))
+    for axis, (across, up) in zip(figure.axes, combinations(COSTS, 2), strict=True):
+        points = [each for each in axis.containers if isinstance(each, ErrorbarContainer)]
+        for (_, _, (bar, upright)), row in zip(points, table.to_dict("records"), strict=True):
+            for line, place, cost in ((bar, 0, across), (upright, 1, up)):
+                (ends,) = line.get_segments()
+                wanted = [row[f"{cost}_low"], row[f"{cost}_high"]]
+                assert ends[:, place] == pytest.approx(wanted, rel=1e-12)
 
 
 @pytest.mark.slow

@@ -6,8 +6,7 @@ import pytest
 
 from fedsim.blocks.presets import Citation, Doubt, Preset, Presettable, faults_of_doubts
 from fedsim.physics import sources
-from fedsim.physics.carbon import GridCarbon
-from fedsim.physics.countries import COUNTRIES
+from fedsim.physics.carbon import COUNTRIES, GridCarbon
 from fedsim.physics.devices import DEVICES, Device
 from fedsim.physics.radios import LORA, NB_IOT, RADIOS, LoRaRadio, NarrowbandRadio, Radio
 from fedsim.robustness.constants import ConstantKey, UncertainConstant
@@ -90,9 +89,9 @@ def test_a_sound_doubt_has_no_faults() -> None:
 @pytest.mark.parametrize(
     ("field", "low", "high", "words"),
     [
-        ("active", "6 W", "7 W", "does not hold the value, 5 W; give low <= value <= high"),
-        ("active", "7 W", "4 W", "does not hold the value"),
-        ("active", "4 W", "4.9 W", "does not hold the value"),
+        ("active", "6 W", "7 W", "does not contain the value, 5 W; give low <= value <= high"),
+        ("active", "7 W", "4 W", "does not contain the value"),
+        ("active", "4 W", "4.9 W", "does not contain the value"),
         ("active", "4", "7 W", "a number without a unit"),
         ("active", 4, "7 W", "a bare number"),
         ("active", "4 Wh", "7 W", "give a power"),

@@ -15,7 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.blocks.identity import identity_of
+from fedsim.blocks.identity import identity_of, walker
 from fedsim.blocks.identity.walker import Walk
 from tests.blocks.identities import REFUSED, TOLD_APART, Attributes, closed_over, module_of, nested
 from tests.tiers import examples
@@ -136,6 +136,22 @@ def test_what_user_code_has_put_into_a_package_counts(monkeypatch: pytest.Monkey
     assert all(each.digest for each in (*before, *after))
     assert before[0] != after[0]
     assert before[1] != after[1]
+
+
+def test_classes_of_c_are_known_by_their_names() -> None:
+    known = [identity_of(each).digest for each in (int, str, np.float32, np.int16, type(iter(())))]
+    assert all(known)
+    assert len({*known}) == len(known)
+
+
+def test_a_class_that_a_package_makes_as_it_runs_has_the_version_of_the_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = type("Made", (), {"__module__": "torch.nn"})
+    before = identity_of(made)
+    monkeypatch.setattr(walker, "versions", lambda tops: [f"{top} 0.0" for top in sorted(tops)])
+    assert before.digest != identity_of(made).digest
+    assert all((before.digest, identity_of(made).digest))
 
 
 def test_the_reason_says_where() -> None:

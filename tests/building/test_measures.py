@@ -109,7 +109,7 @@ def test_what_the_problem_cannot_serve_is_found_before_the_run(tmp_path: Path) -
     wrong = found(tmp_path, problem=problem(test={"kind": "npz", "path": "none.npz"}))
     assert list(wrong) == ["problem.test.path"]
     small = found(tmp_path, problem=problem(test={"fraction": 0.001}))
-    assert "no row of 442" in small["problem.test.fraction"]
+    assert "less than one row of 442" in small["problem.test.fraction"]
 
 
 def test_columns_are_in_the_round_table(tmp_path: Path) -> None:

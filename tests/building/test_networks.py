@@ -142,7 +142,7 @@ def test_a_client_that_is_cut_off_is_named_with_its_kind(tmp_path: Path) -> None
             ["line 2: source", "missing", "a router", "unknown key 'from'"],
         ),
         ("hub,client-2", "client-2,client-2", ["line 5: target", "two ends"]),
-        ("server,client-3", "hub,server", ["line 6", "hub and server are joined already"]),
+        ("server,client-3", "hub,server", ["line 6", "hub and server are connected already"]),
         ("9 ms,,", "9 ms,,full,x", ["line 6: cells beyond the columns"]),
         ("server,hub", "Server,hub", ['no node "server"']),
     ],

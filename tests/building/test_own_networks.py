@@ -152,11 +152,11 @@ def test_neighbours_are_those_that_a_class_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        ("longer", "has 5 nodes (0, 1, 2, ...); they are the clients, 0 to 3"),
+        ("longer", "has 5 nodes (0, 1, 2, ...); expected the clients, 0 to 3"),
         ("directed", "is a DiGraph"),
         ("looped", "has an edge from 1 to itself"),
-        ("apart", "must be connected: none leads from 0 to 1, 2, 3"),
-        ("list", "is a list; it is a networkx.Graph"),
+        ("apart", "must be connected: no path leads from 0 to 1, 2, 3"),
+        ("list", "is a list; expected a networkx.Graph"),
     ],
 )
 def test_a_graph_that_is_none_of_neighbours(made: str, said: str, tmp_path: Path) -> None:
@@ -188,9 +188,9 @@ def test_neighbours_may_stand_in_a_file(name: str, content: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("source,target\n0,router\n", 'got the node "router"; nodes are client-0'),
+        ("source,target\n0,router\n", 'got the node "router"; expected client-0'),
         ("source,target\n0,9\n", "got [0, 9]; give two different clients, of 0 to 3"),
-        ("source,target\n0,1\n1,0\n", "joined already"),
+        ("source,target\n0,1\n1,0\n", "connected already"),
         ("source\n0\n", "line 2"),
         ("source,target\n", "must be connected"),
     ],
@@ -237,8 +237,8 @@ ROWS: dict[str, tuple[tuple[dict[int, float], ...], str]] = {
         "the row of node 0 adds up to 1 and its column to 0.9",
     ),
     "too much": (({1: 0.6, 2: 0.6}, {0: 0.6, 2: 0.6}, {0: 0.6, 1: 0.6}), "adds up to 1.2"),
-    "negative": (({1: -0.3, 2: 0.2}, {0: -0.3, 2: 0.7}, {0: 0.2, 1: 0.7}), "node 0 are not one of"),
-    "missing": (({1: 0.3}, {0: 0.3, 2: 0.7}, {0: 0.2, 1: 0.7}), "node 0 are not one of"),
+    "negative": (({1: -0.3, 2: 0.2}, {0: -0.3, 2: 0.7}, {0: 0.2, 1: 0.7}), "node 0 must be one of"),
+    "missing": (({1: 0.3}, {0: 0.3, 2: 0.7}, {0: 0.2, 1: 0.7}), "node 0 must be one of"),
 }
 
 
@@ -257,7 +257,7 @@ def test_weights_of_one_s_own_are_doubly_stochastic_or_refused(case: str) -> Non
 
 
 def test_neighbours_of_one_side_are_refused() -> None:
-    with pytest.raises(DataError, match="got 1 as a neighbour of 0 and not the other way round"):
+    with pytest.raises(DataError, match="got 1 as a neighbour of 0, but not 0 as one of 1"):
         Overlay(((1,), ())).check()
 
 

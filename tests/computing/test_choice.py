@@ -7,7 +7,8 @@ import pytest
 
 import fedsim
 from fedsim.building.evaluation import evaluation
-from fedsim.computing import OneByOne
+from fedsim.computing import SerialEvaluator
+from fedsim.computing.serial import usable_threads
 from fedsim.problems import Objective, Problem, Squared
 from fedsim.problems.penalties import L1
 from fedsim.record.folder import read_json
@@ -30,9 +31,17 @@ def test_a_run_that_another_evaluator_has_made_is_made_again(
     before = (run / "manifest.json").stat().st_mtime_ns
     fedsim.run(small(stop={"rounds": 2}), out=tmp_path)
     assert (run / "manifest.json").stat().st_mtime_ns == before
-    monkeypatch.setattr(OneByOne, "choice", {"evaluator": "another"})
+    monkeypatch.setattr(SerialEvaluator, "choice", {"evaluator": "another"})
     fedsim.run(small(stop={"rounds": 2}), out=tmp_path)
     assert read_json(run / "manifest.json")["computing"]["evaluator"] == "another"
+
+
+@pytest.mark.parametrize("threads", [1, 7])
+def test_the_environment_says_on_how_many_threads_to_compute(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDSIM_THREADS", str(threads))
+    assert usable_threads() == threads
 
 
 @pytest.mark.parametrize("objective", ["sum", "mean"])

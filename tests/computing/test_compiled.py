@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from fedsim.computing import OneByOne
-from fedsim.computing.batched import CompiledEvaluator
+from fedsim.computing import SerialEvaluator
 from fedsim.computing.compiled import CompiledProgram, compilable
+from fedsim.computing.compiled.evaluator import CompiledEvaluator
 from fedsim.ports import Array, Work
 from fedsim.problems import Logistic, Loss, MultilayerPerceptron, Problem, Samples, Softmax, Squared
 from fedsim.problems.client_loss import LocalLoss
@@ -61,7 +61,7 @@ def works_of(losses: Sequence[LocalLoss], count: int, seed: int = 0) -> list[Wor
     return made
 
 
-def results(evaluator: OneByOne | CompiledEvaluator, works: Sequence[Work]) -> list[Array]:
+def results(evaluator: SerialEvaluator | CompiledEvaluator, works: Sequence[Work]) -> list[Array]:
     tickets = [evaluator.submit(work) for work in works]
     return [evaluator.result(ticket) for ticket in tickets]  # type: ignore[arg-type]  # its own
 
@@ -74,7 +74,7 @@ def test_results_and_values_are_those_of_the_reference(loss: Loss, sparse: bool)
     if sparse and isinstance(loss, MultilayerPerceptron):
         assert not compilable(losses)
         return
-    works, reference = works_of(losses, 40), OneByOne(losses)
+    works, reference = works_of(losses, 40), SerialEvaluator(losses)
     evaluator = CompiledEvaluator(losses, 2)
     for one, other in zip(results(evaluator, works), results(reference, works), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
@@ -90,15 +90,17 @@ def test_single_precision_is_near_and_is_what_is_computed_with(loss: Loss, spars
     single = [each.with_precision("float32") for each in losses]
     assert single[0].arranged.X.dtype == np.float32
     works = works_of(losses, 40)
-    exact = np.concatenate([each.ravel() for each in results(OneByOne(losses), works)])
-    for evaluator in (OneByOne(single), CompiledEvaluator(single, 2)):
+    exact = np.concatenate([each.ravel() for each in results(SerialEvaluator(losses), works)])
+    for evaluator in (SerialEvaluator(single), CompiledEvaluator(single, 2)):
         found = results(evaluator, works)
         assert all(each.dtype == np.float64 for each in found)
         near = np.concatenate([each.ravel() for each in found])
         np.testing.assert_allclose(near, exact, rtol=1e-3, atol=1e-5)
         assert np.abs(near - exact).max() > 1e-10
         w = works[0].arguments[0]
-        np.testing.assert_allclose(evaluator.values(w), OneByOne(losses).values(w), rtol=1e-4)
+        np.testing.assert_allclose(
+            evaluator.values(w), SerialEvaluator(losses).values(w), rtol=1e-4
+        )
 
 
 @examples(60)
@@ -164,7 +166,7 @@ def test_work_that_names_a_row_that_is_none_fails_alone() -> None:
         assert (evaluator.result(ticket) == results(CompiledEvaluator(losses, 1), [work])[0]).all()
     with pytest.raises(IndexError, match="client 2 has drawn a row that it does not have"):
         evaluator.result(tickets[6])
-    with pytest.raises(ValueError, match=r"a model is of shape \(6,\), not \(5,\)"):
+    with pytest.raises(ValueError, match=r"got a model of shape \(5,\); expected \(6,\)"):
         evaluator.result(evaluator.submit(Work(gradient, 0, (np.ones(5),), 1.0)))
 
 

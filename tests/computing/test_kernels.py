@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from fedsim.computing import OneByOne
+from fedsim.computing import SerialEvaluator
 from fedsim.ports import Array, Work, alike
 from fedsim.problems import (
     LocalLoss,
@@ -74,7 +74,7 @@ def described(oracle: LossOracle, w: Array, loss: Loss, rng: np.random.Generator
 
 
 def results(losses: Sequence[LocalLoss], asked: Sequence[Work]) -> list[Array]:
-    evaluator = OneByOne(losses)
+    evaluator = SerialEvaluator(losses)
     return [evaluator.result(ticket) for ticket in [evaluator.submit(work) for work in asked]]
 
 
@@ -117,7 +117,7 @@ def test_another_process_gives_the_same_bits() -> None:
 
 def test_work_on_nobody_s_loss_is_given_its_arguments_alone() -> None:
     a, b = np.arange(6.0).reshape(2, 3), np.ones(3)
-    assert OneByOne().result(Work(np.dot, None, (a, b), 12.0)).tolist() == [3.0, 12.0]
+    assert SerialEvaluator().result(Work(np.dot, None, (a, b), 12.0)).tolist() == [3.0, 12.0]
 
 
 def test_work_is_equal_to_what_says_the_same_and_to_nothing_else() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fedsim.building import Builder
-from fedsim.computing import OneByOne
+from fedsim.computing import SerialEvaluator
 from fedsim.ports import Array, Work, alike
 from fedsim.problems import LocalLoss
 from fedsim.record.recorder import RunRecorder
@@ -18,12 +18,12 @@ from fedsim.sim.world import World
 from tests.methods import METHODS, scenario
 
 
-class Elsewhere(OneByOne):
+class Elsewhere(SerialEvaluator):
     """Sends work and losses away in bytes, and has what comes back checked against its own."""
 
     def __init__(self, losses: Sequence[LocalLoss]) -> None:
         super().__init__(losses)
-        self.other = OneByOne(pickle.loads(pickle.dumps(losses)))  # noqa: S301 - our own bytes
+        self.other = SerialEvaluator(pickle.loads(pickle.dumps(losses)))  # noqa: S301 - our own bytes
         self.sent = 0
 
     def submit(self, work: Work) -> Any:

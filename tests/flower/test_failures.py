@@ -48,7 +48,7 @@ WRONG: dict[str, tuple[Step, str]] = {
         r"has failed: ZeroDivisionError: [a-z ]+zero \(test_failures.py, line",
     ),
     "exits": (lambda *_: sys.exit(3), "has failed: SystemExit: 3"),
-    "no arrays": (lambda *_: None, "has returned no arrays, where the model is due"),
+    "no arrays": (lambda *_: None, "has returned no arrays; expected the model"),
     "fewer arrays": (lambda a, *_: {"w": a["w"]}, "has returned 1 arrays, where the model has 2"),
     "other names": (
         lambda a, *_: {"w": a["w"], "c": a["b"]},
@@ -144,14 +144,14 @@ def test_a_strategy_that_fails_is_named() -> None:
         ({"algorithm": {"kind": "fednova", "step_size": 1}}, "train with their own programs"),
         (
             {"algorithm": {"kind": "fedavg", "step_size": "1/L"}},
-            "which alone know its smoothness constant",
+            "fedsim does not know its smoothness constant",
         ),
         (
             {"loss": {"clients": 4}},
             "problem.loss.clients: got 4, but the counts of fleet add up to 3",
         ),
         ({"loss": {"samples": (1, 2)}}, "problem.loss.samples: got 2 numbers for 3 clients"),
-        ({"loss": {"initial": None}}, "does not say the model to start from"),
+        ({"loss": {"initial": None}}, "has no initial model"),
         ({"evaluator": "compiled"}, "do so one-by-one"),
         ({"stop": {"gap": 0.1}}, "no optimum is known"),
         ({"stop": {"accuracy": 0.5}}, "unknown key 'accuracy'"),
@@ -180,6 +180,15 @@ def test_what_does_not_go_together_is_said_before_anything_runs(keys: Any, said:
 def test_a_block_that_is_wrong_is_refused(fields: Any) -> None:
     with pytest.raises(ValueError, match="validation error"):
         app(client_app(nothing), initial=ZEROS, **fields)
+
+
+def test_a_figure_is_not_called_as_a_column_of_every_round_table() -> None:
+    def judged(_: list[Any]) -> tuple[float, dict[str, float]]:
+        return 1.0, {"joules": 2.0}
+
+    loss = {"evaluate": judged, "evaluated_by": "server"}
+    with pytest.raises(fedsim.ScenarioError, match=r"loss\.kind: .*'joules'.*another name"):
+        fedsim.run(scenario(loss=loss))
 
 
 def test_data_belongs_to_the_clients() -> None:
@@ -313,7 +322,7 @@ def test_a_loss_that_is_no_number_is_told_with_the_client() -> None:
 
     result = run(up, judge=gone, stop={"rounds": 5})
     assert result.summary["reason"].item() == (
-        "evaluate of client 0 for the observer has said nan as loss"
+        "evaluate of client 0 for the observer has returned nan as loss"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from flwr.app import Context, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord
 from flwr.serverapp.strategy import FedAvg, FedMedian
 
 import fedsim
@@ -147,6 +147,28 @@ def test_a_strategy_may_choose_some_clients() -> None:
 def test_the_scenario_may_choose_where_the_strategy_takes_all() -> None:
     result = run(clients=6, participation={"kind": "uniform", "count": 2})
     assert result.rounds["cohort"].tolist() == [2, 2]
+
+
+class Wide(FedAvg):
+    """A strategy whose means are numbers of 64 bits."""
+
+    def aggregate_train(self, server_round: int, replies: Any) -> Any:
+        arrays, figures = super().aggregate_train(server_round, replies)
+        assert arrays is not None
+        wide = {name: Array(each.numpy().astype(np.float64)) for name, each in arrays.items()}
+        return ArrayRecord(wide), figures
+
+
+def test_clients_get_the_model_in_its_own_types_whatever_the_strategy_computes_in() -> None:
+    seen: set[str] = set()
+
+    def noting(arrays: dict[str, Any], msg: Message, context: Context) -> dict[str, Any]:
+        seen.update(str(array.dtype) for array in arrays.values())
+        return plus_one(arrays, msg, context)
+
+    wide, own = run(noting, algorithm=method(Wide())), run(plus_one)
+    assert wide.models["model"].iloc[-1].tolist() == own.models["model"].iloc[-1].tolist()
+    assert seen == {"float32"}
 
 
 def test_a_round_of_evaluation_is_priced() -> None:

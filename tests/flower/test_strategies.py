@@ -21,9 +21,9 @@ from flwr.supercore.task_identity import TaskIdentity
 
 import fedsim
 from fedsim.flower import app, method
-from fedsim.flower.calls import FlowerEvaluation, parse_reply
 from fedsim.flower.program import client_of
 from fedsim.flower.server import NodeIds, NodeProxy, Places
+from fedsim.flower.user_code import FlowerEvaluation, parse_reply
 from tests.flower.scenes import ZEROS, client_app, partition, run
 
 CLIENTS, ROUNDS = 6, 3

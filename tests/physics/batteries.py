@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from fedsim.physics.batteries import NO_POWER, Battery, Charging, Crossing, PowerReader
 from fedsim.physics.signals import Constant, Signal, Steps
-from fedsim.physics.stores import BatteryStore
+from fedsim.physics.state_of_charge import BatteryStore
 
 DEPLETED, CHARGED, LOW, READY = Crossing
 Told = list[tuple[float, Crossing]]

@@ -181,12 +181,12 @@ def test_a_header_may_order_the_columns_and_need_not_be(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("client,start,end\n0,5,5\n", ["line 2", "ends after it starts", "'0,5,5'"]),
+        ("client,start,end\n0,5,5\n", ["line 2", "must end after it starts", "'0,5,5'"]),
         ("0,0,9\n1,0,2\n0,8,10\n", ["line 3", "before the interval of line 1 ends", "'0,8,10'"]),
         ("0,8,10\n0,0,9\n", ["line 1", "line 2 ends"]),
         ("0,-1,5\n", ["line 1", "a start"]),
         ("0,nan,5\n", ["line 1", "a start"]),
-        ("0,1,nan\n", ["line 1", "ends after"]),
+        ("0,1,nan\n", ["line 1", "end after"]),
         ("1.5,0,1\n", ["line 1", "whole number"]),
         ("-1,0,1\n", ["line 1", "whole number"]),
         ("inf,0,1\n", ["line 1", "whole number"]),

@@ -149,7 +149,7 @@ def test_what_late_times_round_is_booked() -> None:
 def test_time_never_runs_back() -> None:
     store = store_of(PHONE)
     store.advance(5.0)
-    with pytest.raises(ValueError, match=r"from 5\.0 to 4\.0"):
+    with pytest.raises(ValueError, match=r"got the time 4\.0, before 5\.0"):
         store.advance(4.0)
 
 

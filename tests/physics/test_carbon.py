@@ -1,5 +1,6 @@
 """Carbon intensities: averages over spans in closed form, and blocks that say what there is."""
 
+from importlib import resources
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import DataError
-from fedsim.physics.carbon import Carbon, HourlyCarbon, Intensity
-from fedsim.physics.countries import COUNTRIES
+from fedsim.physics.carbon import COUNTRIES, Carbon, HourlyCarbon, Intensity
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.traces import read_intensity
 from fedsim.scenario import Group
@@ -81,6 +81,24 @@ def test_every_country_is_a_name_a_block_and_a_figure_of_a_grid() -> None:
     assert law({"kind": "DE", "intensity": "0.5 kg/kWh"}).signal(read_intensity) == Constant(500.0)
 
 
+OTHERWISE = {
+    "CZ": "Czechia",
+    "GB": "United Kingdom",
+    "KR": "South Korea",
+    "TR": "Türkiye",
+    "VN": "Viet Nam",
+}
+"""What is called otherwise in the table of time zones than in ISO 3166."""
+
+
+def test_a_country_has_the_name_of_its_code() -> None:
+    table = resources.files("tzdata").joinpath("zoneinfo/iso3166.tab").read_text(encoding="utf-8")
+    rows = (line.split("\t") for line in table.splitlines() if not line.startswith("#"))
+    names = dict(rows) | OTHERWISE
+    for code, preset in COUNTRIES.items():
+        assert preset.basis.startswith(f"[lit] {names[code]}, mean of "), code
+
+
 def test_a_file_says_hours_and_the_run_begins_at_its_start(tmp_path: Path) -> None:
     text = "hours,g/kWh\n0,100\n6,400\n"
     whole = signal(tmp_path, text)
@@ -110,7 +128,7 @@ def test_a_file_that_does_not_repeat_is_cut_off_at_its_start(start: float, at: f
         ("1,100\n", "times begin at 0 h"),
         ("0,100\n0,200\n", "times rise"),
         ("0,-1\n", "at least 0 g/kWh"),
-        ("0\n", "a line is hours, g/kWh in numbers"),
+        ("0\n", "expected hours, g/kWh in numbers"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_told(tmp_path: Path, text: str, words: str) -> None:

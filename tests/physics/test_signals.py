@@ -177,16 +177,16 @@ def test_a_signal_can_be_sent_to_another_process() -> None:
 @pytest.mark.parametrize(
     ("times", "values", "period", "seen"),
     [
-        ([1, 2], [1, 1], inf, "the first time is 0; got 1.0"),
-        ([0, 2, 2], [1, 2, 3], inf, "times rise; got 2.0 after 2.0"),
-        ([0, 2, 1], [1, 2, 3], inf, "times rise; got 1.0 after 2.0"),
-        ([0, inf], [1, 2], inf, "times rise; got inf after 0.0"),
-        ([0, 1], [1, -2], inf, "at least 0; got -2.0"),
-        ([0, 1], [1, float("nan")], inf, "at least 0; got nan"),
-        ([0, 1], [1, inf], inf, "at least 0; got inf"),
-        ([0, 1], [1, 2], 0.5, "at least the last time, 1.0; got 0.5"),
-        ([0], [1], 0.0, "at least the last time, 0.0; got 0.0"),
-        ([0], [1], float("nan"), "got nan"),
+        ([1, 2], [1, 1], inf, "got the first time 1.0; expected 0"),
+        ([0, 2, 2], [1, 2, 3], inf, "got the time 2.0 after 2.0; times must increase"),
+        ([0, 2, 1], [1, 2, 3], inf, "got the time 1.0 after 2.0; times must increase"),
+        ([0, inf], [1, 2], inf, "got the time inf after 0.0; times must increase"),
+        ([0, 1], [1, -2], inf, "got the value -2.0"),
+        ([0, 1], [1, float("nan")], inf, "got the value nan"),
+        ([0, 1], [1, inf], inf, "got the value inf"),
+        ([0, 1], [1, 2], 0.5, "got the period 0.5; expected at least the last time, 1.0"),
+        ([0], [1], 0.0, "got the period 0.0; expected at least the last time, 0.0"),
+        ([0], [1], float("nan"), "got the period nan"),
         ([], [], inf, "at least one"),
         ([0, 1], [1], inf, "shape"),
     ],
@@ -210,5 +210,5 @@ def test_what_is_shared_cannot_be_changed() -> None:
 
 
 def test_a_trace_that_ends_cannot_be_shifted() -> None:
-    with pytest.raises(ValueError, match="repeats"):
+    with pytest.raises(ValueError, match="repeating"):
         Steps([0, 1], [1, 2]).shift(1.0)

@@ -73,6 +73,7 @@ def test_blocks_differ_by_one_client_at_most(clients: int, gateways: int) -> Non
     sizes = [sum(route.links == (2 * n,) for route in made.up) for n in range(gateways)]
     assert sum(sizes) == len(made.up) == len(made.down) == clients
     assert max(sizes) - min(sizes) <= 1
+    assert {route.latency for route in (*made.up, *made.down)} == {0}
 
 
 def test_a_tree_and_its_graph_are_the_same_network() -> None:

@@ -107,7 +107,7 @@ def test_a_csv_that_repeats_holds_its_last_rate_as_long_as_the_one_before(tmp_pa
 def test_a_header_may_order_the_columns(tmp_path: Path) -> None:
     rate = read_csv(written(tmp_path, "Mbit/s, seconds\n7,0\n8,1\n"), repeat=False)
     assert rate.values.tolist() == [7e6, 8e6]
-    with pytest.raises(DataError, match="line 3: a line is Mbit/s, seconds in numbers"):
+    with pytest.raises(DataError, match="line 3: expected Mbit/s, seconds in numbers"):
         read_csv(written(tmp_path, "Mbit/s,seconds\n7,0\n8\n"), repeat=False)
 
 
@@ -181,8 +181,8 @@ def test_faults_in_a_mahimahi_trace_name_the_line(
         ("0,1\n1,nan\n", ["line 2", "at least 0 Mbit/s"]),
         ("0,1\n1,inf\n", ["line 2", "finite"]),
         ("0,1\n1,\n", ["line 2", "in numbers", "'1,'"]),
-        ("0,1\n1,2,3\n", ["line 2", "a line is seconds, Mbit/s"]),
-        ("0,1,2\n", ["line 1", "a line is seconds, Mbit/s"]),
+        ("0,1\n1,2,3\n", ["line 2", "expected seconds, Mbit/s"]),
+        ("0,1,2\n", ["line 1", "expected seconds, Mbit/s"]),
         ("0\n1\n", ["line 1"]),
         ("a,b\n0,1\nx,y\n", ["line 3", "'x,y'"]),
         ("0,1\n1,5 Mbit/s\n", ["line 2", "'1,5 Mbit/s'"]),

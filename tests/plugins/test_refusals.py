@@ -18,9 +18,9 @@ WITHOUT = {
 }
 LACKS = {
     "contract": "has no `contract`. It must return the class and the constant for the worst vector",
-    "compress": "has no `compress`. It must return what is sent; its `values` are what arrives",
-    "law": "has no `law`. It must say its class and constant, for people to read",
-    "source": "has no `source`. It must say the paper it is from, for people to read",
+    "compress": "has no `compress`. It must return the payload of a vector; its `values` are the",
+    "law": "has no `law`. It must state the class and constant of its bound, human-readable",
+    "source": "has no `source`. It must state the paper that defines it, human-readable",
     "kind": "has no `kind` of its own by which a scenario could name it. It must have a line such"
     ' as kind: Literal["every-other"] = "every-other"',
 }
@@ -36,8 +36,8 @@ WRONG = {
     "def f():\n    return 1 / 0\nf()\n": "line 2: ZeroDivisionError",
     "import sys\nsys.exit(3)\n": "line 2: SystemExit: 3",
     "\0": "cannot be used",
-    "x = 1\n": "holds no block: none of its classes is a subclass of any of Algorithm, Loss",
-    "from fedsim.wire import TopK\n": "holds no block",
+    "x = 1\n": "has no block: none of its classes is a subclass of any of Algorithm, Loss",
+    "from fedsim.wire import TopK\n": "has no block",
     COMPRESSOR.replace("every-other", "top-k"): "'top-k' is that of fedsim's own TopK",
     COMPRESSOR.replace("stride: int", "stride: range"): "EveryOther cannot be used as a compressor:"
     " its fields cannot be read from a file: Unable to generate pydantic-core schema for <class"
@@ -93,7 +93,7 @@ def test_a_block_that_lacks_a_part_is_refused_with_what_it_is_for(
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("def mean(", "def other(", "it has no `mean`. It must say the share of packets lost in"),
+        ("def mean(", "def other(", "it has no `mean`. It must state the share of packets lost in"),
         (
             "    @property\n",
             "",

@@ -10,8 +10,7 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems import LocalLoss, TorchLoss
 from fedsim.problems.architectures import Convolutional, DenseLayers
-from fedsim.problems.losses.augmentation import Augmentation, Crop
-from fedsim.problems.modules.trainer import augment
+from fedsim.problems.losses.augmentation import Augmentation, Crop, augment
 
 SHAPE = (2, 4, 5)
 IMAGE = np.arange(1, 41, dtype=np.uint8)

@@ -5,7 +5,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from fedsim.problems.dealt import cache_folder
+from fedsim.problems.partition import cache_folder
 from fedsim.record.atomic import write_whole
 
 

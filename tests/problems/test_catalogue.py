@@ -17,7 +17,7 @@ import pytest
 from fedsim.errors import DataError
 from fedsim.problems import ENTRIES, Catalogue, Samples, fetch
 from fedsim.problems.data import Entry, find
-from fedsim.problems.data.entries import File, Part, PartSpecification
+from fedsim.problems.data.catalogue import File, Part, PartSpecification
 
 CONTENT = b"1 1:0.5\n-1 2:2\n"
 

@@ -62,9 +62,22 @@ def test_entries_say_where_files_are_and_who_made_them(name: str, entry: Entry) 
         assert not file.address or file.address.endswith(f"/{file.name}")
         kind, _, digest = file.known.partition(":")
         assert not kind or len(digest) == {"sha256": 64, "md5": 32}[kind]
+    assert {*entry.parts} <= {"train", "test"}
     for rows in entry.parts.values():
         assert not rows.labels or sum(rows.labels.values()) == rows.shape[0]
+        classes = [*(rows.labels or ())]
+        assert classes in ([], [-1, 1], [*range(len(classes))])
     assert name in Catalogue.model_fields["name"].description  # type: ignore[operator]
+
+
+def test_files_of_mnist_are_as_long_as_the_page_of_its_authors_says() -> None:
+    sizes = {file.name.partition(".")[0]: file.size for file in ENTRIES["mnist"].files}
+    assert sizes == {
+        "train-images-idx3-ubyte": 9912422,
+        "train-labels-idx1-ubyte": 28881,
+        "t10k-images-idx3-ubyte": 1648877,
+        "t10k-labels-idx1-ubyte": 4542,
+    }
 
 
 def test_a_part_that_a_set_does_not_have_is_refused() -> None:

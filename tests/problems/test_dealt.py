@@ -12,8 +12,8 @@ from scipy.sparse import csr_array
 from fedsim.errors import DataError
 from fedsim.problems import Problem
 from fedsim.problems.client_losses import KEPT, LazySequence
-from fedsim.problems.dealt import Partition, Transform, partition, preprocess_samples
 from fedsim.problems.losses import LeastSquares, Logistic, Loss, Rows, Squared
+from fedsim.problems.partition import Partition, Transform, partition, preprocess_samples
 from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.samples import Block, Features, Samples
 

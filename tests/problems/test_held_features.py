@@ -10,7 +10,7 @@ import pytest
 from fedsim.building.evaluation import problem_of
 from fedsim.ports import Array
 from fedsim.problems import Problem
-from fedsim.problems.dealt import Partition
+from fedsim.problems.partition import Partition
 from fedsim.problems.samples import Precision
 from fedsim.scenario import ProblemSpec
 

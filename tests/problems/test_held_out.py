@@ -12,7 +12,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems import Bundled, HeldOut, NpzArchive, Samples, SparseLinear, load_both
-from fedsim.problems.dealt import preprocess_samples
+from fedsim.problems.partition import preprocess_samples
 from fedsim.streams import stream
 
 

@@ -204,6 +204,16 @@ def test_a_row_of_classes_without_a_label_is_refused(tmp_path: Path) -> None:
         read(path, client="writer")
 
 
+@pytest.mark.parametrize("declared", ["{", "null", "[]", "{}", '{"info": {"features": [1]}}'])
+def test_labels_are_numbers_where_a_file_declares_nothing_that_can_be_read(
+    declared: str, tmp_path: Path
+) -> None:
+    content = pa.table({"x": [1.0, 2.0], "label": [-1, 1]})
+    whole = content.replace_schema_metadata({"huggingface": declared})
+    parquet.write_table(whole, tmp_path / "d.parquet")
+    assert read(tmp_path / "d.parquet").y.tolist() == [-1, 1]
+
+
 def test_text_is_no_parquet_and_what_would_not_fit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

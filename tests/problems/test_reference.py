@@ -20,7 +20,7 @@ from fedsim.problems import (
     Squared,
     optimum,
 )
-from fedsim.problems.references import convex, newton
+from fedsim.problems.references import composite, convex
 from tests.tiers import examples
 
 from .examples import LINEAR, named, samples
@@ -205,7 +205,7 @@ def test_beyond_the_limit_of_newton_products_serve_as_well(
 ) -> None:
     problem = Problem.of(loss, split(samples(60, 6), 20))
     exact = solved(problem, objective)
-    for module in (convex, newton):
+    for module in (composite, convex):
         monkeypatch.setattr(module, "NEWTON_LIMIT", 0)
     monkeypatch.setenv("FEDSIM_CACHE", str(cache / "another"))
     truncated = solved(problem, objective)

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.computing import OneByOne
+from fedsim.computing import SerialEvaluator
 from fedsim.ports import Array
 from fedsim.problems import Logistic, Loss, Problem, Samples, Squared
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import KEPT, SMALL, ClientLosses
-from fedsim.problems.dealt import partition
 from fedsim.problems.losses import Rows, State
+from fedsim.problems.partition import partition
 from fedsim.problems.samples import Precision
 
 from .examples import CLASSIFIERS, LINEAR, MATRICES
@@ -67,7 +67,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, losses: ClientLosses, w: Array) ->
 
     with monkeypatch.context() as patched:
         patched.setattr(LocalLoss, "value", value)
-        assert OneByOne(losses).values(w) == expected
+        assert SerialEvaluator(losses).values(w) == expected
     return len(asked)
 
 

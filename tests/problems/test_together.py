@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
-from fedsim.computing.serial import OneByOne
-from fedsim.computing.vmapped import MOST, VmapEvaluator
+from fedsim.computing.serial import SerialEvaluator
+from fedsim.computing.vmap import MOST, VmapEvaluator
 from fedsim.errors import DataError
 from fedsim.ports import Work
 from fedsim.problems import Architecture, LocalLoss, TorchLoss, kernels
@@ -65,8 +65,8 @@ def test_it_is_what_a_loop_computes_to_rounding(
 ) -> None:
     losses = clients(rng, model, features, numbers="float64")
     works = work(losses, rng, pull)
-    expected = evaluated(OneByOne(losses), works)
-    found = evaluated(VmapEvaluator(losses[0].loss, OneByOne(losses)), works)  # type: ignore[arg-type]
+    expected = evaluated(SerialEvaluator(losses), works)
+    found = evaluated(VmapEvaluator(losses[0].loss, SerialEvaluator(losses)), works)  # type: ignore[arg-type]
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
@@ -82,9 +82,9 @@ def test_in_float32_it_errs_no_more_than_the_loop(
         for numbers in ("float64", "float32")
     )
     works = work(wide, rng)
-    exact = evaluated(OneByOne(wide), works)
-    loop = evaluated(OneByOne(narrow), works)
-    found = evaluated(VmapEvaluator(narrow[0].loss, OneByOne(narrow)), works)  # type: ignore[arg-type]
+    exact = evaluated(SerialEvaluator(wide), works)
+    loop = evaluated(SerialEvaluator(narrow), works)
+    found = evaluated(VmapEvaluator(narrow[0].loss, SerialEvaluator(narrow)), works)  # type: ignore[arg-type]
     size = max(np.abs(each).max() for each in exact)
     for each in (loop, found):
         off = max(np.abs(a - b).max() for a, b in zip(each, exact, strict=True))
@@ -102,8 +102,8 @@ def test_what_is_evaluated_together_is_of_one_shape(rng: np.random.Generator) ->
         Work(kernels.gradient, 2, (w,), 1.0),
         Work(kernels.value, 3, (w,), 1.0),
     ]
-    expected = evaluated(OneByOne(losses), works)
-    vmapped = VmapEvaluator(losses[0].loss, OneByOne(losses))  # type: ignore[arg-type]
+    expected = evaluated(SerialEvaluator(losses), works)
+    vmapped = VmapEvaluator(losses[0].loss, SerialEvaluator(losses))  # type: ignore[arg-type]
     tickets = [vmapped.submit(each) for each in works]
     for place in reversed(range(len(works))):
         np.testing.assert_allclose(
@@ -135,7 +135,7 @@ class Counting:
 def test_who_waits_is_evaluated_at_once_and_who_has_gone_is_not(rng: np.random.Generator) -> None:
     losses = clients(rng, DenseLayers(hidden=(3,)), 5)
     counting = Counting(losses[0].loss)
-    vmapped = VmapEvaluator(counting, OneByOne(losses))
+    vmapped = VmapEvaluator(counting, SerialEvaluator(losses))
     steps = [each for each in work(losses, rng) if each.kernel is kernels.sgd_steps]
     tickets = [vmapped.submit(each) for each in steps]
     vmapped.withdraw(tickets[3])
@@ -192,8 +192,8 @@ def test_modules_of_users_are_computed_together(make: Any, rng: np.random.Genera
     Own.made[name] = make
     losses = clients(rng, Own(name=name), 6, outputs=3, numbers="float64")
     works = work(losses, rng)
-    expected = evaluated(OneByOne(losses), works)
-    found = evaluated(VmapEvaluator(losses[0].loss, OneByOne(losses)), works)  # type: ignore[arg-type]
+    expected = evaluated(SerialEvaluator(losses), works)
+    found = evaluated(VmapEvaluator(losses[0].loss, SerialEvaluator(losses)), works)  # type: ignore[arg-type]
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
@@ -204,8 +204,8 @@ def test_regression_and_bfloat16(rng: np.random.Generator) -> None:
     y = X @ np.array([1.0, -1.0, 2.0, 0.5])
     losses = [LocalLoss(loss, X, y), LocalLoss(loss, X[:10], y[:10])]
     works = work(losses, rng)
-    expected = evaluated(OneByOne(losses), works)
-    found = evaluated(VmapEvaluator(loss, OneByOne(losses)), works)
+    expected = evaluated(SerialEvaluator(losses), works)
+    found = evaluated(VmapEvaluator(loss, SerialEvaluator(losses)), works)
     for one, other in zip(found, expected, strict=True):
         size = np.abs(other).max()
         np.testing.assert_allclose(one, other, atol=0.02 * size)

@@ -208,6 +208,27 @@ def test_what_cannot_be_used_is_said_in_one_sentence(name: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def of_signs(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return the hinge loss of each row, of labels that are -1 or 1."""
+    if not (targets.abs() == 1).all():
+        raise ValueError("a label is -1 or 1")
+    return functional.relu(1 - targets * outputs)
+
+
+def of_truth(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return the logistic loss of each row, of labels that are 0 or 1."""
+    if not ((targets == 0) | (targets == 1)).all():
+        raise ValueError("a label is 0 or 1")
+    return functional.binary_cross_entropy_with_logits(outputs, targets, reduction="none")
+
+
+@pytest.mark.parametrize(("loss", "labels"), [(of_signs, "signs"), (of_truth, "truth")])
+def test_a_loss_of_labels_of_one_kind_alone_is_taken(loss: Any, labels: str) -> None:
+    X, y = rows(labels)
+    f = local(fedsim.torch.problem(one, loss, data=(X, y)))
+    assert np.isfinite(f.value(np.zeros(FEATURES + 1)))
+
+
 def test_numbers_of_16_bits_are_read_exactly() -> None:
     X, y = (torch.tensor(each).bfloat16() for each in rows("numbers"))
     f = local(fedsim.torch.problem(one, "squared", data=(X, y)))

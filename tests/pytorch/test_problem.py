@@ -13,8 +13,8 @@ from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
 import fedsim
 import fedsim.torch
-from fedsim.blocks.held import Holding
 from fedsim.blocks.identity import ObjectIdentity
+from fedsim.blocks.in_memory import Holding
 from fedsim.errors import DataError, FedsimError
 from fedsim.problems import LocalLoss
 from fedsim.scenario import ProblemSpec
@@ -286,7 +286,7 @@ def test_a_file_alone_says_that_something_is_missing(tmp_path: Path) -> None:
         out=tmp_path / "run",
     )
     del data
-    with pytest.raises(FedsimError, match="handed over in Python"):
+    with pytest.raises(FedsimError, match="passed in Python"):
         fedsim.run(tmp_path / "run" / "base" / "seed-1" / "scenario.yaml")
 
 

@@ -178,6 +178,20 @@ def test_every_choice_of_a_menu_has_its_figure(page: Page, study: ReportedStudy)
             Drawing(figure.drawing)  # it is well-formed
 
 
+def test_the_table_of_batteries_balances_and_mains_have_none(study: ReportedStudy) -> None:
+    table = energy.battery_table(study)
+    assert table is not None
+    held = study.clients.dropna(subset=["initial_joules"])
+    assert len(table.rows) == len(held.groupby(["variant", "kind"], observed=True)) > 0
+    for row in table.rows:
+        at_start, charged, drained, at_end = (cell.value or 0.0 for cell in row[2:6])
+        assert charged > 0 < drained
+        assert at_start + charged - drained == pytest.approx(at_end, rel=1e-9)
+    mains = copy(study)
+    vars(mains)["clients"] = study.clients.assign(initial_joules=np.nan)
+    assert energy.battery_table(mains) is None
+
+
 def test_batteries_are_drawn_as_the_log_has_them(study: ReportedStudy) -> None:
     run = study.first
     figure = energy.batteries(study, run)
@@ -234,6 +248,17 @@ def test_kinds_of_clients_are_those_of_the_scenario(runs: Path, study: ReportedS
         assert row["clients"] == str(group.count)
         assert (row["device"], row["radio"]) == (group.device.kind, radio.kind)
     assert [row["battery"].rpartition(" at ")[-1] for row in rows] == ["mains", "50 %"]
+
+
+def test_clients_of_a_scenario_without_a_fleet_have_no_limits(study: ReportedStudy) -> None:
+    run = copy(study.first)
+    vars(run)["scenario"] = {**run.scenario, "fleet": []}
+    own = run.rows(study.clients).assign(group=0)
+    vars(run)["rows"] = lambda _: own
+    table = participation.fleet_table(study, run)
+    ((_, _, device, speed, radio, up, down, *_),) = table.rows
+    assert (device.text, radio.text) == ("ideal", "ideal")
+    assert {cell.text for cell in (speed, up, down)} == {"unlimited"}
 
 
 @pytest.mark.parametrize("way", ["up", "down"])

@@ -1,5 +1,6 @@
 """The tape: what the log tells of exchanges, tasks and work."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 import fedsim
 from fedsim.errors import DataError
-from fedsim.repricing.history import read_history
+from fedsim.repricing.history import _check, read_history
 from fedsim.sim.star import ENDED
 
 from .prices import FLEET, small
@@ -25,6 +26,21 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def events(made: Path) -> pd.DataFrame:
     return pd.read_parquet(made / "events.parquet")
+
+
+@pytest.mark.parametrize("event", ["late", "lost", "skipped", "offline", "depleted", "abandoned"])
+def test_a_log_in_which_time_has_decided_something_is_refused(
+    event: str, events: pd.DataFrame, tmp_path: Path
+) -> None:
+    name = events["event"].cat.categories if events["event"].dtype == "category" else None
+    assert name is None or event in name
+    decided = events.astype({"event": str})
+    decided.loc[7, "event"] = event
+    row = decided.loc[7]
+    said = f"at {row['t']:g} s there is a row {event} of {row['node']}"
+    with pytest.raises(DataError, match=re.escape(said)):
+        _check(decided, tmp_path)
+    _check(events, tmp_path)
 
 
 def test_work_is_in_the_rows_of_computing_and_sets_their_time(events: pd.DataFrame) -> None:

@@ -103,6 +103,13 @@ def test_the_figure_says_data_fleet_and_seeds_and_has_a_row_a_measure(
     assert len(said.split("; ")) == 3
 
 
+def test_a_table_of_the_first_variants_says_of_how_many_they_are(result: fedsim.Result) -> None:
+    few, every = result.shown.costs(1), result.shown.costs(2)
+    assert "; the first 1 of 2 variants" in str(few.title)
+    assert "the first" not in str(every.title)
+    assert (few.row_count, every.row_count) == (1, 2)
+
+
 @pytest.mark.slow
 def test_of_many_variants_the_first_are_shown() -> None:
     sweep = {"algorithm.momentum": [number / 100 for number in range(50)]}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.physics.radios.powers import powers_of
+from fedsim.physics.radios.base import powers_of
 from fedsim.ports import Array
 from fedsim.repricing.history import Original, read_history
 from fedsim.robustness.constants import ConstantKey

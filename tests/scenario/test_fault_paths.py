@@ -1,5 +1,9 @@
 """Faults in blocks that take one thing or another: paths of keys, nothing else."""
 
+import ast
+import inspect
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -10,8 +14,10 @@ from fedsim.algorithms import Algorithm
 from fedsim.blocks.quantities import Rate
 from fedsim.blocks.spec import Spec
 from fedsim.ports import Client, Message, Server, Silence
-from fedsim.scenario import load
+from fedsim.scenario import compatibility, load, scenario, schema
 from tests.scenario.examples import faults, least, written
+
+SCHEMA = schema()
 
 
 class Part(Spec):
@@ -87,6 +93,36 @@ def test_a_users_own_block_has_paths_of_keys_only(
     fault = next(each for each in found if each.key == wanted)
     assert [word for word in words if word not in fault.message] == []
     assert all(each.key.startswith(wanted.rpartition(".")[0]) for each in found)
+
+
+def keys_of_conflicts() -> Iterator[str]:
+    """Yield the keys that conflicts between blocks name, each part that varies as `*`."""
+    for module in (scenario, compatibility):
+        for each in ast.walk(ast.parse(inspect.getsource(module))):
+            if isinstance(each, ast.Yield) and isinstance(each.value, ast.Tuple):
+                key = ast.unparse(each.value.elts[0]).removeprefix("f").strip("'\"")
+                yield re.sub(r"\{.*?\}", "*", key)
+
+
+def inside(part: dict[str, Any], key: str) -> Iterator[dict[str, Any]]:
+    """Yield what a schema has of a key, in whichever kind of block."""
+    for each in (*part.get("anyOf", ()), *part.get("oneOf", ())):
+        yield from inside(each, key)
+    if "$ref" in part:
+        yield from inside(SCHEMA["$defs"][part["$ref"].rpartition("/")[2]], key)
+    for name, each in part.get("properties", {}).items():
+        if key in ("*", name):
+            yield each
+    if key == "*" and "items" in part:
+        yield part["items"]
+
+
+@pytest.mark.parametrize("key", sorted(set(keys_of_conflicts())))
+def test_a_conflict_names_a_key_that_there_is(key: str) -> None:
+    parts = [SCHEMA]
+    for name in key.split("."):
+        parts = [inner for each in parts for inner in inside(each, name)]
+    assert parts
 
 
 def test_late_replies_may_be_dropped_where_the_method_allows_it() -> None:

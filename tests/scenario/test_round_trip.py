@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import ScenarioError
-from fedsim.physics.countries import COUNTRIES
+from fedsim.physics.carbon import COUNTRIES
 from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios import LORA, NB_IOT, RADIOS
 from fedsim.scenario import Scenario, dump, load

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.computing import OneByOne
+from fedsim.computing import SerialEvaluator
 from fedsim.physics.devices import Device
 from fedsim.ports import Array, Message, Work
 from fedsim.protocol.stopping import Stop
@@ -129,7 +129,7 @@ def test_work_that_is_cancelled_is_charged_up_to_that_moment() -> None:
 def test_an_evaluator_is_told_of_work_that_is_broken_off_and_not_asked_for_it() -> None:
     told = list[tuple[str, float]]()
 
-    class Noting(OneByOne):
+    class Noting(SerialEvaluator):
         def result(self, ticket: Work) -> Array:
             told.append(("result", ticket.operations))
             return super().result(ticket)

@@ -2,16 +2,19 @@
 
 from collections.abc import Mapping
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import pytest
 
+import fedsim
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Topology, build_routes, star
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.routing import weight
 from fedsim.sim.network.transmission import choose_bearers, delay
+from tests.runs import small
 from tests.sim.radios import law
 
 MEGABIT, KILOBYTE = 1e6, 8e3
@@ -127,3 +130,24 @@ def test_a_radio_may_follow_a_trace() -> None:
 def test_a_flow_over_nothing_that_slows_it_has_a_weight_all_the_same() -> None:
     assert weight(0.0, []) == weight(1.0, []) == 1.0
     assert weight(0.5, []) == 2.0
+
+
+def test_clients_of_a_group_go_by_their_own_places_in_a_trace_as_they_do_alone(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "rate.csv").write_text("0,0.01\n2,0.002\n5,0.03\n6,0.01\n")
+    trace = {"kind": "csv", "path": str(tmp_path / "rate.csv"), "shift": "random"}
+    group = {"device": "ideal", "radio": {"kind": "wifi", "latency": "0 s", "down_trace": trace}}
+    passed = {}
+    for model in ("lv08", "fluid"):
+        world = small(
+            fleet=[group | {"count": 3}],
+            network={"topology": "tree", "gateways": 1, "model": model},
+            stop={"rounds": 1},
+        )
+        events = fedsim.run(world, out=tmp_path / model).events
+        rows = events[events["event"] == "receive"]
+        passed[model] = rows[rows["node"] != "server"].set_index("node")["duration"].to_dict()
+    assert len(set(passed["lv08"].values())) > 1
+    for client, seconds in passed["fluid"].items():  # each within one piece of its trace
+        assert passed["lv08"][client] == pytest.approx(seconds / 0.97, rel=1e-9)

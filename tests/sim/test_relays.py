@@ -166,6 +166,16 @@ def test_what_passes_as_a_relay_goes_offline_is_lost_and_it_pays_for_what_came(
     )
 
 
+def test_a_relay_pays_nothing_for_a_message_whose_bits_have_not_begun_to_flow(
+    tmp_path: Path,
+) -> None:
+    late = {"radio": RADIO | {"latency": "1 s"}}
+    world = line(2, [{"count": 2} | late], stop={"time": "100 ms"})
+    result = fedsim.run(world, out=tmp_path)
+    assert "in flight" in set(result.events["detail"])
+    assert "forward" not in set(result.events["event"])
+
+
 def test_where_the_end_of_the_run_cuts_a_message_off_a_relay_pays_for_what_came(
     tmp_path: Path,
 ) -> None:

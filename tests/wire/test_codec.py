@@ -135,10 +135,10 @@ def test_absurd_sizes_are_refused_before_anything_is_allocated(data: bytes) -> N
     (b"\x83\x06\x07\x01" + bytes(16), "no matrix of 7 rows has 6 entries"),
     (b"\x83\x06\x00\x00", "no matrix of 0 rows has 6 entries"),
     (b"\x51\x01\x01\x00\x00\x00\x80\x80\x01", "a norm of -0"),
-    (b"\x91\x02\x01\x01\x00\x00", "zero among those that are not"),
+    (b"\x91\x02\x01\x01\x00\x00", "a zero among the nonzero"),
     (b"\xa0", "an update of nothing"),
     (b"\xa0\xa1\x33\x00\x3c", "no payload starts with byte 0xa1"),  # an update of an update
-    (b"\xa3\x33\x01\x7c", "byte 1 of a payload is 0x01 where 0x00"),  # a NaN that signals
+    (b"\xa3\x33\x01\x7c", "byte 1 of a payload is 0x01, expected 0x00"),  # a NaN that signals
 ])  # fmt: skip
 def test_what_no_sender_would_write_is_named(data: bytes, named: str) -> None:
     with pytest.raises(DecodeError, match=named):
@@ -171,19 +171,19 @@ def levels_by_elias() -> bytes:
 
 
 @pytest.mark.parametrize(("data", "named"), [
-    (by_code(IndexCode.BITMAP), "byte 3 of a payload is 0x00 where 0x01 is written"),
-    (by_code(IndexCode.GAMMA), "byte 3 of a payload is 0x02 where 0x01"),
-    (by_code(IndexCode.RICE, 0), "byte 3 of a payload is 0x03 where 0x01"),
-    (by_code(IndexCode.RICE, 1), "byte 3 of a payload is 0x07 where 0x01"),
-    (b"\x23\x02\x01\x02\x01\x00\x3c", "is 0x02 where 0x01"),   # gamma: as long, but later
-    (b"\x23\x00\x00\x01", "is 0x01 where 0x00"),                # no index by another code
-    (levels_by_elias(), "a payload of 11 bytes that is written in 10"),
-    (b"\x33\x01\x7c", "byte 1 of a payload is 0x01 where 0x00"),  # a NaN that signals
-    (b"\x33\x00\xfe", "byte 2 of a payload is 0xfe where 0x7e"),  # one with a sign
-    (b"\x32\xc1\x7f", "is 0xc1 where 0xc0"),                     # one that carries a bit
-    (b"\x31\x01\x00\xc0\x7f", "is 0x01 where 0x00"),
-    (b"\x30\x01" + bytes(5) + b"\xf0\x7f", "is 0x01 where 0x00"),
-    (b"\x61\x01\x00\x00\xc0\xff\x00", "is 0xff where 0x7f"),   # a scale that is such a NaN
+    (by_code(IndexCode.BITMAP), "byte 3 of a payload is 0x00, expected 0x01"),
+    (by_code(IndexCode.GAMMA), "byte 3 of a payload is 0x02, expected 0x01"),
+    (by_code(IndexCode.RICE, 0), "byte 3 of a payload is 0x03, expected 0x01"),
+    (by_code(IndexCode.RICE, 1), "byte 3 of a payload is 0x07, expected 0x01"),
+    (b"\x23\x02\x01\x02\x01\x00\x3c", "is 0x02, expected 0x01"),   # gamma: as long, but later
+    (b"\x23\x00\x00\x01", "is 0x01, expected 0x00"),                # no index by another code
+    (levels_by_elias(), "a payload of 11 bytes whose encoding has 10"),
+    (b"\x33\x01\x7c", "byte 1 of a payload is 0x01, expected 0x00"),  # a NaN that signals
+    (b"\x33\x00\xfe", "byte 2 of a payload is 0xfe, expected 0x7e"),  # one with a sign
+    (b"\x32\xc1\x7f", "is 0xc1, expected 0xc0"),                     # one that carries a bit
+    (b"\x31\x01\x00\xc0\x7f", "is 0x01, expected 0x00"),
+    (b"\x30\x01" + bytes(5) + b"\xf0\x7f", "is 0x01, expected 0x00"),
+    (b"\x61\x01\x00\x00\xc0\xff\x00", "is 0xff, expected 0x7f"),   # a scale that is such a NaN
 ])  # fmt: skip
 def test_what_could_be_written_otherwise_is_refused(data: bytes, named: str) -> None:
     with pytest.raises(DecodeError, match=named):

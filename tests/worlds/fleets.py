@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from fedsim.physics.countries import COUNTRIES
+from fedsim.physics.carbon import COUNTRIES
 from fedsim.physics.devices import DEVICES
 
 from .dice import Block, Dice

@@ -16,7 +16,7 @@ Values = dict[str, pd.Series]
 
 
 def transmitting(result: fedsim.Result, variant: str, seed: int) -> Array:
-    """Return which client transmits when, shape (iterations, M) of 0 and 1, of a censoring method."""
+    """Return the transmissions of a censoring method, shape (iterations, M) of 0 and 1."""
     runs, events = result.summary, result.events
     own = runs[(runs["variant"] == variant) & (runs["seed"] == seed)]
     sent = events[(events["seed"] == seed) & (events["variant"] == variant)]

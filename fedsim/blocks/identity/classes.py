@@ -1,15 +1,26 @@
-"""Classes: their bases, their bodies, and what decides how instances of them are laid out."""
+"""Identity of classes and their instances: bases, bodies, layout in memory, attributes."""
 
-from dataclasses import fields
+from dataclasses import Field, fields
+from enum import Enum
 from functools import cached_property
+from logging import Logger
+from types import MemberDescriptorType
 from typing import Any
 
 from fedsim.blocks.identity.code import is_foreign
 from fedsim.blocks.identity.packages import is_known
-from fedsim.blocks.identity.walker import Parts, Unknown, Walk, WalkedNode, name_parts
+from fedsim.blocks.identity.walker import (
+    InstanceLayout,
+    Parts,
+    Unknown,
+    Walk,
+    WalkedNode,
+    describe,
+    name_parts,
+)
 
 HEAP = 1 << 9
-"""The flag of types that were made while Python runs."""
+"""The flag of types that are created at run time."""
 
 _WRITTEN = """
     __abstractmethods__ __annotate__ __annotate_func__ __annotations__ __annotations_cache__
@@ -18,16 +29,16 @@ _WRITTEN = """
     _autograd_function_id _backward_cls
 """
 _SKIPPED = frozenset(_WRITTEN.split())
-"""What a class has beside its body: written by Python for tools, or caches. Code that reads
-annotations while it runs is `Unknown`."""
+"""Class attributes that are not part of the body: written by Python for tools, or caches. Leaving
+out annotations is safe since code that reads them at run time is `Unknown`."""
 
 _FIELDS = "__pydantic_fields__"
 _DECORATORS = "__pydantic_decorators__"
 _PRIVATE = "__private_attributes__"
 
 
-def open_node(value: object, walk: Walk) -> WalkedNode | None:  # noqa: PLR0911 - one a kind
-    """Return how a class, or what stands in the body of one, is walked."""
+def open_class(value: object, walk: Walk) -> WalkedNode | None:  # noqa: PLR0911 - one a kind
+    """Return the node of a class, or of a descriptor in a class body; None for other objects."""
     match value:
         case type():
             return WalkedNode("class", _class(value, walk))
@@ -51,17 +62,17 @@ def open_node(value: object, walk: Walk) -> WalkedNode | None:  # noqa: PLR0911 
 
 
 def _class(cls: type, walk: Walk) -> Parts:
-    """Yield what a class is made of.
+    """Yield the parts of a class.
 
     Raises:
-        Unknown: it is of an extension module that no package has installed.
+        Unknown: it comes from an extension module that is not of an installed package.
     """
     if not cls.__flags__ & HEAP and is_known(cls.__module__):
         yield "name", f"{cls.__module__}.{cls.__qualname__}"
         return
     if not is_made_in_python(cls):
         raise Unknown(f"the extension type {cls.__qualname__}, whose code cannot be read")
-    if is_known(cls.__module__):  # made while it runs, as a parametrised module is
+    if is_known(cls.__module__):  # created at run time by a package, as a parametrised module is
         walk.plain.packages.add(cls.__module__.partition(".")[0])
     yield "name", cls.__qualname__
     yield "metaclass", type(cls)
@@ -74,10 +85,10 @@ def _class(cls: type, walk: Walk) -> Parts:
 
 
 def _of_pydantic(cls: type) -> Parts:
-    """Yield the fields of a model, its private attributes and what its validators are for.
+    """Yield the fields, private attributes and validators of a pydantic model.
 
-    Not what pydantic has compiled of them. Annotations are left out: what they admit stands, as
-    values, in the scenario.
+    The compiled validators are left out, since they follow from these. Annotations are left out,
+    too: the values that they accepted are in the scenario.
     """
     inside = vars(cls)
     for name, field in (inside.get(_FIELDS) or {}).items():
@@ -98,12 +109,12 @@ def _of_pydantic(cls: type) -> Parts:
 
 
 def _plain_missing(value: object) -> object:
-    """Return a default, or for none a text: pydantic has an object for it of a type of its own."""
+    """Return a default in a list, or "none" for pydantic's marker of a missing one."""
     return "none" if type(value).__name__ == "PydanticUndefinedType" else [value]
 
 
 def patches(cls: type) -> Parts:
-    """Yield the functions of a user's own that stand in known classes that one is made from."""
+    """Yield user-defined functions in the known base classes of a class (monkey patches)."""
     for base in cls.__mro__:
         if is_known(base.__module__):
             for name, value in vars(base).items():
@@ -112,9 +123,11 @@ def patches(cls: type) -> Parts:
 
 
 def is_made_in_python(cls: type) -> bool:
-    """Return whether all that instances of a class have beside those of its base is seen.
+    """Return whether a class adds nothing hidden to the instances of its base.
 
-    So it is if every byte of an instance is accounted for: attributes, slots, weak references.
+    An extension type may store data in fields that Python does not show. So every byte by which an
+    instance is larger than one of the base must be accounted for: by the pointers to its attributes
+    and weak references, and by its slots. A class that adds any other byte was not made in Python.
     """
     base = cls.__base__
     if base is None or not cls.__flags__ & HEAP:
@@ -128,3 +141,69 @@ def is_made_in_python(cls: type) -> bool:
 
 
 _POINTER = object.__basicsize__ // 2
+
+
+_TYPED = frozenset({"type", "_field_type"})
+"""Attributes of a dataclass field that come from its annotation."""
+
+
+def open_instance(value: object, walk: Walk) -> WalkedNode | None:
+    """Return the node of an instance of a class written in Python; None for other objects."""
+    kind = type(value)
+    if isinstance(value, Enum):
+        return WalkedNode(
+            "member", iter([("class", kind), ("name", value.name), ("of", value._value_)])
+        )
+    if isinstance(value, Logger) and is_known(kind.__module__):  # its output affects no result
+        return WalkedNode("logger", iter([("name", value.name)]))
+    layout = walk.layouts.get(kind) or _layout(kind, walk)
+    return None if layout is None else WalkedNode("instance", _instance(value, kind, layout, walk))
+
+
+def _layout(kind: type, walk: Walk) -> InstanceLayout | None:
+    """Return the layout of a class's instances; None if part of it is not known."""
+    bases, made_from = walk.library.bases, kind
+    while made_from not in bases:
+        if not is_made_in_python(made_from) or made_from.__base__ is None:
+            return None
+        made_from = made_from.__base__
+    slots = (
+        (name, slot)
+        for base in kind.__mro__
+        if is_made_in_python(base)
+        for name, slot in vars(base).items()
+        if isinstance(slot, MemberDescriptorType) and not _is_typed(kind, name)
+    )
+    patched = patches(kind) if is_known(kind.__module__) else ()
+    found = walk.layouts[kind] = InstanceLayout(bases[made_from], tuple(slots), tuple(patched))
+    return found
+
+
+def _instance(value: object, kind: type, layout: InstanceLayout, walk: Walk) -> Parts:
+    """Yield the class, the content, the slots and the attributes of an instance."""
+    yield "class", kind
+    yield from layout.patches
+    yield from layout.content(value, walk)
+    for name, slot in layout.slots:
+        try:
+            yield name, slot.__get__(value, kind)
+        except AttributeError:
+            yield f"no {name}", None
+    attributes = walk.library.attributes(value, _attributes(value))
+    for name, each in attributes.items():
+        if not isinstance(name, str):
+            raise Unknown(f"{describe(value)} with an attribute without a name")
+        yield name, each
+
+
+def _is_typed(kind: type, name: str) -> bool:
+    return kind is Field and name in _TYPED
+
+
+def _attributes(value: object) -> dict[str, object]:
+    """Return the attributes in an instance's real `__dict__`, which its class may hide."""
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return dict(found) if type(found) is dict else {}

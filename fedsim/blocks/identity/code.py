@@ -1,4 +1,11 @@
-"""Functions, methods and modules: code, and all that it reads from around it."""
+"""Identity of functions, methods and modules: code, and everything that it reads from outside.
+
+A function is identified by its byte code, constants, defaults, closure, and the present values of
+the globals that its code names. This is exact only as far as the code shows what it reads. Code
+that reads files, the environment, or attributes by computed names (`open`, `os.environ`, `eval`,
+...) is therefore `Unknown`, even if a particular use is harmless: the test is by name, and errs to
+that side.
+"""
 
 import builtins
 import dis
@@ -36,7 +43,7 @@ _DESCRIPTORS = (
 _FROM_ELSEWHERE = frozenset(
     {"__import__", "breakpoint", "compile", "eval", "exec", "globals", "input", "open"}
 )
-"""Built-in functions by which code reads what is not to be seen in it."""
+"""Built-in functions that read input which the code does not show."""
 
 _SOURCES = """
     __annotations__ __globals__ _getframe environ f_globals f_locals fromfile genfromtxt
@@ -44,34 +51,34 @@ _SOURCES = """
     read_text
 """
 _ELSEWHERE = frozenset(_SOURCES.split())
-"""Attributes by which it does so."""
+"""Attributes that do."""
 
 _LOADERS = frozenset({"imread", "load", "load_file"})
-"""Functions of installed packages by which it reads files."""
+"""Functions of installed packages that read files."""
 
 _MODULES = """
     ctypes gc http importlib inspect multiprocessing runpy socket sqlite3 subprocess urllib
 """
 _OUTSIDE = frozenset(_MODULES.split())
-"""Modules of Python by which it does so."""
+"""Modules of Python that read input which the code does not show."""
 
 _BY_NAME = frozenset({"getattr", "setattr", "delattr", "vars", "dir", "__dict__"})
-"""What reads attributes whose names are not in the code."""
+"""Names by which code can read attributes whose names it does not contain."""
 
 
 _GLOBAL = frozenset(
     {"DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL"}
 )
-"""Instructions whose name is one of a global."""
+"""Instructions whose argument is the name of a global."""
 
 
 class Names(NamedTuple):
-    """What code reads from around it.
+    """The names by which code reads from outside.
 
     Attributes:
         of_globals: names of globals and built-ins.
-        of_attributes: names of attributes, of whatever object.
-        imported: modules that it imports while it runs.
+        of_attributes: names of attributes, of any object.
+        imported: modules imported while the code runs.
     """
 
     of_globals: tuple[str, ...]
@@ -80,7 +87,7 @@ class Names(NamedTuple):
 
 
 def open_node(value: object, walk: Walk) -> WalkedNode | None:  # noqa: PLR0911 - one a kind
-    """Return how a function, a method or a module is walked."""
+    """Return the node of a function, a method or a module; None for other objects."""
     match value:
         case FunctionType():
             return WalkedNode("function", _function(value, walk))
@@ -107,7 +114,7 @@ def open_node(value: object, walk: Walk) -> WalkedNode | None:  # noqa: PLR0911 
 
 
 def _function(function: FunctionType, walk: Walk) -> Parts:
-    """Yield what a function is made of."""
+    """Yield the parts of a function."""
     code = function.__code__
     if walk.plain.encode(code) is None:
         raise Unknown("a function whose code holds objects")
@@ -118,7 +125,7 @@ def _function(function: FunctionType, walk: Walk) -> Parts:
     cells = function.__closure__ or ()
     yield from zip(code.co_freevars, cells, strict=True)
     module = function.__module__
-    if is_known(module):  # its globals are the package's
+    if is_known(module):  # its globals are identified by the version of the package
         walk.plain.packages.add(module.partition(".")[0])
         yield "module", module
         return
@@ -126,10 +133,10 @@ def _function(function: FunctionType, walk: Walk) -> Parts:
 
 
 def _globals(function: FunctionType, walk: Walk) -> Parts:
-    """Yield the globals that a function reads, as they are now.
+    """Yield the present values of the globals that a function reads.
 
     Raises:
-        Unknown: it reads what its code does not show.
+        Unknown: the function reads input that its code does not show.
     """
     read, around = _names(function.__code__), function.__globals__
     for name in read.of_globals:
@@ -142,6 +149,8 @@ def _globals(function: FunctionType, walk: Walk) -> Parts:
         elif hasattr(_builtins(around), name):
             yield name, getattr(_builtins(around), name)
         else:
+            # A name that is defined nowhere yet. It is part of the identity, too: once it is
+            # defined, the function does something else.
             yield f"no {name}", None
     for name in read.imported:
         yield name, _import(name, read, walk)
@@ -150,7 +159,7 @@ def _globals(function: FunctionType, walk: Walk) -> Parts:
 
 
 def _reads_files(value: Any) -> bool:  # noqa: ANN401 - whatever a global is
-    """Return whether a global is what a package has to read files, or the environment."""
+    """Return whether a global is a known function or module that reads files or the environment."""
     name, module = (getattr(value, each, None) for each in ("__name__", "__module__"))
     by_name = isinstance(name, str) and name in _ELSEWHERE | _LOADERS and is_known(module)
     return by_name or _is_outside(module)
@@ -166,7 +175,7 @@ def _builtins(around: Mapping[str, Any]) -> object:
 
 
 def _describe(value: object, read: Names, walk: Walk) -> object:
-    """Return a global as code sees it: of a module, what it may read there."""
+    """Return a global; for a module, the view of it that the code may read."""
     if not isinstance(value, ModuleType):
         return value
     if _is_outside(value.__name__) or (value is sys and "modules" in read.of_attributes):
@@ -176,15 +185,18 @@ def _describe(value: object, read: Names, walk: Walk) -> object:
         if loads := read.of_attributes & _LOADERS:
             raise Unknown(f"a function that uses {value.__name__} and {min(loads)}: it reads files")
         return View(value, read.of_attributes)
+    # Of a user's module only the attributes that the code names are walked: walking the whole
+    # module would make unrelated edits change the digest, or find something `Unknown` that is never
+    # used.
     every = not _BY_NAME.isdisjoint({*read.of_attributes, *read.of_globals})
     return View(value, None if every else read.of_attributes)
 
 
 def _import(name: str, read: Names, walk: Walk) -> object:
-    """Return a module that code imports while it runs.
+    """Return a module that is imported while the code runs.
 
     Raises:
-        Unknown: it is a user's own, and has not been imported so far.
+        Unknown: it is a user's module that has not been imported so far.
     """
     if name.startswith("."):
         raise Unknown(f"a function that imports {name} while it runs")
@@ -198,28 +210,28 @@ def _import(name: str, read: Names, walk: Walk) -> object:
 
 
 def _module(view: View) -> WalkedNode:
-    """Return how a module is walked."""
+    """Return the node of a module."""
     module, names = view
     parts = _foreign(module, names) if is_known(module.__name__) else _own(module, names)
     return WalkedNode(f"module {module.__name__}", parts)
 
 
 def _own(module: ModuleType, names: frozenset[str] | None) -> Parts:
-    """Yield what a user's module has under some names, or all."""
+    """Yield attributes of a user's module: those of the given names, or all."""
     if isinstance(getattr(module, "__loader__", None), ExtensionFileLoader):
         raise Unknown(f"the extension module {module.__name__}, whose code cannot be read")
     inside = vars(module)
     wanted = {name for name in inside if not _is_machinery(name)} if names is None else names
     for name in sorted(wanted & inside.keys()):
         value = inside[name]
-        # One of a module within it is looked at by the same names.
+        # A nested module is viewed by the same names: `a.b.c` reads both `b` and `c`.
         yield name, View(value, names) if isinstance(value, ModuleType) else value
     if names is not None and "__getattr__" in inside:
         yield "__getattr__", inside["__getattr__"]
 
 
 def _foreign(module: ModuleType, names: frozenset[str] | None) -> Parts:
-    """Yield what a user has put into a known module in place of its own."""
+    """Yield user-defined functions that replace attributes of a known module (monkey patches)."""
     inside = vars(module)
     for name in sorted((names or frozenset()) & inside.keys()):
         value = inside[name]
@@ -230,7 +242,7 @@ def _foreign(module: ModuleType, names: frozenset[str] | None) -> Parts:
 
 
 def is_foreign(value: object) -> bool:
-    """Return whether a function is a user's own, wherever it was found."""
+    """Return whether a value is a user-defined function."""
     return isinstance(value, FunctionType) and not is_known(value.__module__)
 
 
@@ -241,13 +253,13 @@ def _is_machinery(name: str) -> bool:
 def _cell(cell: CellType) -> Parts:
     try:
         yield "", cell.cell_contents
-    except ValueError:  # nothing has been put there so far
+    except ValueError:  # the cell is still empty
         return
 
 
 @lru_cache(maxsize=1024)
 def _names(code: CodeType) -> Names:
-    """Return what code reads from around it, with the code within it."""
+    """Return the names that code reads from outside, nested functions included."""
     of_globals, of_attributes, imported = set[str](), set[str](), set[str]()
     for each in _codes(code):
         level = 0
@@ -257,6 +269,7 @@ def _names(code: CodeType) -> Names:
             if step.opname in _GLOBAL:
                 of_globals.add(name)
             elif step.opname == "IMPORT_NAME":
+                # The level of a relative import is the constant loaded before; `before` tracks it.
                 level = before if isinstance(before, int) else 0
                 imported.add("." * level + name)
             elif step.opname == "IMPORT_FROM" or step.opname.startswith(

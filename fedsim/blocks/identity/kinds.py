@@ -1,19 +1,20 @@
-"""The identity of objects: a walk that knows all sorts of nodes.
+"""`identity_of`: a walk with the handlers of all types.
 
-PyTorch is looked at only where it is loaded: nothing of it can be met elsewhere.
+The handler of PyTorch is loaded only in a process that has loaded PyTorch itself; in others there
+can be no tensors.
 """
 
 import sys
 from functools import lru_cache
 
-from fedsim.blocks.identity import arrays, classes, code, containers, instances
+from fedsim.blocks.identity import classes, code, containers
 from fedsim.blocks.identity.walker import Library, ObjectIdentity, Unknown, Walk
 
 
 def identity_of(*values: object) -> ObjectIdentity:
-    """Return by what some objects are known together, in their order.
+    """Return the identity of several objects together, in their order.
 
-    Time and memory grow linearly with what is walked. Nothing of a user's is called.
+    Time and memory are linear in the size of the walked graph. No user-defined code is called.
     """
     walk = Walk(_library("torch" in sys.modules))
     try:
@@ -30,13 +31,13 @@ def identity_of(*values: object) -> ObjectIdentity:
 @lru_cache(maxsize=2)
 def _library(torch_is_loaded: bool) -> Library:  # noqa: FBT001 - what the cache goes by
     kinds = (
-        containers.open_node,
+        containers.open_container,
         code.open_node,
-        classes.open_node,
-        arrays.open_node,
-        instances.open_node,
+        classes.open_class,
+        containers.open_array,
+        classes.open_instance,
     )
-    bases = {**containers.BASES, **arrays.BASES}
+    bases = {**containers.BASES, **containers.ARRAY_BASES}
     if not torch_is_loaded:
         return Library(kinds, bases, lambda _, attributes: attributes)
     from fedsim.blocks.identity import tensors  # noqa: PLC0415 - loads PyTorch

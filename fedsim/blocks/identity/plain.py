@@ -1,4 +1,4 @@
-"""Plain values: what is written down as it is, and has no identity of its own."""
+"""Plain values: immutable values without an identity of their own, encoded directly."""
 
 import struct
 import sys
@@ -9,14 +9,14 @@ from typing import Any
 from fedsim.blocks.identity.packages import is_known
 
 _DEEPEST = 100
-"""So deep are plain tuples nested at most; deeper ones are walked as nodes."""
+"""The largest nesting depth of plain tuples; deeper ones are walked as nodes."""
 
 
 class PlainWriter:
-    """Writes plain values down.
+    """The encoder of plain values.
 
     Attributes:
-        packages: the top-level modules of what was known by its name.
+        packages: the top-level modules of the objects identified by name.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class PlainWriter:
         self._known: dict[int, tuple[object, bytes]] = {}
 
     def encode(self, value: object, depth: int = 0) -> bytes | None:
-        """Return what is written of a plain value; None where it is none."""
+        """Return the encoding of a plain value; None for other values."""
         writer = _WRITERS.get(type(value))
         if writer is not None:
             found: bytes = writer(value)
@@ -40,6 +40,8 @@ class PlainWriter:
 
     def _compose(self, value: object, depth: int) -> bytes | None:
         """Return the digest of an immutable value whose parts are plain."""
+        # The cache maps an `id` to value and digest; holding the value keeps the `id` from being
+        # reused. Without it, tuples with shared parts could take exponential time.
         if id(value) in self._known:
             return self._known[id(value)][1]
         if depth > _DEEPEST:
@@ -66,7 +68,7 @@ class PlainWriter:
         return found
 
     def _name_of(self, value: Any) -> bytes | None:  # noqa: ANN401 - whatever has a name
-        """Return the name of what a known module has under it; None where it has not."""
+        """Return the name by which a known module has this very object; None if there is none."""
         module: Any
         name: Any
         if isinstance(value, ModuleType):
@@ -82,6 +84,8 @@ class PlainWriter:
             found = sys.modules.get(module)
             for each in name.split("."):
                 found = getattr(found, each, None)
+        # The name counts only if it leads back to this object: a function defined within another
+        # one, or replaced by a monkey patch, has a name that stands for something else.
         if found is not value or not is_known(module):
             return None
         self.packages.add(module.partition(".")[0])
@@ -89,11 +93,11 @@ class PlainWriter:
 
 
 _NAMED_KINDS = frozenset({"ufunc", "_SpecialForm", "_ArrayFunctionDispatcher", "OpOverloadPacket"})
-"""Types of installed packages whose objects are known by their names alone."""
+"""Types of installed packages whose objects are identified by their names alone."""
 
 
 def _code(code: CodeType) -> tuple[object, ...]:
-    """Return what compiled code does, without where it was written."""
+    """Return the parts of compiled code, without file name and line numbers."""
     return (
         code.co_code,
         code.co_consts,
@@ -122,4 +126,4 @@ _WRITERS: dict[type, Any] = {
     bytes: lambda value: b"bytes " + value,
     range: lambda value: f"range {value.start} {value.stop} {value.step}".encode(),
 }
-"""How values of the types that have no parts are written."""
+"""The encoders of types without parts."""

@@ -1,11 +1,11 @@
-"""Tensors of PyTorch, and the values beside them. This module loads PyTorch."""
+"""Identity of PyTorch's tensors, types and generators. This module loads PyTorch."""
 
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from fedsim.blocks.identity.arrays import memory
+from fedsim.blocks.identity.containers import memory
 from fedsim.blocks.identity.walker import Content, Parts, Unknown, Walk, WalkedNode
 
 _NAMED = (torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -13,7 +13,7 @@ _HOOKS = "_backward_hooks", "_post_accumulate_grad_hooks"
 
 
 def open_node(value: object, walk: Walk) -> WalkedNode | None:
-    """Return how a tensor, or a value of PyTorch's beside them, is walked."""
+    """Return the node of a tensor, type, size or generator of PyTorch; None for other objects."""
     if isinstance(value, Tensor) and type(value) is Tensor:
         return WalkedNode("tensor", _whole(value, walk))
     if isinstance(value, _NAMED):
@@ -32,10 +32,10 @@ def _whole(value: Tensor, walk: Walk) -> Parts:
 
 
 def _tensor(value: Tensor, walk: Walk) -> Parts:
-    """Yield what a tensor is.
+    """Yield the parts of a tensor.
 
     Raises:
-        Unknown: it is sparse, quantised or without numbers, or has been computed from others.
+        Unknown: it is sparse, quantised or on the meta device, or part of a computation graph.
     """
     if value.layout is not torch.strided or value.is_quantized or value.is_meta:
         raise Unknown("a tensor that is sparse, quantised or without numbers")
@@ -56,9 +56,10 @@ def _tensor(value: Tensor, walk: Walk) -> Parts:
 
 
 def attributes_of(value: object, attributes: dict[str, object]) -> dict[str, object]:
-    """Return the attributes of an instance, its hooks numbered within it if it is a module.
+    """Return the attributes of an instance; the hooks of a module are renumbered from 0.
 
-    PyTorch numbers hooks through the whole process, in the order in which they were registered.
+    PyTorch numbers the hooks of all modules of a process by one counter. Without renumbering, a
+    module would have another digest if an unrelated module with hooks had been created before it.
     """
     if not isinstance(value, nn.Module):
         return attributes
@@ -76,7 +77,7 @@ def attributes_of(value: object, attributes: dict[str, object]) -> dict[str, obj
 
 
 _OF_MODULES = frozenset(vars(nn.Module()))
-"""The attributes that every module has."""
+"""The attributes of every module."""
 
 _TENSOR: Any = Tensor.__base__
 BASES: dict[type, Content] = {_TENSOR: _tensor}

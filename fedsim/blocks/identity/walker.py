@@ -1,12 +1,14 @@
-"""The walk over an object that its digest is made of.
+"""The walk over an object graph that computes its digest.
 
-Every value is one of three sorts. A *plain* value (a number, a text, a tuple of such, code, what an
-installed package names) is written down. A *node* (everything that has an identity of its own) gets
-a number when it is met first; met again, its number is written. So cycles end, shared parts differ
-from equal copies, and each part is visited once. What is neither is `Unknown`.
+Every value is of one of three sorts. A *plain* value (a number, a text, a tuple of plain values,
+code, an object that an installed package names) is written directly. A *node* (an object with an
+identity of its own) gets a number on the first visit; on a later visit only its number is written.
+So cycles end, shared parts differ from equal copies, and each part is visited once. Any other value
+is `Unknown`.
 
-Every token carries its length and every node its end, so that two different walks never write the
-same bytes. The walk keeps its own stack: nothing that is nested deeply exhausts Python's.
+Every token has its length as a prefix and every node an end mark, so that two different graphs
+never write the same bytes. The walk has an explicit stack, since deeply nested objects would
+exhaust that of Python.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,20 +20,20 @@ from fedsim.blocks.identity.packages import needs_version, versions
 from fedsim.blocks.identity.plain import PlainWriter
 
 Parts: TypeAlias = Iterator[tuple[str, object]]
-"""What a node is made of: each part with what it is called."""
+"""The parts of a node: pairs of name and value."""
 
 
 def name_parts(**parts: object) -> Parts:
-    """Return some parts with what they are called."""
+    """Return the keyword arguments as parts."""
     return iter(parts.items())
 
 
 class ObjectIdentity(NamedTuple):
-    """By what an object is known.
+    """The identity of an object: a digest, or the reason why there is none.
 
     Attributes:
-        digest: SHA-256 in hexadecimal; empty where there is none.
-        reason: why there is none; empty where there is one.
+        digest: SHA-256 in hexadecimal, or empty.
+        reason: why there is no digest; empty if there is one.
     """
 
     digest: str = ""
@@ -39,17 +41,17 @@ class ObjectIdentity(NamedTuple):
 
 
 class Unknown(Exception):
-    """A part cannot be covered for certain; the text says what it is."""
+    """A part cannot be covered for certain; the text names it."""
 
 
 class WalkedNode(NamedTuple):
-    """How a node is walked.
+    """A node: its kind and its parts.
 
     Attributes:
-        kind: its sort, which tells it apart from nodes of the same parts.
-        parts: what it is made of.
-        kept: whether it has an identity of its own; False of what is made anew at every access,
-            such as a bound method.
+        kind: of the object, which distinguishes nodes with the same parts.
+        parts: of the object.
+        kept: whether the object has an identity of its own; False for objects that Python creates
+            anew at every access, such as bound methods.
     """
 
     kind: str
@@ -58,10 +60,10 @@ class WalkedNode(NamedTuple):
 
 
 class View(NamedTuple):
-    """What code sees of a module: of a user's own all names that the code has, if they are there.
+    """A module restricted to the attributes that some code names.
 
     Attributes:
-        module: of a user, or of a package, of which only what a user has put there is seen.
+        module: a user's module, or one of a package, of which only monkey patches are walked.
         names: of attributes; None for all.
     """
 
@@ -70,20 +72,20 @@ class View(NamedTuple):
 
 
 Opened: TypeAlias = Callable[[object, "Walk"], WalkedNode | None]
-"""Returns how a value is walked; None for another function to say."""
+"""Returns the node of a value; None if the function does not handle its type."""
 
 
 Content: TypeAlias = Callable[[Any, "Walk"], Parts]
-"""Yields what an object holds as the built-in type, or the array, that its class is made from."""
+"""Yields the content of an object as an instance of a built-in type or array."""
 
 
 class Library(NamedTuple):
-    """What a walk knows of types.
+    """The handlers of types in a walk.
 
     Attributes:
-        kinds: what says how a value is walked, in the order in which they are asked.
-        bases: types whose content is known, from which classes may be made.
-        attributes: returns the attributes of an instance as they are to be compared.
+        kinds: functions that open nodes, tried in this order.
+        bases: for each built-in base type, the function that yields an object's content.
+        attributes: returns the attributes of an instance in the form to be compared.
     """
 
     kinds: tuple[Opened, ...]
@@ -92,12 +94,12 @@ class Library(NamedTuple):
 
 
 class InstanceLayout(NamedTuple):
-    """What all instances of a class have in common.
+    """The layout that all instances of a class share.
 
     Attributes:
-        content: yields what they hold as the built-in type that the class is made from.
-        slots: their slots, by name.
-        patches: what a user has put into the class, where it is of a package.
+        content: yields an instance's content as the built-in base type.
+        slots: the slots of the class, by name.
+        patches: user-defined functions in a class of a package.
     """
 
     content: Content
@@ -109,12 +111,12 @@ class Walk:
     """One walk.
 
     Args:
-        library: what is known of types.
+        library: the handlers of types.
 
     Attributes:
-        library: the same.
-        layouts: what was found of classes whose instances have been met.
-        plain: what writes plain values down, and knows which packages were named.
+        library: the handlers of types.
+        layouts: of the classes whose instances have been visited.
+        plain: encodes plain values, and collects the packages that were named.
     """
 
     def __init__(self, library: Library) -> None:
@@ -123,14 +125,14 @@ class Walk:
         self.layouts: dict[type, InstanceLayout] = {}
         self._hash = sha256()
         self._numbers: dict[object, int] = {}
-        self._kept: list[object] = []  # else another object could have the `id` of one that is gone
+        self._kept: list[object] = []  # keeps objects alive: a freed one's `id` could be reused
         self._stack: list[tuple[str, Parts]] = []
 
     def over(self, parts: list[tuple[str, object]]) -> None:
-        """Walk over some parts.
+        """Walk over some parts, depth first.
 
         Raises:
-            Unknown: one cannot be covered; `place` says where.
+            Unknown: a part cannot be covered; `place` returns where.
         """
         self._stack = [("", iter(parts))]
         while self._stack:
@@ -141,28 +143,28 @@ class Walk:
                 continue
             name, value = part
             self._write(b"n", name.encode("utf-8", "surrogatepass"))
-            self._stack.append((name, iter(())))  # which names it where it is `Unknown`
+            self._stack.append((name, iter(())))  # for `place`, if the value is `Unknown`
             node = self._enter(value)
             self._stack.pop()
             if node is not None:
                 self._stack.append((name, node.parts))
 
     def place(self) -> str:
-        """Return where the walk is, as what stands before a reason."""
+        """Return the current position, as the beginning of a message."""
         names = [name for name, _ in self._stack if name and not name.isdecimal()]
         return f"{'.'.join(names)} is " if names else "it is "
 
     def digest(self) -> str:
-        """Return the digest of all that was walked, and of the versions of what was named."""
+        """Return the digest of the walk, and of the versions of all packages named in it."""
         named = {top for top in self.plain.packages if needs_version(top)}
         for each in versions(named):
             self._write(b"v", each.encode())
         return self._hash.hexdigest()
 
     def number(self, key: object, value: object) -> int | None:
-        """Return the number of what was met before under a key; None where it is met first.
+        """Return the number of a visited key; None on the first visit, which assigns one.
 
-        The value is held from then on, so that no other object gets its `id`.
+        The value is kept alive, so that no other object gets its `id`.
         """
         found = self._numbers.get(key)
         if found is None:
@@ -171,7 +173,7 @@ class Walk:
         return found
 
     def _enter(self, value: object) -> WalkedNode | None:
-        """Write a value down; return how it is walked where that is not all."""
+        """Write a value; return its node if it has parts to be visited."""
         if (plain := self.plain.encode(value)) is not None:
             self._write(b"p", plain)
             return None
@@ -198,7 +200,7 @@ class Walk:
 
 
 def describe(value: Any) -> str:  # noqa: ANN401 - anything
-    """Return what sort of thing a value is, for people to read."""
+    """Return the type of a value with its article, for messages."""
     kind = type(value)
     name = kind.__qualname__ if kind.__module__ == "builtins" else _full(kind)
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

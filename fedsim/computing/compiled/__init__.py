@@ -1,4 +1,4 @@
-"""Compiled kernels: imported only where a scenario asks for them, for they need Numba."""
+"""Compiled kernels: imported only if a scenario chooses them, since they need Numba."""
 
 from fedsim.computing.compiled.compiler import COMPILER
 from fedsim.computing.compiled.loops import draw_minibatches

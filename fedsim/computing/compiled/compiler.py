@@ -1,8 +1,9 @@
-"""The compiler of kernels: Numba, where it is installed.
+"""The compiler of kernels: Numba.
 
-Kernels are compiled once a machine and kept in the user's cache, in a folder that is named by a
-hash of their sources, so that no change of one of them finds what was compiled before it. They
-run without Python's global lock, so threads run them at once.
+Kernels are compiled once a machine and stored in the user's cache, in a folder named by a hash of
+all sources of this package. Numba's own check looks at the file of the kernel alone, and would
+reuse a kernel after a change of a function that was compiled into it. Kernels release Python's
+global lock, so threads run them in parallel.
 """
 
 import hashlib
@@ -16,15 +17,16 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from fedsim.problems.dealt import cache_folder
+from fedsim.problems.partition import cache_folder
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 COMPILER = f"numba {version('numba')}"
-"""What compiles, for manifests: another one may round differently."""
+"""The compiler and its version, for manifests: another version may round differently."""
 
 _OPTIONS: dict[str, Any] = {"fastmath": {"reassoc", "contract", "nsz"}, "error_model": "numpy"}
-"""Sums may run in any order that is fixed when they are compiled, so that they are vectorised."""
+"""Options of all kernels. They allow reordering of sums, which vectorisation needs: the order is
+fixed at compile time, so it is the same for every call. NaN and infinity keep their meaning."""
 
 
 def _cache() -> str:
@@ -35,18 +37,18 @@ def _cache() -> str:
 
 
 def kernel(function: Function) -> Function:
-    """Return a function compiled for the types that it is called with, when it first is."""
+    """Return a kernel, which is compiled on its first call for the types of its arguments."""
     return _compile(function, nogil=True)
 
 
 def brief(function: Function) -> Function:
-    """Return a function compiled alike that keeps the lock: it takes no longer than to let go."""
+    """Return a kernel that keeps Python's lock: for calls too short for releasing it."""
     return _compile(function, nogil=False)
 
 
 def _compile(function: Function, *, nogil: bool) -> Function:
     before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = _FOLDER  # read when the function is wrapped
+    numba.config.CACHE_DIR = _FOLDER  # Numba reads it when it wraps the function
     try:
         return cast("Function", numba.njit(cache=True, nogil=nogil, **_OPTIONS)(function))
     finally:
@@ -54,22 +56,22 @@ def _compile(function: Function, *, nogil: bool) -> Function:
 
 
 def part(function: Function) -> Function:
-    """Return a function that is compiled into those that call it.
+    """Return a function that is inlined into its callers.
 
-    Left as functions of their own, parts would be compiled once more for each caller, and which
-    of their copies is taken would depend on what else is loaded; they may differ in last bits.
+    As separate functions, parts would be compiled again for each caller, and the linker would
+    choose among the copies depending on what else is loaded; the copies may differ in last bits.
     """
     return cast("Function", numba.njit(forceinline=True, **_OPTIONS)(function))
 
 
 def either(dense: Function, sparse: Function) -> Function:
-    """Return what is compiled as one of two parts: the first where its first argument is a matrix.
+    """Return a function compiled as `dense` if its first argument is a matrix, else as `sparse`.
 
-    Dense rows are a matrix, sparse ones a tuple of vectors.
+    Dense rows are a matrix, sparse ones a tuple of vectors. The choice is made at compile time.
     """
 
-    def named(*_: Any) -> Any:  # noqa: ANN401 - whatever the parts take and return
-        raise NotImplementedError("it is called by compiled code only")
+    def named(*_: Any) -> Any:  # noqa: ANN401 - as the parts
+        raise NotImplementedError("only compiled code can call this function")
 
     def choose(first: Any, *_: Any) -> Any:  # noqa: ANN401 - types of Numba
         chosen: Any = dense if getattr(first, "ndim", 1) == 2 else sparse
@@ -84,7 +86,7 @@ _FOLDER = _cache()
 
 @intrinsic  # type: ignore[untyped-decorator]  # Numba has no types for it
 def _pointer(_: Any, address: Any) -> Any:  # noqa: ANN401 - what Numba hands over
-    """Return a pointer of an address that is an integer."""
+    """Return an integer address as a pointer."""
 
     def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
         return builder.inttoptr(arguments[0], cgutils.voidptr_t)
@@ -94,11 +96,11 @@ def _pointer(_: Any, address: Any) -> Any:  # noqa: ANN401 - what Numba hands ov
 
 @part
 def matrix_at(address: int, rows: int, columns: int, like: Any) -> Any:  # noqa: ANN401
-    """Return the array (rows, columns) at an address, C-contiguous, of the type that `like` has."""
+    """Return the C-contiguous array (rows, columns) at an address, of the type of `like`."""
     return numba.carray(_pointer(address), (rows, columns), like.dtype)
 
 
 @part
 def vector_at(address: int, length: int, like: Any) -> Any:  # noqa: ANN401
-    """Return the array (length,) at an address, of the type that `like` has."""
+    """Return the array (length,) at an address, of the type of `like`."""
     return numba.carray(_pointer(address), (length,), like.dtype)

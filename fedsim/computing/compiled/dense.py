@@ -1,13 +1,13 @@
-"""Sums over dense rows. A model lies as (m, d) and its head: all loops run over contiguous numbers.
+"""Sums over dense rows. A model is stored as (m, d) and its head, so that loops are contiguous.
 
-Arguments are what `loops` says.
+The arguments are those of `loops`.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.computing.compiled.compiler import matrix_at, part
-from fedsim.computing.compiled.heads import slopes, value
+from fedsim.computing.compiled.loss_functions import slopes, value
 from fedsim.computing.compiled.rows import Data, Whole, backward, copy, forward
 from fedsim.ports import Array
 
@@ -20,7 +20,7 @@ def rows_of(_: Whole, data: Data, i: int, d: int) -> Array:
 
 @part
 def load(_: Array, w: Array, V: Array, d: int, m: int) -> None:
-    """Set V to a model that lies as (d, m) and its head."""
+    """Copy a model, stored as (d, m) and its head, to V."""
     for k in range(d):
         for c in range(m):
             V[c * d + k] = w[k * m + c]
@@ -29,7 +29,7 @@ def load(_: Array, w: Array, V: Array, d: int, m: int) -> None:
 
 @part
 def unload(_: Array, V: Array, out: Array, d: int, m: int) -> None:
-    """Set `out` to what V is, as (d, m) and its head."""
+    """Copy V to `out`, stored as (d, m) and its head."""
     for k in range(d):
         for c in range(m):
             out[k * m + c] = V[c * d + k]
@@ -49,9 +49,10 @@ def sum_up(
     A: Array,
     o: Array,
 ) -> None:
-    """Set `gradient` to that of the sum over the rows that are drawn; over all, if none is.
+    """Set `gradient` to that of the sum over the drawn rows, or over all rows if none is drawn.
 
-    The rows go by four; where fewer are left the last one fills up, with slopes of zero.
+    Rows are processed in groups of four; the last one fills up an incomplete group, with slopes of
+    0.
     """
     W, head = w[: m * d].reshape(m, d), w[m * d :]
     G, to_head = gradient[: m * d].reshape(m, d), gradient[m * d :]

@@ -1,8 +1,8 @@
-"""The loops over pieces of work and over clients, of dense rows as of sparse ones.
+"""The loops over pieces of work and over clients, for dense and sparse rows.
 
-What differs between those is chosen when a loop is compiled. Both take a model w and give a
-gradient flat, in the order that suits them, and have room for the products of four rows, A of
-shape (4, m), and for a perceptron's outputs, `o` of shape (c,).
+The functions that differ between the two (`dense`, `sparse`) are chosen at compile time. Both take
+the model w and the gradient as flat vectors in an order of their own, and two buffers: A, shape
+(4, m), for the products of four rows, and `o`, shape (c,), for the outputs of a perceptron.
 """
 
 import ctypes
@@ -56,27 +56,30 @@ _total = either(dense.total, sparse.total)
 def _piece(
     form: LossSpecification,
     data: Data,
-    said: Whole,
+    fields: Whole,
     numbers: Array,
-    parts: Any,  # noqa: ANN401 - vectors that may be overwritten
+    parts: Any,  # noqa: ANN401 - buffers
 ) -> bool:
-    """Evaluate a piece of work; say whether all rows that are drawn are there."""
+    """Evaluate a piece of work; return whether all drawn rows exist."""
     kind, d, m, c, size, l1, l2 = form
     start, V, single, G, A, o = parts
-    i, b, steps = said[CLIENT], said[BATCH], said[STEPS]
+    i, b, steps = fields[CLIENT], fields[BATCH], fields[STEPS]
     n = data.rows[i]
     rows, t = _rows(data.places, data, i, d), matrix_at(data.t[i], n, c, data.like)
     scale = data.factor[i] * (n / b) if b else data.factor[i]
+    # The gradient is evaluated at the old model first, if there is one, and then at the model; the
+    # difference is taken at the end. V is the model in double precision and becomes the result; the
+    # rows are multiplied with `single`, its copy in the precision of the samples.
     for of in (OLD, MODEL):
-        if said[of] == 0:
+        if fields[of] == 0:
             continue
-        if of == MODEL and said[OLD] != 0:
+        if of == MODEL and fields[OLD] != 0:
             copy(V, start)  # the gradient at the old model
-        _load(rows, vector_at(said[of], size, V), V, d, m)
+        _load(rows, vector_at(fields[of], size, V), V, d, m)
         if steps:
             copy(V, start)
         for s in range(max(steps, 1)):
-            drawn = vector_at(said[DRAWN] + 8 * s * b, b, said)
+            drawn = vector_at(fields[DRAWN] + 8 * s * b, b, fields)
             if not rows_are_there(drawn, n):
                 return False
             copy(V, single)
@@ -85,10 +88,10 @@ def _piece(
                 move(V, start, G, scale, l1, l2, numbers[ETA], numbers[PULL])
             else:
                 differentiate(V, G, scale, l1, l2)
-    if said[OLD] != 0:
+    if fields[OLD] != 0:
         for k in range(size):
             V[k] -= start[k]
-    _unload(rows, V, vector_at(said[OUT], size, V), d, m)
+    _unload(rows, V, vector_at(fields[OUT], size, V), d, m)
     return True
 
 
@@ -104,18 +107,18 @@ def evaluate(
     only: int,
     most: int,
 ) -> int:
-    """Evaluate pieces of a page that wait, each by itself, and return how many it were.
+    """Evaluate pending pieces of a page, each by itself; return their number.
 
     Args:
-        form: what the losses have in common.
-        data: their samples.
-        table: of the page, as the next two.
-        numbers: likewise.
-        marks: likewise.
-        room: numbers that may be overwritten, as many as two models have.
-        narrow: the same, of the samples' type; and as many as A and `o` have.
-        only: the place of the one that is evaluated, if it waits; below 0 for any, in order.
-        most: so many at most.
+        form: the specification of the losses.
+        data: the samples of the clients.
+        table: see `Page`.
+        numbers: see `Page`.
+        marks: see `Page`.
+        room: a buffer of the length of two models.
+        narrow: a buffer of the samples' type, of the length of two models, A and `o`.
+        only: the place of a single piece to evaluate if it is pending; below 0 for all, in order.
+        most: the largest number of pieces.
     """
     m, size = form.m, form.size
     A, o = narrow[2 * size : 2 * size + 4 * m].reshape(4, m), narrow[2 * size + 4 * m :]
@@ -136,7 +139,7 @@ def evaluate(
 
 @kernel
 def values(form: LossSpecification, data: Data, first: int, w: Array, out: Array) -> None:
-    """Set `out` to f_m(w) of the clients from `first` on, without their penalties."""
+    """Set `out` to f_m(w) of the clients from `first` on, without penalties."""
     kind, d, m, c, size, _, _ = form
     single = np.empty(size, data.like.dtype)
     A, o = np.empty((4, m), data.like.dtype), np.empty(c, data.like.dtype)
@@ -149,30 +152,30 @@ def values(form: LossSpecification, data: Data, first: int, w: Array, out: Array
         out[j] = data.factor[i] * _total(rows, t, kind, d, m, single, A, o)
 
 
-# Minibatches as NumPy draws them, from the same bits, without what its call costs.
+# Minibatches exactly as NumPy draws them, from the same random bits, without the cost of its call.
 #
-# `Generator.choice` takes 9 us for a handful of numbers, nearly all of it to read its arguments.
-# What it draws without replacement and without shuffling is Floyd's sample (Bentley, Floyd,
-# "Programming Pearls: A Sample of Brilliance", CACM 1987), of numbers within bounds by Lemire's
-# method ("Fast Random Integer Generation in an Interval", TOMACS 2019).
+# `Generator.choice` takes 9 us for a handful of numbers, nearly all of it to parse its arguments.
+# Without replacement and without shuffling it draws Floyd's sample (Bentley, Floyd, "Programming
+# Pearls: A Sample of Brilliance", CACM 1987), with bounded integers by Lemire's method ("Fast
+# Random Integer Generation in an Interval", TOMACS 2019). Both are repeated here, step by step: the
+# drawn numbers, and the state of the stream afterwards, must be those of the serial evaluator.
+# NumPy does not guarantee its algorithm, so `_agrees` compares the two once in each process.
 
 MOST = 10_000
-"""Of more rows than that NumPy may draw in another way."""
+"""The number of rows above which NumPy uses another algorithm."""
 
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype = ctypes.c_void_p
 _pointer_of.argtypes = ctypes.py_object, ctypes.c_char_p
 
 _ADDRESSES = np.zeros(0, np.int64)
-"""What a bit generator's interface (`numpy/random/bitgen.h`) is read as: addresses.
-
-Of its state, and of what returns the next 64 bits and the next 32.
-"""
+"""The type of the interface of a bit generator (`numpy/random/bitgen.h`), read as addresses: of its
+state, and of the functions that return the next 64 bits and the next 32 bits."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]  # Numba has no types for it
 def _call(_: Any, function: Any, state: Any) -> Any:  # noqa: ANN401 - what Numba hands over
-    """Return the 32 bits that the function at an address returns for the state at another."""
+    """Call the function at an address with the state at another; return its 32 bits."""
 
     def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
         pointer = ir.IntType(8).as_pointer()
@@ -185,8 +188,8 @@ def _call(_: Any, function: Any, state: Any) -> Any:  # noqa: ANN401 - what Numb
 
 @part
 def _below(function: int, state: int, end: int) -> int:
-    """Return a number from 0 to before `end`, which is at most 2^32 - 1."""
-    if end == 1:
+    """Return a random number from 0 to `end` - 1; `end` is at most 2^32 - 1."""
+    if end == 1:  # NumPy draws no bits for a single choice
         return 0
     product = np.uint64(_call(function, state)) * np.uint64(end)
     low = product & np.uint64(0xFFFFFFFF)
@@ -200,10 +203,10 @@ def _below(function: int, state: int, end: int) -> int:
 
 @kernel
 def _fill(bits: int, rows: int, taken: NDArray[np.intp]) -> None:
-    """Set each row of `taken` to a sample of the numbers below `rows`."""
+    """Set each row of `taken` to a sample, without replacement, of the numbers below `rows`."""
     interface = vector_at(bits, 3, _ADDRESSES)
     state, function = interface[0], interface[2]
-    place = np.full(rows, -1)  # the last sample that has each
+    place = np.full(rows, -1)  # the last sample with each number
     for s in range(taken.shape[0]):
         batch = taken.shape[1]
         for i in range(batch):
@@ -218,7 +221,7 @@ def _fill(bits: int, rows: int, taken: NDArray[np.intp]) -> None:
 def draw_minibatches(
     rng: np.random.Generator, rows: int, batch: int, count: int
 ) -> NDArray[np.intp]:
-    """As `fedsim.problems.samples.draw_minibatches`: the same numbers, the same stream after it."""
+    """See `fedsim.problems.samples.draw_minibatches`: same draws, same stream after it."""
     if rows > MOST or not _agrees():
         return reference(rng, rows, batch, count)
     taken = np.empty((count, batch), np.intp)
@@ -228,7 +231,7 @@ def draw_minibatches(
 
 @cache
 def _agrees() -> bool:
-    """Return whether NumPy draws as it did when this was written: streams go before speed."""
+    """Return whether NumPy's draws agree with those of `_fill`; if not, NumPy is called."""
     own, other = (np.random.default_rng(7) for _ in range(2))
     taken = np.empty((4, 9), np.intp)
     _fill(_pointer_of(own.bit_generator.capsule, b"BitGenerator"), 23, taken)

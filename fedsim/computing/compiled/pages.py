@@ -1,11 +1,15 @@
-"""Pages of work for compiled code: pieces, and marks of which have been taken.
+"""Pages of work for compiled code: tables of pieces, with a state for each.
 
-Threads take pieces from a page and finish them without Python's global lock, while another one
-still writes on it. They agree by a mark for each piece, read and set by atomic instructions:
+Threads take pieces from a page and finish them without Python's global lock, while the thread of
+the event loop appends to it. They synchronise by the state ("mark") of each piece, which is read
+and changed by atomic instructions only:
 
     waiting -> taken -> done, or wrong     waiting -> withdrawn
 
-What a piece is about lies before its mark can be seen, and its result before it is done.
+Two orderings make this correct. The description of a piece is written before the count of pieces
+that makes it visible (store-release, load-acquire), and its result before the mark becomes `done`.
+And `waiting -> taken` is a compare-and-swap, so exactly one thread takes a piece, and a withdrawal
+either precedes it or has no effect.
 """
 
 from collections.abc import Callable
@@ -20,14 +24,14 @@ from numpy.typing import NDArray
 from fedsim.computing.compiled.compiler import brief, part
 from fedsim.ports import Array
 
-# Integers that several threads read and set: atomic instructions for compiled code.
+# Atomic instructions on integers that several threads share.
 
-# ruff: noqa: ARG001 - an intrinsic names what its generator is handed
+# ruff: noqa: ARG001 - the arguments of an intrinsic are only named for its generator
 
 
 @intrinsic  # type: ignore[untyped-decorator]  # Numba has no types for it
-def _load(_: Any, address: Any) -> Any:  # noqa: ANN401 - what Numba hands over
-    """Return the whole number at an address, and see all that was written before it."""
+def _load(_: Any, address: Any) -> Any:  # noqa: ANN401 - of Numba
+    """Return the integer at an address (acquire: sees everything written before its store)."""
 
     def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
         place = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
@@ -38,7 +42,7 @@ def _load(_: Any, address: Any) -> Any:  # noqa: ANN401 - what Numba hands over
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _store(_: Any, address: Any, number: Any) -> Any:  # noqa: ANN401
-    """Set the whole number at an address, after all that was written before."""
+    """Set the integer at an address (release: after everything written before)."""
 
     def generate(context: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
         place = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
@@ -50,7 +54,7 @@ def _store(_: Any, address: Any, number: Any) -> Any:  # noqa: ANN401
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _swap(_: Any, address: Any, old: Any, new: Any) -> Any:  # noqa: ANN401
-    """Set the whole number at an address if it is `old`; say whether it was."""
+    """Set the integer at an address if it equals `old`; return whether it did."""
 
     def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
         place = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
@@ -73,10 +77,11 @@ DONE: Final = 2
 WRONG: Final = 3
 WITHDRAWN: Final = 4
 
-TOLD: Final = 0
+COUNT: Final = 0
 NEXT: Final = 8
 MARKS: Final = 16
-"""Where in the marks lie, in bytes: how many pieces there are, the next to be taken, and these."""
+"""Offsets in the array of marks, in bytes: the number of pieces, the next piece to be taken, and
+the marks of the pieces."""
 
 CLIENT: Final = 0
 MODEL: Final = 1
@@ -87,35 +92,37 @@ BATCH: Final = 5
 OUT: Final = 6
 ETA: Final = 7
 PULL: Final = 8
-"""What is said of a piece, each in a column: that of `Piece`, of arrays where they lie.
+"""The columns of a page's table: the fields of `Piece`, with arrays as addresses.
 
-No old model lies at 0; the last two columns are the bits of a float64.
+The address 0 means that there is no old model; the last two columns are the bits of a float64.
 """
 
 PIECES = 512
-"""How many there are on a page."""
+"""The default capacity of a page."""
 
 
 @part
 def take(marks: int, place: int) -> bool:
-    """Take a piece that waits; say whether it did."""
+    """Take a piece if it is waiting; return whether it was."""
     return swap(marks + MARKS + 8 * place, WAITING, TAKEN)
 
 
 @part
 def take_next(marks: int) -> int:
-    """Take the oldest piece that waits, and return its place; -1 where none does."""
+    """Take the oldest waiting piece and return its place; -1 if there is none."""
     while True:
         place = load(marks + NEXT)
-        if place >= load(marks + TOLD):
+        if place >= load(marks + COUNT):
             return -1
+        # The first swap fails if another thread has advanced `NEXT`; the second if the piece was
+        # withdrawn, or taken out of order by its caller. Both mean: try the next one.
         if swap(marks + NEXT, place, place + 1) and take(marks, place):
             return place
 
 
 @part
 def finish(marks: int, place: int, mark: int) -> None:
-    """Mark a piece that was taken."""
+    """Set the final mark of a taken piece."""
     store(marks + MARKS + 8 * place, mark)
 
 
@@ -135,13 +142,13 @@ def _write(
     eta: float,
     pull: float,
 ) -> None:
-    """Write down a piece, then let it be taken."""
-    said = table[place]
-    said[CLIENT], said[STEPS], said[BATCH] = client, steps, batch
-    said[MODEL], said[OLD] = w.ctypes.data, old.ctypes.data if len(old) else 0
-    said[DRAWN], said[OUT] = drawn.ctypes.data, out.ctypes.data
+    """Write a piece, then make it visible to other threads."""
+    fields = table[place]
+    fields[CLIENT], fields[STEPS], fields[BATCH] = client, steps, batch
+    fields[MODEL], fields[OLD] = w.ctypes.data, old.ctypes.data if len(old) else 0
+    fields[DRAWN], fields[OUT] = drawn.ctypes.data, out.ctypes.data
     numbers[place, ETA], numbers[place, PULL] = eta, pull
-    store(marks + TOLD, place + 1)
+    store(marks + COUNT, place + 1)
 
 
 @brief
@@ -152,22 +159,22 @@ def _mark(marks: int, place: int) -> int:
 
 @brief
 def _withdraw(marks: int, place: int) -> bool:
-    """Take back a piece that waits; say whether it did."""
+    """Withdraw a piece if it is waiting; return whether it was."""
     return swap(marks + MARKS + 8 * place, WAITING, WITHDRAWN)
 
 
 class Piece(NamedTuple):
-    """A piece of work, in arrays that are contiguous.
+    """A piece of work; its arrays are contiguous.
 
     Attributes:
-        client: whose loss it is about.
+        client: the number of the client.
         w: the model, shape (size,).
-        out: takes what comes of it, shape (size,).
-        old: the model whose gradient is taken off; empty for none.
-        steps: how many gradient steps; 0 for a gradient.
-        drawn: the rows drawn, shape (steps, b); empty for all.
-        batch: b; 0 for all.
-        eta, pull: of the steps, as `fedsim.problems.kernels.sgd_steps` has it.
+        out: receives the result, shape (size,).
+        old: the model whose gradient is subtracted; empty for none.
+        steps: the number of gradient steps; 0 for a gradient.
+        drawn: the drawn rows, shape (steps, b); empty for all rows.
+        batch: b; 0 for all rows.
+        eta, pull: of the steps, see `fedsim.problems.kernels.sgd_steps`.
     """
 
     client: int
@@ -182,19 +189,20 @@ class Piece(NamedTuple):
 
 
 class Page:
-    """A page of pieces: one thread writes, any number takes.
+    """A page of pieces: one thread appends, any number of threads take.
 
-    It keeps the arrays that a piece is about until its result has been fetched.
+    The page keeps the arrays of a piece alive until its result has been fetched: compiled code has
+    only their addresses.
 
     Args:
-        pieces: how many it has room for.
+        pieces: the capacity.
 
     Attributes:
-        table: the description of each, shape (pieces, columns).
+        table: the descriptions of the pieces, shape (pieces, columns).
         numbers: the same memory as float64.
-        marks: where the marks lie.
-        told: the number of pieces.
-        full: whether the page has no room left.
+        marks: the address of the marks.
+        count: the number of pieces.
+        full: whether the capacity is used up.
     """
 
     def __init__(self, pieces: int = PIECES) -> None:
@@ -202,27 +210,27 @@ class Page:
         self.numbers: Array = self.table.view(np.float64)
         self._states: Whole = np.zeros(pieces + 2, np.int64)
         self.marks = int(self._states.ctypes.data)
-        self.told = 0
+        self.count = 0
         self._pieces = pieces
         self._kept: list[Piece | None] = []
 
     @property
     def full(self) -> bool:
-        """Whether there is room for no more."""
-        return self.told == self._pieces
+        """Whether the capacity is used up."""
+        return self.count == self._pieces
 
     @property
     def waiting(self) -> int:
-        """How many have not been taken."""
-        return self.told - int(self._states[1])
+        """The number of pieces that have not been taken in order."""
+        return self.count - int(self._states[1])
 
     def add(self, piece: Piece) -> int:
-        """Write down a piece, and return its place."""
+        """Append a piece and return its place."""
         client, w, out, old, steps, drawn, batch, eta, pull = piece
-        ends, place = (self.table, self.numbers, self.marks), self.told
+        ends, place = (self.table, self.numbers, self.marks), self.count
         _write(*ends, place, client, w, old, steps, drawn, batch, out, eta, pull)
         self._kept.append(piece)
-        self.told = place + 1
+        self.count = place + 1
         return place
 
     def mark(self, place: int) -> int:
@@ -230,12 +238,12 @@ class Page:
         return _mark(self.marks, place)
 
     def fetch(self, place: int) -> Array:
-        """Return what came of a piece that is done, once."""
+        """Return the result of a finished piece, once."""
         kept = self._kept[place]
         self._kept[place] = None
         return np.asarray(kept.out if kept else None)
 
     def withdraw(self, place: int) -> None:
-        """Withdraw a piece so that no thread takes it; one already taken is finished."""
+        """Withdraw a waiting piece; one that has been taken is finished."""
         if _withdraw(self.marks, place):
             self._kept[place] = None

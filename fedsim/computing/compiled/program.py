@@ -1,4 +1,4 @@
-"""The losses of all clients as compiled kernels take them, and work as items for those."""
+"""Translation of the clients' losses and their work for the compiled kernels."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.computing.compiled.heads import code
 from fedsim.computing.compiled.loops import evaluate, values
+from fedsim.computing.compiled.loss_functions import code
 from fedsim.computing.compiled.pages import DONE, Page, Piece, Whole
 from fedsim.computing.compiled.rows import Data, LossSpecification
 from fedsim.ports import Array, Work
@@ -32,11 +32,11 @@ _NOTHING: Array = np.zeros(0)
 _NO_PLACES: Whole = np.zeros((0, 0), np.int64)
 
 Room: TypeAlias = tuple[Array, Any]
-"""Numbers that one thread may overwrite, float64 and of the samples' type: see `loops`."""
+"""The buffers of one thread, in float64 and in the samples' type: see `loops.evaluate`."""
 
 
 class _Steps(NamedTuple):
-    """Work in the terms of `pages`; no steps for a gradient, less that at `old` if it is given."""
+    """Work in the terms of `pages`: steps, or a gradient, minus that at `old` if given."""
 
     w: Array
     drawn: Minibatches = (None,)
@@ -68,14 +68,14 @@ _READ: dict[Callable[..., Array], Callable[..., _Steps]] = {
     kernels.minibatch_change: _change,
     kernels.sgd_steps: _sgd,
 }
-"""The kernels of `fedsim.problems.kernels` that are compiled, and what reads their arguments."""
+"""The kernels with a compiled form, and the functions that translate their arguments."""
 
 
 def compilable(losses: Sequence[LocalLoss]) -> bool:
     """Return whether there are compiled kernels for the losses of all clients.
 
-    There are for what is built in, of dense rows and, but for a perceptron, of sparse ones; not
-    for a loss that takes after one of them.
+    There are for built-in losses of dense rows and, except for a perceptron, of sparse ones; not
+    for user-defined subclasses, which may compute something else.
     """
     if not losses or type(losses[0].loss) not in _KNOWN:
         return False
@@ -85,7 +85,7 @@ def compilable(losses: Sequence[LocalLoss]) -> bool:
 
 
 class CompiledProgram:
-    """What compiled kernels evaluate: gradients, minibatches, local steps, and values.
+    """The compiled evaluation of gradients, minibatches, local steps, and values.
 
     Args:
         losses: of all clients, `compilable`.
@@ -119,20 +119,20 @@ class CompiledProgram:
         )
 
     def _addresses(self, arrays: Sequence[Any], kind: np.dtype[Any]) -> Whole:
-        """Return where arrays lie, row by row; they are kept, and copied only if they must be."""
+        """Return the addresses of C-contiguous arrays, which are copied only if necessary."""
         own = [np.ascontiguousarray(array, kind) for array in arrays]
-        self._kept.append(own)
+        self._kept.append(own)  # compiled code has addresses only: the arrays must stay alive
         return np.array([each.ctypes.data for each in own], np.int64)
 
     def takes(self, work: Work) -> bool:
-        """Return whether work is of a kind that is compiled, on a client's loss as it is."""
+        """Return whether work has a compiled kernel and is on an unrestricted loss of a client."""
         return work.kernel in _READ and work.client is not None and not work.bases
 
     def add(self, work: Work, page: Page) -> int:
-        """Write work that it takes on a page, and return its place.
+        """Append work on a page and return its place.
 
         Raises:
-            ValueError: the shape of a model is not that of the loss.
+            ValueError: a model has another shape than the loss.
         """
         w, drawn, steps, eta, pull, old = _READ[work.kernel](*work.arguments)
         rows, out = _together(drawn), np.empty(self._form.size)
@@ -143,65 +143,65 @@ class CompiledProgram:
 
     def _model(self, w: Array) -> Array:
         if w.shape != (self._form.size,):
-            raise ValueError(f"a model is of shape ({self._form.size},), not {w.shape}")
+            raise ValueError(f"got a model of shape {w.shape}; expected ({self._form.size},)")
         return np.ascontiguousarray(w, np.float64)
 
     def room(self) -> Room:
-        """Return room for one thread that evaluates."""
+        """Return the buffers of one thread."""
         form = self._form
         size = 2 * form.size + 4 * form.m + form.c
         return np.empty(2 * form.size), np.empty(size, self._data.like.dtype)
 
     def evaluate(self, page: Page, room: Room, only: int = -1, most: int = sys.maxsize) -> int:
-        """Evaluate what waits on a page, each by itself, and return how many it were.
+        """Evaluate waiting pieces of a page, each by itself; return their number.
 
         Args:
-            page: whose pieces.
-            room: of the thread.
-            only: the place of one, if it waits; below 0 for any, the oldest first.
-            most: so many at most.
+            page: with the pieces.
+            room: the buffers of the thread.
+            only: the place of a single piece; below 0 for all, the oldest first.
+            most: the largest number of pieces.
         """
         most = 1 if only >= 0 else most
         ends = page.table, page.numbers, page.marks
         return evaluate(self._form, self._data, *ends, *room, only, most)
 
     def result(self, work: Work, page: Page, place: int) -> Array:
-        """Return what came of a piece that has been evaluated, once.
+        """Return the result of an evaluated piece, once.
 
         Raises:
-            IndexError: it has drawn a row that is none.
+            IndexError: a drawn row does not exist.
         """
         if page.mark(place) != DONE:
             raise IndexError(f"client {work.client} has drawn a row that it does not have")
         return page.fetch(place)
 
     def run(self, works: Sequence[Work]) -> Array:
-        """Return what comes of pieces of work that it takes, shape (works, d)."""
+        """Return the results of several pieces of work, shape (works, d)."""
         page = Page(len(works))
         placed = [(work, page, self.add(work, page)) for work in works]
         self.evaluate(page, self.room())
         return np.array([self.result(*each) for each in placed])
 
     def values(self, w: Array, first: int, end: int) -> Array:
-        """Return f_m(w) less the penalties of the clients from `first` to before `end`."""
+        """Return f_m(w) without penalties of the clients from `first` to `end` - 1."""
         out = np.empty(end - first)
         values(self._form, self._data, first, np.ascontiguousarray(w), out)
         return out
 
     def shares(self, parts: int) -> list[tuple[int, int]]:
-        """Return so many ranges of clients, of about as many rows each."""
+        """Return `parts` ranges of clients with about the same number of rows each."""
         ends = np.cumsum(self._data.rows)
         cuts = np.searchsorted(ends, ends[-1] * np.arange(1, parts) / parts)
         return list(pairwise([0, *(int(cut) for cut in cuts), len(ends)]))
 
     def penalty(self, w: Array) -> float:
-        """Return what the loss adds to f_m at `w`, whatever the client's rows are."""
+        """Return the penalty in f_m at `w`, which does not depend on the client's rows."""
         l1, l2 = self._form.l1, self._form.l2
         return l1 * float(np.abs(w).sum()) + 0.5 * l2 * float(w.dot(w))
 
 
 def form(local: LocalLoss) -> LossSpecification:
-    """Return what the losses of all clients have in common with one of them."""
+    """Return the specification of all clients' losses, given one of them."""
     loss, outputs = local.loss, local.outputs
     columns = loss.hidden if isinstance(loss, MultilayerPerceptron) else outputs
     kind = code(loss.kind, getattr(loss, "output", ""))
@@ -212,7 +212,7 @@ def form(local: LocalLoss) -> LossSpecification:
 
 
 def _together(drawn: Minibatches) -> Whole:
-    """Return the rows of all steps, shape (steps, b); none where all rows are taken."""
+    """Return the rows of all steps, shape (steps, b); empty if all rows are used."""
     if drawn[0] is None:
         return _NO_ROWS
     return np.atleast_2d(np.ascontiguousarray(drawn, np.int64))

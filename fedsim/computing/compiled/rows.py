@@ -1,7 +1,7 @@
-"""The compiled kernels' view of the clients' losses, and the handling of a gradient.
+"""The data structures of the compiled kernels, and their elementary operations on vectors.
 
-Arrays of clients are passed by their addresses, so that those of any number of clients go into
-one call and none is copied. The caller that builds these tuples keeps the arrays alive.
+Arrays of clients are passed as addresses, so that one call can have those of any number of clients
+without copies. The caller that builds these tuples keeps the arrays alive.
 """
 
 from typing import NamedTuple
@@ -16,14 +16,14 @@ Whole = NDArray[np.int64]
 
 
 class LossSpecification(NamedTuple):
-    """What the losses of all clients have in common.
+    """The specification that the losses of all clients share.
 
-    The model is a matrix (d, m), row by row, and a head behind it (see `heads`).
+    The model is a matrix (d, m), row by row, followed by a head (see `loss_functions`).
 
     Attributes:
-        kind: of the loss, a number of `heads`.
+        kind: of the loss, a number of `loss_functions`.
         d, m, c: features, columns of the model, targets a row.
-        size: of the model, with its head.
+        size: the length of the model, with its head.
         l1, l2: weights of the penalties.
     """
 
@@ -40,14 +40,14 @@ class Data(NamedTuple):
     """The samples of all clients.
 
     Attributes:
-        x: addresses of the features: all numbers, or those that a sparse matrix stores.
-        places, ends: addresses of the column of each stored number, and of where rows begin; of
-            dense rows a matrix without entries.
+        x: addresses of the features: all numbers, or the stored ones of a sparse matrix.
+        places, ends: addresses of the columns of stored numbers, and of the offsets of rows; an
+            empty matrix for dense rows.
         t: addresses of the targets, (n, c).
         rows: n of each client.
-        factor: what each sum over the rows is multiplied with.
-        like: of no length, and of the type of features and targets.
-        place: of no length, and of the type of places and ends.
+        factor: of the sum over a client's rows in its loss.
+        like: an empty array of the type of features and targets.
+        place: an empty array of the type of places and ends.
     """
 
     x: Whole
@@ -62,9 +62,9 @@ class Data(NamedTuple):
 
 @part
 def rows_are_there(drawn: Whole, rows: int) -> bool:
-    """Return whether all numbers of rows are such; those below 0 count from the end.
+    """Return whether all drawn rows exist; negative numbers count from the end.
 
-    They are read without a check afterwards.
+    Later accesses are not checked.
     """
     there = True
     for i in range(len(drawn)):
@@ -74,7 +74,7 @@ def rows_are_there(drawn: Whole, rows: int) -> bool:
 
 @part
 def copy(source: Array, target: Array) -> None:
-    """Set `target` to `source`, both flat: of slices this compiles many times faster."""
+    """Copy `source` to `target`, both flat: a loop compiles much faster than a slice assignment."""
     for k in range(len(source)):
         target[k] = source[k]
 
@@ -90,10 +90,10 @@ def move(
     eta: float,
     pull: float,
 ) -> None:
-    """Take a step of length eta along the gradient that G, less penalties and scale, says.
+    """Take a gradient step of size eta; G is the gradient without scale and penalties.
 
-    All are flat: `V`, which moves, `start`, which it may be pulled to, and `G`. Loops without
-    signs are vectorised, so there is one for the most common case.
+    All vectors are flat: `V`, which is updated, `start`, to which `pull` draws it, and `G`. Loops
+    without signs are vectorised, so there is a separate one for the most common case.
     """
     if l1 == 0:
         for k in range(len(V)):
@@ -106,7 +106,7 @@ def move(
 
 @part
 def differentiate(V: Array, G: Array, scale: float, l1: float, l2: float) -> None:
-    """Set V to a subgradient at V, of what is summed over the rows; arguments as for `move`."""
+    """Set V to the subgradient of the loss at V; arguments as for `move`."""
     if l1 == 0:
         for k in range(len(V)):
             V[k] = G[k] * scale + l2 * V[k]
@@ -117,9 +117,10 @@ def differentiate(V: Array, G: Array, scale: float, l1: float, l2: float) -> Non
 
 # Products of four dense rows with the columns of a model, and back.
 #
-# A model of m columns lies transposed, (m, d), so that all loops run over contiguous numbers. Four
-# rows are taken at once, for then each number of the model is loaded once for all of them; two
-# columns, for then each of the rows is.
+# A model of m columns is stored transposed, (m, d), so that all loops run over contiguous numbers.
+# Four rows are processed at once, so that each number of the model is loaded once for all of them,
+# and two columns at once, so that each number of the rows is loaded once for both. The eight sums
+# are separate variables, since the compiler does not keep an array of them in registers.
 
 
 @part

@@ -1,6 +1,6 @@
-"""Sums over compressed sparse rows. A model lies as (d, m), for a row reads few of its rows.
+"""Sums over compressed sparse rows. A model is stored as (d, m): a row of features reads few rows.
 
-Arguments are what `loops` says.
+The arguments are those of `loops`.
 """
 
 from typing import TypeAlias
@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.computing.compiled.compiler import part, vector_at
-from fedsim.computing.compiled.heads import slopes, value
+from fedsim.computing.compiled.loss_functions import slopes, value
 from fedsim.computing.compiled.rows import Data, Whole, copy
 from fedsim.ports import Array
 
 Rows: TypeAlias = tuple[Array, NDArray[np.integer], NDArray[np.integer]]
-"""The numbers that are stored, the column of each, and where rows begin."""
+"""The stored numbers, their columns, and the offsets of the rows."""
 
 
 @part
@@ -28,13 +28,13 @@ def rows_of(places: Whole, data: Data, i: int, _: int) -> Rows:
 
 @part
 def load(_: Rows, w: Array, V: Array, d: int, m: int) -> None:  # noqa: ARG001 - as of dense rows
-    """Set V to a model."""
+    """Copy a model to V."""
     copy(w, V)
 
 
 @part
 def unload(_: Rows, V: Array, out: Array, d: int, m: int) -> None:  # noqa: ARG001
-    """Set `out` to what V is."""
+    """Copy V to `out`."""
     copy(V, out)
 
 
@@ -60,7 +60,7 @@ def sum_up(
     A: Array,
     o: Array,
 ) -> None:
-    """Set `gradient` to that of the sum over the rows that are drawn; over all, if none is."""
+    """Set `gradient` to that of the sum over the drawn rows, or over all rows if none is drawn."""
     x, places, ends = rows
     W, G, a = w.reshape(d, m), gradient.reshape(d, m), A[0]
     gradient[:] = 0

@@ -1,7 +1,6 @@
-"""Files of others: one module a format, each a function from a file to what fedsim follows.
+"""Third-party file formats: one module a format, with functions that read files into signals.
 
-Rates over time become `Steps` in bit/s; times at which clients are there become `Cycle` by user.
-Every fault names the file, the line or the user, what was seen and what is accepted. No file of
-others is part of fedsim: `fedsim.physics.formats.published` says where each is, and under which
-licence.
+Rates over time become `Steps` in bit/s; availability becomes a `Cycle` for each user. Every error
+names the file, the line or the user, the text found and what is accepted. No third-party file is
+part of fedsim: `fedsim.physics.formats.published` has their addresses and licences.
 """

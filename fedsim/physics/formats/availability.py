@@ -19,26 +19,26 @@ from fedsim.physics.formats.pickles import Tree, read_json
 from fedsim.physics.signals import Steps
 from fedsim.physics.traces import read_table
 
-# Periodic availability: the pattern of a user, whose trace restarts at its end.
+# Periodic availability: the pattern of a user, whose trace repeats from its end.
 
 T = TypeVar("T")
 
 
 def _edges(begins: tuple[float, ...], ends: tuple[float, ...]) -> list[float]:
-    """Return where intervals begin and end, in turn, if each ends after it begins."""
+    """Return the begins and ends of intervals in turn, if each ends after it begins."""
     if not all(begin < end for begin, end in zip(begins, ends, strict=True)):
-        raise ValueError("every interval ends after it begins")
+        raise ValueError("every interval must end after it begins")
     return [edge for pair in zip(begins, ends, strict=True) for edge in pair]
 
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """There from begins[i] to ends[i] of every cycle.
+    """Online from begins[i] to ends[i] of every cycle.
 
     Attributes:
-        begins, ends: rising within 0 and the period, s; none overlaps another.
+        begins, ends: increasing, between 0 and the period, s, without overlaps.
         period: of a cycle, s.
-        offset: where in the cycle the run begins, s.
+        offset: the time in the cycle at which the run starts, s.
 
     Raises:
         ValueError: intervals are reversed, overlap, or reach beyond the cycle.
@@ -54,19 +54,19 @@ class Cycle:
     def __post_init__(self) -> None:
         edges = _edges(self.begins, self.ends)
         if edges != sorted(edges):
-            raise ValueError("intervals follow each other without an overlap")
+            raise ValueError("intervals must be in order and not overlap")
         if not (0 < self.period < inf and all(0 <= edge <= self.period for edge in edges)):
-            raise ValueError("intervals are within a cycle of more than 0 s, and finite")
+            raise ValueError("intervals must be within a cycle of finite length above 0 s")
 
     @property
     def share(self) -> float:
-        """The share of time in which it is there."""
+        """The share of time online."""
         return (sum(self.ends) - sum(self.begins)) / self.period
 
     def _edges(self) -> list[float]:
-        """Return where it toggles within a cycle, rising, below the period."""
+        """Return the times of toggling in a cycle, increasing, below the period."""
         toggles: set[float] = set()
-        for edge in (*self.begins, *self.ends):  # what toggles twice does not toggle
+        for edge in (*self.begins, *self.ends):  # two toggles at one time cancel
             toggles ^= {0.0 if edge == self.period else edge}
         return sorted(toggles)
 
@@ -75,7 +75,7 @@ class Cycle:
         return any(begin <= place < end for begin, end in pairs)
 
     def timeline(self, rng: np.random.Generator) -> tuple[bool, Iterator[float]]:  # noqa: ARG002
-        """Return whether it is there at time 0, and the times at which that toggles."""
+        """Return whether it is online at time 0, and the times at which that toggles."""
         offset = self.offset % self.period
         return self._there(offset), self._toggles(self._edges(), offset)
 
@@ -89,14 +89,14 @@ class Cycle:
             cycle += 1
 
     def signal(self, value: float) -> Steps:
-        """Return what is so much while it is there, and nothing else."""
+        """Return the signal that has a value while it is online, else 0."""
         times = sorted({0.0, *self._edges()})
         values = [value if self._there(time) else 0.0 for time in times]
         return Steps(times, values, self.period).shift(self.offset)
 
 
 class Users(Mapping[int, T]):
-    """What each client follows: the users of a file in their order, and again from the first.
+    """The user whose trace each client follows: those of a file in order, cyclically.
 
     Args:
         users: at least one.
@@ -116,7 +116,7 @@ class Users(Mapping[int, T]):
 
 
 Condition = Literal["idle", "charging", "wifi"]
-"""What a phone can be: locked, at a charger, in a wireless network."""
+"""A state of a phone: locked, at a charger, in a wireless network."""
 
 _TIME = "%Y-%m-%d %H:%M:%S"
 _DAY = 86400.0
@@ -137,23 +137,23 @@ _Event = tuple[float, str]
 
 
 def read_states(path: Path, when: str) -> Users[Cycle]:
-    """Read when phones were in some states at once, such as idle, charging and in a wireless LAN.
+    """Read the times at which phones had several states at once, such as idle and charging.
 
-    A phone is idle while it is locked, as in FLASH; before its first message of a kind it is not
-    in that state. Its trace starts again at its last message. The run begins at midnight before
-    the first message of all. As in FLASH, a user is left out whose messages are malformed, last no
-    time, or never say all of the states at once.
+    A phone is idle while it is locked, as in FLASH; before its first message about a state it does
+    not have that state. Its trace repeats from its last message. The run starts at midnight before
+    the first message of all users. As in FLASH, a user is left out if the messages are malformed,
+    span no time, or never have all of the states at once.
 
     Args:
-        path: the file; it may be packed as gzip, bzip2 or xz pack.
+        path: the file, which may be compressed by gzip, bzip2 or xz.
         when: the states, separated by commas.
 
     Returns:
-        The users in the order of the file, and again from the first.
+        The users in the order of the file, cyclically.
 
     Raises:
-        DataError: the file cannot be read or is not of that form, or no user is left; the text
-            says what was wrong with the first one.
+        DataError: the file cannot be read or has another form, or no user is left; the text has
+            the fault of the first one.
     """
     members = read_json(path, "states").members()
     faults: list[str] = []
@@ -164,7 +164,7 @@ def read_states(path: Path, when: str) -> Users[Cycle]:
     kept = [user for user in users if user is not None]
     if not kept:
         first = faults[0] if faults else f"none is ever {' and '.join(sorted(wanted))} at once"
-        wants = "a line of messages is 2020-02-01 10:20:30, a tab, and a state"
+        wants = "expected lines of messages such as 2020-02-01 10:20:30, a tab, and a state"
         raise DataError(
             "states", f"{path} has no user whose messages can be used: {first}; {wants}"
         )
@@ -172,7 +172,7 @@ def read_states(path: Path, when: str) -> Users[Cycle]:
 
 
 def read_charging(path: Path, user: int, power: float) -> Steps:
-    """Read when a phone was charged, as the power that it was offered.
+    """Read the times at which a phone was charged, as the offered power.
 
     Args:
         path: as for `read_states`.
@@ -180,17 +180,17 @@ def read_charging(path: Path, user: int, power: float) -> Steps:
         power: of the charger, W.
 
     Raises:
-        DataError: see `read_states`; there are not so many users.
+        DataError: see `read_states`; or the file has fewer users.
     """
     users = read_states(path, "charging")
     if user >= len(users):
-        text = f"{path} has {len(users)} users that charge, and no user {user}; they are from 0"
+        text = f"{path} has {len(users)} users that charge, and no user {user} (from 0)"
         raise DataError("states", text)
     return users[user].signal(power)
 
 
 def _events(user: Tree, faults: list[str]) -> list[_Event]:
-    """Return the messages of a user by time; none where they are malformed, which is a fault."""
+    """Return the messages of a user by time; none if they are malformed, which adds a fault."""
     text = user["messages"].text()
     lines = [line for line in text.split("\n") if line.strip()]
     try:
@@ -200,7 +200,7 @@ def _events(user: Tree, faults: list[str]) -> list[_Event]:
         faults.append(f"at {user.place}: got {wrong.strip()[:60]!r}")
         return []
     if not events or events[-1][0] <= events[0][0]:
-        faults.append(f"at {user.place}: {len(events)} messages that last no time")
+        faults.append(f"at {user.place}: {len(events)} messages that span no time")
         return []
     return events
 
@@ -224,16 +224,16 @@ def _sound(line: str) -> bool:
 def _is_level(state: str) -> bool:
     """Return whether this is the battery's level, such as "73.0%"."""
     if state.endswith("%"):
-        float(state[:-1])  # it is malformed where that fails
+        float(state[:-1])  # malformed if this fails
         return True
     return False
 
 
 def _cycle(events: list[_Event], wanted: frozenset[str], midnight: float) -> Cycle | None:
-    """Return when all states hold at once; None if never."""
+    """Return the times at which all states hold at once; None if never."""
     start, end = events[0][0], events[-1][0]
     toggles = [*_toggles(events, wanted), end]
-    spans = zip(toggles[::2], toggles[1::2], strict=False)  # from a coming to the next going
+    spans = zip(toggles[::2], toggles[1::2], strict=False)  # from a beginning to the next end
     pairs = [(begin - start, stop - start) for begin, stop in spans if begin < stop]
     if not pairs:
         return None
@@ -247,7 +247,7 @@ def _cycle(events: list[_Event], wanted: frozenset[str], midnight: float) -> Cyc
 
 
 def _toggles(events: list[_Event], wanted: frozenset[str]) -> Iterator[float]:
-    """Yield the times at which all of the states come to hold, and cease to, in turn."""
+    """Yield the times at which all states begin and cease to hold, in turn."""
     holds: dict[str, bool] = {}
     there = False
     for time, state in events:
@@ -260,7 +260,7 @@ def _toggles(events: list[_Event], wanted: frozenset[str]) -> Iterator[float]:
             yield time
 
 
-# When clients are there, from a file: columns client, start, end.
+# Availability from a file with the columns client, start, end.
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ class Intervals:
     """Online from begins[i] to ends[i], offline between and after.
 
     Attributes:
-        begins, ends: rising, s; the last end may be infinite.
+        begins, ends: increasing, s; the last end may be infinite.
 
     Raises:
         ValueError: intervals are reversed, overlap, or begin before 0.
@@ -282,10 +282,10 @@ class Intervals:
     def __post_init__(self) -> None:
         edges = _edges(self.begins, self.ends)
         if edges != sorted(edges) or (edges and edges[0] < 0):
-            raise ValueError("intervals follow each other from 0 on, without an overlap")
+            raise ValueError("intervals must begin at 0 or later, be in order, and not overlap")
 
     def timeline(self, rng: np.random.Generator) -> tuple[bool, Iterator[float]]:  # noqa: ARG002 - nothing is drawn
-        """Return the edges; where one interval ends as the next begins, nothing happens."""
+        """Return the toggles; an end at the begin of the next interval is none."""
         edges = set(self.begins) ^ set(self.ends)
         online = 0.0 in self.begins
         return online, iter(sorted(edges - {0.0, inf}))
@@ -295,13 +295,13 @@ NEVER = Intervals((), ())
 
 
 def read_intervals(path: Path) -> Mapping[int, Intervals]:
-    """Read when clients are online: CSV with columns client, start, end, in seconds.
+    """Read the times at which clients are online: CSV with columns client, start, end, in s.
 
-    Rows come in any order; clients without one are never online. A start or an end counts
-    from the beginning of the run; an end of "inf" is never.
+    Rows may be in any order; clients without one are never online. Times count from the start of
+    the run; an end of "inf" means without end.
 
     Returns:
-        The intervals of each client that has some, by client number.
+        The intervals by client number, for clients that have some.
 
     Raises:
         DataError: the file cannot be read, a line is malformed, or intervals of one client
@@ -310,9 +310,9 @@ def read_intervals(path: Path) -> Mapping[int, Intervals]:
     table = read_table(path, ("client", "start", "end"), "intervals")
     client, start, end = table.columns
     numbered = (client >= 0) & (client < 2**53) & (client == np.floor(client))
-    table.refuse(~numbered, "a client is a whole number of at least 0")
-    table.refuse(~((start >= 0) & (start < inf)), "a start is a number of seconds of at least 0")
-    table.refuse(~(end > start), "an interval ends after it starts")
+    table.refuse(~numbered, "a client must be a whole number of at least 0")
+    table.refuse(~((start >= 0) & (start < inf)), "a start must be at least 0 s")
+    table.refuse(~(end > start), "an interval must end after it starts")
     order = np.lexsort((start, client))
     same = client[order[1:]] == client[order[:-1]]
     overlaps = same & (start[order[1:]] < end[order[:-1]])

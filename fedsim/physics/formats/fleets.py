@@ -1,4 +1,4 @@
-"""Fleets of files of others: groups of clients, as a scenario in Python has them."""
+"""Fleets from third-party files: groups of clients for a scenario in Python."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
@@ -14,27 +14,27 @@ from fedsim.physics.formats.availability import Cycle, Users
 from fedsim.physics.formats.pickles import read_plain
 from fedsim.physics.formats.tables import TextColumns, read_columns
 
-# Logs of LoRaWAN gateways: how fast each device sends, how well it is heard, how much is lost.
+# Logs of LoRaWAN gateways: spreading factor, signal quality and losses of each device.
 #
 # Bhatia et al., "LoED: The LoRaWAN at the Edge Dataset", DATA 2020, doi 10.5281/zenodo.4121430: a
-# CSV file a day, a row for every frame that a gateway has heard.
+# CSV file a day, with a row for every frame received by a gateway.
 
 _COLUMNS = ("time", "device_address", "crc_status", "spreading_factor", "snr", "mtype", "fcnt")
 _KEY = "lorawan"
 _UPLINKS = frozenset({"010", "100"})  # data, unconfirmed and confirmed: LoRaWAN 1.0.3, 4.2.1
-_GAP = 1000  # frames: a counter that goes on farther has been set anew
+_GAP = 1000  # frames: a counter that leaps farther has been reset
 
 
 class Reception(NamedTuple):
-    """What gateways have heard of a device.
+    """The frames of a device received by gateways.
 
     Attributes:
         address: of the device.
         spreading: the spreading factor of most of its frames, 7 to 12.
-        snr: the median of its frames' ratios of signal to noise, each at the gateway that heard it
-            best, dB.
-        received: its frames that any gateway has heard.
-        sent: the frames that it has sent from the first one heard to the last, by their counter.
+        snr: the median of its frames' signal-to-noise ratios, each at the gateway with the best
+            reception, dB.
+        received: the number of its frames received by any gateway.
+        sent: the number of frames sent from the first to the last received one, by the counter.
     """
 
     address: str
@@ -45,7 +45,7 @@ class Reception(NamedTuple):
 
     @property
     def loss(self) -> float:
-        """The share of its frames that no gateway has heard, between the first and the last."""
+        """The share of its frames that no gateway has received, between the first and the last."""
         return 1 - self.received / self.sent
 
 
@@ -61,15 +61,15 @@ def read_log(path: Path) -> list[Reception]:
 
     A CSV file with, among others, time (2020-05-02T00:00:01.476092Z), device_address, crc_status
     (1 where the checksum is right), spreading_factor, snr in dB, mtype (the three bits, 10 for
-    unconfirmed data, 100 for confirmed) and fcnt. Uplinks of data with a right checksum count. One
-    frame that several gateways have heard is one; a counter that falls, or leaps by more than
-    1000, begins anew.
+    unconfirmed data, 100 for confirmed) and fcnt. Only data uplinks with a right checksum count. A
+    frame received by several gateways counts once; a counter that decreases, or increases by more
+    than 1000, has been reset.
 
     Returns:
-        The devices in the order in which they are first heard.
+        The devices in the order of their first frames.
 
     Raises:
-        DataError: the file cannot be read, or a cell is malformed; no device is heard.
+        DataError: the file cannot be read, a cell is malformed, or there is no device.
     """
     table = read_columns(path, _COLUMNS, _KEY)
     sound = [
@@ -81,13 +81,13 @@ def read_log(path: Path) -> list[Reception]:
     ]
     frames = _frames(table.rows(sound))
     if not frames:
-        wants = "rows of crc_status 1 and mtype 10 or 100 are accepted"
-        raise DataError(_KEY, f"{path} has no uplink whose checksum is right; {wants}")
+        wants = "expected rows with crc_status 1 and mtype 10 or 100"
+        raise DataError(_KEY, f"{path} has no uplink with a right checksum; {wants}")
     return [_receptions(address, own) for address, own in frames.items()]
 
 
 def _frames(table: TextColumns) -> dict[str, list[_Frame]]:
-    """Return what was heard by device, in the order of the lines."""
+    """Return the received frames by device, in the order of the lines."""
     times = table.parse("time", _seconds, "a time such as 2020-05-02T00:00:01.476092Z")
     counters = table.parse("fcnt", _whole(0, 2**32 - 1), "a whole number of 0 or more")
     spreading = table.parse("spreading_factor", _whole(7, 12), "7 to 12")
@@ -115,9 +115,9 @@ def _whole(least: int, most: int) -> Callable[[str], float]:
     return parse
 
 
-def _receptions(address: str, heard: list[_Frame]) -> Reception:
-    frames: list[_Frame] = []  # each once, as the gateway has it that hears it best
-    for each in sorted(heard):
+def _receptions(address: str, received: list[_Frame]) -> Reception:
+    frames: list[_Frame] = []  # each once, at the gateway with the best reception
+    for each in sorted(received):
         if frames and each.counter == frames[-1].counter:
             best = max(frames[-1].snr, each.snr)
             frames[-1] = frames[-1]._replace(snr=best)
@@ -130,19 +130,19 @@ def _receptions(address: str, heard: list[_Frame]) -> Reception:
     return Reception(address, spreading, median(each.snr for each in frames), len(frames), sent)
 
 
-# FedScale's two pickles: what each client's device can do, and when it is there.
+# FedScale's two pickles: the capacity of each client's device, and its availability.
 #
 # Lai et al., "FedScale: Benchmarking Model and System Performance of Federated Learning at Scale",
 # ICML 2022, https://github.com/SymbioticLab/FedScale, benchmark/dataset/data/device_info. They are
-# read without running anything that is in them, see `fedsim.physics.formats.pickles`.
+# read without executing code in them, see `fedsim.physics.formats.pickles`.
 
 
 class Capacity(NamedTuple):
-    """What a client's device can do.
+    """The capacity of a client's device and link.
 
     Attributes:
         seconds: of a sample's forward pass.
-        rate: bit/s, either way.
+        rate: of each direction, bit/s.
     """
 
     seconds: float
@@ -150,16 +150,16 @@ class Capacity(NamedTuple):
 
 
 def read_capacities(path: Path) -> Users[Capacity]:
-    """Read FedScale's client_device_capacity: what each client's device and link can do.
+    """Read FedScale's client_device_capacity: the capacity of each client's device and link.
 
     A pickle of {id: {"computation": ms a sample, "communication": kbit/s}}.
 
     Returns:
-        The clients in the order of the file, and again from the first.
+        The clients in the order of the file, cyclically.
 
     Raises:
-        DataError: the file cannot be read, is no such pickle, or a number is not above 0; the
-            client is named.
+        DataError: the file cannot be read, is not such a pickle, or a number is not above 0; the
+            text names the client.
     """
     key = "capacities"
     found = []
@@ -173,18 +173,18 @@ _CAPACITY = ("computation", "communication")
 
 
 def read_presence(path: Path) -> Users[Cycle]:
-    """Read FedScale's client_behave_trace: when each client is there.
+    """Read FedScale's client_behave_trace: the availability of each client.
 
-    A pickle of {id: {"active": [s], "inactive": [s], "finish_time": s, ...}}: a client is there
-    from active[i] to inactive[i], and all over again from finish_time on. What lasts no time is
-    left out, and a time beyond the finish is the finish.
+    A pickle of {id: {"active": [s], "inactive": [s], "finish_time": s, ...}}: a client is online
+    from active[i] to inactive[i], repeated with the period finish_time. Empty intervals are left
+    out, and times beyond the finish are cut off.
 
     Returns:
-        The clients in the order of the file, and again from the first.
+        The clients in the order of the file, cyclically.
 
     Raises:
-        DataError: see `read_capacities`; intervals overlap, or their begins and ends are not as
-            many.
+        DataError: see `read_capacities`; or intervals overlap, or the numbers of begins and ends
+            differ.
     """
     key = "availability"
     fields = ("active", "inactive", "finish_time")
@@ -196,7 +196,7 @@ def _cycle(entry: Mapping[str, Any], path: Path, key: str, name: str) -> Cycle:
     begins, ends = (_times(entry[field], path, key, name, field) for field in _EDGES)
     if len(begins) != len(ends):
         seen = f"{len(begins)} times of active and {len(ends)} of inactive"
-        _fail(path, key, name, f"got {seen}; as many of both are accepted")
+        _fail(path, key, name, f"got {seen}; expected equally many")
     pairs = [
         (begin, min(end, period))
         for begin, end in zip(begins, ends, strict=True)
@@ -205,7 +205,7 @@ def _cycle(entry: Mapping[str, Any], path: Path, key: str, name: str) -> Cycle:
     wrong = next((i for i, (b, e) in enumerate(zip(begins, ends, strict=True)) if b > e), None)
     if wrong is not None:
         seen = f"active[{wrong}] = {begins[wrong]:g} and inactive[{wrong}] = {ends[wrong]:g}"
-        _fail(path, key, name, f"got {seen}; an interval ends after it begins")
+        _fail(path, key, name, f"got {seen}; an interval must end after it begins")
     try:
         return Cycle(tuple(b for b, _ in pairs), tuple(e for _, e in pairs), period)
     except ValueError as error:
@@ -216,7 +216,7 @@ _EDGES = ("active", "inactive")
 
 
 def _entries(path: Path, key: str, fields: tuple[str, ...]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the entries of a pickle of dictionaries, each with what its client is called."""
+    """Return the entries of a pickle of dictionaries, with the names of their clients."""
     wanted = f"a pickle of {{id: {{{', '.join(map(repr, fields))}}}}} is accepted"
     tree = read_plain(path, key)
     if not isinstance(tree, dict) or not tree:
@@ -249,15 +249,15 @@ def _positive(value: object, path: Path, key: str, name: str, field: str) -> flo
 
 
 def _number(value: object) -> float:
-    """Return a number as a float; NaN where it is none."""
+    """Return a number as a float; NaN for other values."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return float("nan")
-    number = float(value)  # no integer is too long: the reader of pickles has seen to that
+    number = float(value)  # the reader of pickles limits the length of integers
     return number if isfinite(number) else float("nan")
 
 
 def _shorten(value: object) -> str:
-    """Return a value in a few letters."""
+    """Return a short description of a value."""
     if isinstance(value, list | dict):
         kind = "a list" if isinstance(value, list) else "a dictionary"
         return f"{kind} of {len(value)}"
@@ -269,7 +269,7 @@ def _fail(path: Path, key: str, name: str, text: str) -> NoReturn:
     raise DataError(key, f"{path}, client {name}: {text}")
 
 
-_BACKWARD = 3.0  # forward and backward pass in times of a forward pass, as FedScale has it
+_BACKWARD = 3.0  # forward and backward pass relative to a forward pass, as in FedScale
 _CLOCK = 2e9  # Hz; a task's time is cycles / frequency, so that any clock would do
 
 
@@ -279,23 +279,22 @@ def fedscale_fleet(
     device: Mapping[str, Any] | None = None,
     radio: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return a group for each client, as fast as FedScale's file of capacities says.
+    """Return a group for each client, with the speeds in FedScale's file of capacities.
 
-    As in FedScale, a task takes three times the forward pass of its samples, whatever the model,
-    and the rate is that of both directions. Client k is the k-th of the file, and again from the
-    first.
+    As in FedScale, a task takes three times the forward pass of its samples, for any model, and
+    both directions have the same rate. Client k is the k-th of the file, cyclically.
 
     Args:
-        path: client_device_capacity, a pickle; nothing in it is run.
-        clients: how many.
+        path: client_device_capacity, a pickle; no code in it is executed.
+        clients: the number of clients.
         device: further keys of each device, such as {"idle": "0.3 W"}; powers are not in the file.
-        radio: further keys of each radio, {"kind": "lte"} where nothing is said.
+        radio: further keys of each radio, by default {"kind": "lte"}.
 
     Returns:
-        Groups, to be the fleet of a scenario.
+        Groups, for the fleet of a scenario.
 
     Raises:
-        DataError: the file cannot be read, or is not of that form.
+        DataError: the file cannot be read, or has another form.
     """
     capacities = read_capacities(Path(path))
     power = {"kappa": 1e-28, "idle": "0 W", **(device or {})}
@@ -319,19 +318,19 @@ def lorawan_fleet(
 ) -> list[dict[str, Any]]:
     """Return groups of the devices of a gateways' log, by spreading factor and loss.
 
-    Devices of one spreading factor whose share of lost frames is the same in whole percent are a
-    group, in which packets are lost independently.
+    Devices with the same spreading factor and the same share of lost frames, in whole percent, are
+    a group, in which packets are lost independently.
 
     Args:
-        path: the log, as LoED has one a day.
-        least: how many frames of a device have to be heard for it to be a client.
+        path: the log, such as a day of LoED.
+        least: the smallest number of received frames for a device to be a client.
         radio: further keys of each radio, such as {"tries": 8}.
 
     Returns:
-        Groups, to be the fleet of a scenario.
+        Groups, for the fleet of a scenario.
 
     Raises:
-        DataError: the file cannot be read, or is not of that form.
+        DataError: the file cannot be read, or has another form.
     """
     counts: dict[tuple[int, int], int] = defaultdict(int)
     for each in read_log(Path(path)):

@@ -1,9 +1,9 @@
-"""Pickles of others, read without running anything: plain values, and nothing that is called.
+"""Third-party pickles and JSON, read safely: plain values only, with limits on memory.
 
-A pickle is a program for a machine that can import and call what it likes. Here it may only put
-together dictionaries, lists, numbers and texts: any other instruction is refused before the
-machine starts, and what it would import is refused again while it runs. How much it may make is
-counted beforehand, from its instructions.
+A pickle is a program for a stack machine that can import and call any function. Here it may only
+compose dictionaries, lists, numbers and texts: any other instruction is refused before the machine
+starts, and imports are refused again while it runs. The memory of the result is bounded beforehand,
+from the instructions.
 """
 
 import io
@@ -29,9 +29,10 @@ _PLAIN = frozenset(
     | {"UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"}
     | {"EMPTY_LIST", "APPEND", "APPENDS", "LIST", "EMPTY_DICT", "DICT", "SETITEM", "SETITEMS"}
 )
-"""The instructions that make plain values; all that import, call, or reach out are not in it.
+"""The instructions that create plain values, without those that import, call, or refer outside.
 
-Nor are tuples: one within another a million times would be a key whose hash takes the whole stack.
+Tuples are not among them either: a million nested ones, used as a key, would exhaust the stack when
+they are hashed.
 """
 
 _CALLS = {
@@ -39,66 +40,66 @@ _CALLS = {
     "STACK_GLOBAL": "would import something",
     "INST": "would import and call {}",
 }
-"""What others would do, in words."""
+"""The effects of other instructions, for messages."""
 
 _BYTES_EACH = 200
-"""The memory that an instruction takes at the most, beside what its text or number has."""
+"""An upper bound of the memory of an instruction, without its text or number."""
 
 _MOST_ALIKE = 100
-"""So many whole numbers of one hash may be in a file."""
+"""The largest number of distinct integers with one hash in a file."""
 
-_LONGEST = 512  # bits of a whole number
-_DEEPEST = 50  # marks that are open at once, and values within values
+_LONGEST = 512  # bits of an integer
+_DEEPEST = 50  # open marks, and levels of nesting
 _TOO_DEEP = f"values within values; up to {_DEEPEST} are accepted"
 _CLOSING = frozenset({"APPENDS", "SETITEMS", "DICT", "LIST", "POP_MARK"})
 
 
-def read_plain(path: Path, key: str) -> Any:  # noqa: ANN401 - whatever plain value is in it
-    """Return the plain value that a pickle holds.
+def read_plain(path: Path, key: str) -> Any:  # noqa: ANN401 - any plain value
+    """Return the plain value in a pickle.
 
     Args:
         path: the file.
-        key: the key of the scenario that names it, for errors.
+        key: the key of the scenario in errors.
 
     Returns:
-        A value made of dict, list, str, int, float, bool and None.
+        A value composed of dict, list, str, int, float, bool and None.
 
     Raises:
-        DataError: it cannot be read, is too large, is damaged, or is more than a plain value; the
-            instruction is named, and where it is.
+        DataError: the file cannot be read, is too large or damaged, or has more than a plain value;
+            the text names the instruction and its position.
     """
     content = read_bytes(path, key)
     return loads_plain(content, path, key)
 
 
 def loads_plain(content: bytes, path: Path, key: str) -> Any:  # noqa: ANN401 - see above
-    """Return the plain value of a pickle that is in memory; see `read_plain`."""
+    """Return the plain value of a pickle in memory; see `read_plain`."""
     count = _walk(content, path, key)
     try:
         value = _SafeUnpickler(io.BytesIO(content), encoding="latin-1").load()
-    except Exception as error:  # whatever a machine that is fed nonsense stumbles over
+    except Exception as error:  # any exception that a malformed pickle may raise
         raise DataError(key, f"{path} is no whole pickle: {_short(error)}") from error
     _check_depth(value, count, path, key)
     return value
 
 
 class _SafeUnpickler(pickle.Unpickler):
-    """An unpickler that imports nothing, whatever the pickle requests."""
+    """An unpickler without imports."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
-        """Refuse; the walk has refused what would ask for it already."""
+        """Refuse; `_walk` has refused such instructions already."""
         raise pickle.UnpicklingError(f"it would import {module[:40]}.{name[:40]}")
 
     def persistent_load(self, pid: object) -> NoReturn:
-        """Refuse likewise."""
+        """Refuse, too."""
         raise pickle.UnpicklingError(f"it refers to {str(pid)[:40]!r}, outside of the file")
 
 
 def _walk(content: bytes, path: Path, key: str) -> int:
-    """Read the instructions without following them, and return how many there are.
+    """Check the instructions without executing them; return their number.
 
     Raises:
-        DataError: one is not plain, or they would make too much.
+        DataError: one is not plain, or the result would be too large.
     """
     count, open_marks, place = 0, 0, 0
     alike: dict[int, set[int]] = {}
@@ -115,7 +116,7 @@ def _walk(content: bytes, path: Path, key: str) -> int:
                 _check_hash(argument, alike, f"{path}, byte {place}", key)
     except DataError:
         raise
-    except Exception as error:  # of what is cut off or damaged, of any type
+    except Exception as error:  # of any type, for a truncated or damaged file
         text = f"{path} is no whole pickle: after byte {place}: {_short(error)}"
         raise DataError(key, text) from error
     check_budget(key, f"{path}: what is in it", _BYTES_EACH * count + 4 * len(content))
@@ -134,7 +135,7 @@ def _refuse(name: str, argument: object, path: Path, key: str, place: int) -> No
 
 
 def _check_number(name: str, number: int, count: int, where: str, key: str) -> None:
-    """Raise a DataError for a number without end, or a place of the memo that is far out."""
+    """Raise a DataError for a very long integer, or a memo index that would allocate too much."""
     if name in {"PUT", "BINPUT", "LONG_BINPUT"}:
         if number > count:
             raise DataError(key, f"{where}: the memo's place {number}, of {count} instructions")
@@ -144,16 +145,17 @@ def _check_number(name: str, number: int, count: int, where: str, key: str) -> N
 
 
 def _check_hash(number: int, alike: dict[int, set[int]], where: str, key: str) -> None:
-    """Raise a DataError for numbers that are many and of one hash: keys that collide.
+    """Raise a DataError for too many distinct integers of one hash, which would be colliding keys.
 
-    A dictionary compares each of these with all others, so that its time is quadratic. Smaller
-    whole numbers are their own hash, and texts have one that is drawn when Python starts.
+    A dictionary compares each of them with all others, in quadratic time. Smaller integers are
+    their own hash, and the hashes of texts are randomised in each process, so only long integers
+    can collide by design.
 
     Args:
-        number: of the file.
-        alike: the numbers before it by their hash, which it is added to.
-        where: it is, for the error.
-        key: of the scenario that names the file.
+        number: an integer in the file.
+        alike: the integers before it by hash, to which it is added.
+        where: its position, for the error.
+        key: of the scenario in errors.
     """
     if abs(number) < sys.hash_info.modulus:
         return
@@ -165,10 +167,10 @@ def _check_hash(number: int, alike: dict[int, set[int]], where: str, key: str) -
 
 
 def _check_depth(value: object, count: int, path: Path, key: str) -> None:
-    """Raise a DataError for values within values without end, or shared ones that look like many.
+    """Raise a DataError for too deep nesting, or for shared values that expand to too many.
 
-    A list that is put into two places of the next, and that again, has few instructions and
-    looks like millions of values: each is counted as often as it is seen.
+    If each list contains the previous one twice, few instructions give an exponential number of
+    values ("billion laughs"). So a value is counted as often as it is reached.
     """
     level, seen = [value], 0
     for _ in range(_DEEPEST):
@@ -179,7 +181,7 @@ def _check_depth(value: object, count: int, path: Path, key: str) -> None:
             elif isinstance(each, list):
                 inner += each
             if seen + len(inner) > 2 * count + 1000:
-                text = f"{path} has {count} instructions, and looks like far more values"
+                text = f"{path} has {count} instructions, and expands to far more values"
                 raise DataError(key, f"{text}; a value is accepted in one place")
         if not inner:
             return
@@ -192,23 +194,23 @@ def _short(what: object) -> str:
     return text if len(text) <= 80 else f"{text[:80]} ..."
 
 
-# JSON of others, in which every fault says where in the tree it is.
+# Third-party JSON; errors name the position in the tree.
 
 _TIMES = 40
-"""The bytes of memory that a byte of JSON takes: a short number is an object of 28 bytes."""
+"""The bytes of memory needed for a byte of JSON: a short number is an object of 28 bytes."""
 
 _SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A value of a JSON file, and where it is.
+    """A value of a JSON file with its position.
 
     Attributes:
-        value: as it was read.
-        file: it is from.
-        place: its way from the top, such as ["res_details"][0].
-        key: that faults are at.
+        value: the parsed value.
+        file: the file.
+        place: the path from the top, such as ["res_details"][0].
+        key: of the scenario in errors.
     """
 
     value: Any
@@ -220,7 +222,7 @@ class Tree:
         """Return a member of an object.
 
         Raises:
-            DataError: it is none, or has no such member.
+            DataError: the value is no object, or has no such member.
         """
         if not isinstance(self.value, Mapping) or name not in self.value:
             self.fail(f"an object with {name!r} is accepted")
@@ -262,7 +264,7 @@ class Tree:
         return str(self.value)
 
     def fail(self, accepted: str) -> NoReturn:
-        """Raise a DataError that says where this is, and what is accepted there."""
+        """Raise a DataError with the position and what is accepted there."""
         seen = repr(self.value)
         seen = seen if len(seen) <= _SHOWN else f"{seen[:_SHOWN]} ..."
         raise DataError(
@@ -271,15 +273,15 @@ class Tree:
 
 
 def read_json(path: Path, key: str) -> Tree:
-    """Read a JSON file, which may be packed by gzip, bzip2 or xz.
+    """Read a JSON file, which may be compressed by gzip, bzip2 or xz.
 
     Raises:
-        DataError: it cannot be read, or is no JSON; the line is named.
+        DataError: the file cannot be read, or is not JSON; the text names the line.
     """
     content = decompress(read_bytes(path, key, _TIMES), path, key, _TIMES)
     try:
         return Tree(json.loads(content), path, "", key)
     except json.JSONDecodeError as error:
         raise DataError(key, f"{path}, line {error.lineno}: no JSON ({error.msg})") from error
-    except (ValueError, RecursionError) as error:  # no text, or a number of thousands of digits
+    except (ValueError, RecursionError) as error:  # not UTF-8, or a number of thousands of digits
         raise DataError(key, f"{path}: no JSON ({str(error)[:_SHOWN]})") from error

@@ -1,8 +1,8 @@
 """Catalogue of published traces: addresses, licences, and which files can be fetched.
 
-Only what has a licence that allows it, and a checksum that is known, is fetched: the checksums are
-of the files in the repositories named, at the commits named. Of all else is said where it is and
-what to do by hand.
+Only files with a permissive licence and a known checksum are downloaded: the checksums are those of
+the files in the named repositories at the named commits. For all others the catalogue has the
+address and instructions.
 """
 
 import hashlib
@@ -19,24 +19,24 @@ from fedsim.memory import check_budget
 
 # Downloads of freely licensed third-party files, each verified before use.
 #
-# A checksum is the SHA-256 of a file, or the name that git gives its content, which is the SHA-1 of
-# a header with its length and of what follows.
+# A checksum is the SHA-256 of a file, or git's name of its content, which is the SHA-1 of a header
+# with its length and of the content.
 
 _KEY = "fetch"
 _CHUNK = 2**20
-_LONGEST = 200  # characters of a reason that a library gives
+_LONGEST = 200  # characters of a library's error message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicFile:
-    """A file that is public.
+    """A public file.
 
     Attributes:
         name: of the file.
-        address: where it is.
-        known: "sha256:..." or "git:...".
-        size: bytes; 0 where that is not known.
-        unpacked: how the names end that are taken out of an archive; empty for no archive.
+        address: of the download.
+        known: the checksum, "sha256:..." or "git:...".
+        size: bytes; 0 if unknown.
+        unpacked: the suffix of the names extracted from an archive; empty for no archive.
     """
 
     name: str
@@ -47,19 +47,20 @@ class PublicFile:
 
 
 def obtain(file: PublicFile, folder: Path) -> Path:
-    """Return where a file is, once it has been downloaded, checked and perhaps unpacked.
+    """Download, verify and, if it is an archive, extract a file; return its path.
 
-    What is there already, and is right, is not downloaded again. Nothing that is wrong is kept.
+    An existing file with the right checksum is not downloaded again. A file with a wrong checksum
+    is not stored.
 
     Args:
-        file: which.
-        folder: where it is kept.
+        file: the file.
+        folder: the folder to store it in.
 
     Returns:
-        The file, or the folder of what was in it.
+        The file, or the folder with the contents of the archive.
 
     Raises:
-        DataError: it cannot be had, or is not what is known of it.
+        DataError: the file cannot be downloaded, or has another checksum.
     """
     path = folder / file.name
     if not (path.is_file() and _sum(path, file.known) == file.known):
@@ -71,14 +72,14 @@ def _download(file: PublicFile, path: Path) -> None:
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.unlink(missing_ok=True)  # which could be a link
+        part.unlink(missing_ok=True)  # it could be a link
         download(file.address, part, file.size)
         seen = _sum(part, file.known)
         if seen != file.known:
             size = part.stat().st_size
-            text = f"what comes from {file.address} is not {file.name}, and was not kept"
+            text = f"the file at {file.address} is not {file.name}, and was not stored"
             expected = f"{file.known} of {file.size or 'unknown'} bytes"
-            raise DataError(_KEY, f"{text}: got {seen} of {size} bytes; {expected} is accepted")
+            raise DataError(_KEY, f"{text}: got {seen} of {size} bytes; expected {expected}")
         part.replace(path)
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:_LONGEST]
@@ -89,7 +90,7 @@ def _download(file: PublicFile, path: Path) -> None:
 
 
 def _sum(path: Path, known: str) -> str:
-    """Return the checksum of a file, of the kind of the one that is known."""
+    """Return the checksum of a file, of the same kind as the known one."""
     kind = known.partition(":")[0]
     if kind == "git":
         total = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
@@ -102,14 +103,14 @@ def _sum(path: Path, known: str) -> str:
 
 
 def _unpack(path: Path, ending: str) -> Path:
-    """Return a folder of what is in an archive, of names that end so and are not hidden."""
+    """Extract the files of an archive with a suffix, without hidden ones; return their folder."""
     folder = path.with_suffix("")
     try:
         with ZipFile(path) as archive:
             wanted = [each for each in archive.infolist() if _is_wanted(each.filename, ending)]
             check_budget(_KEY, f"{path}: what is in it", sum(each.file_size for each in wanted))
             for each in wanted:
-                archive.extract(each, folder)  # which leaves no way out of the folder
+                archive.extract(each, folder)  # which never writes outside the folder
     except (BadZipFile, OSError, ValueError, NotImplementedError) as error:
         raise DataError(_KEY, f"cannot unpack {path}: {error}") from error
     return folder
@@ -129,11 +130,11 @@ class PublishedTraces:
 
     Attributes:
         serves: its use in a scenario.
-        licence: of the set; "none said" where none is stated.
+        licence: of the set; "none said" if none is stated.
         origin: its authors and publication.
         page: its address.
-        files: to be fetched; none where it has to be obtained by hand.
-        hand: why it is not fetched, and how to obtain it.
+        files: to be downloaded; empty if it must be obtained by hand.
+        hand: why it is not downloaded, and how to obtain it.
     """
 
     serves: str
@@ -145,7 +146,7 @@ class PublishedTraces:
 
     @property
     def download(self) -> str:
-        """How much is downloaded, for people; "by hand" where nothing is."""
+        """The size of the download, human-readable; "by hand" without one."""
         if not self.files:
             return "by hand"
         size = sum(file.size for file in self.files) * 1e-6

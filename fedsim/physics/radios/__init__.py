@@ -12,13 +12,14 @@ from fedsim.physics.radios.base import (
     Listening,
     PacketRadio,
     RadioLaw,
+    RadioPowers,
     RadioStage,
     States,
+    powers_of,
 )
 from fedsim.physics.radios.linear import FirstOrderRadio, Radio
 from fedsim.physics.radios.lora import LoRa, LoRaRadio
 from fedsim.physics.radios.narrowband import NarrowbandRadio
-from fedsim.physics.radios.powers import RadioPowers, powers_of
 from fedsim.physics.radios.presets import LORA, NB_IOT, RADIOS
 from fedsim.physics.radios.rates import Carrier, ConstantRate, RateLaw, Rates, Terms, Traced
 from fedsim.physics.radios.shannon import Shannon, ShannonRadio

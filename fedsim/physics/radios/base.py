@@ -1,11 +1,26 @@
-"""Base class of radios: a block of a scenario, and the law of a client's radio."""
+"""Base class of radios: block, law, and power while messages are in progress.
+
+Between two messages a radio is idle (`RadioLaw.resting`), or in a stage before that (`States`).
+While a message is in progress, from its first bit to its last, the radio is connected, and for a
+part of that time its bits are on the air: for as long as the radio's own rate requires, though the
+message may take longer because a link behind the radio is slow, or shared.
+
+A radio that states powers of its directions draws `send` or `receive` on the air, and connected
+power for the rest of the message: that of its first stage, such as a tail, or `base` where that is
+more; on the air it draws no less than that. Without such a stage it draws idle power while it
+waits. A radio that states energies per bit draws `base` all the time, which is its connected power
+(Huang et al., MobiSys 2012, equation 1), and its energy depends on bits, not on time on the air.
+
+With both directions in progress, connected power is drawn once, and each direction adds its power
+on the air beyond that.
+"""
 
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, inf
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -17,32 +32,32 @@ from fedsim.physics.radios.rates import Rates
 from fedsim.physics.radios.traces import Trace
 from fedsim.physics.signals import Signal
 
-# The states of a radio between two messages: its stages, and its promotion.
+# The stages of a radio between two messages, and its promotion.
 #
-# After its last bit a radio goes through its stages in order, each for its time, and stays in the
-# last one. LTE has a tail and then idles; NB-IoT listens, listens now and then (connected DRX), is
-# paged now and then (idle, with eDRX), and sleeps (PSM). All of them are one thing here: a mean
-# power, for some time, out of which a radio wakes in `wake_time`, and in which it hears what is
-# sent to it every `cycle`.
+# After its last bit a radio passes through its stages in order, each for its duration, and stays in
+# the last one. LTE has a tail and then idles; NB-IoT listens, listens periodically (connected DRX),
+# is paged periodically (idle, with eDRX), and sleeps (PSM). All of these have one form here: a mean
+# power for some time, from which the radio wakes in `wake_time`, and in which it can be reached
+# every `cycle`.
 #
-# Powers are beyond what the radio draws at rest, that is in its last stage, whose own power is 0.
-# What listens now and then draws its mean power: the log has a row a stage, not one a paging
-# occasion. A message up wakes the radio at once; one down waits in the network for the next
-# occasion, and only then wakes it.
+# Powers are relative to that of the last stage, whose own power is 0. A stage with periodic
+# listening draws its mean power: the log has one row a stage, not one a paging occasion. An uplink
+# message wakes the radio at once; a downlink message waits in the network for the next occasion to
+# wake it.
 
 
 @dataclass(frozen=True, slots=True)
 class RadioStage:
-    """A stage of a radio that transfers nothing.
+    """A stage of a radio between two messages.
 
     Attributes:
-        power: on average, beyond that at rest, W.
-        time: how long it lasts, s; infinite for the last one.
-        cycle: the radio can be reached at the multiples of it since the stage began, s; 0 for
+        power: the mean, relative to the last stage, W.
+        time: the duration, s; infinite for the last stage.
+        cycle: the radio can be reached at multiples of it since the start of the stage, s; 0 for
             always.
-        wake_time: from waking until bits can flow, s.
-        wake_power: meanwhile, beyond that at rest, W.
-        name: what the log calls it; empty where there is but one.
+        wake_time: from waking until bits can be sent, s.
+        wake_power: during that time, relative to the last stage, W.
+        name: in the log; empty if there is only one stage.
     """
 
     power: float = 0.0
@@ -55,27 +70,27 @@ class RadioStage:
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """The stages of a radio, from its last bit on.
+    """The stages of a radio after its last bit.
 
     >>> States((RadioStage(1.0, 10.0), RadioStage(cycle=4.0))).reception_time(1, 100.0, 105.0)
     108.0
 
     Attributes:
-        stages: in their order, two or more. The first one hears always; the last one is the
-            rest: it has no power of its own, and no end.
+        stages: in order, two or more. In the first one the radio can always be reached; the last
+            one (idle) has power 0 and no end.
     """
 
     stages: tuple[RadioStage, ...] = (RadioStage(time=0.0), RadioStage())
 
     @property
     def stateful(self) -> bool:
-        """Whether there is anything but a radio that is always ready."""
+        """Whether there are stages other than always ready."""
         rest = self.stages[-1]
         passing = any(stage.time > 0 for stage in self.stages[:-1])
         return passing or rest.wake_time > 0 or rest.cycle > 0
 
     def above(self, power: float) -> "States":
-        """Return the same stages, their powers beyond one that a radio draws at rest, W.
+        """Return the same stages with powers relative to an idle power, W.
 
         No stage draws less than that.
         """
@@ -90,16 +105,16 @@ class States:
 
     @property
     def longest_wait(self) -> float:
-        """What a message down waits at most until it is heard, or somewhat more, s."""
+        """An upper bound of the wait of a downlink message until the radio can be reached, s."""
         return sum(stage.cycle for stage in self.stages)
 
     def reception_time(self, number: int, since: float, now: float) -> float:
-        """Return when a message down is heard, if nothing else wakes the radio, s.
+        """Return the time at which a downlink message reaches the radio, unless it wakes before, s.
 
         Args:
-            number: of the stage that it is in.
-            since: when that began, s.
-            now: when the message is there, s.
+            number: of the current stage.
+            since: the start of the stage, s.
+            now: the time at which the message is ready, s.
         """
         while (stage := self.stages[number]).cycle > 0:
             occasion = max(ceil((now - since) / stage.cycle), 1)
@@ -111,19 +126,19 @@ class States:
         return max(since, now)
 
 
-# Packets: how a message is cut up, and what that adds to it.
+# Packets: the division of a message, and the headers that it adds.
 
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """So many bytes of every packet are headers: "60 per 1500".
+    """The headers of packets: `overhead` bytes of every packet of at most `packet` bytes.
 
     >>> Framing(60, 1500).packets(8 * 1441), Framing(60, 1500).bits(8 * 1441)
     (2, 960)
 
     Attributes:
-        overhead: bytes of each packet that are not the message's.
-        packet: the longest packet, bytes, with the overhead.
+        overhead: the header bytes of each packet.
+        packet: the largest packet, bytes, including the overhead.
 
     Raises:
         ValueError: the overhead is negative, or leaves no room for a message.
@@ -135,58 +150,58 @@ class Framing:
     def __post_init__(self) -> None:
         if not 0 <= self.overhead < self.packet:
             raise ValueError(
-                f"the overhead is at least 0 and below the packet; got {self.overhead} of "
-                f"{self.packet} bytes"
+                f"got an overhead of {self.overhead} of {self.packet} bytes; it must be at least 0"
+                " and below the packet"
             )
 
     def packets(self, message: int) -> int:
-        """Return how many packets a message of so many bits is cut into; none for no bits."""
+        """Return the number of packets of a message, given in bits; 0 for no bits."""
         return -(-message // (8 * (self.packet - self.overhead)))
 
     def bits(self, message: int) -> int:
-        """Return the bits that framing adds to a message of so many bits."""
+        """Return the bits of headers of a message, given in bits."""
         return 8 * self.overhead * self.packets(message)
 
 
 @lru_cache
 def framing(overhead: int, packet: int) -> Framing:
-    """Return one framing shared by all that split messages alike; arguments as for `Framing`."""
+    """Return a cached framing, shared by equal radios; arguments as for `Framing`."""
     return Framing(overhead, packet)
 
 
 NONE = Framing(0, 1500)
-"""Packets of an Ethernet's length that have no headers."""
+"""Packets of Ethernet's length without headers."""
 
 
 class Draw(Spec):
-    """What a radio draws while it transfers, beyond its idle power.
+    """The power of a radio while it transfers, beyond its idle power.
 
-    P = base + send + receive + energy_up * up rate + energy_down * down rate: `base` flows
-    while a message is in progress, `send` and `receive` while bits are on the air in their
-    direction, and the rates are those of the moment (1 mW per Mbit/s is 1 nJ per bit).
+    P = base + send + receive + energy_up * up rate + energy_down * down rate: `base` applies while
+    a message is in progress, `send` and `receive` while bits are on the air in their direction, and
+    the rates are the present ones (1 mW per Mbit/s is 1 nJ per bit).
 
-    A message is on the air for its bits over the radio's own rate. Where something else holds it
-    up, such as a slow link behind the radio, the rest of its time is at connected power:
-    see `fedsim.physics.radios.powers`. The two ways to state a radio differ in what `base`
-    contains. With an energy per bit it is the intercept of measured power over throughput, as in
-    Huang et al., MobiSys 2012: connected, awake, at no throughput, so all of the connected power.
-    With `send` and `receive` it is usually 0, for these are whole powers of states.
+    A message is on the air for its bits divided by the radio's own rate. If something else delays
+    it, such as a slow link behind the radio, the rest of its time is at connected power (see the
+    module's description). The two ways to describe a radio differ in the meaning of `base`. With
+    energies per bit it is the intercept of measured power over throughput, as in Huang et al.,
+    MobiSys 2012: the whole connected power at zero throughput. With `send` and `receive` it is
+    usually 0, since these are whole powers of states.
     """
 
     energy_up: JoulesPerBit = as_written("0 J/bit", "energy of a bit that is sent")
     energy_down: JoulesPerBit = as_written("0 J/bit", "energy of a bit that is received")
-    base: Watts = as_written("0 W", "power while a message is in progress, whatever the rate")
-    send: Watts = as_written("0 W", "further power while its bits are on the air, sent")
-    receive: Watts = as_written("0 W", "further power while its bits are on the air, received")
+    base: Watts = as_written("0 W", "power while a message is in progress, at any rate")
+    send: Watts = as_written("0 W", "additional power while sent bits are on the air")
+    receive: Watts = as_written("0 W", "additional power while received bits are on the air")
 
 
 class Listening(Spec):
-    """What a radio draws between two messages, once no state of a connection holds it.
+    """The power of a radio between two messages, when it is idle.
 
-    It listens for a share of the time and sleeps for the rest: always for a receiver that is on
-    when idle, seldom for one that polls or wakes at agreed times. Only the mean power counts,
-    `listening * listen + (1 - listening) * sleep`; how long a message has to wait until it is
-    heard is in `latency`.
+    It listens for a share of the time and sleeps otherwise: 100 % for a receiver that is always on,
+    little for one that polls or wakes at agreed times. Only the mean power is used,
+    `listening * listen + (1 - listening) * sleep`; the wait of a message until the radio listens is
+    part of `latency`.
     """
 
     listen: Watts = as_written("0 W", "power while it listens for messages, between them")
@@ -202,20 +217,19 @@ class Listening(Spec):
 class Connection(Spec):
     """The states of a cellular radio beyond busy and idle.
 
-    Huang et al., "A Close Examination of Performance and Power Characteristics of 4G LTE
-    Networks", MobiSys 2012. An idle radio is promoted first, and bits wait. Then it is
-    connected: while no bits flow it draws `tail_power`, and once they have not for
-    `tail_time`, it is idle again.
+    Huang et al., "A Close Examination of Performance and Power Characteristics of 4G LTE Networks",
+    MobiSys 2012. An idle radio is promoted first, while bits wait. Then it is connected: while no
+    bits are transferred it draws `tail_power`, and after `tail_time` without bits it is idle again.
     """
 
-    promotion_power: Watts = as_written("0 W", "power while an idle radio gets ready")
-    promotion_time: Seconds = as_written("0 s", "how long an idle radio takes to get ready")
-    tail_power: Watts = as_written("0 W", "power once nothing is transferred, until it is idle")
-    tail_time: Seconds = as_written("0 s", "from the last bit until it is idle")
+    promotion_power: Watts = as_written("0 W", "power during the promotion of an idle radio")
+    promotion_time: Seconds = as_written("0 s", "duration of the promotion of an idle radio")
+    tail_power: Watts = as_written("0 W", "power after the last bit, until it is idle")
+    tail_time: Seconds = as_written("0 s", "duration from the last bit until it is idle")
 
     @property
     def as_states(self) -> States:
-        """A tail, where it has one, and being idle."""
+        """The tail, if any, and the idle stage."""
         idle = RadioStage(wake_time=self.promotion_time, wake_power=self.promotion_power)
         return States((RadioStage(self.tail_power, self.tail_time), idle))
 
@@ -226,22 +240,23 @@ NO_DRAW = Draw()
 ALWAYS_READY = Connection()
 
 Tries = Annotated[int, Field(ge=1)] | Literal["unlimited"]
-"""How often a packet is sent at most."""
+"""The largest number of transmissions of a packet."""
 
 
 class RadioLaw(KindFirst):
     """A client's radio. A user-defined one is a subclass with its `kind` and its `rates`.
 
-    One that also inherits `Draw`, `Connection` or `Listening` has their keys, and draws what they
-    say. All of these powers are beyond `idle`.
+    One that also inherits `Draw`, `Connection` or `Listening` has their keys and powers. All of
+    these powers are beyond `idle`.
     """
 
     kind: str
     latency: Seconds = Field(description=LATENCY)
     idle: Watts = as_written("0 W", "power whenever the client is on")
-    loss: AnyPacketLoss = as_written({"kind": "none"}, "how packets are lost")
+    loss: AnyPacketLoss = as_written({"kind": "none"}, "loss of packets")
     tries: Tries = as_written(
-        UNLIMITED, 'how often a packet is sent at most; "unlimited" loses none for good'
+        UNLIMITED,
+        'largest number of transmissions of a packet; with "unlimited" none is lost for good',
     )
 
     @abstractmethod
@@ -249,7 +264,7 @@ class RadioLaw(KindFirst):
         """Return the rate laws of its two directions.
 
         Args:
-            signals: what its `traces` say, by the same keys.
+            signals: of its `traces`, by the same keys.
         """
 
     @property
@@ -259,65 +274,100 @@ class RadioLaw(KindFirst):
 
     @property
     def draw(self) -> Draw:
-        """What it draws while it transfers."""
+        """Its powers during transfers."""
         return self if isinstance(self, Draw) else NO_DRAW
 
     @property
     def connection(self) -> Connection:
-        """Its states beyond busy and idle."""
+        """Its promotion and tail."""
         return self if isinstance(self, Connection) else ALWAYS_READY
 
     @property
     def states(self) -> States:
-        """What it does between two messages, stage by stage; powers are beyond that at rest."""
+        """Its stages between two messages, with powers relative to the idle one."""
         return self.connection.as_states.above(self.waiting)
 
     @property
     def waiting(self) -> float:
-        """The mean power at rest beyond `idle`, W: 0 unless it inherits `Listening`."""
+        """The mean power between messages beyond `idle`, W: 0 unless it inherits `Listening`."""
         return self.mean if isinstance(self, Listening) else 0.0
 
     @property
     def resting(self) -> float:
-        """Its power whenever the client is on, W: that of the last of its states.
+        """Its power in the last of its stages, W, which it draws while the client is on.
 
-        What it draws in any other state is beyond this, and never less.
+        The power of any other stage is at least this.
         """
         return self.idle + self.waiting
 
     @property
     def packaging(self) -> Framing:
-        """How a message is cut into packets, and what that adds."""
+        """The division of a message into packets, with their headers."""
         return NONE
 
     @property
     def most_tries(self) -> int | None:
-        """How often a packet is sent at most; None for as often as it takes."""
+        """The largest number of transmissions of a packet; None for no limit."""
         return None if self.tries == UNLIMITED else int(self.tries)
 
     @property
     def transmissions(self) -> float:
-        """How often a packet is sent, on average."""
+        """The mean number of transmissions of a packet."""
         return self.loss.expected_transmissions(self.most_tries)
 
 
 class PacketRadio(RadioLaw):
     """A radio whose transport frames packets."""
 
-    framing: Bytes = as_written("0 B", "what the transport adds to every packet")
+    framing: Bytes = as_written("0 B", "header bytes of the transport in every packet")
     packet: Bytes = as_written("1500 B", "the largest packet, framing included")
 
     @property
     def packaging(self) -> Framing:
-        """How a message is cut into packets, and what that adds."""
+        """The division of a message into packets, with their headers."""
         return framing(int(self.framing), int(self.packet))
 
     @model_validator(mode="after")
     def _packets_carry_something(self) -> Self:
         if self.packet <= self.framing:
             text = (
-                f'got "{self.packet:g} B" with {self.framing:g} B of framing in it, which leaves'
-                f" no room; give {self.framing + 1:g} B or more"
+                f'got "{self.packet:g} B" with {self.framing:g} B of framing, which leaves no'
+                f" room; give {self.framing + 1:g} B or more"
             )
             raise failure(("packet", text, self.packet))
         return self
+
+
+class RadioPowers(NamedTuple):
+    """The powers of one kind of radio, beyond idle power.
+
+    Pairs are (down, up).
+
+    Attributes:
+        held: while a message is in progress in either direction, W.
+        per_bit: the energy of a bit, J/bit.
+        on_air: while bits are on the air, beyond `held`, W.
+    """
+
+    held: float
+    per_bit: tuple[float, float]
+    on_air: tuple[float, float]
+
+
+def powers_of(law: RadioLaw) -> RadioPowers:
+    """Return the powers of a radio.
+
+    Example:
+        >>> from fedsim.physics.radios import Radio
+        >>> powers = powers_of(Radio.model_validate({"kind": "wifi-6"}))
+        >>> powers.held, [round(watts, 3) for watts in powers.on_air]
+        (0.141, [0.222, 1.599])
+    """
+    draw, rest = law.draw, law.waiting
+    per_bit = draw.energy_down, draw.energy_up
+    base = max(draw.base - rest, 0.0)
+    if not (draw.send or draw.receive):
+        return RadioPowers(base, per_bit, (0.0, 0.0))
+    held = max(base, law.states.stages[0].power if law.states.stateful else 0.0)
+    down, up = (max(draw.base + own - rest - held, 0.0) for own in (draw.receive, draw.send))
+    return RadioPowers(held, per_bit, (down, up))

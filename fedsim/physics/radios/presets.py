@@ -7,7 +7,6 @@ is 1 nJ/bit. Framing is what every packet carries beside the message's own bits.
 from collections.abc import Mapping
 
 from fedsim.blocks.presets import Citation, Preset
-from fedsim.physics.figures import Figure, est, lit, meas, preset
 from fedsim.physics.sources import (
     ANDROID,
     CASALS_2017,
@@ -25,6 +24,11 @@ from fedsim.physics.sources import (
     SINGH_2020,
     WIFI_6,
     YE_NB_IOT,
+    Figure,
+    est,
+    lit,
+    meas,
+    preset,
 )
 
 _HUANG = "[lit] Huang et al., A Close Examination of 4G LTE Networks, MobiSys 2012"

@@ -1,4 +1,4 @@
-"""Rate laws: how fast a link or one direction of a radio is, and how it takes a message."""
+"""Rate laws: the rate of a link or one direction of a radio, and the terms of a message."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from fedsim.physics.signals import Signal
 
 
 class Terms(NamedTuple):
-    """What a message meets.
+    """The terms of one message.
 
     Attributes:
-        cap: the fastest its bits may flow, bit/s, within what the law's signal says, if any.
-        share: of the time in which they flow, how much is on the air.
-        rest: how long the sender keeps silent afterwards, s.
+        cap: the largest rate of its bits, bit/s, in addition to the limit of the law's signal.
+        share: the share of its time in which bits are on the air.
+        rest: the silence of the sender afterwards, s.
     """
 
     cap: float
@@ -27,24 +27,24 @@ class Terms(NamedTuple):
 
 
 class Carrier(Protocol):
-    """One direction of one client's radio: says on what terms a message travels."""
+    """One direction of one client's radio, which determines the terms of messages."""
 
     def terms(self, bits: int, framed: int, round_number: int) -> Terms:
         """Return the terms.
 
         Args:
             bits: of the message, its header included.
-            framed: the same and the framing.
+            framed: of the message, with framing.
             round_number: the round in which it starts.
         """
         ...
 
 
 class RateLaw(ABC):
-    """How fast one direction of a radio is, for every client that has it; or what a link carries.
+    """The rate of one direction of a radio, for all clients with this radio; or of a link.
 
-    A user-defined law has a peak, the time that a message takes, and a carrier; the rest is for
-    laws that are simpler than that, or follow a trace. A link's law needs only its peak and its
+    A user-defined law has a peak, the duration of a message, and a carrier; the other members are
+    for simpler laws, or for laws that follow a trace. The law of a link needs only its peak and its
     signal.
     """
 
@@ -53,11 +53,11 @@ class RateLaw(ABC):
     @property
     @abstractmethod
     def peak(self) -> float:
-        """The fastest that it can be, bit/s."""
+        """The largest rate, bit/s."""
 
     @property
     def constant(self) -> float | None:
-        """The rate of every message where that is always the same, bit/s; else None."""
+        """The rate if it is the same for every message, bit/s; else None."""
         return None
 
     @property
@@ -67,23 +67,23 @@ class RateLaw(ABC):
 
     @property
     def average(self) -> float:
-        """What it bounds messages to in the long run, bit/s: a trace's mean, else the fastest."""
+        """The long-run rate, bit/s: the mean of a trace, else the peak."""
         return self.peak if self.signal is None else self.signal.average
 
     def with_factor(self, factor: float) -> "RateLaw":
-        """Return the law of a link that bounds messages to so many times as much; above 0."""
+        """Return the law of a link with rates multiplied by a factor above 0."""
         if self.signal is None:
             return ConstantRate(self.peak * factor)
         return Traced(self.signal if factor == 1.0 else Scaled(self.signal, factor))
 
     @property
     def continuous(self) -> bool:
-        """Whether it is on the air all the time in which bits flow, and owes no silence."""
+        """Whether messages are on the air all the time, without silences."""
         return True
 
     @abstractmethod
     def seconds(self, bits: int, framed: int) -> float:
-        """Return how long a message takes in the long run, with the silence it owes, s.
+        """Return the long-run duration of a message, with the silence after it, s.
 
         Args:
             bits: of the message, its header included.
@@ -95,7 +95,7 @@ class RateLaw(ABC):
         """Return the carrier of one client.
 
         Args:
-            rng: makes the client's stream for this channel, where something is drawn.
+            rng: creates the client's stream for this channel, if it draws.
         """
 
 
@@ -114,7 +114,7 @@ class Steady:
 
 @lru_cache
 def steady(cap: float) -> Steady:
-    """Return what has a cap for all messages, for all radios of that cap."""
+    """Return a cached carrier with a cap, shared by all radios of this cap."""
     return Steady(cap)
 
 
@@ -123,7 +123,7 @@ class ConstantRate(RateLaw):
     """The same rate at all times.
 
     Attributes:
-        rate: bit/s; infinite where a message takes no time.
+        rate: bit/s; infinite for messages that take no time.
     """
 
     rate: float
@@ -139,7 +139,7 @@ class ConstantRate(RateLaw):
         return self.rate
 
     def seconds(self, bits: int, framed: int) -> float:  # noqa: ARG002 - whatever the framing
-        """Return how long so many bits take, s."""
+        """Return the duration of some bits, s."""
         return over(self.rate, framed)
 
     def carrier(self, rng: Callable[[], np.random.Generator]) -> Steady:  # noqa: ARG002
@@ -168,16 +168,16 @@ class Traced(RateLaw):
         return self.trace.peak
 
     def seconds(self, bits: int, framed: int) -> float:  # noqa: ARG002 - whatever the framing
-        """Return how long so many bits take at the average rate, s."""
+        """Return the duration of some bits at the average rate, s."""
         return over(self.trace.average, framed)
 
     def carrier(self, rng: Callable[[], np.random.Generator]) -> Steady:  # noqa: ARG002
-        """Return a carrier on which nothing but the trace holds a message up."""
+        """Return a carrier without a limit beyond the trace."""
         return steady(self.peak)
 
 
 class Scaled:
-    """A signal times a factor above 0: a signal."""
+    """A signal multiplied by a factor above 0."""
 
     __slots__ = ("_factor", "_signal", "average", "peak")
 
@@ -196,7 +196,7 @@ class Scaled:
         return self._signal.integral(begin, end) * self._factor
 
     def when(self, begin: float, amount: float) -> float:
-        """Return the earliest time at which `amount` has passed since `begin`."""
+        """Return the earliest time at which the integral from `begin` reaches `amount`."""
         return self._signal.when(begin, amount / self._factor)
 
     def next_change(self, t: float) -> float:

@@ -2,18 +2,17 @@
 
 from fedsim.blocks.registry import Registry
 from fedsim.problems.architectures.base import Architecture
-from fedsim.problems.architectures.dense import (
+from fedsim.problems.architectures.networks import (
+    CharacterLSTM,
+    Convolutional,
     DenseLayers,
+    FemnistNetwork,
     GivenModule,
     LogisticModel,
     PassedModule,
-)
-from fedsim.problems.architectures.images import (
-    Convolutional,
-    FemnistNetwork,
     ResidualNetwork,
+    Transformer,
 )
-from fedsim.problems.architectures.text import CharacterLSTM, Transformer
 
 ARCHITECTURES: Registry[Architecture] = Registry(
     "architecture",

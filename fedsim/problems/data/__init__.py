@@ -2,9 +2,8 @@
 
 from fedsim.blocks.registry import Registry
 from fedsim.problems.data.base import Source
-from fedsim.problems.data.catalogue import Catalogue, fetch, find
+from fedsim.problems.data.catalogue import ENTRIES, Catalogue, Entry, fetch, find
 from fedsim.problems.data.csv import Csv
-from fedsim.problems.data.entries import ENTRIES, Entry
 from fedsim.problems.data.fedscale import FedScale
 from fedsim.problems.data.files import Bundled, GivenRows, Idx, NpzArchive, arrays
 from fedsim.problems.data.hugging_face import HuggingFace

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from fedsim.blocks.held import Holding
 from fedsim.blocks.identity import ObjectIdentity
+from fedsim.blocks.in_memory import Holding
 from fedsim.blocks.spec import AnyPath
 from fedsim.errors import DataError
 from fedsim.files import decompress, read_arrays, read_bytes

@@ -87,7 +87,7 @@ def _flatten(array: Any, rows: int, name: str, key: str, where: str) -> Any:
     return flat
 
 
-def told_apart(array: Any) -> NDArray[np.int64]:
+def number_values(array: Any) -> NDArray[np.int64]:
     """Return an integer from 0 for each cell, by the order of the distinct values, shape (n,)."""
     found = np.array(array.to_pylist())
     return np.unique(found, return_inverse=True)[1].astype(np.int64)
@@ -137,7 +137,7 @@ class HuggingFace(PictureSource):
         y = self._labels(table, str(path))
         client = None
         if self.client is not None:
-            client = told_apart(whole_column(table, self.client, "data.client", str(path)))
+            client = number_values(whole_column(table, self.client, "data.client", str(path)))
         parts = [self._features(table, name, path) for name in columns]
         return Samples(parts[0] if len(parts) == 1 else np.hstack(parts), y, client)
 
@@ -145,7 +145,7 @@ class HuggingFace(PictureSource):
         key = "data.label"
         column = whole_column(table, self.label, key, where)
         if str(column.type) in ("string", "large_string"):
-            return told_apart(column).astype(np.float64)
+            return number_values(column).astype(np.float64)
         y = numbers(column, self.label, key, where).astype(np.float64)
         if y.shape[1] != 1:
             text = f"{where}: the column {self.label!r} has {y.shape[1]} numbers a row"
@@ -191,8 +191,8 @@ class HuggingFace(PictureSource):
 def _is_class(schema: Any, name: str) -> bool:
     """Return whether a column is declared as classes, whose labels start from 0."""
     try:
-        told = json.loads((schema.metadata or {})[b"huggingface"])
-        return bool(told["info"]["features"][name]["_type"] == "ClassLabel")
+        metadata = json.loads((schema.metadata or {})[b"huggingface"])
+        return bool(metadata["info"]["features"][name]["_type"] == "ClassLabel")
     except (KeyError, TypeError, ValueError):
         return False
 
@@ -276,9 +276,9 @@ def _list_saved(path: Path) -> list[Path]:
     """Return the files listed in the state file of a saved data set."""
     state = path / "state.json"
     try:
-        told = json.loads(read_bytes(state, _KEY))
-        names = [str(each["filename"]) for each in told["_data_files"]]
-        indices = told.get("_indices_files") or told.get("_indices_data_files")
+        metadata = json.loads(read_bytes(state, _KEY))
+        names = [str(each["filename"]) for each in metadata["_data_files"]]
+        indices = metadata.get("_indices_files") or metadata.get("_indices_data_files")
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         text = f"{state} does not name the files of the rows ({error}); save the data again"
         raise DataError(_KEY, text) from error

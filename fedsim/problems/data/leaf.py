@@ -114,9 +114,11 @@ def _users(path: Path, characters: str) -> Iterator[_User]:
         rows, labels = (
             _member(own, key, list, path, f"{key} of user {str(name)!r}") for key in ("x", "y")
         )
-        told = counts[place] if isinstance(counts, list) and place < len(counts) else len(rows)
-        if not len(rows) == len(labels) == told:
-            seen = f"{len(rows)} rows in x, {len(labels)} labels in y, and {told} in num_samples"
+        declared = counts[place] if isinstance(counts, list) and place < len(counts) else len(rows)
+        if not len(rows) == len(labels) == declared:
+            seen = (
+                f"{len(rows)} rows in x, {len(labels)} labels in y, and {declared} in num_samples"
+            )
             text = f"{path}: user {str(name)!r} has {seen}; all three are one number"
             raise DataError(_KEY, text)
         yield _User(str(name), *_numbers(rows, labels, characters, f"{path}, user {str(name)!r}"))

@@ -3,10 +3,9 @@
 from fedsim.blocks.registry import Registry
 from fedsim.problems.losses.base import Loss, Rows, State
 from fedsim.problems.losses.linear import LinearLoss
-from fedsim.problems.losses.logistic import Logistic
+from fedsim.problems.losses.logistic import Logistic, NeymanPearson
 from fedsim.problems.losses.mlp import MultilayerPerceptron
 from fedsim.problems.losses.network import TorchLoss
-from fedsim.problems.losses.neyman_pearson import NeymanPearson
 from fedsim.problems.losses.softmax import Softmax
 from fedsim.problems.losses.squared import LeastSquares, Squared, TraceRegression
 

@@ -213,7 +213,7 @@ class Loss(Spec):
         """Return the gradient of g at `w`, shape (dimension,); errors as for `constraint`."""
         raise self._refuse_constraint()
 
-    def told_apart(self, labels: Array) -> Array:
+    def class_labels(self, labels: Array) -> Array:
         """Return labels (n,) as the loss distinguishes them: equal within a class.
 
         `classes` and `predict` use these labels.

@@ -1,4 +1,4 @@
-"""The logistic loss of a linear classifier."""
+"""The logistic loss of a linear classifier, and Neyman-Pearson classification with it."""
 
 from typing import ClassVar, Literal
 
@@ -11,7 +11,7 @@ from fedsim.ports import Array
 from fedsim.problems.losses import linear
 from fedsim.problems.losses.base import Rows, State
 from fedsim.problems.losses.linear import LinearLoss, distinct_pair, format_labels, two_labels
-from fedsim.problems.samples import Features, longest_row, scaled_rows
+from fedsim.problems.samples import Features, longest_row, scaled_rows, transposed_product
 
 
 class Positive(Spec):
@@ -59,9 +59,9 @@ class Logistic(LinearLoss):
             )
         if self.labels == "signs" and not are_signs(labels):
             raise DataError("loss.labels", _other_labels(np.unique(labels)))
-        return self.told_apart(labels)
+        return self.class_labels(labels)
 
-    def told_apart(self, labels: Array) -> Array:
+    def class_labels(self, labels: Array) -> Array:
         """Return -1 and +1 where one label is set against all others."""
         if isinstance(self.labels, Positive):
             return np.where(labels == self.labels.positive, 1.0, -1.0)
@@ -120,3 +120,110 @@ def _other_labels(distinct: Array) -> str:
         f"{seen}; give {one}, or the loss softmax, which has a class for each, or squared, which"
         " takes any number"
     )
+
+
+class NeymanPearson(LinearLoss):
+    """Logistic loss of class 0, subject to a bound on that of class 1: Neyman-Pearson.
+
+    f(w) is the mean over the client's rows of class 0 of log(1 + exp(x.w)), and g(w) the mean over
+    its rows of class 1 of log(1 + exp(-x.w)); l1 and l2 belong to f. Class 0 is the majority of all
+    clients' labels, the smaller label where both are equally frequent, unless the majority is to be
+    bounded. The kernels pass over all rows, with weight 0 for the other class, and are priced so; a
+    minibatch is drawn from all rows as well. A client that lacks one of the classes is refused: a
+    mean over no rows is no number, and 0 in its place would move the objective.
+    """
+
+    source: ClassVar[str] = "Rigollet, Tong, Neyman-Pearson Classification, JMLR 2011"
+    classifies: ClassVar[bool | str] = True
+    steepest: ClassVar[float] = 0.25
+    constrained: ClassVar[bool] = True
+
+    kind: Literal["neyman-pearson"] = "neyman-pearson"
+    scale: Literal["mean"] = Field(
+        default="mean", description="the mean over the client's rows of a class"
+    )
+    bounded: Literal["minority", "majority"] = Field(
+        default="minority", description="the class whose loss is g; it becomes class 1"
+    )
+
+    def encode(self, labels: Array) -> Array:
+        """Return the class of each row: 1 for the label whose loss is bounded, 0 for the other.
+
+        Raises:
+            DataError: there are not two distinct labels.
+        """
+        return np.asarray(labels == self.classes(labels)[1], dtype=np.float64)
+
+    def arrange(self, X: Features, t: Array, total: int) -> Rows:
+        """Return the rows, those of class 1 negated, and their weights in f and in g (n, 2).
+
+        Raises:
+            DataError: one of the classes has no row.
+        """
+        ones = float(t.sum())
+        zeros = len(t) - ones
+        if not ones or not zeros:
+            lacking = int(not ones)
+            raise DataError(
+                "split",
+                f"a client of {len(t)} rows has none with the {self._names[lacking]} "
+                f"(class {lacking}) label; neyman-pearson "
+                "takes rows of both at each client, as a stratified split gives",
+            )
+        weights = np.column_stack([(1.0 - t) / zeros, t / ones])
+        A = scaled_rows(X, 1.0 - 2.0 * t)
+        return super().arrange(A, weights, total)._replace(factor=1.0, reach=longest_row(A))
+
+    def forward(self, rows: Rows, w: Array) -> State:
+        """Compute the state shared by the sigmoid and log(1 + exp), and the weights in f."""
+        return *linear.forward(rows, w), rows.t[:, 0]
+
+    def total(self, state: State) -> float:
+        """Return the weighted sum of log(1 + exp(u)) over class 0."""
+        return float(state[3].dot(linear.each(state[:3])))
+
+    def slopes(self, state: State) -> Array:
+        """Return the weighted sigmoids, zero for class 1."""
+        return state[3] * linear.slopes(state[:3])
+
+    def curvatures(self, state: State) -> Array:
+        """Return the weighted sigmoid(u) sigmoid(-u), zero for class 1."""
+        return state[3] * linear.curvatures(state[:3])
+
+    def majorant(self, rows: Rows) -> tuple[float, Features]:
+        """Return c = 1/(4 n_0) and the rows of class 0."""
+        weights = rows.t[:, 0]
+        own = weights > 0
+        return rows.factor * self.steepest * float(weights.max()), rows.X[own]
+
+    def constraint(self, rows: Rows, w: Array) -> float:
+        """Return g(w)."""
+        return rows.factor * float(rows.t[:, 1].dot(linear.each(linear.forward(rows, w))))
+
+    def constraint_gradient(self, rows: Rows, w: Array) -> Array:
+        """Return the gradient of g at `w`, shape (d,)."""
+        slopes = rows.t[:, 1] * linear.slopes(linear.forward(rows, w))
+        gradient = transposed_product(rows.X, slopes)
+        gradient *= rows.factor
+        return gradient
+
+    def classes(self, labels: Array) -> Array:
+        """Return the label of class 0, then that of class 1, whose loss is bounded.
+
+        Raises:
+            DataError: there are not two distinct labels.
+        """
+        pair = distinct_pair(labels, "loss.kind")
+        majority = int(2 * np.count_nonzero(labels == pair[1]) > len(labels))
+        bounded = majority if self.bounded == "majority" else 1 - majority
+        return pair if bounded else pair[::-1]
+
+    def predict(self, X: Features, w: Array, classes: Array) -> Array:
+        """Return the label of class 1 where x.w > 0, that of class 0 elsewhere."""
+        return linear.predict_classes(X, w, classes)
+
+    @property
+    def _names(self) -> tuple[str, str]:
+        """Describe classes 0 and 1 in terms of all clients' labels."""
+        names = ("majority", "minority")
+        return names if self.bounded == "minority" else names[::-1]

@@ -15,7 +15,7 @@ from fedsim.errors import DataError
 from fedsim.extras import missing
 from fedsim.ports import Array
 from fedsim.problems.architectures import ARCHITECTURES, Architecture
-from fedsim.problems.losses.augmentation import Augmentation
+from fedsim.problems.losses.augmentation import Augmentation, check_images
 from fedsim.problems.losses.base import Loss, Rows, State
 from fedsim.problems.losses.linear import format_labels, whole_labels
 from fedsim.problems.losses.softmax import indicators
@@ -23,7 +23,7 @@ from fedsim.problems.samples import Features, Minibatches, Precision
 
 if TYPE_CHECKING:
     from fedsim.problems.modules import LossTerms, Recipe, Trainer
-    from fedsim.problems.modules.together import Together
+    from fedsim.problems.modules.vmap import Together
 
 
 class TorchLoss(Loss):
@@ -218,11 +218,7 @@ class TorchLoss(Loss):
                 used, or not with images that are varied.
         """
         try:
-            from fedsim.problems.modules import (  # noqa: PLC0415 - loads PyTorch
-                check_device,
-                check_images,
-                recipe,
-            )
+            from fedsim.problems.modules import check_device, recipe  # noqa: PLC0415 - loads PyTorch
         except ModuleNotFoundError as error:
             if error.name != "torch":
                 raise
@@ -238,7 +234,7 @@ class TorchLoss(Loss):
         return trainer(self.recipe(*_sizes(rows)), self.numbers, self.device)
 
     def _together(self, features: int, outputs: int) -> "Together":
-        from fedsim.problems.modules.together import together  # noqa: PLC0415 - loads PyTorch
+        from fedsim.problems.modules.vmap import together  # noqa: PLC0415 - loads PyTorch
 
         return together(self.recipe(features, outputs), self.numbers, self.device, self.criterion)
 

@@ -7,7 +7,6 @@ from fedsim.problems.modules.trainer import (
     Numbers,
     Trainer,
     check_device,
-    check_images,
     trainer,
 )
 
@@ -19,7 +18,6 @@ __all__ = [
     "Recipe",
     "Trainer",
     "check_device",
-    "check_images",
     "layers_of",
     "platform",
     "recipe",

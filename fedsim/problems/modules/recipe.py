@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedsim.blocks.held import Holding
+from fedsim.blocks.in_memory import Holding
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.architectures import Architecture
-from fedsim.problems.modules.additive import PROBED, check_loss
+from fedsim.problems.modules.additivity import PROBED, check_loss
 from fedsim.problems.modules.module import Layer, layers_of, operations_of, trained_parameters
 
 # The trial of a module: whether clients that share only the flat model can train it.
@@ -384,15 +384,16 @@ def _recipe(architecture: Architecture, criterion: str, features: int, outputs: 
     module = _build_module(architecture, features, outputs, 0)
     shape = architecture.shape(features)
     rows = torch.zeros(TRIED, *shape, dtype=torch.int64 if architecture.whole_numbers else None)
-    kind = None if criterion == "squared" else torch.int64
+    targets = torch.zeros(TRIED, dtype=None if criterion == "squared" else torch.int64)
 
     def row_losses(found: Tensor, count: int) -> Tensor:
-        return architecture.row_losses(found, torch.zeros(count, dtype=kind), criterion)
+        return architecture.row_losses(found, targets[:count], criterion)
 
     trial = ModuleTrial(module, rows, outputs, row_losses)
     trial.check_outputs()
     if type(architecture).row_losses is not Architecture.row_losses:
-        check_loss(architecture, criterion, trial.some_outputs(PROBED))
+        # A loss may be of some labels alone, such as -1 and 1: it is tried on those that it takes.
+        targets = check_loss(architecture, criterion, trial.some_outputs(PROBED))
     random = trial.draws()
     trial.check_other_rows()
     trial.check_one_row()

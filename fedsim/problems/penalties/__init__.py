@@ -2,8 +2,15 @@
 
 from fedsim.blocks.registry import Registry
 from fedsim.problems.penalties.base import Penalty, Shape
-from fedsim.problems.penalties.norms import GroupL2, Nuclear, Regulariser
-from fedsim.problems.penalties.separable import L1, L2, ElasticNet, NoPenalty
+from fedsim.problems.penalties.norms import (
+    L1,
+    L2,
+    ElasticNet,
+    GroupL2,
+    NoPenalty,
+    Nuclear,
+    Regulariser,
+)
 
 PENALTIES: Registry[Penalty] = Registry(
     "penalty", (NoPenalty, L1, L2, ElasticNet, GroupL2, Nuclear), Penalty, plural="penalties"

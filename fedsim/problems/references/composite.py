@@ -1,7 +1,11 @@
-"""The composite form of a convex objective, F(w) + l1 |w|_1 with smooth F, and an approximation.
+"""The composite form of a convex objective, F(w) + l1 |w|_1 with smooth F, and its minimisers.
 
-L-BFGS-B (Byrd, Lu, Nocedal, Zhu 1995) on scaled variables gets close to a minimiser and
-finds its support; `fedsim.problems.references.newton` goes on from there to the level of rounding.
+L-BFGS-B (Byrd, Lu, Nocedal, Zhu 1995) on scaled variables approaches a minimiser and finds its
+support. Newton's method on that support polishes the result to the level of rounding: damped steps
+on the nonzero coordinates with their signs fixed; a coordinate that reaches zero leaves the
+support, one that violates the optimality conditions enters it. Systems of up to `NEWTON_LIMIT`
+coordinates are solved by their eigenvalues, larger ones by conjugate gradients with differences of
+gradients for products (truncated Newton: Dembo, Steihaug 1983).
 """
 
 from collections.abc import Callable
@@ -25,15 +29,15 @@ from fedsim.problems.samples import Features, gram
 Mask = NDArray[np.bool_]
 
 _EFFORT = 1e12
-"""Floating-point operations of all gradients together: minutes on one core."""
+"""The budget of floating-point operations for all gradients: minutes on one core."""
 
 
 @dataclass(frozen=True, eq=False)
 class CompositeForm:
-    """F(w) + l1 |w|_1, by the values and gradients that an observer evaluates.
+    """F(w) + l1 |w|_1, by the values and gradients of a problem.
 
     Attributes:
-        problem: whose objective it is.
+        problem: with the objective.
         objective: of the clients' losses, their sum or mean.
         l1: the weight of |w|_1, of the clients' losses and of the penalty together.
         own: the part of it from the clients' losses.
@@ -51,8 +55,8 @@ class CompositeForm:
         """Return the objective's composite form.
 
         Returns:
-            None where none exists: the loss is not convex or comes with a constraint, or
-            the penalty is none of l1, l2 and elastic net.
+            None if none exists: the loss is not convex or has a constraint, or the penalty is
+            none of l1, l2 and elastic net.
         """
         if not convex(problem):
             return None
@@ -67,6 +71,9 @@ class CompositeForm:
 
     def smooth(self, w: Array) -> tuple[float, Array]:
         """Return F(w) and its gradient, shape (d,)."""
+        # The losses' own l1 term is part of their values and subgradients. It is removed here,
+        # since it belongs to the other summand; with sign(0) = 0 the subtraction is exact on zeros,
+        # too.
         value = self.problem.smooth_value(w, self.objective)
         gradient = self.problem.gradient(w, self.objective)
         if self.own:
@@ -84,7 +91,7 @@ class CompositeForm:
         return np.where(w == 0, excess, gradient + self.l1 * np.sign(w))
 
     def residual(self, w: Array, within: Mask | None = None) -> float:
-        """Return the norm of `subgradient`, on some of the coordinates where they are given."""
+        """Return the norm of `subgradient`, on the coordinates `within` if given."""
         subgradient = self.subgradient(w)
         return float(np.linalg.norm(subgradient if within is None else subgradient[within]))
 
@@ -95,7 +102,7 @@ class CompositeForm:
     def hessian(self, w: Array, free: Mask) -> Array:
         """Return the free rows and columns of the Hessian of F at `w`.
 
-        Of a linear loss only those are computed.
+        For a linear loss only these are computed.
 
         Raises:
             DataError: the loss does not provide it.
@@ -113,7 +120,7 @@ class CompositeForm:
 
     @cached_property
     def scale(self) -> Array:
-        """The square roots of the diagonal of the Hessian's bound, shape (d,); 1 for zeros."""
+        """The square roots of the diagonal of the Hessian's bound, shape (d,); 1 for a zero."""
         problem = self.problem
         shares = problem.coefficients(self.objective)
         diagonal = np.zeros(problem.losses[0].features)
@@ -153,13 +160,13 @@ def _squares(A: Features) -> Array:
 
 
 def affordable(problem: Problem) -> int:
-    """Return the affordable number of gradients: 10000, fewer where each takes long."""
+    """Return the affordable number of gradients: 10000, fewer if they are expensive."""
     operations = sum(loss.gradient_operations for loss in problem.losses)
     return int(np.clip(_EFFORT / operations, 200, 10_000))
 
 
 def gradient_step(smoothness: float) -> float:
-    """Return the step 1/L; 1 where the loss is (nearly) flat: there any step works."""
+    """Return the step 1/L; 1 if the loss is (nearly) flat, where any step works."""
     step = 1.0 / smoothness if smoothness else inf
     return step if isfinite(step) else 1.0
 
@@ -167,8 +174,8 @@ def gradient_step(smoothness: float) -> float:
 def approach(f: CompositeForm) -> Array:
     """Return a point near a minimiser, shape (d,), by L-BFGS-B from zero.
 
-    With an l1 term w = p - q with p, q >= 0, on which the term is linear; what is at a
-    bound in both is zero exactly.
+    With an l1 term, w = p - q with p, q >= 0, in which the term is linear and the problem smooth. A
+    coordinate at the bound 0 in both p and q is exactly zero, which gives the support.
     """
     scale = f.scale
     d, limit = len(scale), affordable(f.problem)
@@ -207,3 +214,148 @@ def _lbfgs(
         options={"maxiter": limit, "maxfun": limit, "maxcor": 20, "ftol": 1e-15, "gtol": 1e-12},
     )
     return np.asarray(result.x, dtype=np.float64)
+
+
+NEWTON_LIMIT = 2000
+"""The largest number of coordinates for which the Hessian is computed."""
+
+_TRUNCATED = 50
+"""The largest number of products in a truncated Newton step."""
+
+
+def polish(f: CompositeForm, w: Array, limit: int = 200, within: Mask | None = None) -> Array:
+    """Return the point of least residual among Newton iterates from `w`, shape (d,).
+
+    Args:
+        f: the objective.
+        w: the initial point.
+        limit: the largest number of steps.
+        within: the coordinates that may change, outside which `w` is zero; all by default.
+    """
+    allowed = np.ones(len(w), dtype=np.bool_) if within is None else within
+    free = allowed & ((w != 0) | (f.l1 == 0))
+    signs = np.sign(w)
+    best, least = w, f.residual(w, allowed)
+    # Without a minimiser, as on separable data, the residual would decrease without end.
+    enough = 1e-16 * f.residual(np.zeros_like(w), allowed)
+    for _ in range(limit):
+        if least <= enough:
+            break
+        w, progress = _newton(f, w, signs, free)
+        free &= (w != 0) | (f.l1 == 0)
+        residual = f.residual(w, allowed)
+        if residual < least:
+            best, least = w, residual
+        if not progress:
+            entering = _violator(f, w, allowed & ~free)
+            if entering is None:
+                break
+            signs[entering] = -np.sign(f.smooth(w)[1][entering])
+            free[entering] = True
+    return best
+
+
+def _violator(f: CompositeForm, w: Array, outside: Mask) -> int | None:
+    """Return the coordinate off the support that violates optimality most, if any does."""
+    excess = np.where(outside, np.abs(f.smooth(w)[1]) - f.l1, 0.0)
+    worst = int(np.argmax(excess))
+    return worst if excess[worst] > 1e-11 * f.l1 else None
+
+
+def _newton(f: CompositeForm, w: Array, signs: Array, free: Mask) -> tuple[Array, bool]:
+    """Take a damped Newton step on the free coordinates; return also whether it made progress."""
+    gradient = np.where(free, f.smooth(w)[1] + f.l1 * signs, 0.0)
+    norm = float(np.linalg.norm(gradient))
+    if norm == 0:
+        return w, False
+    step, longest = _direction(f, w, gradient, signs, free)
+    t, leaving = _to_zero(w, step, free) if f.l1 else (np.inf, np.zeros_like(free))
+    if t > longest:
+        t, leaving = longest, np.zeros_like(free)
+    value, slope = f.value(w), float(gradient @ step)
+    least = 1e-6 * min(t, 1.0)
+    while t >= least:
+        candidate = np.where(leaving, 0.0, w + t * step)
+        new = np.where(free, f.smooth(candidate)[1] + f.l1 * signs, 0.0)
+        if float(np.linalg.norm(new)) <= (1 - min(t, 1.0) / 2) * norm:
+            return candidate, True
+        # Armijo's condition, with a slack at the level of rounding. A decrease below that level is
+        # no progress, and would cycle; but a step to a kink removes a coordinate from the support,
+        # which is progress even if the value grows by rounding.
+        slack = (1e-14 if leaving.any() else -1e-14) * abs(value)
+        if f.value(candidate) < value + 1e-4 * t * slope + slack:
+            return candidate, True
+        t, leaving = t / 2, np.zeros_like(free)
+    return w, False
+
+
+def _direction(
+    f: CompositeForm, w: Array, gradient: Array, signs: Array, free: Mask
+) -> tuple[Array, float]:
+    """Return a direction of descent, zero off the free coordinates, and the longest step on it.
+
+    Normally it is Newton's direction, with steps up to 1. On the null space of the Hessian the
+    smooth part is flat; if the l1 term has a slope there, the objective decreases along it without
+    bound until a coordinate changes its sign, so this direction is taken, with steps of any length.
+    """
+    if not solvable(f, free):
+        return _truncate(f, w, gradient, free), 1.0
+    hessian = f.hessian(w, free)
+    diagonal = np.diag(hessian)
+    scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    values, vectors = np.linalg.eigh(hessian / np.outer(scale, scale))
+    flat = values <= 1e-13 * values[-1]
+    kinks = vectors.T @ (f.l1 * signs[free] / scale)
+    step = np.zeros_like(w)
+    if np.linalg.norm(kinks[flat]) > 1e-9 * np.linalg.norm(kinks):
+        step[free] = -(vectors[:, flat] @ kinks[flat]) / scale
+        return step, np.inf
+    slopes = vectors.T @ (gradient[free] / scale)
+    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=~flat)
+    step[free] = -(vectors @ (inverse * slopes)) / scale
+    return step, 1.0
+
+
+def solvable(f: CompositeForm, free: Mask) -> bool:
+    """Return whether Newton systems are solved exactly; else by truncated steps."""
+    linear = isinstance(f.problem.loss, LinearLoss)
+    return (int(np.count_nonzero(free)) if linear else len(free)) <= NEWTON_LIMIT
+
+
+def _truncate(f: CompositeForm, w: Array, gradient: Array, free: Mask) -> Array:
+    """Return a Newton step by scaled conjugate gradients, to a relative residual of 0.1."""
+    inverse = 1.0 / np.square(f.scale)
+    step, residual = np.zeros_like(w), -gradient
+    p = inverse * residual
+    product, enough = float(residual @ p), 0.1 * float(np.linalg.norm(gradient))
+    for _ in range(_TRUNCATED):
+        curved = _support_curvature(f, w, p, free)
+        bend = float(p @ curved)
+        # In a flat direction the computed curvature is only rounding, relative to its upper bound.
+        if bend <= 1e-12 * float(np.square(p * f.scale).sum()):
+            break
+        step += product / bend * p
+        residual = residual - product / bend * curved
+        if float(np.linalg.norm(residual)) <= enough:
+            break
+        scaled = inverse * residual
+        product, last = float(residual @ scaled), product
+        p = scaled + product / last * p
+    return step if step.any() else inverse * -gradient
+
+
+def _support_curvature(f: CompositeForm, w: Array, p: Array, free: Mask) -> Array:
+    """Return the Hessian of F at `w` times `p`, zero off the free coordinates."""
+    length = float(np.linalg.norm(p))
+    h = 1e-5 * max(1.0, float(np.linalg.norm(w))) / length
+    difference = f.smooth(w + h * p)[1] - f.smooth(w - h * p)[1]
+    return np.where(free, difference / (2 * h), 0.0)
+
+
+def _to_zero(w: Array, step: Array, free: Mask) -> tuple[float, Mask]:
+    """Return the largest t without a change of sign, and the coordinates that are zero there."""
+    shrinking = free & (w * step < 0)
+    ratios = np.full(len(w), np.inf)
+    ratios[shrinking] = -w[shrinking] / step[shrinking]
+    t = float(ratios.min())
+    return t, ratios <= t

@@ -7,8 +7,8 @@ import numpy as np
 from fedsim.ports import Array
 from fedsim.problems.penalties import NoPenalty
 from fedsim.problems.problem import Problem
+from fedsim.problems.references.composite import NEWTON_LIMIT
 from fedsim.problems.references.convex import OptimumTask, Reference, label_method
-from fedsim.problems.references.newton import NEWTON_LIMIT
 
 
 def constrained_optimum(problem: Problem, tolerance: float) -> Reference | None:

@@ -1,4 +1,11 @@
-"""Reference optima: f* far below any tolerance, with its method and certificate."""
+"""Reference optima: f* far below the tolerance of any stop rule, with its method and certificate.
+
+Gaps f(w) - f* are compared with tolerances such as 1e-12, so f* must be exact to rounding. Two
+points matter for that. `Reference.value` is evaluated by `Problem.value`, the same function as the
+run's objective: another order of summation would shift all gaps by rounding. And a method's own
+stopping test is not trusted: the least subgradient at the result is the certificate
+(`label_method`).
+"""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -12,24 +19,26 @@ from scipy.linalg import svd
 
 from fedsim.errors import OutputError
 from fedsim.ports import Array
-from fedsim.problems.dealt import cache_folder
 from fedsim.problems.losses import LeastSquares, LinearLoss
+from fedsim.problems.partition import cache_folder
 from fedsim.problems.problem import Objective, Problem
 from fedsim.problems.references.composite import (
+    NEWTON_LIMIT,
     CompositeForm,
     affordable,
     approach,
     convex,
     gradient_step,
+    polish,
+    solvable,
 )
-from fedsim.problems.references.newton import NEWTON_LIMIT, polish, solvable
 from fedsim.problems.samples import dense
 from fedsim.record.atomic import write_whole
 
 # Minimisers of f + h with a penalty h that has a prox, by accelerated proximal gradients.
 
 _CHECK = 10
-"""The residual is checked once in this many steps, since it costs another gradient."""
+"""The number of steps between two checks of the residual, which costs another gradient."""
 
 
 def proximal_residual(problem: Problem, objective: Objective, w: Array) -> float:
@@ -38,11 +47,11 @@ def proximal_residual(problem: Problem, objective: Objective, w: Array) -> float
 
 
 def accelerated_descent(problem: Problem, objective: Objective) -> Array:
-    """Return the point of least residual that FISTA reaches from zero, shape (d,).
+    """Return the point of least residual among FISTA's iterates from zero, shape (d,).
 
-    Steps are 1/L, with the smoothness constant of the whole objective; the momentum restarts where
-    it points uphill. It ends at the level of rounding, or where the residual has not fallen in a
-    tenth of the steps taken.
+    Steps are 1/L, with the smoothness constant of the whole objective; the momentum restarts when
+    it points uphill. It stops at the level of rounding, or if the residual has not decreased in the
+    last tenth of the steps.
 
     Source: Beck, Teboulle, SIAM J. Imaging Sci. 2009; restarts by the gradient scheme of
     O'Donoghue, Candes, Found. Comput. Math. 2015.
@@ -72,7 +81,7 @@ def accelerated_descent(problem: Problem, objective: Objective) -> Array:
 # Reference optima, stored in the user's cache or sent to other processes.
 
 CERTIFIED = 1e-8
-"""The residual at an optimum, at most, as a share of the residual at zero."""
+"""The largest residual of a certified optimum, relative to the residual at zero."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,9 +90,9 @@ class Reference:
 
     Attributes:
         value: f*, as `Problem.value` computes it at `model`, so that gaps are consistent.
-        model: where it is attained, shape (d,).
-        method: that found it; it begins with "best value known" where no optimum could
-            be certified.
+        model: the minimiser, shape (d,).
+        method: by which it was found; it begins with "best value known" if the optimum is not
+            certified.
         residual: the norm of the least subgradient at `model`; under a constraint, the norm of the
             residual of the optimality conditions.
     """
@@ -96,14 +105,14 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class OptimumTask:
-    """An optimum to be found, unless it is in the cache.
+    """An optimum to be computed, unless it is in the cache.
 
     Attributes:
         name: of its file in the cache; two tasks with one name are the same.
         dimension: d.
         value: the objective.
-        residual: the distance of a point from the conditions of optimality.
-        solve: returns the point, shape (d,), and the method that found it.
+        residual: the violation of the optimality conditions at a point.
+        solve: returns the point, shape (d,), and the method.
     """
 
     name: str
@@ -113,7 +122,7 @@ class OptimumTask:
     solve: Callable[[], tuple[Array, str]]
 
     def result(self) -> Reference:
-        """Return the optimum, from the user's cache when it is there."""
+        """Return the optimum, from the user's cache if it is there."""
         path = cache_folder() / "optima" / f"{self.name}.json"
         stored = self._load(path)
         if stored is None:
@@ -126,7 +135,7 @@ class OptimumTask:
         return Reference(self.value(model), model, stored.method, self.residual(model))
 
     def _load(self, path: Path) -> "_Stored | None":
-        """Return the cached optimum, unless it is damaged or of another problem."""
+        """Return the cached optimum; None if it is missing, damaged or of another problem."""
         try:
             stored = _Stored.model_validate_json(_given.get(self.name) or path.read_bytes())
         except (OSError, ValidationError):
@@ -155,7 +164,7 @@ _noting: list[dict[str, bytes]] = []
 
 @contextmanager
 def record_optima() -> Iterator[dict[str, bytes]]:
-    """Record which optima are looked up or found within the block, to send them to `use_optima`."""
+    """Record the optima that are loaded or computed within the block, for `use_optima`."""
     found: dict[str, bytes] = {}
     _noting.append(found)
     try:
@@ -183,12 +192,12 @@ def _store(path: Path, stored: _Stored) -> None:
 
 
 def optimum(problem: Problem, objective: Objective) -> Reference | None:
-    """Return the optimum of a convex objective, from the user's cache when it is there.
+    """Return the optimum of a convex objective, from the user's cache if it is there.
 
     Returns:
-        The reference. None where no optimum is known: for a loss that is not convex or that
-        comes with a constraint, and for a group or nuclear penalty beside the l1 term of a
-        loss, which together have no prox.
+        The reference. None if no optimum is known: for a loss that is not convex or has a
+        constraint, and for a group or nuclear penalty together with an l1 term of the loss, whose
+        sum has no prox.
     """
     if not convex(problem):
         return None
@@ -215,10 +224,10 @@ def _solve(f: CompositeForm) -> tuple[Array, str]:
     dimension = f.problem.dimension
     if isinstance(f.problem.loss, LeastSquares) and not f.l1 and _factorisable(f.problem):
         method, model = "closed form", _least_squares(f)
-        # One or two steps of refinement remove the factorisation's rounding.
+        # One or two Newton steps remove the rounding of the factorisation.
         model = polish(f, model, limit=2) if dimension <= NEWTON_LIMIT else model
     else:
-        # Beyond the limit a step may take a hundred gradients.
+        # Beyond the limit a truncated step may take a hundred gradients.
         limit = 200 if dimension <= NEWTON_LIMIT else min(20, affordable(f.problem) // 100)
         model = polish(f, approach(f), limit=limit)
         exact = solvable(f, (model != 0) | (f.l1 == 0))
@@ -245,7 +254,7 @@ def _least_squares(f: CompositeForm) -> Array:
     b = np.concatenate([root * loss.arranged.t for root, loss in parts])
     l2 = float(shares.sum()) * f.problem.loss.l2 + f.l2
     U, s, Vt = svd(B, full_matrices=False)
-    # Singular values at the level of rounding, or with a square that underflows, count as zeros.
+    # Singular values at the level of rounding, or with a square that underflows, count as zero.
     info = np.finfo(np.float64)
     rank = int((s > max(max(B.shape) * info.eps * s[0], math.sqrt(info.tiny))).sum())
     filtered = s[:rank] / (s[:rank] ** 2 + l2) * (U[:, :rank].T @ b)

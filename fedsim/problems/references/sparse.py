@@ -11,9 +11,8 @@ import numpy as np
 from fedsim.ports import Array
 from fedsim.problems.problem import Objective, Problem
 from fedsim.problems.projections import hard_threshold, hard_threshold_columns
-from fedsim.problems.references.composite import CompositeForm, Mask, gradient_step
+from fedsim.problems.references.composite import CompositeForm, Mask, gradient_step, polish
 from fedsim.problems.references.convex import OptimumTask, Reference
-from fedsim.problems.references.newton import polish
 
 _STEPS = 300
 """Steps of iterative hard thresholding, at most."""

@@ -20,11 +20,18 @@ from fedsim.sim.network.lanes import TRANSITIONS, Lane, LaneEvent, LaneState, Re
 from fedsim.sim.network.relays import Relays
 from fedsim.sim.power.radio import RadioMeter
 
-# What every message meets, without a look at its class: this is where much of a run's time goes.
-IDLE, FROM_IDLE = LaneState.IDLE, TRANSITIONS[LaneState.IDLE]
-TIMER, BEARER, FULL = RouteClass.TIMER, RouteClass.BEARER, RouteClass.FULL
-START, START_TIMER = LaneEvent.START, LaneEvent.START_TIMER
-FLOW, LAST_BIT = LaneEvent.FLOW, LaneEvent.LAST_BIT
+# This is where much of a run's time goes. So what is compared and fired for every message is read
+# from the classes and the table once. The first three transitions are from a state that the code
+# has just looked at (a message that waits for its latency, and was not aborted, is STARTING).
+IDLE, LAST_BIT = LaneState.IDLE, LaneEvent.LAST_BIT
+INSTANT, TIMER = RouteClass.INSTANT, RouteClass.TIMER
+BEARER, FULL = RouteClass.BEARER, RouteClass.FULL
+STARTED = TRANSITIONS[LaneState.IDLE][LaneEvent.START]
+TIMER_STARTED = TRANSITIONS[LaneState.IDLE][LaneEvent.START_TIMER]
+FLOW_STARTED = TRANSITIONS[LaneState.STARTING][LaneEvent.FLOW]
+AFTER_LAST_BIT = {
+    state: events[LAST_BIT] for state, events in TRANSITIONS.items() if LAST_BIT in events
+}
 
 MakeLane = Callable[[ClientId, bool], Lane]
 """Makes the lane of a client, up to the server or down from it."""
@@ -204,9 +211,8 @@ class ServerLanes:
         self._down = LazyTable(partial(self._make_lane, up=False))
         self.message_log = MessageLog(calendar, log)
         self.relays: Relays | None = None  # where the routes of a graph lead through clients
-        self._starting: dict[
-            float, list[tuple[Lane, Envelope]]
-        ] = {}  # by when their bits will flow
+        # By the time at which their bits will flow.
+        self._starting: dict[float, list[tuple[Lane, Envelope]]] = {}
         self._receive: dict[bool, Receive]  # by whether it has come up
         self._undelivered: Undelivered
 
@@ -242,9 +248,8 @@ class ServerLanes:
 
     def send_up(self, client: ClientId, envelope: Envelope) -> None:
         """Accept a message from a client, and charge its bits."""
-        traffic, lane, framing = self._traffic, self._up[client], 0
-        if lane.framing is not None:
-            framing = lane.framing.bits(envelope.bits)
+        traffic, lane = self._traffic, self._up[client]
+        framing = 0 if lane.framing is None else lane.framing.bits(envelope.bits)
         traffic.bits_up += envelope.bits + framing
         if envelope.payload_bits:
             traffic.transmissions += 1
@@ -257,20 +262,22 @@ class ServerLanes:
         if lane.state is not IDLE:
             lane.enqueue(envelope, framing)
             return
-        lane.current, lane.framing_bits = envelope, framing
+        lane.current = envelope
+        lane.framing_bits = framing
         route_class = lane.route_class
-        if route_class is FULL or route_class is BEARER:
-            lane.state = FROM_IDLE[START]
-            self._wake(lane, envelope)
-            return
-        lane.state = FROM_IDLE[START_TIMER]
-        lane.began = began = self._calendar.now + lane.latency
-        lane.radio.began[lane.up] = began
         if route_class is TIMER:
-            end = began + (envelope.bits + framing) / lane.cap  # type: ignore[operator]  # its rate is constant
+            lane.state = TIMER_STARTED
+            lane.began = began = self._calendar.now + lane.latency
+            lane.radio.began[lane.up] = began
+            end = began + (envelope.bits + framing) / lane.cap  # type: ignore[operator]  # constant
             self._calendar.call(end, self._arrive_plainly, lane)
-        else:
+        elif route_class is INSTANT:
+            lane.state = TIMER_STARTED
+            lane.began = lane.radio.began[lane.up] = self._calendar.now
             self._arrive_plainly(lane)
+        else:
+            lane.state = STARTED
+            self._wake(lane, envelope)
 
     def _wake(self, lane: Lane, envelope: Envelope, *, paged: bool = False) -> None:
         """Schedule the flow of a message, after its radio and its latency."""
@@ -308,10 +315,15 @@ class ServerLanes:
         for lane, envelope in self._starting.pop(began):
             if lane.current is not envelope:
                 continue
-            if lane.route_class is BEARER and lane.cap is not None:
-                lane.fire(FLOW)
-                bits = envelope.bits + lane.framing_bits
-                lane.transfer = lane.bearer.start(bits, lane.cap, self._arrive_plainly, lane)
+            if lane.route_class is BEARER:
+                lane.state = FLOW_STARTED
+                bits, cap = envelope.bits + lane.framing_bits, lane.cap
+                lane.transfer = lane.bearer.start(
+                    bits,
+                    cap,  # type: ignore[arg-type]  # its rate is constant
+                    self._arrive_plainly,
+                    lane,
+                )
             else:
                 self._start(lane, envelope)
 
@@ -336,15 +348,13 @@ class ServerLanes:
 
         This runs twice for every client in every round, hence in one piece.
         """
-        envelope = lane.current
-        if envelope is None:  # pragma: no cover - a lane has one end for each message
-            return
+        envelope: Envelope = lane.current  # type: ignore[assignment]  # one end for each message
         now = self._calendar.now
         joules = lane.radio.end(now, envelope.bits + lane.framing_bits, lane.up)
         self._traffic.joules += joules
         self.message_log.deliver(lane, envelope, now, joules)
         try:
-            lane.state = TRANSITIONS[lane.state][LAST_BIT]  # `Lane.fire`, less a call
+            lane.state = AFTER_LAST_BIT[lane.state]  # `Lane.fire`, less a call
         except KeyError:
             raise lane.refusal(LAST_BIT) from None
         lane.current = lane.transfer = None

@@ -6,7 +6,7 @@ from enum import IntEnum
 from math import inf, ulp
 
 from fedsim.physics.batteries import Crossing
-from fedsim.physics.stores import BatteryStore
+from fedsim.physics.state_of_charge import BatteryStore
 from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
 
 Crossed = Callable[[Crossing | None], None]

@@ -14,23 +14,23 @@ from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads import Encodable
 
 Sender = Callable[[Array, np.random.Generator, ValueFormat], Encodable]
-"""What one sender compresses with, called as `Compressor.compress` is."""
+"""The compression of one sender, with the signature of `Compressor.compress`; may have state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What a compressor C promises of the error C(v) - v, whatever the vector v.
+    """The bound of a compressor C on the error C(v) - v, for any vector v.
 
-    exact: there is none.
+    exact: C(v) = v.
     unbiased: E C(v) = v and E|C(v) - v|^2 <= omega |v|^2.
     contractive: E|C(v) - v|^2 <= (1 - delta) |v|^2.
     absolute: |C(v) - v|^2 <= Delta^2.
 
-    All hold up to the rounding of values to their format, and within its range.
+    All bounds hold up to the rounding of values to their format, and within its range.
 
     Attributes:
-        kind: which of these.
-        constant: omega, delta or Delta^2; 0 where it is exact.
+        kind: the class of the bound.
+        constant: omega, delta or Delta^2; 0 for exact.
     """
 
     kind: Literal["exact", "unbiased", "contractive", "absolute"]
@@ -38,41 +38,41 @@ class Contract:
 
     @property
     def shrink(self) -> float:
-        """What a vector is multiplied with before an unbiased compressor serves as contractive.
+        """The factor a by which a vector is scaled to use an unbiased compressor as contractive.
 
-        With a = 1/(1 + omega), E|C(a v) - v|^2 = (1 - a)^2 |v|^2 + E|C(a v) - a v|^2, at most
-        (1 - a) |v|^2 (Richtarik, Sokolov, Fatkhullin 2021, section 2). For the others it is 1.
+        With a = 1/(1 + omega), E|C(a v) - v|^2 = (1 - a)^2 |v|^2 + E|C(a v) - a v|^2, at most (1 -
+        a) |v|^2 (Richtarik, Sokolov, Fatkhullin 2021, section 2). It is 1 for the other classes.
         """
         return 1 / (1 + self.constant) if self.kind == "unbiased" else 1.0
 
     @property
     def delta(self) -> float:
-        """The delta of the contraction, after `shrink`; 0 where the kind promises none."""
+        """The delta of the contraction, after `shrink`; 0 if the class has none."""
         if self.kind == "absolute":
             return 0.0
         return self.constant if self.kind == "contractive" else self.shrink
 
 
 class Compressor(Spec):
-    """A map from a vector to what is sent instead of it; some are random."""
+    """A map from a vector to a shorter payload; some are random."""
 
     source: ClassVar[str]
-    """The paper it is from, for people to read."""
+    """The paper that defines it, human-readable."""
 
     law: ClassVar[str]
-    """Its class and constant, for people to read."""
+    """The class and constant of its bound, human-readable."""
 
     kind: str
 
     @abstractmethod
     def compress(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> Encodable:
-        """Return what is sent; its `values` are what arrives.
+        """Return the payload of a vector; its `values` are the decoded vector.
 
         Args:
-            vector: shape (d,). Where a coordinate that is sent is not finite, something that
-                arrives is not finite either.
-            rng: the sender's stream, which random compressors draw from.
-            form: how a value is written, where the payload leaves a choice.
+            vector: shape (d,). If a coordinate that is sent is not finite, the decoded vector must
+                not be finite either, so that divergence is not hidden.
+            rng: the sender's stream, for random compressors.
+            form: the format of a value, where the payload has a choice.
         """
 
     @abstractmethod
@@ -80,37 +80,38 @@ class Compressor(Spec):
         """Return the class and the constant for the worst vector of d coordinates."""
 
     def contract_for(self, vector: Array) -> Contract:
-        """Return the class and the constant for this very vector, where they depend on it."""
+        """Return the class and the constant for this vector, if they depend on it."""
         return self.contract(vector.size)
 
     def longest(self, vector: Array, payload: Encodable) -> int:  # noqa: ARG002 - for those that draw
-        """Return the bits of the longest payload that the draw could have made of a vector.
+        """Return the length, in bits, of the longest payload that any draw could produce.
 
-        Whether a vector goes in full, which is exact, is decided by this: if it were decided by
-        the length that was drawn, an unbiased compressor would be biased towards what is short.
+        It decides whether a vector is sent in full, which is exact. If the length of the drawn
+        payload decided it, an unbiased compressor would be biased towards the draws with short
+        payloads.
 
         Args:
             vector: shape (d,).
-            payload: what was made of it, and all there is to know where its length is not random.
+            payload: the drawn payload of the vector; its length is the result if not random.
         """
         return payload.bits
 
     def for_layer(self, shape: tuple[int, ...]) -> "Compressor":  # noqa: ARG002 - for those that ask
-        """Return what compresses a layer of a model by itself, read in a shape."""
+        """Return the compressor for a single layer of a model, of the given shape."""
         return self
 
     @classmethod
     def unbiased(cls) -> bool:
-        """Return whether what arrives is right in the mean, by its law."""
+        """Return whether the decoded vector is right in expectation, according to `law`."""
         return cls.law.startswith("unbiased")
 
     def sender(self) -> Sender:
-        """Return what one sender compresses with; it may remember what it sent before."""
+        """Return the compression of one sender, which may keep state between messages."""
         return self.compress
 
 
 class Sized(Compressor):
-    """A compressor that keeps k of d coordinates, by a share of d or a number."""
+    """A compressor that sends k of d coordinates; k is a fraction of d or a number."""
 
     fraction: float | None = Field(
         default=None, gt=0, le=1, description="k as a share of d, rounded; at least 1"

@@ -1,6 +1,6 @@
-"""Compressors whose payload holds every number: none at all, and a product of two factors."""
+"""Compressors with dense payloads: no compression, and the factors of a low-rank matrix."""
 
-# ruff: noqa: ARG002 - a compressor takes what any of them may need
+# ruff: noqa: ARG002 - all compressors share one signature
 
 from math import isqrt
 from typing import ClassVar, Literal
@@ -16,7 +16,7 @@ from fedsim.wire.payloads.dense import columns_of
 
 
 class Identity(Compressor):
-    """Every coordinate as it is, rounded to the value format."""
+    """No compression: every coordinate, rounded to the value format."""
 
     source: ClassVar[str] = "IEEE 754-2019; bfloat16: Kalamkar et al. 2019"
     law: ClassVar[str] = "exact"
@@ -28,23 +28,22 @@ class Identity(Compressor):
         return Dense.of(vector, form)
 
     def contract(self, dimension: int) -> Contract:
-        """Return: exact."""
+        """Return the contract: exact."""
         return Contract("exact")
 
 
 class PowerSGD(Compressor):
     """Rank-r factors of the vector read as a matrix, by one step of power iteration.
 
-    The matrix M has m rows and n = ceil(d/m) columns, read row by row, with zeros where d ends.
-    P is an orthonormal basis of the range of M Q, what is sent is P and V = M^T P, and what
-    arrives is P V^T, the projection of M (Algorithm 1, for one sender).
+    The matrix M has m rows and n = ceil(d/m) columns, filled row by row and padded with zeros. P is
+    an orthonormal basis of the range of M Q; the payload is P and V = M^T P, and the decoded matrix
+    P V^T is a projection of M (Algorithm 1, for one sender).
 
-    Q is random at first. Then its range is that of the V sent last: a warm start, which
-    `sender` remembers. From a random Q the contraction is delta = r/min(m, n) in expectation:
-    a direction with a larger singular value has the larger expected share in the range of M Q,
-    and the shares of all min(m, n) directions add up to r. Equal singular values attain it. A
-    warm start promises nothing of a single step, and comes near to the best rank-r factors where
-    the matrix changes slowly.
+    Q is random at first. Later its range is that of the V sent last (warm start), which `sender`
+    stores. From a random Q the contraction is delta = r/min(m, n) in expectation: a direction with
+    a larger singular value has the larger expected share in the range of M Q, and the shares of all
+    min(m, n) directions add up to r. Equal singular values attain it. A warm start has no guarantee
+    for a single step, but approaches the best rank-r factors if the matrix changes slowly.
     """
 
     source: ClassVar[str] = "Vogels, Karimireddy, Jaggi 2019"
@@ -53,7 +52,7 @@ class PowerSGD(Compressor):
     kind: Literal["low-rank"] = "low-rank"
     rank: int = Field(default=1, ge=1, description="r, at most the matrix's smaller side")
     rows: int | None = Field(
-        default=None, ge=1, description="m, at most d; floor(sqrt d) where it is not given"
+        default=None, ge=1, description="m, at most d; floor(sqrt d) by default"
     )
 
     def compress(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> LowRank:
@@ -66,15 +65,15 @@ class PowerSGD(Compressor):
         return Contract("contractive", min(self.rank, sides) / sides if sides else 1.0)
 
     def for_layer(self, shape: tuple[int, ...]) -> "PowerSGD":
-        """Return: a layer is a matrix of as many rows as its shape begins with.
+        """Return a copy that reads a layer as a matrix with the first extent of its shape as rows.
 
-        A vector, such as biases, is a matrix of one row, which is of rank 1 and so loses nothing.
+        A vector, such as biases, is a matrix of one row, which has rank 1 and is sent without loss.
         """
         rows = shape[0] if len(shape) > 1 else 1
         return self.model_copy(update={"rows": self.rows or max(rows, 1)})
 
     def sender(self) -> Sender:
-        """Return a sender that starts from the factor it sent last."""
+        """Return a sender with warm starts."""
         return _WarmStart(self)
 
     def shape(self, dimension: int) -> tuple[int, int]:
@@ -98,7 +97,7 @@ class PowerSGD(Compressor):
 
 
 class _WarmStart:
-    """What one sender compresses with: it starts from the factor V that it has sent last."""
+    """The compression of one sender, which starts from the factor V that it sent last."""
 
     def __init__(self, compressor: PowerSGD) -> None:
         self._compressor = compressor
@@ -107,7 +106,7 @@ class _WarmStart:
     def __call__(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> LowRank:
         """Return the factors of a vector."""
         right, columns = self._last, self._compressor.shape(vector.size)[1]
-        # A factor of another shape, of zeros, or not finite is no start.
+        # A factor of another shape, of zeros or not finite spans no start.
         if right is None or right.shape[0] != columns or not _spans(right):
             right = self._compressor.start(vector.size, rng)
         payload = self._compressor.iterate(vector, right, form)

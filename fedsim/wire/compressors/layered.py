@@ -1,4 +1,4 @@
-"""A model's layers, each compressed by itself."""
+"""Compression of each layer of a model separately."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -17,17 +17,17 @@ from fedsim.wire.payloads.dense import shorter
 
 
 class Layered(Compressor):
-    """A compressor that is applied to each layer of a model by itself.
+    """A compressor that is applied to each layer of a model separately.
 
-    So a quantiser has a scale a layer, and what keeps the largest has a share a layer. Each layer
-    is written as a payload of its own, with its kind, its sizes and its scale: those are charged.
-    A layer that could become longer than it is goes in full, as a whole vector does.
+    So a quantizer has one scale a layer, and top-k selects in each layer. Each layer is written as
+    a payload of its own, with its kind, its sizes and its scale, which are charged. A layer whose
+    compressed form could be longer is sent in full, as a whole vector is.
 
-    A vector of another length than the model has no layers, and is compressed as a whole.
+    A vector of another length than the model is compressed as a whole.
     """
 
     source: ClassVar[str] = "Alistarh et al., QSGD, NeurIPS 2017, section 4 (buckets)"
-    law: ClassVar[str] = "that of what it applies, with the worst constant of all layers"
+    law: ClassVar[str] = "that of the applied compressor, with the worst constant of all layers"
 
     kind: Literal["layered"] = "layered"
     of: Compressor
@@ -35,21 +35,21 @@ class Layered(Compressor):
 
     @cached_property
     def each(self) -> tuple[Compressor, ...]:
-        """What compresses each layer."""
+        """The compressor of each layer."""
         return tuple(self.of.for_layer(shape) for shape in self.shapes)
 
     @cached_property
     def places(self) -> tuple[slice, ...]:
-        """Where each layer stands in a model."""
+        """The slice of each layer in a model."""
         ends = accumulate((prod(shape) for shape in self.shapes), initial=0)
         return tuple(slice(*pair) for pair in pairwise(ends))
 
     def splits(self, dimension: int) -> bool:
-        """Return whether a vector of so many coordinates has layers."""
+        """Return whether a vector of `dimension` coordinates has the layers of the model."""
         return bool(self.places) and self.places[-1].stop == dimension
 
     def compress(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> Encodable:
-        """Return the layers one after the other; the draws are made in this order."""
+        """Return the payload of the layers; random draws are made in their order."""
         return self.encode_layers(vector, [each.compress for each in self.each], rng, form)
 
     def encode_layers(
@@ -59,7 +59,7 @@ class Layered(Compressor):
         rng: np.random.Generator,
         form: ValueFormat,
     ) -> Encodable:
-        """Return what each layer's sender makes of it."""
+        """Return the payload of the layers, each compressed by its sender."""
         if not self.splits(vector.size):
             return self.of.compress(vector, rng, form)
         parts = []
@@ -71,7 +71,7 @@ class Layered(Compressor):
         return PartsPayload(tuple(parts))
 
     def contract(self, dimension: int) -> Contract:
-        """Return the worst of all layers; an absolute error is the sum of theirs."""
+        """Return the worst contract of all layers; absolute errors add up."""
         if not self.splits(dimension):
             return self.of.contract(dimension)
         sizes = [place.stop - place.start for place in self.places]
@@ -82,7 +82,7 @@ class Layered(Compressor):
         return Contract(kind, min(constants) if kind == "contractive" else max(constants))
 
     def contract_for(self, vector: Array) -> Contract:
-        """Return the mean of the layers', each weighted with its share of |v|^2."""
+        """Return the mean of the layers' constants, weighted by their shares of |v|^2."""
         whole = float(vector @ vector)
         if not self.splits(vector.size) or not 0 < whole < np.inf:
             return self.contract(vector.size)
@@ -96,7 +96,7 @@ class Layered(Compressor):
         return Contract(kind, total)
 
     def longest(self, vector: Array, payload: Encodable) -> int:
-        """Return the bits where each layer is as long as it may be."""
+        """Return the length, in bits, if every layer has its largest length."""
         if not isinstance(payload, PartsPayload):
             return self.of.longest(vector, payload)
         bits = 8 * (1 + varint_size(len(payload.parts)))
@@ -106,12 +106,12 @@ class Layered(Compressor):
         return bits
 
     def sender(self) -> Sender:
-        """Return a sender that has one for each layer, which may remember it."""
+        """Return a sender with one sender, and its state, for each layer."""
         return _LayeredSender(self)
 
 
 class _LayeredSender:
-    """What one sender compresses with."""
+    """The compression of one sender."""
 
     def __init__(self, compressor: Layered) -> None:
         self._compressor = compressor
@@ -119,7 +119,7 @@ class _LayeredSender:
         self._whole = compressor.of.sender()
 
     def __call__(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> Encodable:
-        """Return what is sent of a vector."""
+        """Return the payload of a vector."""
         if self._compressor.splits(vector.size):
             return self._compressor.encode_layers(vector, self._senders, rng, form)
         return self._whole(vector, rng, form)

@@ -1,6 +1,6 @@
-"""Compressors that send a few bits of each coordinate."""
+"""Quantizers: compressors that send a few bits of each coordinate."""
 
-# ruff: noqa: ARG002 - a compressor takes what any of them may need
+# ruff: noqa: ARG002 - all compressors share one signature
 
 from abc import abstractmethod
 from math import ceil, sqrt
@@ -18,10 +18,12 @@ from fedsim.wire.payloads.dense import euclidean
 
 
 class _Dithered(Compressor):
-    """Levels of a norm, each rounded up or down at random so that its mean is exact."""
+    """Levels of a norm, rounded up or down at random so that the expectation is exact."""
 
     def compress(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> Quantized:
         """Return s |v_i| / norm, rounded at random to one of the two nearest integers."""
+        # The norm is rounded up to a float32, never down: the receiver multiplies by the rounded
+        # norm, so the levels are fractions of that one, and below a magnitude they would exceed s.
         steps, norm = self.steps(vector.size), float32_above(self.norm(vector))
         draws = rng.random(vector.size)
         if not 0 < norm < np.inf:
@@ -32,7 +34,7 @@ class _Dithered(Compressor):
         return Quantized.of(norm, np.copysign(levels, vector).astype(np.intp), steps)
 
     def longest(self, vector: Array, payload: Encodable) -> int:
-        """Return the bits where every level is rounded up."""
+        """Return the length, in bits, if every level is rounded up."""
         if not isinstance(payload, Quantized) or not 0 < payload.norm < np.inf:
             return payload.bits
         up = np.ceil(np.abs(vector) / payload.norm * payload.steps).astype(np.intp)
@@ -40,17 +42,17 @@ class _Dithered(Compressor):
 
     @abstractmethod
     def steps(self, dimension: int) -> int:
-        """Return s, the levels above zero."""
+        """Return s, the number of levels above zero."""
 
     @abstractmethod
     def norm(self, vector: Array) -> float:
-        """Return what the levels are fractions of: no smaller than any magnitude."""
+        """Return the norm that the levels are fractions of, at least the largest magnitude."""
 
 
 class QSGD(_Dithered):
-    """s levels of the Euclidean norm, rounded at random; Elias's codes.
+    """QSGD: s levels of the Euclidean norm, rounded at random, in Elias's codes.
 
-    With s = sqrt(d) it takes at most 2.8 d + 32 bits and a few bytes for the sizes.
+    With s = sqrt(d) the payload has at most 2.8 d + 32 bits, and a few bytes for the sizes.
     """
 
     source: ClassVar[str] = "Alistarh, Grubic, Li, Tomioka, Vojnovic 2017, lemma 3.1"
@@ -58,7 +60,7 @@ class QSGD(_Dithered):
 
     kind: Literal["qsgd"] = "qsgd"
     levels: Annotated[int, Field(ge=1, le=LARGEST_STEPS)] | Literal["sqrt"] = Field(
-        default="sqrt", description="s, the levels above zero; sqrt for ceil(sqrt d)"
+        default="sqrt", description="s, the number of levels above zero; sqrt for ceil(sqrt d)"
     )
 
     def steps(self, dimension: int) -> int:
@@ -151,9 +153,12 @@ class Natural(Compressor):
     def compress(
         self, vector: Array, rng: np.random.Generator, form: ValueFormat
     ) -> Powers | SparsePowers:
-        """Return sign and exponent of each coordinate, or of each that is not zero."""
+        """Return sign and exponent of each coordinate, or of the nonzero ones if shorter."""
         draws, magnitudes = rng.random(vector.size), np.abs(vector)
-        fractions, exponents = np.frexp(magnitudes)  # f 2^e with 1/2 <= f < 1
+        # v = f 2^e with 1/2 <= f < 1 lies between 2^(e-1) and 2^e, and is rounded up with
+        # probability 2 f - 1. The biased exponent of 2^(e-1) is e - 1 + 127 = e + 126. Below 2^-126
+        # float32 has no normal numbers, so the two neighbours there are 0 and 2^-126 (code 1).
+        fractions, exponents = np.frexp(magnitudes)
         codes = np.clip(exponents + 126 + (draws < 2 * fractions - 1), 1, 255)
         tiny = magnitudes < 2.0**-126
         codes[tiny] = draws[tiny] < magnitudes[tiny] * 2.0**126
@@ -161,7 +166,7 @@ class Natural(Compressor):
         return _shorter(codes.astype(np.intp) + 256 * (np.signbit(vector) & (vector != 0)))
 
     def longest(self, vector: Array, payload: Encodable) -> int:
-        """Return the bits where nothing that is tiny becomes zero."""
+        """Return the length, in bits, if no magnitude below 2^-126 is rounded to zero."""
         if not (vector[np.abs(vector) < 2.0**-126]).any():
             return payload.bits
         some = (vector != 0).astype(np.intp)
@@ -175,7 +180,7 @@ class Natural(Compressor):
 class ScaledSign(Compressor):
     """The sign of each coordinate, times the mean magnitude; zero counts as positive.
 
-    For a vector, delta = |v|_1^2 / (d |v|_2^2); it is 1/d where one coordinate alone is not zero.
+    For a vector, delta = |v|_1^2 / (d |v|_2^2); it is 1/d if a single coordinate is nonzero.
     """
 
     source: ClassVar[str] = "Karimireddy, Rebjock, Stich, Jaggi 2019, lemma 8"
@@ -200,15 +205,15 @@ class ScaledSign(Compressor):
 
 
 def _shorter(codes: Numbers) -> Powers | SparsePowers:
-    """Return the shorter payload of the codes, shape (d,); where they are as long, the first."""
+    """Return the shorter payload of the codes, shape (d,); `Powers` if both have one length."""
     every, some = Powers(codes), SparsePowers.of(codes)
     return some if some.bits < every.bits else every
 
 
 def float32_above(value: float) -> float:
-    """Return the smallest float32 that is not below a value."""
+    """Return the smallest float32 that is at least a value."""
     with np.errstate(over="ignore"):
         nearest = np.float32(value)
-        if float(nearest) < value:  # in float64: beside a float32, NumPy would round the value
+        if float(nearest) < value:  # compared in float64: with a float32, NumPy would round `value`
             nearest = np.nextafter(nearest, np.float32(np.inf))
     return float(nearest)

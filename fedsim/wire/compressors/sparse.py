@@ -1,6 +1,6 @@
-"""Compressors that send some of the coordinates."""
+"""Sparsifiers: compressors that send some of the coordinates."""
 
-# ruff: noqa: ARG002 - a compressor takes what any of them may need
+# ruff: noqa: ARG002 - all compressors share one signature
 
 from typing import ClassVar, Literal
 
@@ -17,8 +17,8 @@ from fedsim.wire.payloads import Encodable, SeededSparse, Sparse
 class TopK(Sized):
     """The k coordinates of largest magnitude.
 
-    Of equal magnitudes the lowest index is kept. Zeros are not sent, so a vector with fewer
-    than k coordinates that are not zero takes fewer bits.
+    Of equal magnitudes the lowest index is sent. Zeros are not sent, so a vector with fewer than k
+    nonzero coordinates takes fewer bits.
     """
 
     source: ClassVar[str] = "Aji, Heafield 2017; Stich, Cordonnier, Jaggi 2018"
@@ -31,15 +31,15 @@ class TopK(Sized):
         return Sparse.at(largest(vector, self.size(vector.size)), vector, form)
 
     def contract(self, dimension: int) -> Contract:
-        """Return: contractive; attained where all magnitudes are equal."""
+        """Return: contractive; attained if all magnitudes are equal."""
         return Contract("contractive", self.size(dimension) / dimension if dimension else 1.0)
 
 
 class RandK(Sized):
     """k coordinates drawn uniformly, multiplied with d/k.
 
-    Which they are follows from a seed of 64 bits that is sent in their place, or is written
-    out: the draw is the same.
+    The payload has a seed of 64 bits, from which the receiver draws the indices, or the indices
+    themselves: the draw is the same.
     """
 
     source: ClassVar[str] = "Wangni, Wang, Liu, Zhang 2018; Stich, Cordonnier, Jaggi 2018"
@@ -47,7 +47,7 @@ class RandK(Sized):
 
     kind: Literal["rand-k"] = "rand-k"
     indices: Literal["seed", "explicit"] = Field(
-        default="seed", description="how the receiver learns which coordinates were drawn"
+        default="seed", description="what is sent to identify the drawn coordinates"
     )
 
     def compress(
@@ -64,7 +64,7 @@ class RandK(Sized):
         return Sparse(payload.indices, payload.entries, dimension, form)
 
     def longest(self, vector: Array, payload: Encodable) -> int:
-        """Return the bits with the longest indices, where they are written out."""
+        """Return the length, in bits, with the longest code of indices if they are sent."""
         return payload.longest if isinstance(payload, Sparse) else payload.bits
 
     def contract(self, dimension: int) -> Contract:
@@ -75,10 +75,11 @@ class RandK(Sized):
 
 
 class HardThreshold(Compressor):
-    """The coordinates whose magnitude reaches a threshold, however many they are.
+    """The coordinates whose magnitude is at least a threshold.
 
-    What it leaves out is below d threshold^2. For a vector it is contractive, with the share of
-    |v|^2 that is sent as its delta, which is 0 where nothing reaches the threshold.
+    The squares of the coordinates left out add up to less than d threshold^2. For a given vector it
+    is contractive; delta is the share of |v|^2 that is sent, 0 if no coordinate reaches the
+    threshold.
     """
 
     source: ClassVar[str] = "Strom 2015; Sahu et al. 2021"
@@ -88,12 +89,14 @@ class HardThreshold(Compressor):
     threshold: float = Field(gt=0, description="the least magnitude that is sent")
 
     def compress(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> Sparse:
-        """Return what reaches the threshold."""
+        """Return the coordinates at or above the threshold."""
+        # Negated so that NaN, for which every comparison is false, is sent and shows the
+        # divergence.
         return Sparse.at(np.flatnonzero(~(np.abs(vector) < self.threshold)), vector, form)
 
     def contract(self, dimension: int) -> Contract:
         """Return: absolute; no delta above 0 holds for all vectors."""
-        # Python's power of a number that is too large is an error; the product is infinite.
+        # A product overflows to infinity, where Python's power would raise OverflowError.
         return Contract("absolute", dimension * self.threshold * self.threshold)
 
     def contract_for(self, vector: Array) -> Contract:
@@ -104,9 +107,9 @@ class HardThreshold(Compressor):
 
 
 def largest(vector: Array, count: int) -> Numbers:
-    """Return where the k largest magnitudes stand that are not zero, ascending.
+    """Return the indices of the k largest nonzero magnitudes, ascending.
 
-    Of equal magnitudes the lowest index comes first. What is not a number is largest.
+    Of equal magnitudes the lowest index is taken. NaN counts as infinite.
     """
     magnitudes = np.abs(vector)
     magnitudes[np.isnan(magnitudes)] = np.inf

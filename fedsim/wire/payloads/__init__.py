@@ -1,8 +1,8 @@
-"""Payloads: what a message carries, with exact bits and the value that arrives.
+"""Payloads: the contents of messages, with exact lengths in bits and decoded values.
 
-Every encoding starts with one byte, the payload's kind in the high half and its value
-format in the low half. `bits` is computed without encoding and equals
-`8 * len(encode(payload))`: a simulation of a million messages serialises none of them.
+Every encoding starts with one byte, the payload's kind in the high half and its value format in the
+low half. `bits` is computed without encoding, and equals `8 * len(encode(payload))`: a simulation
+of a million messages serialises none of them.
 
 | kind | after the first byte |
 |---|---|
@@ -11,18 +11,18 @@ format in the low half. `bits` is computed without encoding and equals
 | Scalar | one value |
 | SeededSparse | d and k, seed (8 bytes), the k values in the order of their indices |
 | Quantized | d and s, norm, code of the levels (1 byte), the levels |
-| Sign | d, scale, one bit a coordinate, set where it is negative |
-| Powers | d, nine bits a coordinate: its sign and its exponent |
+| Sign | d, scale, one bit a coordinate, set if negative |
+| Powers | d, nine bits a coordinate: sign and exponent |
 | SparsePowers | d and k, index code (1 byte), the indices, nine bits for each of k |
-| Octets | how many, and the bytes |
+| Octets | their number, and the bytes |
 | LowRank | d, rows m and rank r, the factors (m, r) and (n, r) in C order |
-| Parts | how many, and each of them with its first byte: vectors in a row |
-| Update | a payload, which is added to what the receiver holds |
-| Empty | nothing at all, not even the first byte: the header alone |
+| Parts | their number, and each payload with its first byte: consecutive vectors |
+| Update | a payload that is added to the receiver's vector |
+| Empty | nothing, not even the first byte: the message is the header alone |
 
-Where no length is given, a count takes a byte for every seven bits it has (`varint`). A norm
-and a scale are a float32 whatever the scenario's value format is. The low half of an update's
-first byte is no format, but the number of the vector that it changes.
+Counts without a stated length are varints, a byte for every seven bits. A norm and a scale are
+float32 under any value format of the scenario. The low half of an update's first byte is not a
+format but the number of the vector that it changes.
 """
 
 from fedsim.wire.payloads.base import MOST_UPDATED, Encodable, Octets, Update
@@ -44,7 +44,7 @@ PAYLOADS: tuple[type[Encodable], ...] = (
     Octets,
     PartsPayload,
 )
-"""Every payload that stands for itself and has an encoding; `Empty` has none."""
+"""Every self-contained payload with a body: not `Update`, nor `Empty`, which has no bytes."""
 
 __all__ = [
     "LARGEST_STEPS",

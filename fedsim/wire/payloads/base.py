@@ -1,4 +1,4 @@
-"""The interface of payloads for the codec."""
+"""The interface between payloads and the codec; bytes, and updates of a receiver's vector."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,8 +19,8 @@ class Encodable(Payload, Protocol):
     """A payload with an encoding: one byte for kind and format, and a body.
 
     Attributes:
-        kind: the number of its class, 1 to 15.
-        formats: the value formats that its numbers may have.
+        kind: the number of the class, 1 to 15.
+        formats: the admissible formats of its numbers.
     """
 
     kind: ClassVar[int]
@@ -28,40 +28,40 @@ class Encodable(Payload, Protocol):
 
     @property
     def format(self) -> ValueFormat:
-        """How one value is written."""
+        """The format of one value."""
         ...
 
     def body(self) -> bytes:
-        """Write what follows the first byte."""
+        """Encode everything after the first byte."""
         ...
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:
-        """Read what `body` wrote.
+        """Decode the output of `body`.
 
         Raises:
-            DecodeError: it is no such body.
+            DecodeError: the input is not a body of this class.
         """
         ...
 
 
 def first_byte(kind: int, form: ValueFormat) -> int:
-    """Return the byte that a payload starts with."""
+    """Return the first byte of a payload."""
     return kind << 4 | form.code
 
 
 def frozen(values: Array) -> Array:
-    """Return the array, read-only from now on: what arrived is not for a receiver to change."""
+    """Return the array, made read-only: payloads are shared by all their receivers."""
     values.flags.writeable = False
     return values
 
 
-# The payload of what is no vector: bytes that a method has written, and reads as they are.
+# Bytes that a method encodes and decodes itself, in place of a vector.
 
 
 @dataclass(frozen=True, eq=False)
 class Octets:
-    """Bytes, such as the settings that go with a model; nothing compresses or rounds them.
+    """Bytes, such as settings sent along with a model; they are neither compressed nor rounded.
 
     Attributes:
         data: the bytes.
@@ -83,7 +83,7 @@ class Octets:
         return 8 * (1 + varint_size(len(self.data)) + len(self.data))
 
     def body(self) -> bytes:
-        """Write how many there are, and the bytes."""
+        """Encode the number of bytes, and the bytes."""
         return varint(len(self.data)) + self.data
 
     @classmethod
@@ -92,26 +92,26 @@ class Octets:
         return cls(bytes(reader.take(reader.varint())))
 
 
-# The payload that changes what its receiver holds, in place of saying it anew.
+# A change of the vector that the receiver has, in place of the whole vector.
 
 MOST_UPDATED = 16
-"""How many vectors of one sender its receivers can hold: half a byte tells which it is."""
+"""The largest number of vectors of one sender that updates can change: half a byte numbers them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """A payload that is added to what its receiver holds of a vector of its sender.
+    """A payload that is added to the receiver's copy of one of the sender's vectors.
 
-    On the wire it is one byte more than what is added: a kind of its own in the high half, and in
-    the low half which of the sender's vectors it changes. What was held before is not sent: the
-    receiver knows it (`Unpacking` of `fedsim.protocol.transport`), and a sender only where nothing
-    is lost on the way.
+    Its encoding is one byte longer than that of the added payload: the kind in the high half, and
+    in the low half the number of the vector. The previous value is not sent. The receiver adds to
+    its own copy (`added_to`, called by `Unpacking` of `fedsim.protocol.transport`), because the
+    sender's copy, `before`, is wrong after a lost message.
 
     Attributes:
-        sent: what is added.
-        number: which of the sender's vectors that is, below `MOST_UPDATED`.
-        before: what was held until now, shape (d,); None for nothing yet, which is zero.
-        note: its sender's, which is not sent.
+        sent: the payload that is added.
+        number: of the vector among its sender's, below `MOST_UPDATED`.
+        before: the vector before the update, shape (d,); None for zero.
+        note: of the sender; it is not sent.
     """
 
     kind: ClassVar[int] = 10
@@ -122,7 +122,7 @@ class Update:
 
     @cached_property
     def values(self) -> Array:
-        """What is held from now on, read-only, shape (d,)."""
+        """The vector after the update, read-only, shape (d,)."""
         before = 0.0 if self.before is None else self.before
         with np.errstate(invalid="ignore"):
             return frozen(np.asarray(before + self.sent.values))
@@ -133,12 +133,12 @@ class Update:
         return 8 + self.sent.bits
 
     def added_to(self, held: Array | None) -> "Update":
-        """Return the same change of what a receiver holds.
+        """Return the same change of the receiver's vector.
 
         Raises:
-            DecodeError: that is of another shape.
+            DecodeError: the vector has another shape.
         """
         if held is not None and held.shape != self.sent.values.shape:
             seen = self.sent.values.shape
-            raise DecodeError(f"an update of shape {seen} to what is held in shape {held.shape}")
+            raise DecodeError(f"an update of shape {seen} to a vector of shape {held.shape}")
         return Update(self.sent, self.number, held)

@@ -1,4 +1,4 @@
-"""The payload of a vector that is said in parts, one after the other."""
+"""The payload of a vector that is encoded in parts, such as the layers of a network."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ _READERS: Mapping[int, tuple[type[Encodable], ValueFormat]] = MappingProxyType(
 
 @dataclass(frozen=True, eq=False)
 class PartsPayload:
-    """Vectors in a row, each by a payload of its own, as the layers of a network.
+    """Consecutive parts of a vector, each with a payload of its own.
 
     Attributes:
         parts: the payloads, each of a vector.
@@ -47,12 +47,12 @@ class PartsPayload:
 
     @property
     def dimension(self) -> int:
-        """How many coordinates there are, d."""
+        """The number of coordinates, d."""
         return sum(map(_coordinates, self.parts))
 
     @cached_property
     def values(self) -> Array:
-        """The vectors as one, read-only, shape (d,)."""
+        """The concatenated parts, read-only, shape (d,)."""
         return frozen(np.concatenate([np.zeros(0), *(part.values for part in self.parts)]))
 
     @cached_property
@@ -61,15 +61,17 @@ class PartsPayload:
         return 8 * (1 + varint_size(len(self.parts))) + sum(part.bits for part in self.parts)
 
     def body(self) -> bytes:
-        """Write how many there are, and each with its first byte."""
+        """Encode the number of parts, and each part with its first byte."""
         each = (bytes([first_byte(part.kind, part.format)]) + part.body() for part in self.parts)
         return varint(len(self.parts)) + b"".join(each)
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:  # noqa: ARG003
-        """Read the parts, of which all together may be as large as one vector alone."""
+        """Decode the parts; the limit of a vector's dimension holds for all of them together."""
         count = reader.varint()
         reader.expect(8 * count)
+        # A part of a few bytes may announce `LARGEST_DIMENSION` coordinates. Without a limit on the
+        # sum, a short message of many parts would decode to a vector that exhausts the memory.
         parts, coordinates = [], 0
         for _ in range(count):
             part = _part(reader)
@@ -94,7 +96,7 @@ def _part(reader: Reader) -> Encodable:
 
 
 def _coordinates(part: Encodable) -> int:
-    """Return how many coordinates a part has, without making them."""
+    """Return the number of coordinates of a part, without decoding them where possible."""
     if isinstance(part, Sparse | SeededSparse | SparsePowers | Quantized | LowRank):
         return part.dimension
     return part.values.size

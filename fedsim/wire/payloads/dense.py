@@ -1,4 +1,4 @@
-"""Payloads that write every number they hold, and the natural payload of an uncompressed array."""
+"""Payloads that write every number in full, and the natural payload of an uncompressed array."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,16 +18,16 @@ from fedsim.wire.payloads.quantized import Sign
 from fedsim.wire.payloads.sparse import Sparse
 
 _LARGEST_RANK = 64
-"""The most dimensions of an array, as NumPy has it."""
+"""The largest number of dimensions of a NumPy array."""
 
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """A vector or matrix, every entry of it.
+    """A vector or matrix with all entries.
 
     Attributes:
         values: the rounded entries, read-only.
-        format: how one value is written.
+        format: of a value.
     """
 
     kind: ClassVar[int] = 1
@@ -37,12 +37,12 @@ class Dense:
 
     @classmethod
     def of(cls, values: NDArray[np.floating], format: ValueFormat) -> Self:  # noqa: A002 - the field's name
-        """Round an array to what arrives of it."""
+        """Create the payload of an array, rounded to the format."""
         return cls(format.round(values), format)
 
     @classmethod
     def length(cls, values: NDArray[np.floating], form: ValueFormat) -> int:
-        """Return the bits of an array before it is rounded."""
+        """Return the length of an array's payload, in bits, without creating it."""
         return 8 * (2 + 4 * values.ndim + form.size * values.size)
 
     @property
@@ -52,13 +52,13 @@ class Dense:
         return 8 * (2 + 4 * values.ndim + self.format.size * values.size)
 
     def body(self) -> bytes:
-        """Write the shape and the values."""
+        """Encode the shape and the values."""
         shape = Struct(f"<B{self.values.ndim}I").pack(self.values.ndim, *self.values.shape)
         return shape + self.format.encode(self.values)
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:
-        """Read the shape and the values."""
+        """Decode the shape and the values."""
         rank = reader.byte()
         if rank > _LARGEST_RANK:
             raise DecodeError(f"an array of {rank} dimensions; at most {_LARGEST_RANK}")
@@ -66,7 +66,7 @@ class Dense:
         values = reader.values(prod(shape), form)
         try:
             return cls(values.reshape(shape), form)
-        except ValueError as error:  # an empty array may still announce extents beyond any array
+        except ValueError as error:  # an empty array may still announce extents that NumPy refuses
             raise DecodeError(f"no array has the shape {shape}") from error
 
 
@@ -76,7 +76,7 @@ class Scalar:
 
     Attributes:
         values: the rounded number as a read-only array of shape ().
-        format: how it is written.
+        format: of the number.
     """
 
     kind: ClassVar[int] = 3
@@ -86,7 +86,7 @@ class Scalar:
 
     @classmethod
     def of(cls, value: float, format: ValueFormat) -> Self:  # noqa: A002 - the field's name
-        """Round a number to what arrives of it."""
+        """Create the payload of a number, rounded to the format."""
         return cls(format.round(np.array(value)), format)
 
     @property
@@ -95,12 +95,12 @@ class Scalar:
         return 8 * (1 + self.format.size)
 
     def body(self) -> bytes:
-        """Write the value."""
+        """Encode the value."""
         return self.format.encode(self.values)
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:
-        """Read the value."""
+        """Decode the value."""
         return cls(reader.values(1, form).reshape(()), form)
 
 
@@ -108,13 +108,13 @@ class Scalar:
 class LowRank:
     """A matrix U V^T of low rank, read row by row as a vector of d coordinates.
 
-    The matrix has m rows and n = ceil(d/m) columns; what it has beyond d entries is dropped.
+    The matrix has m rows and n = ceil(d/m) columns; entries beyond d are dropped.
 
     Attributes:
         left: U, the rounded factor of shape (m, r), read-only.
         right: V, the rounded factor of shape (n, r), read-only.
         dimension: d.
-        format: how one value is written.
+        format: of a value.
     """
 
     kind: ClassVar[int] = 8
@@ -126,7 +126,7 @@ class LowRank:
 
     @classmethod
     def of(cls, left: Array, right: Array, dimension: int, form: ValueFormat) -> Self:
-        """Round the two factors to what arrives of them."""
+        """Create the payload of two factors, rounded to the format."""
         return cls(form.round(left), form.round(right), dimension, form)
 
     @cached_property
@@ -143,14 +143,14 @@ class LowRank:
         return 8 * (1 + counts + self.format.size * (self.left.size + self.right.size))
 
     def body(self) -> bytes:
-        """Write the sizes and the factors."""
+        """Encode the sizes and the factors."""
         rows, rank = self.left.shape
         factors = self.format.encode(self.left) + self.format.encode(self.right)
         return varint(self.dimension) + varint(rows) + varint(rank) + factors
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:
-        """Read the sizes and the factors."""
+        """Decode the sizes and the factors."""
         dimension, rows, rank = reader.dimension(), reader.varint(), reader.varint()
         if rows > dimension or (dimension and not rows):
             raise DecodeError(f"no matrix of {rows} rows has {dimension} entries")
@@ -163,13 +163,13 @@ class LowRank:
 
 
 def columns_of(dimension: int, rows: int) -> int:
-    """Return n = ceil(d/m), the columns of d entries in m rows."""
+    """Return n = ceil(d/m), the number of columns of d entries in m rows."""
     return -(-dimension // rows) if rows else 0
 
 
 @dataclass(frozen=True, eq=False)
 class Empty:
-    """Nothing: a beacon, a request, an acknowledgement."""
+    """No content: a beacon, a request, an acknowledgement."""
 
     kind: ClassVar[int] = 0
     formats: ClassVar[tuple[ValueFormat, ...]] = ()
@@ -187,19 +187,20 @@ class Empty:
         return cls()
 
 
-# The natural payload of an array that nothing compresses: the shortest its structure allows.
+# The natural payload of an uncompressed array: the shortest one that its structure allows.
 
 _LARGEST_ERROR = 1 / 8
-"""The share of an array's length that rounding leaves out at most, within a format's range."""
+"""The largest relative error |rounded - v|/|v| of a format, for values within its range."""
 
 
 def natural(values: Array, structure: Structure, form: ValueFormat) -> Encodable:
-    """Return what says an array in full.
+    """Return an array's payload without compression.
 
     Args:
         values: shape (d,), or () for a number.
-        structure: what is known of it: the shorter of what it names and Dense is taken.
-        form: how a value is written.
+        structure: of the array; the result is the payload of this structure, or Dense if that is
+            not longer.
+        form: the format of a value.
     """
     if not values.ndim:
         return Scalar.of(float(values), form)
@@ -219,9 +220,10 @@ def natural(values: Array, structure: Structure, form: ValueFormat) -> Encodable
 
 
 def shorter(values: Array, structure: Structure, form: ValueFormat, bits: int) -> Encodable | None:
-    """Return what says an array in full in fewer than so many bits; None where nothing does.
+    """Return the natural payload if it takes fewer than `bits` bits, else None.
 
-    Nor does anything where most of it is beyond the range of the format.
+    Also None if much of the array is beyond the range of the format, so that the payload would not
+    be exact up to rounding.
     """
     if structure is DENSE and Dense.length(values, form) >= bits:
         return None
@@ -234,7 +236,7 @@ def shorter(values: Array, structure: Structure, form: ValueFormat, bits: int) -
 
 
 def euclidean(vector: Array) -> float:
-    """Return |v|_2, whose squares neither overflow nor vanish."""
+    """Return |v|_2, scaled so that squares neither overflow nor underflow."""
     largest = float(np.abs(vector).max(initial=0.0))
     if not 0 < largest < np.inf:
         return largest
@@ -249,7 +251,8 @@ def _of_one_magnitude(values: Array) -> bool:
 def _factor(values: Array, rows: int, form: ValueFormat) -> LowRank:
     """Return the factors of a matrix (rows, n), singular values at the level of rounding dropped.
 
-    The roots of the singular values go to both sides, so that neither factor outgrows a format.
+    Both factors are scaled by the roots of the singular values, so that neither exceeds the range
+    of a format that the product fits.
     """
     matrix = values.reshape(rows, -1)
     left, singular, right = np.linalg.svd(matrix, full_matrices=False)

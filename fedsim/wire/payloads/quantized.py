@@ -1,4 +1,4 @@
-"""Payloads that write a level or a sign of each coordinate."""
+"""Payloads of quantized coordinates: levels of a norm, signs, powers of two."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +28,7 @@ from fedsim.wire.payloads.base import FLOAT32_ONLY, frozen
 from fedsim.wire.payloads.sparse import scatter
 
 LARGEST_STEPS = 2**24
-"""The most steps of a norm; float32 has no more."""
+"""The largest number of steps of a norm; a float32 resolves no more."""
 
 _FIXED = 0x80
 
@@ -37,17 +37,17 @@ _FIXED = 0x80
 class Quantized:
     """A multiple of norm/s for each coordinate, from -norm to norm.
 
-    The levels are written in the shorter of two ways, and one byte says which:
+    The levels are written by the shorter of two codes, which one byte names:
 
-    - each plus s in ceil(log2(2 s + 1)) bits;
-    - by Elias: how many are not zero and which (one of the index codes, whose byte it is), the
-      sign of each of those, its magnitude by the gamma code. With s = 1 the magnitude goes
-      without saying.
+    - fixed: each level plus s, in ceil(log2(2 s + 1)) bits;
+    - Elias: the number of nonzero levels and their indices (by an index code, whose tag is the
+      byte), their signs, and their magnitudes by the gamma code. With s = 1 every magnitude is 1,
+      and is not written.
 
     Attributes:
         norm: a float32, not negative.
-        indices: where the level is not zero, ascending, shape (k,).
-        levels: the levels there, shape (k,).
+        indices: of the nonzero levels, ascending, shape (k,).
+        levels: the nonzero levels, shape (k,).
         steps: s.
         dimension: d.
     """
@@ -63,20 +63,20 @@ class Quantized:
 
     @classmethod
     def of(cls, norm: float, levels: Numbers, steps: int) -> Self:
-        """Take the level of each coordinate, shape (d,), and a norm that is a float32."""
+        """Create the payload from the level of each coordinate, shape (d,), and a float32 norm."""
         indices = np.flatnonzero(levels)
         return cls(norm, indices, levels[indices], steps, levels.size)
 
     @cached_property
     def values(self) -> Array:
-        """The decoded vector, read-only, shape (d,); NaN where the norm is not finite."""
+        """The decoded vector, read-only, shape (d,); all NaN if the norm is not finite."""
         values = np.full(self.dimension, 0.0 if np.isfinite(self.norm) else np.nan)
         values[self.indices] = self.norm * self.levels / self.steps
         return frozen(values)
 
     @property
     def width(self) -> int:
-        """The bits of a level that is written with as many bits as any other."""
+        """The bits of a level in the fixed code."""
         return width_below(2 * self.steps + 1)
 
     @cached_property
@@ -87,7 +87,11 @@ class Quantized:
 
     @property
     def longest(self) -> int:
-        """The bits that no levels exceed of which none is farther from zero than these are."""
+        """The length, in bits, that no payload exceeds whose levels are at most as far from zero.
+
+        The indices are bounded by `most_bits`: another draw may round some of the levels to zero,
+        and the code of fewer indices can be longer than that of these.
+        """
         signs = self.indices.size
         where = most_bits(signs, self.dimension)
         elias = varint_size(signs) + whole_bytes(where + signs + self._magnitude_bits)
@@ -110,7 +114,7 @@ class Quantized:
         return varint_size(count) + whole_bytes(where.bits + count + self._magnitude_bits)
 
     def body(self) -> bytes:
-        """Write the sizes, the norm and the levels."""
+        """Encode the sizes, the norm and the levels."""
         norm = ValueFormat.FLOAT32.encode(np.array(self.norm))
         head = varint(self.dimension) + varint(self.steps) + norm
         where = IndexSet.of(self.indices, self.dimension)
@@ -126,7 +130,7 @@ class Quantized:
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:
-        """Read the sizes, the norm and the levels."""
+        """Decode the sizes, the norm and the levels."""
         dimension, steps = reader.dimension(), reader.varint()
         if not 0 < steps <= LARGEST_STEPS:
             raise DecodeError(f"{steps} steps of a norm; 1 to {LARGEST_STEPS}")
@@ -166,7 +170,7 @@ class Sign:
 
     Attributes:
         scale: a float32.
-        negative: one where the coordinate is negative and zero elsewhere, shape (d,).
+        negative: 1 for a negative coordinate, else 0; shape (d,).
     """
 
     kind: ClassVar[int] = 6
@@ -177,7 +181,7 @@ class Sign:
 
     @cached_property
     def values(self) -> Array:
-        """The decoded vector, read-only, shape (d,): the scale with either sign."""
+        """The decoded vector, read-only, shape (d,): plus or minus the scale."""
         return frozen(np.where(self.negative, -self.scale, self.scale))
 
     @property
@@ -186,31 +190,31 @@ class Sign:
         return 8 * (1 + varint_size(self.negative.size) + 4 + whole_bytes(self.negative.size))
 
     def body(self) -> bytes:
-        """Write the dimension, the scale and the signs."""
+        """Encode the dimension, the scale and the signs."""
         scale = ValueFormat.FLOAT32.encode(np.array(self.scale))
         return varint(self.negative.size) + scale + concatenate(self.negative)
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:
-        """Read the dimension, the scale and the signs."""
+        """Decode the dimension, the scale and the signs."""
         dimension, scale = reader.dimension(), float(reader.values(1, form)[0])
         negative = reader.bits(dimension)
         reader.align()
         return cls(scale, negative)
 
 
-# Payloads that write a sign and an exponent: a power of two, or zero.
+# Payloads of powers of two: sign and exponent of a float32, nine bits a coordinate.
 
 _EXPONENT_BITS = 9
 
 
 @dataclass(frozen=True, eq=False)
 class Powers:
-    """A power of two with a sign for each coordinate, or zero: a float32 without its fraction.
+    """A signed power of two, or zero, for each coordinate: a float32 without its fraction.
 
     Attributes:
-        codes: the upper nine bits of each float32, shape (d,): 256 for a minus, and the
-            exponent plus 127, from 1 to 254; 0 is zero and 255 infinite.
+        codes: the upper nine bits of each float32, shape (d,): 256 if negative, plus the biased
+            exponent, 1 to 254; 0 is zero and 255 infinite.
     """
 
     kind: ClassVar[int] = 7
@@ -230,12 +234,12 @@ class Powers:
         return 8 * (1 + varint_size(size) + whole_bytes(_EXPONENT_BITS * size))
 
     def body(self) -> bytes:
-        """Write the dimension and the codes."""
+        """Encode the dimension and the codes."""
         return varint(self.codes.size) + concatenate(fixed_width(self.codes, _EXPONENT_BITS))
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:  # noqa: ARG003 - as of any payload
-        """Read the dimension and the codes."""
+        """Decode the dimension and the codes."""
         codes = reader.fixed_width(reader.dimension(), _EXPONENT_BITS)
         reader.align()
         return cls(codes)
@@ -243,11 +247,11 @@ class Powers:
 
 @dataclass(frozen=True, eq=False)
 class SparsePowers:
-    """The codes of `Powers` that are not 0, and where they stand.
+    """The nonzero codes of `Powers`, and their indices.
 
     Attributes:
-        indices: where, ascending, shape (k,).
-        codes: the upper nine bits of each float32 there, shape (k,), none of them 0.
+        indices: of the nonzero codes, ascending, shape (k,).
+        codes: the upper nine bits of each float32, shape (k,), none of them 0.
         dimension: d.
     """
 
@@ -260,7 +264,7 @@ class SparsePowers:
 
     @classmethod
     def of(cls, codes: Numbers) -> Self:
-        """Take the code of each coordinate, shape (d,)."""
+        """Create the payload from the code of each coordinate, shape (d,)."""
         indices = np.flatnonzero(codes)
         return cls(indices, codes[indices], codes.size)
 
@@ -276,7 +280,7 @@ class SparsePowers:
 
     @property
     def longest(self) -> int:
-        """The bits that no codes exceed that are 0 wherever these are."""
+        """The largest length, in bits, of a payload with nonzero codes at some of these indices."""
         return self._length(most_bits(self.indices.size, self.dimension))
 
     def _length(self, where: int) -> int:
@@ -285,7 +289,7 @@ class SparsePowers:
         return 8 * (2 + sizes + whole_bytes(where + _EXPONENT_BITS * count))
 
     def body(self) -> bytes:
-        """Write the sizes, the indices and the codes."""
+        """Encode the sizes, the indices and the codes."""
         where = IndexSet.of(self.indices, self.dimension)
         code = where.code
         sizes = varint(self.dimension) + varint(self.indices.size) + bytes([where.tag(code)])
@@ -293,17 +297,17 @@ class SparsePowers:
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:  # noqa: ARG003 - as of any payload
-        """Read the sizes, the indices and the codes."""
+        """Decode the sizes, the indices and the codes."""
         dimension, count, tag = reader.dimension(), reader.varint(), reader.byte()
         reader.expect(_EXPONENT_BITS * count)
         indices = read(reader, tag, count, dimension)
         codes = reader.fixed_width(count, _EXPONENT_BITS)
         reader.align()
         if not codes.all():
-            raise DecodeError("a coordinate that is zero among those that are not")
+            raise DecodeError("a zero among the nonzero coordinates")
         return cls(indices, codes, dimension)
 
 
 def _numbers(codes: NDArray[np.intp]) -> Array:
-    """Return what the codes stand for."""
+    """Return the decoded numbers."""
     return (codes << 23).astype("<u4").view("<f4").astype(np.float64)

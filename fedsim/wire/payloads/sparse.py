@@ -1,4 +1,4 @@
-"""Payloads that hold k of d coordinates; the others are zero."""
+"""Payloads of k of d coordinates; the others are zero."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,13 +20,13 @@ _SEED = Struct("<Q")
 
 @dataclass(frozen=True, eq=False)
 class Sparse:
-    """k of d coordinates, and which they are.
+    """k of d coordinates, and their indices.
 
     Attributes:
-        indices: where the values stand, ascending, shape (k,).
+        indices: of the values, ascending, shape (k,).
         entries: the rounded values, read-only, shape (k,).
         dimension: d.
-        format: how one value is written.
+        format: of a value.
     """
 
     kind: ClassVar[int] = 2
@@ -38,12 +38,12 @@ class Sparse:
 
     @classmethod
     def of(cls, values: NDArray[np.floating], format: ValueFormat) -> Self:  # noqa: A002 - the field's name
-        """Take the non-zero coordinates of a vector of shape (d,)."""
+        """Create the payload of the nonzero coordinates of a vector of shape (d,)."""
         return cls.at(np.flatnonzero(values), values, format)
 
     @classmethod
     def at(cls, indices: Numbers, values: NDArray[np.floating], form: ValueFormat) -> Self:
-        """Take the coordinates at ascending indices, shape (k,), of a vector of shape (d,)."""
+        """Create the payload of a vector's coordinates at ascending indices, shape (k,)."""
         return cls(indices, form.round(values[indices]), values.size, form)
 
     @cached_property
@@ -58,7 +58,7 @@ class Sparse:
 
     @property
     def longest(self) -> int:
-        """The bits that no as many coordinates exceed, whichever they are."""
+        """The length, in bits, that no payload of as many coordinates exceeds."""
         return self._length(most_bits(self.indices.size, self.dimension))
 
     def _length(self, where: int) -> int:
@@ -66,7 +66,7 @@ class Sparse:
         return 8 * (2 + counts + whole_bytes(where) + self.format.size * self.indices.size)
 
     def body(self) -> bytes:
-        """Write the sizes, the indices and the values."""
+        """Encode the sizes, the indices and the values."""
         where = IndexSet.of(self.indices, self.dimension)
         sizes = varint(self.dimension) + varint(self.indices.size)
         code = where.code
@@ -75,7 +75,7 @@ class Sparse:
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:
-        """Read the sizes, the indices and the values."""
+        """Decode the sizes, the indices and the values."""
         dimension, count, tag = reader.dimension(), reader.varint(), reader.byte()
         reader.expect(8 * form.size * count)
         indices = read(reader, tag, count, dimension)
@@ -85,14 +85,14 @@ class Sparse:
 
 @dataclass(frozen=True, eq=False)
 class SeededSparse:
-    """k of d coordinates that both ends draw from the same seed.
+    """k of d coordinates whose indices sender and receiver draw from the same seed.
 
     Attributes:
         seed: 64 bits.
-        indices: what `draw_indices` makes of the seed, ascending, shape (k,).
+        indices: drawn from the seed by `draw_indices`, ascending, shape (k,).
         entries: the rounded values, read-only, shape (k,).
         dimension: d.
-        format: how one value is written.
+        format: of a value.
     """
 
     kind: ClassVar[int] = 4
@@ -105,7 +105,7 @@ class SeededSparse:
 
     @classmethod
     def of(cls, seed: int, count: int, values: NDArray[np.floating], form: ValueFormat) -> Self:
-        """Take the k coordinates that a seed draws from a vector of shape (d,)."""
+        """Create the payload of k coordinates, drawn by a seed, of a vector of shape (d,)."""
         indices = draw_indices(seed, count, values.size)
         return cls(seed, indices, form.round(values[indices]), values.size, form)
 
@@ -121,18 +121,18 @@ class SeededSparse:
         return 8 * (1 + counts + _SEED.size + self.format.size * self.entries.size)
 
     def body(self) -> bytes:
-        """Write the sizes, the seed and the values."""
+        """Encode the sizes, the seed and the values."""
         sizes = varint(self.dimension) + varint(self.entries.size)
         return sizes + _SEED.pack(self.seed) + self.format.encode(self.entries)
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:
-        """Read the sizes, the seed and the values."""
+        """Decode the sizes, the seed and the values."""
         dimension, count = reader.dimension(), reader.varint()
         if count > dimension:
             raise DecodeError(f"{count} values of {dimension} coordinates")
         (seed,) = reader.unpack(_SEED)
-        entries = reader.values(count, form)  # before a draw of this size is made
+        entries = reader.values(count, form)  # checks that they are there before drawing as many
         return cls(seed, draw_indices(seed, count, dimension), entries, dimension, form)
 
 
@@ -146,9 +146,10 @@ def scatter(indices: Numbers, entries: Array, dimension: int) -> Array:
 def draw_indices(seed: int, count: int, dimension: int) -> Numbers:
     """Return k of d indices, uniformly without replacement: a function of its arguments.
 
-    They are the first k distinct numbers among floor(u d / 2^64), where u are the 64-bit
-    outputs of PCG64 (O'Neill 2014) as NumPy seeds it; where 2 k > d, they are all but the
-    first d - k distinct ones.
+    They are the first k distinct numbers among floor(u d / 2^64), where u are the 64-bit outputs of
+    PCG64 (O'Neill 2014) as NumPy seeds it; if 2 k > d, they are all numbers except the first d - k
+    distinct ones. This definition is part of the wire format: another draw with the same
+    distribution would decode to other coordinates.
 
     Args:
         seed: 64 bits.
@@ -165,24 +166,26 @@ def draw_indices(seed: int, count: int, dimension: int) -> Numbers:
 
 
 def _first_distinct(seed: int, count: int, dimension: int) -> Numbers:
-    """Return the first `count` <= d/2 distinct numbers below d that a seed gives, ascending."""
+    """Return the first `count` <= d/2 distinct numbers below d from a seed, ascending."""
     if not count:
         return np.zeros(0, dtype=np.intp)
     source = np.random.PCG64(seed)
     drawn = np.zeros(0, dtype=np.uint64)
     while True:
-        # On average d ln(d/(d - k)) are needed; how many are drawn at a time changes nothing.
+        # About d ln(d/(d - k)) numbers are needed on average. They form one sequence, so the size
+        # of a batch affects the speed only, never the result.
         words = source.random_raw(count + count * count // dimension + 8)
         drawn = np.concatenate([drawn, _below(words, dimension)])
         numbers, places = np.unique(drawn, return_index=True)
         if numbers.size >= count:
+            # `places` has the first position of each number: the k smallest of them are the result.
             last = np.partition(places, count - 1)[count - 1]
             chosen: Numbers = numbers[places <= last].astype(np.intp)
             return chosen
 
 
 def _below(words: NDArray[np.uint64], dimension: int) -> NDArray[np.uint64]:
-    """Return floor(u d / 2^64) of each u, by its two halves, whose products fit in 64 bits."""
+    """Return floor(u d / 2^64) of each u, from products of its two halves, which fit in 64 bits."""
     d, half = np.uint64(dimension), np.uint64(32)
     low = (words & np.uint64(2**32 - 1)) * d >> half
     return ((words >> half) * d + low) >> half

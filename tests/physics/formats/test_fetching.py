@@ -111,7 +111,7 @@ def test_the_name_that_git_gives_is_that_of_git_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "known", "words"),
     [
-        ("other", SHA, ["is not trace.txt, and was not kept", "of 8000 bytes", SHA]),
+        ("other", SHA, ["is not trace.txt, and was not stored", "of 8000 bytes", SHA]),
         ("good", "git:" + "0" * 40, [GIT, "git:000"]),
         ("cut", SHA, ["trace.txt"]),
         ("longer", SHA, ["cannot fetch trace.txt", "got more bytes than the 8000"]),
@@ -178,6 +178,15 @@ def test_what_is_not_fetched_is_told_with_its_page_and_licence(name: str, tmp_pa
     found = TRACE_SETS[name]
     for word in (found.page, found.licence, found.hand):
         assert word in str(caught.value)
+
+
+def test_the_page_says_of_each_set_where_it_is_and_under_which_licence() -> None:
+    page = Path(__file__).parents[3] / "docs" / "howto" / "traces.md"
+    lines = page.read_text(encoding="utf-8").splitlines()
+    for name, found in TRACE_SETS.items():
+        assert any(f"`{name}`" in line for line in lines), name
+        for row in (line for line in lines if f"<{found.page}>" in line):
+            assert found.licence.split()[0] in row or "none said" in found.licence, name
 
 
 def test_what_there_is_not_is_refused_with_what_is_near(tmp_path: Path) -> None:

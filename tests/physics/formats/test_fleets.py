@@ -97,7 +97,7 @@ def test_devices_of_one_factor_and_loss_are_a_group_that_runs(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (frame(1, 1, crc=-1), ["no uplink whose checksum is right", "mtype 10 or 100"]),
+        (frame(1, 1, crc=-1), ["no uplink with a right checksum", "mtype 10 or 100"]),
         (frame(1, 1, sf=13), ["line 2", "spreading_factor is 7 to 12", "'13'"]),
         (frame(1, 1, snr="loud"), ["line 2", "snr is a finite number", "'loud'"]),
         (frame(1, -5), ["line 2", "fcnt is a whole number", "'-5'"]),

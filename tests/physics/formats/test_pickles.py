@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import DataError
+from fedsim.physics.formats import pickles
 from fedsim.physics.formats.pickles import loads_plain
 from tests.guarded import FAULT, Tried, in_process
 
@@ -100,6 +101,16 @@ ATTACKS: dict[str, tuple[bytes, str]] = {
     "cut off": (pickle.dumps({1: [1, 2, 3]})[:-1], "no whole pickle"),
     "a protocol to come": (b"\x80\xff}.", "no whole pickle"),
 }  # fmt: skip
+
+
+def test_nothing_is_imported_even_where_the_instructions_were_not_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pickles, "_walk", lambda *_: 1)
+    with pytest.raises(DataError, match=r"it would import posix\.system"):
+        loads_plain(pickle.dumps({"a": os.system}), PATH, "trace")
+    with pytest.raises(DataError, match="refers to 'evil', outside of the file"):
+        loads_plain(b"Pevil\n.", PATH, "trace")
 
 
 @pytest.mark.parametrize("name", ATTACKS)

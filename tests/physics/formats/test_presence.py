@@ -60,10 +60,10 @@ def test_a_cycle_is_there_when_its_place_in_the_period_is(
 @pytest.mark.parametrize(
     ("begins", "ends", "period", "words"),
     [
-        ((1,), (1,), 5, "ends after it begins"),
-        ((2,), (1,), 5, "ends after it begins"),
-        ((1, 2), (3, 4), 5, "without an overlap"),
-        ((3, 1), (4, 2), 5, "without an overlap"),
+        ((1,), (1,), 5, "must end after it begins"),
+        ((2,), (1,), 5, "must end after it begins"),
+        ((1, 2), (3, 4), 5, "not overlap"),
+        ((3, 1), (4, 2), 5, "not overlap"),
         ((1,), (6,), 5, "within a cycle"),
         ((-1,), (1,), 5, "within a cycle"),
         ((), (), 0, "within a cycle"),
@@ -123,7 +123,7 @@ GOOD = {"active": [1], "inactive": [2], "finish_time": 9}
         ({3: GOOD | {"active": [True]}}, ["active has True"]),
         ({3: GOOD | {"active": [1, 3]}}, ["2 times of active and 1 of inactive"]),
         ({3: GOOD | {"active": [5]}}, ["active[0] = 5 and inactive[0] = 2"]),
-        ({3: GOOD | {"active": [1, 1], "inactive": [5, 8]}}, ["without an overlap"]),
+        ({3: GOOD | {"active": [1, 1], "inactive": [5, 8]}}, ["not overlap"]),
         ({3: GOOD | {"finish_time": 0}}, ["finish_time is 0", "above 0"]),
         ({"x" * 500: GOOD | {"finish_time": None}}, ["x ...", "finish_time is None"]),
     ],
@@ -141,8 +141,9 @@ def test_a_fault_in_fedscales_trace_names_the_client(
 def test_a_capacity_of_nothing_is_refused(tmp_path: Path) -> None:
     for value in (0, -1, float("inf"), "5"):
         tree = {1: {"computation": 5.0, "communication": value}}
-        with pytest.raises(DataError, match=r"client 1: communication is .*above 0"):
+        with pytest.raises(DataError, match=r"client 1: communication is .*above 0") as caught:
             read_capacities(dumped(tmp_path, tree))
+        assert caught.value.key == "capacities"
 
 
 BASE = datetime(2020, 2, 1)  # noqa: DTZ001 - the traces have no time zone
@@ -264,7 +265,7 @@ def test_a_user_of_whom_nothing_can_be_said_is_left_out(tmp_path: Path) -> None:
         ({"a": user((1, "wifi"), (2, "dancing"))}, ["['a']", "dancing", "a tab, and a state"]),
         ({"a": user((1, "wifi"), (2, "x%"))}, ["['a']", "x%"]),
         ({"a": {"messages": "2020-02-01 10:20:30 wifi"}}, ["['a']", "10:20:30 wifi"]),
-        ({"a": user((1, "wifi"))}, ["['a']", "1 messages that last no time"]),
+        ({"a": user((1, "wifi"))}, ["['a']", "1 messages that span no time"]),
         ({"b": FLASH["b"]}, ["none is ever charging and idle and wifi at once"]),
     ],
 )

@@ -1,4 +1,4 @@
-"""Base classes of methods with local steps: batches, local gradients, and averages."""
+"""Base classes of methods with local steps: batches, local gradients, averages, messages."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,15 +25,15 @@ class GrowingBatch(Spec):
 
 
 LARGEST = 2.0**62
-"""Where batches stop growing, samples: more than any client has."""
+"""The largest batch, in samples: more than any client has."""
 
 LONGEST_GROWTH = 700.0
-"""log(1/ratio^t) above which the power is no longer taken: a float64 ends at exp(709.8)."""
+"""The largest log(1/ratio^t) whose power is computed: float64 overflows at exp(709.8)."""
 
 Batch = Field(
     default=None,
     description="samples of a stochastic gradient, drawn without replacement: a number, all of "
-    "them where it is not given, or {start: 10, ratio: 0.9} for a batch that grows",
+    "them by default, or {start: 10, ratio: 0.9} for a growing batch",
 )
 
 
@@ -54,7 +54,7 @@ def batch_size(batch: int | GrowingBatch | None, number: int) -> int | None:
 
 
 def draw_count(batch: int | GrowingBatch | None, rows: int) -> int:
-    """Return the number of samples of a stochastic gradient out of `rows`; all, if it grows."""
+    """Return the samples of a stochastic gradient out of `rows`; all for a growing batch."""
     return min(batch, rows) if isinstance(batch, int) else rows
 
 
@@ -73,19 +73,19 @@ def local_steps(
 ) -> Awaitable[Array]:
     """Compute the model that a client's stochastic gradient steps reach from `w`, shape (d,).
 
-    They are one piece of work that takes time and energy step by step. The minibatches are drawn at
-    once; if the work is cancelled, the draws of steps that never began are returned to the stream.
+    They are one submission of work that is charged step by step. The minibatches are drawn at once;
+    if the work is cancelled, the draws of steps that never began are returned to the stream.
 
     Args:
-        client: that takes them.
+        client: that takes the steps.
         w: the initial model, shape (d,).
         eta: the step size.
         steps: their number, at least one.
         batch: see `batch_size`.
-        pull: mu, where the steps are those on f_m + mu/2 |. - w|^2.
+        pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
     """
     oracle, size = client.oracle, batch_size(batch, client.round)
-    if size is None or size >= oracle.rows:  # nothing is drawn
+    if size is None or size >= oracle.rows:  # full gradients, without a draw
         return client.compute(oracle.sgd_steps(w, eta, (None,) * steps, pull))
     return _drawn_steps(client, w, eta, steps, size, pull)
 
@@ -104,14 +104,14 @@ async def _drawn_steps(
     drawn = oracle.draws(steps, size, rng)
     try:
         return await client.compute(oracle.sgd_steps(w, eta, drawn, pull), begin)
-    except BaseException:  # cancellation continues
+    except BaseException:  # among them cancellation; raised again below
         rng.bit_generator.state = before
         oracle.draws(begun, size, rng)
         raise
 
 
 class LocalGradients(Algorithm[Memory]):
-    """A method whose clients take K stochastic gradients, one after the other, in every round."""
+    """A method whose clients compute K stochastic gradients in every round, one by one."""
 
     objective: ClassVar[Literal["sum", "mean"]] = "mean"
 
@@ -119,7 +119,7 @@ class LocalGradients(Algorithm[Memory]):
     batch: GrowingBatch | PositiveInt | None = Batch
 
     def samples_per_round(self, rows: int) -> float:
-        """Return how many samples the local steps take."""
+        """Return the number of samples of the local steps."""
         return float(self.local_steps * draw_count(self.batch, rows))
 
     def gradient(self, client: Client, w: Array) -> Work:
@@ -139,7 +139,7 @@ class LocalSteps(LocalGradients[Memory]):
 
     @property
     def eta(self) -> float:
-        """The clients' step size as a number, which it is after `configure`."""
+        """The clients' step size as a number, after `configure`."""
         return float(self.step_size)
 
 
@@ -151,11 +151,11 @@ def of_this_round(server: Server, replies: Sequence[Reply]) -> list[Reply]:
 def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
     """Return the mean of a message field over replies, weighted with the clients' p_m.
 
-    Where only some reply, their weights are scaled to add up to one. The sum runs in the order
+    If only some clients reply, their weights are scaled to add up to one. The sum runs in the order
     of the replies, which is that of the clients.
 
     Args:
-        server: knows the weights.
+        server: has the weights.
         replies: at least one.
         field: of the message.
     """
@@ -170,8 +170,8 @@ def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
 def shares(server: Server, replies: Sequence[Reply], field: str) -> Array:
     """Return the sum of p_i times a message field, over the replies in their order.
 
-    Unlike `mean`, it leaves the weights unscaled where only some reply: the summands are changes of
-    a sum over all clients.
+    Unlike `mean`, it does not scale the weights if only some clients reply: the summands are
+    changes of a sum over all clients.
     """
     total = np.zeros_like(server.initial)
     for reply in replies:
@@ -179,43 +179,44 @@ def shares(server: Server, replies: Sequence[Reply], field: str) -> Array:
     return total
 
 
-# What clients send after local steps: the model, or its difference from the received one.
+# The clients' result of local steps is sent as a model, or as its difference from the received one.
 #
-# The server makes the same of both: the mean of w_m = w + (w_m - w) is w plus the mean of the
-# differences, w being the model that all have started from. A model replaces what was there, so
-# it has to be of this round, and errors of compression must not be kept for later ones; EF21 sends
-# its change. A difference is added to what the server holds: error feedback makes good what a
-# compressor has left out, whatever is lost on the way. Where it is made of gradient steps, one that
-# is late is as good as a late gradient, and an asynchronous server adds it whenever it comes. Where
-# it is a jump to a minimum, two of them that started alike go past it, so that rounds are needed.
+# Within a round the server computes the same from both: the mean of w_m = w + (w_m - w) is w plus
+# the mean of the differences, where all clients started from w. They differ in compression and in
+# late replies. A model replaces another one, so it must belong to this round, and error feedback
+# must not add errors of earlier models to it (EF21 is possible, since it sends changes). A
+# difference is added to the server's model: error feedback corrects compression errors by later
+# differences. If it consists of gradient steps, a late difference is as useful as a late gradient,
+# and an asynchronous server can add it whenever it arrives. If it is a jump to a minimum, two
+# differences from the same start overshoot it, so such a method needs rounds.
 
 _Says = Callable[[Payload], Message]
 
 
 @dataclass(frozen=True, slots=True)
 class Change(Message):
-    """Client to server: the result of its local steps, less the received model."""
+    """Client to server: the result of its local steps minus the received model."""
 
     change: Payload
 
 
 class SendsModels(Algorithm):
-    """A method whose clients send the result of their local steps, or its change.
+    """A method whose clients send the result of their local steps, or the difference.
 
-    Differences from earlier rounds are added up as well, unless the method needs rounds.
+    Late differences of earlier rounds are added, too, unless the method needs rounds.
     """
 
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}
 
     sends: Literal["models", "differences"] = Field(
         default="models",
-        description="what clients send: the result of their local steps, as in the paper, or"
-        " the difference to what they received, which may be compressed with feedback, and late",
+        description="the clients' messages: the result of their local steps, as in the paper, or"
+        " the difference to the received model, which may be late and compressed with feedback",
     )
 
     @property
     def up(self) -> Mapping[str, Meaning]:
-        """The meaning of clients' vectors: models replace, differences add up."""
+        """The meaning of clients' vectors: models replace, differences are added."""
         return {"": Meaning.INCREMENT} if self.sends == "differences" else self.uplink
 
     def adding_up(self) -> AddingUp:
@@ -229,11 +230,11 @@ class SendsModels(Algorithm):
         """Return a client's message.
 
         Args:
-            client: that packs it.
+            client: the sender.
             ends: the result of its steps, shape (d,).
             start: the received vector, shape (d,).
-            kind: builds the message that carries the result.
-            known: of `ends`, and of the difference.
+            kind: creates the message with the result.
+            known: the structure of `ends`, and of the difference.
         """
         if self.sends == "differences":
             return Change(client.pack(ends - start, known))
@@ -243,10 +244,10 @@ class SendsModels(Algorithm):
         """Return the mean of the clients' results, shape (d,); `w` if no reply counts.
 
         Args:
-            server: of which a round is open.
+            server: with an open round.
             replies: to this round, and late ones.
             w: the server's current vector.
-            field: of a message that carries the result of local steps.
+            field: of the message with the result of local steps.
         """
         added = self.sends == "differences"
         counted = replies if added and not self.synchronous else of_this_round(server, replies)
@@ -255,7 +256,7 @@ class SendsModels(Algorithm):
         return w + mean(server, counted, "change") if added else mean(server, counted, field)
 
 
-# The weighted mean of models, for theorems that are not about the last model.
+# The weighted mean of models, for theorems on averages rather than on the last model.
 
 
 class Average:
@@ -277,9 +278,9 @@ class Average:
         return self._mean if self._weight else w
 
 
-# Messages sent by several families of methods; a message of one family stands in its module.
+# Messages of several families of methods; those of one family are defined in its module.
 #
-# The log names a message by its class.
+# The event log names a message by its class.
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +292,7 @@ class Model(Message):
 
 @dataclass(frozen=True, slots=True)
 class LocalModel(Message):
-    """Client to server: the model that its local steps have led to, shape (d,)."""
+    """Client to server: the model after its local steps, shape (d,)."""
 
     w: Payload
 

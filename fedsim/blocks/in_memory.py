@@ -1,10 +1,10 @@
-"""In-memory objects of a block, which a file cannot contain: it holds their digest.
+"""In-memory objects of blocks, such as arrays or a PyTorch module: a file has only their digests.
 
-A block that holds something is written like any other, as the digest of what it holds, so that
-a later run can be compared with it. Read back in the process that was given the object, the block
-holds it again; elsewhere it says that it has to be given again. Where an object has no digest (see
-`fedsim.blocks.identity`), a random number that is never used again takes its place: no run is ever
-taken for one that was made from it.
+A block with an in-memory object is written with the digest of the object, so that a later run can
+be compared with it. When the block is read again in the same process, it finds the object by its
+digest; in another process its use raises an error that asks for the object. If an object has no
+digest (see `fedsim.blocks.identity`), a random number takes its place: no earlier run is ever
+reused for it.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,16 +21,16 @@ from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 
 _UNKNOWN = "unknown-"
-"""What stands before the number of an object without a digest."""
+"""The prefix of the random key of an object without a digest."""
 
 
 class InMemory:
-    """An object that was handed over; equal to itself alone, whatever its digest.
+    """An object passed by the caller; it equals only itself, whatever its digest.
 
     Attributes:
-        key: its digest, SHA-256 in hexadecimal, or a number of its own.
+        key: the digest of the object, SHA-256 in hexadecimal, or a random key.
         value: the object.
-        reason: why runs that it is part of are made again every time; empty where they are not.
+        reason: why runs with this object are never reused; empty if they are.
     """
 
     __slots__ = ("__weakref__", "_again", "key", "reason", "value")
@@ -48,30 +48,30 @@ class InMemory:
         self._again = again
 
     def look_again(self) -> None:
-        """Compute the digest anew: an object may have been changed since it was handed over."""
+        """Compute the digest again: the caller may have modified the object in the meantime."""
         if not self.reason and self._again is not None:
             found = self._again()
             if found.digest != self.key:
                 self.reason = found.reason or "it has changed since it was handed over"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By value, as a module's class may have been typed into a notebook.
+        # By value (cloudpickle): the class of the object may have been defined in a notebook.
         return _unpickle, (self.key, cloudpickle.dumps(self.value), self.reason)
 
 
 _HELD: WeakValueDictionary[str, InMemory] = WeakValueDictionary()
-"""What this process was given, for as long as a block holds it; of two alike the later one."""
+"""The objects of this process by key, as long as a block has them; of two equal ones the later."""
 
 
 def hold(
     found: ObjectIdentity, value: object, again: Callable[[], ObjectIdentity] | None = None
 ) -> InMemory:
-    """Return a value as it is held from now on.
+    """Return a value wrapped with its key.
 
     Args:
-        found: by what it is known.
-        value: what is handed over.
-        again: computes that anew; None for what nothing can change.
+        found: the identity of the value.
+        value: the object that the caller passed.
+        again: computes the identity again; None for immutable values.
     """
     key = found.digest or f"{_UNKNOWN}{uuid4().hex}"
     held = _HELD[key] = InMemory(key, value, found.reason, again)
@@ -79,18 +79,18 @@ def hold(
 
 
 def _unpickle(key: str, pickled: bytes, reason: str) -> InMemory:
-    """Return what another process has sent: an object of its own, which no earlier run has used."""
+    """Return an object received from another process."""
     held = InMemory(key, cloudpickle.loads(pickled), reason)
     _HELD.setdefault(key, held)
     return held
 
 
 class Holding(Spec):
-    """A block that holds what was handed over in Python."""
+    """A block with an in-memory object."""
 
     digest: str = Field(
-        description="SHA-256 of what was handed over in Python, in hexadecimal; unknown- and a"
-        " random number where it cannot be compared with anything else for certain"
+        description="SHA-256 of the object passed in Python, in hexadecimal; unknown- and a random"
+        " number if it cannot be compared with other objects for certain"
     )
 
     _held: InMemory | None = PrivateAttr(default=None)
@@ -103,7 +103,7 @@ class Holding(Spec):
         again: Callable[[], ObjectIdentity] | None = None,
         **fields: Any,
     ) -> Self:
-        """Return a block that holds a value; see `hold`."""
+        """Return a block with a value; see `hold`."""
         held = hold(found, value, again)
         made = cls(digest=held.key, **fields)
         made._held = held
@@ -116,34 +116,34 @@ class Holding(Spec):
 
     @property
     def held(self) -> InMemory | None:
-        """What is held; None in a process that was not given it."""
+        """The wrapped object; None in a process that does not have it."""
         return self._held
 
     def value(self, key: str) -> Any:  # noqa: ANN401 - whatever was given
-        """Return what is held.
+        """Return the object.
 
         Raises:
-            DataError: nothing, as this was written by another process; `key` says where.
+            DataError: this process does not have it, as the block was written by another one.
         """
         if self._held is None:
             text = (
-                "this was handed over in Python, and a file keeps its digest only "
-                f"({self.digest[:12]}...): run it from Python, with the same again"
+                "this object was passed in Python, and a file has only its digest "
+                f"({self.digest[:12]}...): run it from Python, and pass the object again"
             )
             raise DataError(key, text)
         return self._held.value
 
 
 def held_in(value: object) -> Iterable[InMemory]:
-    """Return what the blocks within a value hold, each once."""
+    """Return the in-memory objects of all blocks within a value, each once."""
     every = (each.held for each in specs_in(value) if isinstance(each, Holding))
     return dict.fromkeys(each for each in every if each is not None)
 
 
 def identity_in(value: object) -> ObjectIdentity:
-    """Return by what all is known that blocks within a value have of a user's own, beside fields.
+    """Return the identity of everything user-defined in the blocks within a value, beside fields.
 
-    That is the classes of the blocks, with all that their code reads, and what blocks hold.
+    That is the classes of the blocks, with everything that their code reads, and in-memory objects.
     """
     for held in held_in(value):
         if held.reason:

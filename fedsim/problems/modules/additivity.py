@@ -23,13 +23,16 @@ _CLOSE = 1e-4
 _BY_ROW = "let it return each row's loss, shape (rows,), as reduction='none' does"
 
 
-def check_loss(architecture: Architecture, criterion: str, outputs: Tensor) -> None:
-    """Check that the loss of rows together follows from the loss of each.
+def check_loss(architecture: Architecture, criterion: str, outputs: Tensor) -> Tensor:
+    """Check that the loss of rows together follows from the loss of each; return their targets.
 
     Args:
         architecture: with a user-defined loss.
         criterion: the loss to compute.
         outputs: of a module, for any rows, shape (PROBED, outputs) or (PROBED,).
+
+    Returns:
+        Targets that the loss is defined for, shape (PROBED,).
 
     Raises:
         DataError: it does not, or the loss cannot be computed.
@@ -50,7 +53,7 @@ def check_loss(architecture: Architecture, criterion: str, outputs: Tensor) -> N
         if whole.isfinite().all():
             _check_split(architecture, criterion, outputs, targets, whole)
             _check_mean(whole, mean)
-            return
+            return targets
     if said is None:
         raise _unfit("is infinite or not a number on every row that it was tried on")
     lines = str(said).strip().splitlines() or [type(said).__name__]

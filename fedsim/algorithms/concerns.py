@@ -1,22 +1,33 @@
-"""Recommendations of concerns: accepted values, for which the concern does not arise.
+"""Concerns: conditions of a paper's theory that do not hold, and values for which they hold.
 
-A recommendation stands in the text as "give `key: value`", to be copied into the block. Figures
-are rounded to the side on which the condition holds.
+A recommendation is part of the text, as "give `key: value`", to be copied into the block. Its
+figures are rounded to the side on which the condition holds.
 """
 
 from collections.abc import Callable, Iterator
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
-
-from fedsim.algorithms.base import Concern
+from typing import NamedTuple
 
 EXCESS = 1e-9
-"""By how much of itself a figure may exceed a bound, which is rounded."""
+"""The relative amount by which a figure may exceed a bound, which is rounded."""
 
 _DIGITS = 4
 
 
+class Concern(NamedTuple):
+    """A condition of a paper's theory that does not hold.
+
+    Attributes:
+        key: of the parameter within the `algorithm` block.
+        text: names the value, the bound and the source of the condition.
+    """
+
+    key: str
+    text: str
+
+
 def at_most(bound: float) -> str:
-    """Return a bound in four digits, rounded down.
+    """Return a bound with four digits, rounded down.
 
     >>> at_most(0.123456), at_most(0.5), at_most(1.99999e-9)
     ('0.1234', '0.5', '1.999e-9')
@@ -25,7 +36,7 @@ def at_most(bound: float) -> str:
 
 
 def at_least(bound: float) -> str:
-    """Return a bound in four digits, rounded up.
+    """Return a bound with four digits, rounded up.
 
     >>> at_least(0.123456), at_least(3.0)
     ('0.1235', '3')
@@ -46,13 +57,13 @@ def concern(key: str, text: str, value: str) -> Concern:
 def long_step(
     step: float, curvature: float, text: Callable[[float], str], value: str = ""
 ) -> Iterator[Concern]:
-    """Yield that a step is longer than 1/curvature.
+    """Yield a concern if a step is longer than 1/curvature.
 
     Args:
         step: the step size.
-        curvature: the inverse of the longest step there should be; zero where any may be.
-        text: returns the sentence, given that bound.
-        value: the recommendation where it is no number, such as "1/L".
+        curvature: the inverse of the largest admissible step; zero if any is admissible.
+        text: returns the sentence for that bound.
+        value: the recommendation if it is not the bound itself, such as "1/L".
     """
     if step * curvature > 1 + EXCESS:
         bound = 1 / curvature

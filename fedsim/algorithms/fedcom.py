@@ -1,4 +1,4 @@
-"""Local steps with compressed updates, optionally with gradient tracking.
+"""FedCOM and FedCOMGATE: local steps with compressed updates, and with gradient tracking.
 
 Haddadpour, Kamani, Mokhtari, Mahdavi, "Federated Learning with Compression: Unified Analysis
 and Sharp Guarantees", AISTATS 2021 (FedCOM, Algorithm 1; FedCOMGATE, Algorithm 2). Both minimise
@@ -8,21 +8,21 @@ at v_i = w and takes K stochastic gradient steps v_i <- v_i - eta (g_i(v_i) - de
     Delta_i = Q((w - v_i)/eta),    Delta = sum_i p_i Delta_i,    w <- w - gamma eta Delta,
     FedCOM: delta_i = 0;           FedCOMGATE: delta_i <- delta_i + (Delta_i - Delta)/K,
 
-with delta_i = 0 at first. The delta_i of FedCOMGATE add up to 0, which is why it ends at the
-optimum of f, and FedCOM with K > 1 near it. Delta_i in the last line is what the server has got,
-compression error included: without it they would not add up to 0. So a correction follows by
-the whole of a compressed difference, and settles for omega < 1 only.
+with delta_i = 0 at first. The delta_i of FedCOMGATE add up to 0, so it converges to the optimum of
+f, while FedCOM with K > 1 converges to a point near it. Delta_i in the last line is the decoded
+vector that the server received, compression error included: otherwise the delta_i would not add up
+to 0. So a correction changes by the whole compressed difference, and converges for omega < 1 only.
 
-FedCOM takes any cohort, and late updates as any others. What is sent is added up, so that error
-feedback does in place of an unbiased compressor: under `ef` FedCOM with gamma = 1 is
-Qsparse-local-SGD (Basu, Data, Karakus, Diggavi, NeurIPS 2019, Algorithm 1), for any contractive
-C. FedCOMGATE does not take feedback: its Delta_i is K times the difference of the mean gradient to
-delta_i, an error is in the next one already, and twice is too much.
+FedCOM supports any cohort, and treats late updates like others. Updates are added up, so error
+feedback can replace an unbiased compressor: under `ef` FedCOM with gamma = 1 is Qsparse-local-SGD
+(Basu, Data, Karakus, Diggavi, NeurIPS 2019, Algorithm 1), for any contractive C. FedCOMGATE does
+not support error feedback: its Delta_i is K times the difference of the mean gradient to delta_i,
+so the next difference contains the error already, and feedback would count it twice.
 
-FedCOMGATE broadcasts Delta beside w, and exactly: w may be compressed, but not Delta. A round in
-which a client was missing, or late, moves w but no delta_i: otherwise their sum would not stay
-zero. A client that has missed broadcasts learns from their turn, a number that changes whenever
-Delta does, whether the round that it last took part in counts for its delta_i.
+FedCOMGATE broadcasts Delta together with w, and exactly: w may be compressed, but not Delta. A
+round with a missing or late client changes w but no delta_i: otherwise their sum would not stay
+zero. A client that has missed broadcasts must find out whether the last round that it took part in
+changed the delta_i: the message has a turn, a number that changes whenever Delta does.
 
 Round t stands for the model after aggregation.
 """
@@ -36,9 +36,9 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.algorithms.averaging import local_step_concern
-from fedsim.algorithms.base import Concern, Memory, ProblemInfo
-from fedsim.algorithms.local import LocalSteps, Model, Progress, mean, of_this_round
-from fedsim.algorithms.remedies import EXCESS, at_most, concern
+from fedsim.algorithms.base import Memory, ProblemInfo
+from fedsim.algorithms.concerns import EXCESS, Concern, at_most, concern
+from fedsim.algorithms.local_steps import LocalSteps, Model, Progress, mean, of_this_round
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
@@ -56,7 +56,7 @@ class FedCom(LocalSteps[Memory]):
     server_rate: float = Field(default=1.0, gt=0, description="gamma, the server's step size")
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that the steps are longer than the theorems for clients that are alike allow."""
+        """Yield a concern if the steps are longer than the theorems allow."""
         if info.uplink.kind not in ("exact", "unbiased"):  # Basu et al. give other conditions
             return
         spread = (info.uplink.constant / info.clients + 1) * self.server_rate
@@ -65,10 +65,11 @@ class FedCom(LocalSteps[Memory]):
         if load > 1 + EXCESS:
             text = (
                 f"got {self.eta:.4g}, with which K^2 L^2 eta^2 + (omega/M + 1) K L eta gamma ="
-                f" {load:.3g}; the theorems of Haddadpour et al. 2021 for clients that are alike"
-                " take at most 1"
+                f" {load:.3g}; the theorems of Haddadpour et al. 2021 for homogeneous clients"
+                " allow at most 1"
             )
-            # local is to be at most the positive root of x^2 + spread x = 1, free of cancellation.
+            # `local` may be at most the positive root of x^2 + spread x = 1, in a form without
+            # cancellation.
             root = 2 / (spread + hypot(spread, 2))
             yield concern("step_size", text, at_most(self.eta * root / local))
 
@@ -86,7 +87,7 @@ class FedCom(LocalSteps[Memory]):
         return await self.progress(client, message.w.values, 0.0)
 
     async def progress(self, client: Client, w: Array, delta: Array | float) -> Progress:
-        """Return the compressed sum of K steps from `w`, against gradients less `delta`."""
+        """Return the compressed sum of K steps from `w` along gradients minus `delta`."""
         v = w
         for _ in range(self.local_steps):
             v = v - self.eta * (await client.compute(self.gradient(client, v)) - delta)
@@ -107,9 +108,9 @@ class Tracker:
     """A client's state between rounds.
 
     Attributes:
-        delta: its delta_i, shape (d,).
-        own: the Delta_i that it sent last, shape (d,).
-        turn: of the last Delta that it received.
+        delta: delta_i, shape (d,).
+        own: the Delta_i of its last message, shape (d,).
+        turn: of the last received Delta.
     """
 
     delta: Array
@@ -117,7 +118,7 @@ class Tracker:
     turn: float = 0.0
 
     def after(self, message: Tracked, steps: int) -> Array:
-        """Return delta_i after receiving `message`: it moves if the last own Delta_i counted."""
+        """Return delta_i after receiving `message`: it changes if the last own Delta_i counted."""
         if float(message.turn.values) == self.turn:
             return self.delta
         return self.delta + (self.own - message.delta.values) / steps
@@ -131,7 +132,7 @@ class FedComGate(FedCom[Tracker]):
     source: ClassVar[str] = f"{SOURCE}, algorithm 2"
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.ESTIMATE}
     downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE, "delta": Meaning.EXACT}
-    synchronous: ClassVar[str] = "what a client does differently from the mean is of one round"
+    synchronous: ClassVar[str] = "a client's difference from the mean belongs to one round"
 
     def configure(self, info: ProblemInfo) -> Self:
         """Return a copy whose step size is a number.
@@ -141,26 +142,26 @@ class FedComGate(FedCom[Tracker]):
         """
         if info.asked is not None:
             text = (
-                "got a sample of the clients, but the corrections of fedcomgate add up to"
-                " nothing only where all clients take part; use fedcom, or scaffold"
+                "got a sample of the clients, but the corrections of fedcomgate add up to zero"
+                " only with full participation; use fedcom, or scaffold"
             )
             raise ParameterError("kind", text)
         return super().configure(info)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that the corrections cannot settle, or that a local step is longer than 1/L_max."""
+        """Yield a concern if the corrections cannot converge, or a local step exceeds 1/L_max."""
         omega = info.uplink.constant
         if omega > 1:
             text = (
-                f"got a compressor of omega = {omega:.3g} on the uplink, but a correction moves by"
-                " the whole of a compressed difference, whose error is the larger one where omega"
-                " is above 1, so that corrections grow (DIANA takes 1/(1 + omega) of it)"
+                f"got a compressor of omega = {omega:.3g} on the uplink, but a correction changes"
+                " by the whole compressed difference, whose error exceeds it for omega above 1, so"
+                " that corrections grow (DIANA uses 1/(1 + omega) of it)"
             )
             yield Concern("kind", text)
         yield from local_step_concern(self.eta, info.largest_smoothness, "L_max")
 
     def memory(self, initial: Array) -> Tracker:
-        """Return a client's memory: delta_i = 0."""
+        """Return a client's initial state: delta_i = 0."""
         return Tracker(np.zeros_like(initial), np.zeros_like(initial))
 
     async def serve(self, server: Server) -> None:

@@ -1,8 +1,14 @@
-"""Stores: an exact, piecewise linear law of what a battery holds.
+"""State of charge: the exact, piecewise linear energy in a battery over time.
 
-Of a power p offered, the store takes charge_efficiency * p; a client that draws w takes
-w / discharge_efficiency out of it; and it leaks. Between events all of them are constant, so
-every crossing has a time in closed form.
+Of an offered power p the battery stores charge_efficiency * p; a client that draws w takes
+w / discharge_efficiency out of it; and it leaks. All of these are constant between events, so that
+the time of every crossing has a closed form.
+
+What a careful reader might get wrong is the equality of floats. A crossing is computed as a time,
+and at that time the level is computed again; by rounding it may be just above or below the mark.
+The level is therefore set to the mark exactly (`settle`), with the account of energy corrected by
+the same amount, so that no crossing is reported twice or missed. Comparisons with a mark use the
+smallest level whose share is at least that of the mark (`_level`).
 """
 
 from math import inf, nextafter
@@ -12,28 +18,28 @@ from fedsim.physics.signals import Signal
 
 
 class BatteryStore:
-    """The state of one battery; time never runs back.
+    """The state of one battery; time must not decrease.
 
-    It receives the client's power draw, returns the time of the next event, and is settled then. A
-    dead client draws nothing, whatever it requests; once it is charged, the last request is drawn
-    again.
+    The caller sets the client's power, obtains the time of the next event, and calls `settle` then.
+    A client that is shut down draws no power, whatever was requested; after a restart it draws the
+    last requested power.
 
     Args:
-        battery: its law.
-        capacity: what it holds when full, J.
-        source: what is offered to charge it, W.
-        threshold: the share to take part, where that is not the battery's own.
+        battery: the law.
+        capacity: the energy of the full battery, J.
+        source: the offered power, W.
+        threshold: the share of participation, if not that of the battery.
 
     Attributes:
-        battery, capacity: see above.
-        initial: what it held at time 0, J.
-        now: the time that the rest is of, s.
-        level: what it holds, J.
-        charged: what has come in, after the efficiency, J.
-        drained: what has gone out, before the efficiency and with what leaked, J.
-        spilled: what the source offered and a full store did not take, J.
+        battery, capacity: see the arguments.
+        initial: the energy at time 0, J.
+        now: the time of the current state, s.
+        level: the stored energy, J.
+        charged: the energy received so far, after the efficiency, J.
+        drained: the energy taken out so far, before the efficiency, including leakage, J.
+        spilled: the offered energy that the full battery did not take, J.
         alive: whether the client is on.
-        ready: whether it is alive and not below the threshold, nor about to be.
+        ready: whether it is on, and neither below the threshold nor falling from it.
     """
 
     __slots__ = (
@@ -80,26 +86,26 @@ class BatteryStore:
         return self.level / self.capacity
 
     def draw(self, now: float, watts: float) -> None:
-        """Let the client draw so much from now on, W at the device.
+        """Set the power drawn from `now` on, W at the device.
 
         Raises:
-            ValueError: the power is negative or not finite, or time runs back.
+            ValueError: the power is negative or not finite, or time decreases.
         """
         if not 0 <= watts < inf:
-            raise ValueError(f"a client draws a finite power of at least 0 W; got {watts}")
+            raise ValueError(f"got a power of {watts} W; expected a finite one of at least 0 W")
         self.advance(now)
         self._watts = watts
 
     def advance(self, now: float) -> None:
-        """Bring the level up to now.
+        """Advance the state to `now`.
 
         Raises:
-            ValueError: time runs back.
+            ValueError: time decreases.
         """
         if now < self.now:
-            raise ValueError(f"time runs back from {self.now} to {now}")
+            raise ValueError(f"got the time {now}, before {self.now}")
         if now == self.now and self._until > now:
-            return  # it is asked far more often than time passes
+            return  # most calls are at the current time
         source = self._source
         while self._until <= now:
             self._flow(self._until - self.now)
@@ -109,10 +115,10 @@ class BatteryStore:
         self.now = now
 
     def take(self, joules: float) -> None:
-        """Let the client draw so much at this instant, J at the device; below 0, give it back.
+        """Take out an energy at this instant, J at the device; a negative one is put back.
 
-        A mark that this leaves behind is crossed at this instant, too. An empty store gives no
-        more, and a full one takes no more.
+        A mark between the old and the new level is crossed at this instant. The level stays between
+        empty and full.
         """
         out = joules / self.battery.discharge_efficiency
         out = max(min(out, self.level), self.level - self.capacity)
@@ -121,37 +127,38 @@ class BatteryStore:
         self._taken_at = self.now
 
     def spare(self, joules: float) -> float:
-        """Return what can be taken at this instant of some joules at the device.
+        """Return how much of an energy, J at the device, can be taken at this instant.
 
-        That is all of them, or what leaves the level just below the cut-off, which a client that
-        is on then crosses; nothing of one that is off.
+        It is all of it, or the part that brings the level just below the cut-off, which a client
+        that is on then crosses; 0 for a client that is off.
         """
         if not self.alive:
             return 0.0
-        left = self.level - self._cutoff * (1 - 1e-12)  # more than rounding can give back
+        left = self.level - self._cutoff * (1 - 1e-12)  # a margin larger than rounding
         return min(joules, max(left, 0.0) * self.battery.discharge_efficiency)
 
     def next_event(self) -> float:
-        """Return when next to `settle`; inf if nothing happens unless the draw changes.
+        """Return the time of the next `settle`; inf if there is none before the draw changes.
 
-        It is the first time at which the source changes, the store is full or empty, or a
-        `Crossing` comes. That is now where a draw turns the level round on the threshold.
+        It is the first time at which the source changes, the battery is full or empty, or a
+        `Crossing` happens. It is the current time if a new draw makes the level fall while on the
+        threshold.
         """
         return min(self._until, self._next_bound()[0])
 
     def settle(self, now: float) -> Crossing | None:
-        """Take in what happens now, the time of the next event; before it, nothing happens.
+        """Process the event at `now`; return the crossed mark, if any.
 
-        The level is put exactly on the bound that it reached, so nothing happens twice.
-        Returns what was crossed, if anything.
+        Before the time of the next event nothing changes. The level is set exactly to the bound
+        that it reached, so that no event happens twice.
         """
         due, bound, crossing = self._next_bound()
         self.advance(now)
-        if due > now:  # as the source has it from now on, rounding may have it now
+        if due > now:  # with the source as it is from now on, rounding may move it
             due, bound, crossing = self._next_bound()
         if due > now:
             return None
-        if due == now:  # correct what rounding has left, and the account with it
+        if due == now:  # correct the rounding error, and the account with it
             self.charged += max(0.0, bound - self.level)
             self.drained += max(0.0, self.level - bound)
             self.level = bound
@@ -163,12 +170,12 @@ class BatteryStore:
         return crossing
 
     def _rates(self) -> tuple[float, float]:
-        """Return what comes in and what goes out, W."""
+        """Return the power into and out of the battery, W."""
         load = self._watts / self.battery.discharge_efficiency if self.alive else 0.0
         return self.battery.charge_efficiency * self._power, load + self._leak
 
     def _flow(self, seconds: float) -> None:
-        """Let constant powers flow; what a full or an empty store cannot take or give does not."""
+        """Integrate constant powers; a full battery takes none, and an empty one gives none."""
         inflow, outflow = self._rates()
         come, gone = inflow * seconds, outflow * seconds
         gain, room = come - gone, self.capacity - self.level
@@ -185,10 +192,10 @@ class BatteryStore:
         self.drained += gone
 
     def _next_bound(self) -> tuple[float, float, Crossing | None]:
-        """Return when the level is on its next bound, that bound, and what this crosses."""
+        """Return the time at which the level reaches its next bound, that bound, its crossing."""
         if self._taken_at == self.now and self.alive:
             bound, crossing = self._bound_below()
-            if self.level < bound:  # left behind at this instant, whatever flows now
+            if self.level < bound:  # passed at this instant, whatever the powers are
                 return self.now, self.level, crossing
         inflow, outflow = self._rates()
         net = inflow - outflow
@@ -217,13 +224,13 @@ class BatteryStore:
         return self._cutoff, Crossing.DEPLETED
 
     def _above_threshold(self) -> bool:
-        """Tell whether the level is above the threshold, or on it and does not fall."""
+        """Return whether the level is above the threshold, or on it and not falling."""
         inflow, outflow = self._rates()
         return (self.level, inflow) >= (self._threshold, outflow)
 
 
 def _level(share: float, capacity: float) -> float:
-    """Return the least level that is so much of a capacity when divided by it."""
+    """Return the smallest level whose quotient by the capacity is at least `share`."""
     level = share * capacity
     while level / capacity < share:
         level = nextafter(level, inf)

@@ -1,4 +1,4 @@
-"""Blocks made of objects: an app and a strategy of Flower's, where a scenario is made in Python."""
+"""Blocks from objects: an app and a strategy of Flower's in a scenario written in Python."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import create_model
 
 from fedsim.flower.arrays import FlowerContent
-from fedsim.flower.blocks import AppBlock, Said
+from fedsim.flower.blocks import AppBlock, LossAndMetrics
 from fedsim.flower.method import Flower
 from fedsim.flower.problem import FlowerProblem, problem_of
 from fedsim.flower.program import ClientProgram, Question
@@ -23,9 +23,9 @@ from fedsim.flower.program import ClientProgram, Question
 
 
 class App(AppBlock):
-    """The clients of a Flower app, which train by their own code.
+    """The clients of a Flower app, which train with their own code.
 
-    A subclass has the app itself, and a kind by which scenarios name it:
+    A subclass sets the app, and the kind by which scenarios name it:
 
         class Digits(App):
             kind: Literal["digits"] = "digits"
@@ -36,38 +36,38 @@ class App(AppBlock):
     """
 
     def problem(self, clients: int | None, seed: int, folder: Path) -> FlowerProblem:  # noqa: ARG002
-        """Return what the clients minimise.
+        """Return the problem of the clients.
 
         Raises:
-            DataError: the app cannot be used so.
+            DataError: the app cannot be used with these settings.
         """
         return problem_of(self, clients, seed)
 
 
 Model = ArrayRecord | Mapping[str, Any] | list[NDArray[Any]]
-"""Arrays by name, such as a state_dict, or one after the other."""
+"""Arrays by name, such as a state_dict, or a list of arrays."""
 
 
 def app(
     client_app: ClientApp | Callable[..., Any],
     *,
     initial: Model | None = None,
-    evaluate: Callable[[list[NDArray[Any]]], Said] | None = None,
+    evaluate: Callable[[list[NDArray[Any]]], LossAndMetrics] | None = None,
     name: str = "flower-app",
     **fields: Any,
 ) -> App:
-    """Return the clients of a Flower app as a block: a loss of a scenario made in Python.
+    """Return the clients of a Flower app as a block: a loss for a scenario in Python.
 
     Args:
         client_app: the app; or a `client_fn(context)` that returns a client.
-        initial: the model to start from; that of client 0 where it is not given, which clients
-            of the older interface can say.
-        evaluate: how good a model is, on the server's own data; `evaluated_by` is then the server.
-        name: its kind.
-        **fields: what `App` takes beside: clients, samples, cost, ...
+        initial: the initial model; by default that of client 0, which clients of the older
+            interface provide.
+        evaluate: evaluates a model on the server's own data; `evaluated_by` is then the server.
+        name: the kind of the block.
+        **fields: further fields of `App`: clients, samples, cost, ...
 
     Raises:
-        ValidationError: a ValueError; a field is not what it should be.
+        ValidationError: a ValueError; a field is invalid.
     """
     model = _block(App, name, sys._getframe(1).f_globals.get("__name__", "__main__"))  # noqa: SLF001 - as namedtuple does
     model.client_app = client_app
@@ -80,11 +80,11 @@ def app(
 
 
 def method(strategy: Any, *, name: str = "", **fields: Any) -> Flower:  # noqa: ANN401 - of either interface
-    """Return a strategy as a block: an algorithm of a scenario made in Python.
+    """Return a strategy as a block: an algorithm for a scenario in Python.
 
     Args:
-        strategy: of Flower's, or user-defined; every run has a copy of it as it is here.
-        name: its kind; "flower-" and the name of its class where it is not given.
+        strategy: of Flower's, or user-defined; every run uses a copy of its present state.
+        name: the kind of the block; by default "flower-" and the name of the class.
         **fields: further fields of `Flower`: sends, train_config, ...
     """
     called = type(strategy).__name__
@@ -96,16 +96,16 @@ def method(strategy: Any, *, name: str = "", **fields: Any) -> Flower:  # noqa: 
 
 
 def _block(base: type[Any], kind: str, module: str) -> Any:  # noqa: ANN401 - a class that is made here
-    """Return a subclass of a block with a kind of its own."""
-    word = Literal[kind]  # type: ignore[valid-type]  # it is known when the program runs
+    """Return a subclass of a block with the given kind."""
+    word = Literal[kind]  # type: ignore[valid-type]  # known at run time only
     return create_model(kind, __base__=base, __module__=module, kind=(word, kind))
 
 
 def seconds_of(block: App, *, fits: int = 3) -> float:
-    """Return the real time that a fit of client 0 takes here, the least of some, in seconds.
+    """Measure the real time of a fit of client 0 on this machine, the least of some, in seconds.
 
-    It is for `cost: {seconds: ..., on: ...}`, where `on` names or describes this machine: written
-    down once, it says the same wherever a scenario is run.
+    It is for `cost: {seconds: ..., on: ...}`, where `on` names or describes this machine. Once in
+    the scenario, it gives the same simulated times on any machine.
 
     Raises:
         DataError, Failed: the app cannot be used.

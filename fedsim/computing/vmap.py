@@ -1,8 +1,9 @@
-"""The evaluator that computes the work of many clients as one, where their loss can do so.
+"""The vectorised evaluator: work of many clients as one operation, for losses that support it.
 
-Work waits until a result is due; then all that waits and is of the same shape is evaluated at
-once. Which work that is follows from the scenario alone, as what happens in virtual time does, so a
-log is the same every time. But how numbers are rounded depends on what is evaluated together.
+Work is pending until a result is requested; then all pending work of the same shape is evaluated at
+once. The composition of such a batch follows from the order of events in virtual time, hence from
+the scenario alone, so a log is reproducible. But rounding depends on the batch, so the logs of this
+evaluator differ in last bits from those of the others.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -19,21 +20,21 @@ from fedsim.problems.losses import Rows
 from fedsim.problems.samples import Draw
 
 MOST = 64
-"""So many clients at most are evaluated together."""
+"""The largest number of clients in a batch."""
 
 NUMBERS = 2**26
-"""So many numbers at most their models have together."""
+"""The largest number of coordinates of all models in a batch, which bounds its memory."""
 
 
 @runtime_checkable
 class SimultaneousLoss(Protocol):
-    """A loss that computes for several clients at once."""
+    """A loss that evaluates several clients at once."""
 
     def check_together(self, features: int, outputs: int) -> None:
-        """Check that it can.
+        """Check that the loss supports it.
 
         Raises:
-            DataError: it cannot.
+            DataError: it does not.
         """
         ...
 
@@ -45,45 +46,45 @@ class SimultaneousLoss(Protocol):
         drawn: NDArray[np.intp],
         pull: float | None,
     ) -> Array:
-        """Return where steps lead from models (clients, d), of minibatches (clients, steps, b)."""
+        """Return the models after steps from models (clients, d) on rows (clients, steps, b)."""
         ...
 
     def gradients_together(
         self, rows: Sequence[Rows], models: Array, drawn: NDArray[np.intp]
     ) -> Array:
-        """Return the stochastic gradients (clients, d) at models of rows (clients, b)."""
+        """Return stochastic gradients (clients, d) at models (clients, d) on rows (clients, b)."""
         ...
 
 
 class VmapTicket:
-    """Work that waits, or its result.
+    """Pending work, or its result.
 
     Args:
-        work: what is computed.
-        drawn: its rows, shape (steps, b), or (b,) for one gradient.
+        work: the description of the computation.
+        drawn: the rows of its minibatches, shape (steps, b), or (b,) for one gradient.
 
     Attributes:
-        work, drawn: the same.
-        key: what work has in common that is evaluated together.
-        result: of the work; None while it waits.
+        work, drawn: see the arguments.
+        key: equal for work that can be evaluated together.
+        result: of the work; None while it is pending.
     """
 
     __slots__ = ("drawn", "key", "result", "work")
 
     def __init__(self, work: Work, drawn: NDArray[np.intp]) -> None:
         self.work, self.drawn = work, drawn
-        steps = work.kernel is kernels.sgd_steps  # which have a length, and what pulls them back
+        steps = work.kernel is kernels.sgd_steps  # which have a step size and a pull
         alike = (work.arguments[1], work.arguments[3]) if steps else ()
         self.key: Hashable = (work.kernel, drawn.shape, *alike)
         self.result: Array | None = None
 
 
 class VmapEvaluator:
-    """Evaluates steps and stochastic gradients of many clients together; all else as others do.
+    """Evaluates steps and stochastic gradients of many clients together.
 
     Args:
         loss: of all clients.
-        others: evaluates what is not for several clients at once.
+        others: the evaluator of all other work.
     """
 
     choice: Mapping[str, Any] = {"evaluator": "vmap"}
@@ -104,7 +105,7 @@ class VmapEvaluator:
         return self._others.draw
 
     def submit(self, work: Work) -> Any:  # noqa: ANN401 - its own type of ticket, or another's
-        """See `Evaluator.submit`: what can be done for several clients at once waits."""
+        """See `Evaluator.submit`: work that can be batched stays pending."""
         drawn = _drawn_rows(work)
         if drawn is None:
             return self._others.submit(work)
@@ -113,13 +114,13 @@ class VmapEvaluator:
         return ticket
 
     def result(self, ticket: Any) -> Array:  # noqa: ANN401 - see `submit`
-        """See `Evaluator.result`: with it, what waits and is like it."""
+        """See `Evaluator.result`: evaluates similar pending work along with it."""
         if not isinstance(ticket, VmapTicket):
             return self._others.result(ticket)
         return self._evaluate(ticket) if ticket.result is None else ticket.result
 
     def withdraw(self, ticket: Any) -> None:  # noqa: ANN401 - see `submit`
-        """See `Evaluator.withdraw`: what waits is not evaluated."""
+        """See `Evaluator.withdraw`: pending work is not evaluated."""
         if not isinstance(ticket, VmapTicket):
             self._others.withdraw(ticket)
         elif ticket.result is None:
@@ -130,7 +131,7 @@ class VmapEvaluator:
         return self._others.values(w)
 
     def _with(self, ticket: VmapTicket) -> list[VmapTicket]:
-        """Take a ticket and the oldest of those that are like it, as many as there is room for."""
+        """Remove a ticket and the oldest similar ones from the pending work, a batch at most."""
         waiting = self._waiting[ticket.key]
         room = min(MOST, max(1, NUMBERS // len(ticket.work.arguments[0])))
         others = [each for each in waiting if each is not ticket]
@@ -138,7 +139,7 @@ class VmapEvaluator:
         return [ticket, *others[: room - 1]]
 
     def _evaluate(self, ticket: VmapTicket) -> Array:
-        """Evaluate work, and with it what is like it."""
+        """Evaluate the work of a ticket, and similar pending work with it."""
         tickets = self._with(ticket)
         works = [each.work for each in tickets]
         losses = [self.losses[work.client or 0] for work in works]
@@ -156,7 +157,7 @@ class VmapEvaluator:
 
 
 def _drawn_rows(work: Work) -> NDArray[np.intp] | None:
-    """Return the rows of work that several clients may do at once; None for any other."""
+    """Return the rows of work that can be batched; None for other work."""
     if work.client is None or work.bases:
         return None
     if work.kernel is kernels.minibatch_gradient:

@@ -1,9 +1,9 @@
-"""The functions of the products of rows and model that define each loss: values and slopes.
+"""Values and derivatives of each loss as functions of the products of a row with the model.
 
-The products of a row with the columns of the model are turned, in place, into the derivatives
-of its loss with respect to them. A perceptron has its hidden units there; what lies behind them,
-the head, is a second, small model: their biases (h,), the weights of the outputs (h, c), row by
-row, and the biases of those (c,).
+The products of a row with the columns of the model are replaced, in place, by the derivatives
+("slopes") of its loss with respect to them. For a perceptron the products are the inputs of the
+hidden units; the rest of the model, its head, has their biases (h,), the weights of the outputs
+(h, c), row by row, and the biases of the outputs (c,).
 """
 
 import math
@@ -24,15 +24,15 @@ MLP_SOFTMAX: Final = 5
 
 @part
 def slopes(kind: int, a: Array, t: Array, head: Array, to_head: Array, o: Array) -> None:
-    """Turn a row's products into slopes.
+    """Replace the products of a row by slopes.
 
     Args:
         kind: of the loss.
-        a: the products, shape (m,), which become slopes.
+        a: the products, shape (m,), replaced by the slopes.
         t: the row's targets, shape (c,).
-        head: see above; empty without hidden units.
-        to_head: takes, added, what the row's loss has for a gradient there.
-        o: room for a perceptron's outputs, shape (c,).
+        head: of the model; empty without hidden units.
+        to_head: the gradient of the row's loss with respect to the head is added to it.
+        o: a buffer for the outputs of a perceptron, shape (c,).
     """
     if kind == SQUARED:
         a[0] -= t[0]
@@ -46,10 +46,11 @@ def slopes(kind: int, a: Array, t: Array, head: Array, to_head: Array, o: Array)
 
 @part
 def value(kind: int, a: Array, t: Array, head: Array, o: Array) -> float:
-    """Return the loss of a row, whose products are overwritten; arguments as for `slopes`."""
+    """Return the loss of a row; overwrites its products. Arguments as for `slopes`."""
     if kind == SQUARED:
         return float(0.5 * (a[0] - t[0]) ** 2)
     if kind == LOGISTIC:
+        # log(1 + exp(u)) without overflow, and without cancellation for u far below 0.
         return float(max(a[0], a.dtype.type(0)) + math.log1p(math.exp(-abs(a[0]))))
     if kind == SOFTMAX:
         return _cross_entropy(a, t)
@@ -69,7 +70,7 @@ def _sigmoid(u: float) -> float:
 
 @part
 def _cross_entropy(a: Array, t: Array) -> float:
-    """Return the cross entropy of scores (c,), which become probabilities less targets."""
+    """Return the cross entropy of scores (c,); replace them by probabilities minus targets."""
     largest, score, total = a[0], a.dtype.type(0), a.dtype.type(0)
     for c in range(1, len(a)):
         largest = max(largest, a[c])
@@ -85,7 +86,7 @@ def _cross_entropy(a: Array, t: Array) -> float:
 
 @part
 def _outputs(a: Array, head: Array, o: Array) -> None:
-    """Turn products (h,) into hidden units, and set `o`, shape (c,), to the outputs."""
+    """Replace the products (h,) by the hidden units, and set `o`, shape (c,), to the outputs."""
     h, c = len(a), len(o)
     weights, biases = head[h : h + h * c].reshape(h, c), head[h + h * c :]
     for k in range(c):
@@ -98,7 +99,7 @@ def _outputs(a: Array, head: Array, o: Array) -> None:
 
 @part
 def _back(kind: int, a: Array, t: Array, head: Array, to_head: Array, o: Array) -> None:
-    """Turn the products of hidden units into slopes, by back-propagation."""
+    """Replace the products of the hidden units by slopes, by back-propagation."""
     h, c = len(a), len(o)
     _outputs(a, head, o)
     if kind == MLP_SOFTMAX:
@@ -122,7 +123,7 @@ def _back(kind: int, a: Array, t: Array, head: Array, to_head: Array, o: Array) 
 
 
 def code(kind: str, output: str) -> int:
-    """Return the number of a kind of loss, and of the output that a perceptron has."""
+    """Return the number of a kind of loss; that of a perceptron depends on its output."""
     names = {"logistic": LOGISTIC, "softmax": SOFTMAX, "mlp": MLP_SQUARED}
     heads = {"squared": MLP_SQUARED, "sigmoid": MLP_SIGMOID, "softmax": MLP_SOFTMAX}
     return heads[output] if kind == "mlp" else names.get(kind, SQUARED)

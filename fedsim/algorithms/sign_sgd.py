@@ -1,21 +1,21 @@
-"""Majority votes of signs: a bit a coordinate, up and down.
+"""signSGD with majority vote: one bit a coordinate on uplink and downlink.
 
 Bernstein, Wang, Azizzadenesheli, Anandkumar, "signSGD: Compressed Optimisation for Non-Convex
 Problems", ICML 2018 (Algorithm 3: signSGD with majority vote, by momentum Signum). Client i
-sends sign(m_i), m_i <- beta m_i + (1 - beta) g_i(w), and the step of every coordinate is that
-which most clients vote for:
+sends sign(m_i), m_i <- beta m_i + (1 - beta) g_i(w), and the step of every coordinate is the
+majority of the clients' votes:
 
     w <- w - delta sign(sum_i sign(m_i)).
 
-The server sends the vote alone, a bit a coordinate, as long as all clients have answered the
-last round: each of them then holds w and steps as the server does. Otherwise it sends the model,
-so that a client that was not asked, was out of reach or whose ballot was lost goes on from the
-right one; so do the first round and the one after a round that was abandoned. The server goes on
+The server sends the vote alone, a bit a coordinate, if all clients have answered the previous
+round: each of them then has w and takes the same step as the server. Otherwise it sends the model,
+so that a client that was not sampled, was offline or whose reply was lost continues from the right
+one; so do the first round and the one after an abandoned round. The server continues
 from the model as it has sent it. A bit has no third value, so the sign of 0 and a tie are thrown by
 a coin. What answers an earlier round is not counted. A vote is a vote: clients are not weighted,
 and the objective reported is the mean.
 
-Round k stands for w^k, the model whose gradients it has gathered.
+Round k stands for w^k, the model at which its gradients were evaluated.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
-from fedsim.algorithms.local import (
+from fedsim.algorithms.local_steps import (
     Batch,
     GrowingBatch,
     Model,
@@ -83,26 +83,26 @@ class SignSGD(Algorithm[Voter]):
     batch: GrowingBatch | PositiveInt | None = Batch
 
     def samples_per_round(self, rows: int) -> float:
-        """Return how many samples a stochastic gradient takes."""
+        """Return the number of samples of a stochastic gradient."""
         return float(draw_count(self.batch, rows))
 
     def configure(self, info: ProblemInfo) -> Self:
         """Return a copy whose step size is a number.
 
         Raises:
-            ParameterError: signs would be compressed once more.
+            ParameterError: a compressor is configured.
         """
         if info.uplink.kind != "exact" or info.downlink.kind != "exact":
             text = (
-                "got a compressor, but what signsgd sends is a bit a coordinate already, and"
-                " every client has to hold the very model of the server; leave wire.up.compressor"
-                " and wire.down.compressor out"
+                "got a compressor, but signsgd sends one bit a coordinate already, and every client"
+                " needs the exact model of the server; leave wire.up.compressor and"
+                " wire.down.compressor out"
             )
             raise ParameterError("kind", text)
         return super().configure(info)
 
     def memory(self, initial: Array) -> Voter:
-        """Return a client's memory."""
+        """Return a client's initial state."""
         return Voter(initial, np.zeros_like(initial))
 
     async def serve(self, server: Server) -> None:
@@ -111,8 +111,8 @@ class SignSGD(Algorithm[Voter]):
         while True:
             model = _InFull(server, w)
             message = Vote(server.pack(vote, SIGNS)) if in_step else model()
-            # Clients may have stepped by a vote of a round that was abandoned, so the model is sent
-            # rather than a vote twice.
+            # After an abandoned round some clients have taken the step of its vote, others have
+            # not: the model is sent, since a repeated vote would be applied twice by some.
             replies = of_this_round(server, await server.exchange(message, again=model))
             w = model.w
             server.commit(w)
@@ -134,19 +134,19 @@ class SignSGD(Algorithm[Voter]):
         return Ballot(client.pack(signs(voter.m, client.rng), SIGNS))
 
     def step(self, w: Array, vote: Array) -> Array:
-        """Return w - delta vote, the same number at both ends."""
+        """Return w - delta vote, bit by bit the same at server and clients."""
         return w - float(self.step_size) * vote
 
 
 class _InFull:
-    """Builds the message that carries the model.
+    """Creates the message with the model.
 
     Args:
-        server: packs it.
+        server: encodes the model.
         w: the model, shape (d,).
 
     Attributes:
-        w: the model, as it was sent once it was.
+        w: the model; after it has been sent, as decoded.
     """
 
     def __init__(self, server: Server, w: Array) -> None:
@@ -160,7 +160,7 @@ class _InFull:
 
 
 def signs(vector: Array, rng: np.random.Generator) -> Array:
-    """Return the signs of a vector, shape (d,), 1 or -1, those of zeros by a coin."""
+    """Return the signs of a vector, shape (d,), 1 or -1; zeros get a random sign."""
     signs = np.sign(vector)
     zeros = np.flatnonzero(signs == 0)
     if zeros.size:

@@ -1,10 +1,9 @@
-"""Calls of code that a user has written: seeded, quiet, within a limit, and named where they fail.
+"""Calls of user code: seeded, quiet, with a time limit, and with errors that name the call.
 
-A client's program may draw from the global generators of Python, NumPy and PyTorch. Each call
-has them seeded from a stream of fedsim's own, and leaves them as it found them; so what one
-client draws depends on no other one, nor on what runs beside it. A program that seeds them itself,
-or draws from elsewhere (`os.urandom`, a clock), does as it likes: then the same bytes twice are
-its own affair.
+A client's program may draw from the global generators of Python, NumPy and PyTorch. They are seeded
+from a stream of fedsim before each call, and restored after it; so the draws of a client depend
+neither on other clients nor on other code in the process. If a program seeds the generators itself,
+or uses other sources (`os.urandom`, a clock), fedsim does not guarantee reproducible runs.
 """
 
 import logging
@@ -30,20 +29,20 @@ from fedsim.errors import Failed
 T = TypeVar("T")
 
 RUN, TASK, SERVER_NODE = 1, 1, 1
-"""The numbers that Flower gives a run, its task and the node of its server."""
+"""Flower's numbers of a run, its task and its server node."""
 
 
 def call_user_code(what: str, seed: int, call: Callable[[], T], limit: float | None = None) -> T:
-    """Call code of a user's own.
+    """Call user code.
 
     Args:
-        what: the action, its client and its time: "train of client 3 in round 2".
-        seed: of the global generators meanwhile.
-        call: performs it.
-        limit: the seconds of real time that it may take; None for no limit.
+        what: the action, client and time, for errors: "train of client 3 in round 2".
+        seed: of the global generators during the call.
+        call: the code.
+        limit: of its real time, s; None for no limit.
 
     Raises:
-        Failed: it raises anything, or takes longer.
+        Failed: the code raises an exception, or exceeds the limit.
     """
     try:
         with _seed(seed), _quiet(), _identity(), redirect_stdout(sys.stderr):
@@ -53,12 +52,12 @@ def call_user_code(what: str, seed: int, call: Callable[[], T], limit: float | N
     except _Overdue:
         text = f"{what} is not over after {limit:g} s of real time (problem.loss.limit)"
         raise Failed(text) from None
-    except (Exception, SystemExit) as error:  # whatever the user's code may raise
+    except (Exception, SystemExit) as error:  # any exception of user code
         raise Failed(f"{what} has failed: {_describe(error)}") from error
 
 
 def _describe(error: BaseException) -> str:
-    """Say what was raised, and where in the user's code."""
+    """Return the exception and its line in user code."""
     if isinstance(error, Failed):
         return str(error)
     lines = " ".join(str(error).split())
@@ -70,7 +69,7 @@ def _describe(error: BaseException) -> str:
 
 
 def _is_own(file: str) -> bool:
-    """Return whether a file is a user's: not of an installed package, and not fedsim's."""
+    """Return whether a file is neither of an installed package nor of fedsim."""
     here = Path(__file__).parents[1]
     path = Path(file)
     installed = not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
@@ -79,10 +78,10 @@ def _is_own(file: str) -> bool:
 
 @contextmanager
 def _seed(seed: int) -> Iterator[None]:
-    """Seed the global generators, and put them back."""
+    """Seed the global generators, and restore them afterwards."""
     torch = sys.modules.get("torch")
     plain, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002 - a user's code draws from it
-    # Its own `manual_seed` does the same, and takes a hundred times as long on a CPU.
+    # `torch.manual_seed` has the same effect, and takes a hundred times as long on a CPU.
     own = None if torch is None else torch.default_generator
     state = None if own is None else own.get_state()
     try:
@@ -102,9 +101,9 @@ def _seed(seed: int) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep Flower from telling what it does."""
+    """Disable Flower's log messages."""
     logger = logging.getLogger("flwr")
-    before, logger.disabled = logger.disabled, True  # its level would take far longer to set
+    before, logger.disabled = logger.disabled, True  # setting its level would take far longer
     try:
         yield
     finally:
@@ -113,21 +112,21 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _identity() -> Iterator[None]:
-    """Let messages be made as they are in a run of Flower's."""
+    """Allow the creation of messages as in a run of Flower's."""
     TaskIdentity.run_id, TaskIdentity.task_id = RUN, TASK
     TaskIdentity.node_id = SERVER_NODE
     yield
 
 
 class _Overdue(BaseException):
-    """Code has taken too long; no `except Exception` of its own catches that."""
+    """User code exceeds the time limit; not an Exception, so that the code does not catch it."""
 
 
 def _within(limit: float, call: Callable[[], T]) -> T:
-    """Call something and break it off where it takes too long.
+    """Call a function, and interrupt it at a time limit.
 
     Raises:
-        _Overdue: it does.
+        _Overdue: the limit was reached.
     """
     timed = hasattr(signal, "setitimer")
     if not timed or threading.current_thread() is not threading.main_thread():
@@ -146,7 +145,7 @@ def _within(limit: float, call: Callable[[], T]) -> T:
 
 
 def _within_thread(limit: float, call: Callable[[], T]) -> T:
-    """Do the same where no signal comes; what takes too long is left to itself."""
+    """Do the same outside the main thread, without signals; an overdue call continues to run."""
     results: list[T] = []
     errors: list[BaseException] = []
 
@@ -166,18 +165,18 @@ def _within_thread(limit: float, call: Callable[[], T]) -> T:
     return results[0]
 
 
-# Results of evaluations: the objective, and figures beside it.
+# Results of evaluations: the objective and further metrics.
 
 EXAMPLES = "num-examples"
-"""The figure by which Flower weighs what clients say."""
+"""The metric by which Flower weights the clients' results."""
 
 
 class Looked(NamedTuple):
-    """How good a model is.
+    """The evaluation of a model.
 
     Attributes:
-        objective: NaN where none is reported.
-        figures: reported beside it.
+        objective: NaN if none is reported.
+        figures: further metrics.
     """
 
     objective: float
@@ -188,11 +187,11 @@ NOTHING = Looked(nan, {})
 
 
 class FlowerEvaluation(NamedTuple):
-    """What one client says of a model.
+    """The evaluation of a model by one client.
 
     Attributes:
-        weight: how many samples it has looked at.
-        figures: by name.
+        weight: the number of samples evaluated.
+        figures: metrics by name.
     """
 
     weight: float
@@ -200,11 +199,11 @@ class FlowerEvaluation(NamedTuple):
 
 
 def parse_reply(content: RecordDict, *, legacy: bool) -> FlowerEvaluation:
-    """Return what the answer to an evaluation says.
+    """Return the metrics in a reply to an evaluation.
 
     Args:
-        content: of the answer.
-        legacy: whether it is by a client of the older interface.
+        content: of the reply.
+        legacy: whether the client has the older interface.
     """
     if legacy:
         result = recorddict_to_evaluateres(content)
@@ -217,15 +216,15 @@ def parse_reply(content: RecordDict, *, legacy: bool) -> FlowerEvaluation:
 
 
 def mean_of(answers: Sequence[FlowerEvaluation], objective: str) -> Looked:
-    """Return the mean of what clients say, by their weights, in their order.
+    """Return the mean of the clients' evaluations, weighted, in their order.
 
     Args:
         answers: of all clients.
-        objective: the figure that is the objective; if empty, the one that is named loss, or the
-            first whose name ends so.
+        objective: the metric that is the objective; if empty, the one named loss, or the first
+            whose name ends with it.
 
     Raises:
-        Failed: a client says NaN or infinity as the objective.
+        Failed: the objective of a client is NaN or infinite.
     """
     total = fsum(each.weight for each in answers)
     if not total:
@@ -238,11 +237,11 @@ def mean_of(answers: Sequence[FlowerEvaluation], objective: str) -> Looked:
     chosen = objective or next(iter(losses), "")
     for client, each in enumerate(answers if chosen in names else ()):
         if not isfinite(each.figures[chosen]):
-            text = f"evaluate of client {client} for the observer has said"
+            text = f"evaluate of client {client} for the observer has returned"
             raise Failed(f"{text} {each.figures[chosen]:g} as {chosen}")
     return Looked(means.pop(chosen, nan), means)
 
 
 def numbers(figures: Mapping[str, Any]) -> dict[str, float]:
-    """Return the figures that are single numbers."""
+    """Return the metrics that are single numbers."""
     return {name: float(each) for name, each in figures.items() if isinstance(each, int | float)}

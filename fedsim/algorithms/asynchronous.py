@@ -1,4 +1,4 @@
-"""Asynchronous servers, which update the model whenever replies arrive.
+"""Asynchronous servers, which update the model as replies arrive: FedAsync and FedBuff.
 
 Xie, Koyejo, Gupta, "Asynchronous Federated Optimization", 2019 (FedAsync, Algorithm 1); Nguyen,
 Malik, Zhan, Yousefpour, Rabbat, Malek, Huba, "Federated Learning with Buffered Asynchronous
@@ -7,17 +7,18 @@ Aggregation", AISTATS 2022 (FedBuff, Algorithm 1). Both need
     participation: {kind: asynchronous, buffer: K, concurrency: C},
 
 under which a round consists of K arrivals, and stands for the model after them. The staleness u of
-a reply is the number of steps that the server has made since the model that its client was sent, as
-in both papers; a round that was abandoned is no step. Its mean over a round is the column
+a reply is the number of steps that the server has taken since it sent the model to this client, as
+in both papers; an abandoned round is not a step. The mean staleness of a round is the column
 `staleness` of the round table, NaN if no reply arrived.
 
-FedAsync mixes models, w <- (1 - a) w + a w_i with a = alpha s(u), one arrival after the other,
-and a client's local steps are those on f_i + rho/2 |. - w|^2, where w is what it was sent. Its
-paper has K = 1. A lossy compressor would bear on whole models: take `error_feedback: ef21`,
-which sends what has changed since the last one.
+FedAsync mixes models, w <- (1 - a) w + a w_i with a = alpha s(u), one arrival after the other, and
+a client takes local steps on f_i + rho/2 |. - w|^2, where w is the received model. Its paper has
+K = 1. A lossy compressor would be applied to whole models; use `error_feedback: ef21`, which sends
+the change since the last one.
 
-FedBuff adds updates up, w <- w + eta_g/K sum_i M p_i Delta_i/sqrt(1 + u_i). In its paper clients
-count alike; M p_i is 1 where they hold alike, and where not it makes for f = sum_i p_i f_i.
+FedBuff adds up updates, w <- w + eta_g/K sum_i M p_i Delta_i/sqrt(1 + u_i). In its paper all
+clients have equal weight; the factor M p_i is 1 for equal shares, and otherwise leads to f = sum_i
+p_i f_i.
 """
 
 from bisect import bisect_left
@@ -30,8 +31,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.algorithms.averaging import LocalUpdates, local_step_concern
-from fedsim.algorithms.base import Concern, ProblemInfo
-from fedsim.algorithms.local import LocalModel, Model
+from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.concerns import Concern
+from fedsim.algorithms.local_steps import LocalModel, Model
 from fedsim.ports import Client, Meaning, Message, Reply, Server
 
 _SHAPES: dict[str, dict[str, float]] = {
@@ -43,17 +45,18 @@ _SHAPES: dict[str, dict[str, float]] = {
 
 
 class Staleness:
-    """Counts the steps of a server, and how many there were since a round.
+    """Counts the steps of a server, and those since a given round.
 
-    A model is sent in the round after its step, and in those that follow while that one is
-    abandoned: all of them are rounds of the same model.
+    A model is sent in the round after its step, and again in the next rounds if that round is
+    abandoned: all of these are rounds of the same model, so a difference of round numbers would
+    count too many steps.
     """
 
     def __init__(self) -> None:
         self._last: list[int] = []  # the last round in which each model was sent
 
     def of(self, server: Server, replies: Sequence[Reply]) -> list[int]:
-        """Return u for each reply to an exchange that has closed, of which the server steps."""
+        """Return u for each reply of a closed exchange, and count the server's step."""
         steps = [len(self._last) - bisect_left(self._last, reply.round) for reply in replies]
         if replies:
             self._last.append(server.round)
@@ -65,7 +68,7 @@ def _mean(staleness: Sequence[int]) -> float:
 
 
 class FedAsync(LocalUpdates):
-    """FedAsync: the server mixes every model that arrives into its own, old ones less."""
+    """FedAsync: the server mixes every received model into its own, stale ones with less weight."""
 
     kind: Literal["fedasync"] = "fedasync"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, LocalModel)
@@ -92,7 +95,7 @@ class FedAsync(LocalUpdates):
         return self
 
     def freshness(self, u: int) -> float:
-        """Return s(u) in (0, 1], the trust in a model that is u steps old.
+        """Return s(u) in (0, 1], the relative weight of a model that is u steps old.
 
         >>> hinge = FedAsync(step_size=1, staleness="hinge", a=0.5, b=2)
         >>> hinge.freshness(2), hinge.freshness(4)
@@ -106,13 +109,13 @@ class FedAsync(LocalUpdates):
         return 1.0 / (self._parameter("a") * late + 1.0)
 
     def _parameter(self, name: Literal["a", "b"]) -> float:
-        """Return a parameter of s(u) as given, or that of the paper's experiments."""
+        """Return a parameter of s(u); by default that of the paper's experiments."""
         given: float | None = getattr(self, name)
         return _SHAPES[self.staleness][name] if given is None else given
 
     @property
     def pull(self) -> float:
-        """rho: local steps are those on f_i(w) + rho/2 |w - w_t|^2."""
+        """rho, for local steps on f_i(w) + rho/2 |w - w_t|^2."""
         return self.rho
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
@@ -121,7 +124,7 @@ class FedAsync(LocalUpdates):
         yield from local_step_concern(self.eta, curvature, "(L_max + rho)")
 
     async def serve(self, server: Server) -> None:
-        """Run the server: mix what arrives, one after the other."""
+        """Run the server: mix received models, one after the other."""
         w, staleness = server.initial, Staleness()
         while True:
             replies = await server.exchange(Model(server.pack(w)))
@@ -132,12 +135,12 @@ class FedAsync(LocalUpdates):
             server.commit(w, staleness=_mean(steps))
 
     async def handle(self, client: Client, message: Model) -> LocalModel:
-        """Run a worker: its local steps, and where they have led."""
+        """Run a client: take local steps, and send the model."""
         return LocalModel(client.pack(await self.descend(client, message.w.values)))
 
 
 class FedBuff(LocalUpdates):
-    """FedBuff: the server adds up a buffer of updates, old ones scaled down, and steps."""
+    """FedBuff: the server takes a step for a buffer of updates, with stale ones scaled down."""
 
     kind: Literal["fedbuff"] = "fedbuff"
     source: ClassVar[str] = (
@@ -149,7 +152,7 @@ class FedBuff(LocalUpdates):
     server_rate: float = Field(default=1.0, gt=0, description="eta_g, the server's step size")
 
     async def serve(self, server: Server) -> None:
-        """Run the server: a step for every full buffer."""
+        """Run the server: one step for every full buffer."""
         w, staleness = server.initial, Staleness()
         while True:
             replies = await server.exchange(Model(server.pack(w)))

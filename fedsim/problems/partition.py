@@ -1,4 +1,4 @@
-"""The partition of rows over clients: each client's rows are cut out of all when looked up."""
+"""The partition of rows over clients: a client's samples are views, created on access."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ from fedsim.problems.samples import Block, Features, Samples
 Indices = NDArray[np.intp]
 
 Transform = Callable[[Features], Features]
-"""A transformation of rows of features, each by itself."""
+"""A row-wise transformation of features."""
 
 _DOUBLE = np.dtype(np.float64)
 
@@ -29,7 +29,7 @@ _AT_ONCE = 2**20
 
 
 class Partition(Sequence[Samples]):
-    """The samples of each client, held one client after the other in one array.
+    """The samples of each client, as slices of one array in client order.
 
     Args:
         samples: of all clients, client by client; their features are an array.
@@ -37,7 +37,7 @@ class Partition(Sequence[Samples]):
 
     Attributes:
         rows: the number of rows of each client, shape (M,).
-        X, y: the features and the labels of all, client by client.
+        X, y: the features and the labels of all rows, client by client.
     """
 
     def __init__(self, samples: Samples, ends: NDArray[np.int64]) -> None:
@@ -69,13 +69,13 @@ class Partition(Sequence[Samples]):
         return self._samples.features
 
     def stack_rows(self, table: Array, whose: NDArray[np.intp], rows: int) -> Array:
-        """Return a table's rows that belong to some clients, shape (clients, rows, ...).
+        """Return the rows of some clients in a table, shape (clients, rows, ...).
 
         Args:
-            table: has a row for each of all clients' rows; consecutive clients' rows are not
-                copied.
+            table: with a row for each row of all clients; for consecutive clients the result is a
+                view.
             whose: the clients, ascending.
-            rows: the number that each of them has.
+            rows: the number of rows of each of them.
         """
         begins = self._ends[whose]
         first, last = int(begins[0]), int(begins[-1]) + rows
@@ -84,7 +84,7 @@ class Partition(Sequence[Samples]):
         return table[begins[:, None] + np.arange(rows)]
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the blocks of each client's samples in turn, without building the samples."""
+        """Yield the blocks of each client's samples in turn, without creating the samples."""
         d = self.features
         X = np.ascontiguousarray(self.X).reshape(-1).data.cast("B")
         y = np.ascontiguousarray(self.y).data.cast("B")
@@ -156,13 +156,13 @@ def _in_range(X: Features) -> Features:
     if values.dtype == np.float32 and values.size:
         least, most = float(values.min()), float(values.max())
         if not (isfinite(least) and isfinite(most)):
-            text = "features are too large for float32, which ends at 3.4e38"
-            raise DataError("data", f"{text}; take precision: float64, or preprocess them")
+            text = "features are too large for float32, whose largest number is 3.4e38"
+            raise DataError("data", f"{text}; give precision: float64, or preprocess them")
     return X
 
 
 def _gather_rows(X: Array, order: Indices, treat: Transform | None, kind: np.dtype[Any]) -> Array:
-    """Return rows in an order, transformed and converted; only some at a time are in float64.
+    """Return rows in an order, transformed and converted in blocks, to limit memory in float64.
 
     Raises:
         DataError: some values exceed the range of the type.

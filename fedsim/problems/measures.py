@@ -1,0 +1,421 @@
+"""Measures: an observer's figures of a model, at no simulated time.
+
+observe = Support(threshold=0.01).bind(problem, "mean")
+observe(w)      # {"support_precision": ..., "support_recall": ..., ...}
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fedsim.blocks.registry import Registry
+from fedsim.blocks.spec import Spec
+from fedsim.blocks.wording import join_names
+from fedsim.errors import DataError
+from fedsim.ports import Array
+from fedsim.problems.client_loss import LocalLoss
+from fedsim.problems.losses.base import constrained_losses, matrix_losses
+from fedsim.problems.problem import Objective, Problem
+from fedsim.problems.samples import Samples
+from fedsim.record.columns import HIGHER_IS_BETTER
+
+Figures = Mapping[str, float]
+"""The figures of one round by the names of their columns."""
+
+Observer = Callable[[Array], Figures]
+"""A measure bound to a problem: maps a model, shape (d,), to figures, at no simulated time."""
+
+
+class Measure(Spec):
+    """A figure that the observer evaluates at every round's model, beside the objective."""
+
+    columns: ClassVar[tuple[str, ...]]
+    """The columns of the round table that it fills, in order."""
+
+    higher: ClassVar[frozenset[str]] = HIGHER_IS_BETTER
+    """Columns of which more is better: a stop at a target waits for that value or more."""
+
+    kind: str
+
+    @abstractmethod
+    def bind(self, problem: Problem, objective: Objective) -> Observer:
+        """Return the function that evaluates a model, with everything it needs precomputed.
+
+        Args:
+            problem: whose models are evaluated.
+            objective: what the method minimises.
+
+        Raises:
+            DataError: the problem lacks what this measure compares with; the message names what
+                would provide it.
+        """
+
+
+def matrix_shape(problem: Problem, kind: str) -> tuple[int, ...]:
+    """Return the two sides of a matrix model, for a measure of this kind.
+
+    Raises:
+        DataError: the model is no matrix.
+    """
+    if len(problem.shape) != 2:
+        losses = join_names(matrix_losses(), "or")
+        text = (
+            f"{kind} takes a model that is a matrix: use the loss {losses};"
+            f" the model of the loss {problem.loss.kind} has the shape {problem.shape}"
+        )
+        raise DataError("loss", text)
+    return problem.shape
+
+
+class GradientNorm(Measure):
+    """Norm of the objective's gradient; of its least subgradient if there is a penalty.
+
+    It is the Euclidean distance of minus the gradient of the clients' losses from the
+    subdifferential of the penalty: zero exactly where the model is stationary. An l1 term
+    within the clients' losses enters as in their own subgradients, with sign(0) = 0.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ("gradient_norm",)
+
+    kind: Literal["gradient_norm"] = "gradient_norm"
+
+    def bind(self, problem: Problem, objective: Objective) -> Observer:
+        """Return the norm of the objective's least subgradient."""
+
+        def evaluate(w: Array) -> Figures:
+            gradient = problem.gradient(w, objective)
+            return {"gradient_norm": problem.regulariser.residual(w, gradient)}
+
+        return evaluate
+
+
+class ConstraintValue(Measure):
+    """Value of the constraint, the mean of the clients' g_m, and whether it is violated.
+
+    The clients count as in the objective: by their shares of the rows where that is a
+    weighted mean, alike where it is a sum. The sum of the column `violated` is the number of
+    rounds in violation.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ("constraint", "violated")
+
+    kind: Literal["constraint"] = "constraint"
+    tolerance: float = Field(
+        default=0.0, ge=0, description="violated is 1 where the constraint is above this, else 0"
+    )
+
+    def bind(self, problem: Problem, objective: Objective) -> Observer:
+        """Return the mean constraint; see `Measure.bind`."""
+        if not problem.loss.constrained:
+            text = (
+                "constraint takes a loss with one, "
+                f"{join_names(constrained_losses(), 'or')}; the loss"
+                f" here is {problem.loss.kind}"
+            )
+            raise DataError("loss", text)
+        coefficients = problem.coefficients(objective)
+        shares = coefficients / coefficients.sum()
+
+        def evaluate(w: Array) -> Figures:
+            values = np.array([loss.constraint(w) for loss in problem.losses])
+            g = float(shares @ values)
+            return {"constraint": g, "violated": int(g > self.tolerance)}
+
+        return evaluate
+
+
+# Structure measures: the non-zeros and the rank of a model.
+
+
+class Sparsity(Measure):
+    """Number of nonzero entries of the model."""
+
+    columns: ClassVar[tuple[str, ...]] = ("nonzeros",)
+
+    kind: Literal["sparsity"] = "sparsity"
+    threshold: float = Field(
+        default=0.0, ge=0, description="entries of at most this magnitude count as zero"
+    )
+
+    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+        """Return the count; see `Measure.bind`."""
+
+        def evaluate(w: Array) -> Figures:
+            return {"nonzeros": int(np.count_nonzero(np.abs(w) > self.threshold))}
+
+        return evaluate
+
+
+class Rank(Measure):
+    """Numerical rank of a model that is a matrix, from its singular values."""
+
+    columns: ClassVar[tuple[str, ...]] = ("rank",)
+
+    kind: Literal["rank"] = "rank"
+    tolerance: float = Field(
+        default=1e-3,
+        ge=0,
+        lt=1,
+        description="singular values of at most this share of the largest count as zero",
+    )
+
+    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+        """Return the rank; see `Measure.bind`."""
+        shape = matrix_shape(problem, self.kind)
+
+        def evaluate(w: Array) -> Figures:
+            values = np.linalg.svd(w.reshape(shape), compute_uv=False)
+            return {"rank": int(np.count_nonzero(values > self.tolerance * values[0]))}
+
+        return evaluate
+
+
+class TrainingAccuracy(Measure):
+    """Share of all clients' rows whose label the model predicts."""
+
+    columns: ClassVar[tuple[str, ...]] = ("train_accuracy",)
+
+    kind: Literal["train_accuracy"] = "train_accuracy"
+
+    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+        """Return the share; see `Measure.bind`."""
+        classes = problem.loss.classes(problem.labels)
+        return _accuracy(problem, problem.samples, classes, self.kind)
+
+
+class HeldOutAccuracy(Measure):
+    """Share of the test rows whose label the model predicts."""
+
+    columns: ClassVar[tuple[str, ...]] = ("test_accuracy",)
+
+    kind: Literal["test_accuracy"] = "test_accuracy"
+
+    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+        """Return the share; see `Measure.bind`."""
+        test, classes = _test(problem, self.kind), problem.loss.classes(problem.labels)
+        _check_seen(*(problem.loss.class_labels(labels) for labels in (test.y, problem.labels)))
+        return _accuracy(problem, (test,), classes, self.kind)
+
+
+class HeldOutLoss(Measure):
+    """Mean over the test rows of the loss, without the l1 and l2 terms of the clients."""
+
+    columns: ClassVar[tuple[str, ...]] = ("test_loss",)
+
+    kind: Literal["test_loss"] = "test_loss"
+
+    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+        """Return the mean; see `Measure.bind`.
+
+        It is half the mean squared error for the squared loss, or all of it where the scale
+        is mean-square; for the others the mean of the rows' losses.
+        """
+        test = _test(problem, self.kind)
+        loss = problem.loss
+        scale = loss.scale if loss.scale == "mean-square" else "mean"
+        none = dict.fromkeys({"l1", "l2"} & type(loss).model_fields.keys(), 0.0)
+        plain = loss.model_copy(update={"scale": scale, **none})
+        held = LocalLoss(plain, test.X, _targets(problem, test))
+
+        def evaluate(w: Array) -> Figures:
+            return {"test_loss": held.value(w)}
+
+        return evaluate
+
+
+def _test(problem: Problem, kind: str) -> Samples:
+    """Return the test rows.
+
+    Raises:
+        DataError: there are none.
+    """
+    if problem.test is None:
+        text = f"{kind} needs test rows; give problem.test, such as {{fraction: 0.2}}"
+        raise DataError("test", text)
+    return problem.test
+
+
+def _accuracy(problem: Problem, parts: Sequence[Samples], classes: Array, column: str) -> Observer:
+    rows = sum(part.rows for part in parts)
+    known = [(part, problem.loss.class_labels(part.y)) for part in parts]
+
+    def evaluate(w: Array) -> Figures:
+        right = [
+            int(np.count_nonzero(problem.loss.predict(part.X, w, classes) == labels))
+            for part, labels in known
+        ]
+        return {column: sum(right) / rows}
+
+    return evaluate
+
+
+def _targets(problem: Problem, test: Samples) -> Array:
+    """Return the targets of test rows, each label encoded as it is among the training rows.
+
+    Raises:
+        DataError: a class is among the test rows only.
+    """
+    try:
+        problem.loss.classes(problem.labels)
+    except DataError:  # no classifier: labels are numbers, used unchanged
+        return problem.loss.encode(test.y)
+    asked, known = (problem.loss.class_labels(labels) for labels in (test.y, problem.labels))
+    _check_seen(asked, known)
+    distinct, rows = np.unique(known, return_index=True)
+    encoded: Array = problem.loss.encode(problem.labels)[rows]
+    return encoded[np.searchsorted(distinct, asked)]
+
+
+def _check_seen(labels: Array, known: Array) -> None:
+    """Check that every class of the test rows occurs among the training rows."""
+    unseen = np.setdiff1d(labels, known)
+    if unseen.size:
+        text = (
+            f"the label {unseen[0]:g} is among the test rows only; every class needs a training row"
+        )
+        raise DataError("test", text)
+
+
+class Distance(Measure):
+    """Euclidean distance (Frobenius for matrices) of the model from the planted truth."""
+
+    columns: ClassVar[tuple[str, ...]] = ("distance",)
+
+    kind: Literal["distance"] = "distance"
+
+    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+        """Return |w - truth|; see `Measure.bind`."""
+        truth = _truth(problem, self.kind)
+
+        def evaluate(w: Array) -> Figures:
+            return {"distance": float(np.linalg.norm(w - truth))}
+
+        return evaluate
+
+
+class RelativeDistance(Measure):
+    """Distance of the model from the planted truth, over the norm of the truth."""
+
+    columns: ClassVar[tuple[str, ...]] = ("relative_distance",)
+
+    kind: Literal["relative_distance"] = "relative_distance"
+
+    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+        """Return |w - truth|/|truth|; see `Measure.bind`."""
+        truth = _not_zero(_truth(problem, self.kind), self.kind)
+        norm = float(np.linalg.norm(truth))
+
+        def evaluate(w: Array) -> Figures:
+            return {"relative_distance": float(np.linalg.norm(w - truth)) / norm}
+
+        return evaluate
+
+
+class OperatorDistance(Measure):
+    """Distance of a model that is a matrix from the planted truth, in the operator norm.
+
+    It is the largest singular value of their difference.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ("operator_distance",)
+
+    kind: Literal["operator_distance"] = "operator_distance"
+
+    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+        """Return |W - truth|_2; see `Measure.bind`."""
+        shape = matrix_shape(problem, self.kind)
+        truth = _truth(problem, self.kind)
+
+        def evaluate(w: Array) -> Figures:
+            return {"operator_distance": float(np.linalg.norm((w - truth).reshape(shape), 2))}
+
+        return evaluate
+
+
+class Support(Measure):
+    """Precision, recall and F1 of the model's support, against that of the planted truth.
+
+    The support of the model are the entries above a threshold in magnitude, that of the truth
+    its non-zeros. A model with an empty support has precision 0.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "support_precision",
+        "support_recall",
+        "support_f1",
+        "support_size",
+    )
+
+    kind: Literal["support"] = "support"
+    threshold: float = Field(
+        default=0.0, ge=0, description="entries of at most this magnitude are not in the support"
+    )
+
+    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+        """Return the scores; see `Measure.bind`."""
+        planted = _not_zero(_truth(problem, self.kind), self.kind) != 0
+        wanted = int(np.count_nonzero(planted))
+
+        def evaluate(w: Array) -> Figures:
+            found = np.abs(w) > self.threshold
+            size, hits = int(np.count_nonzero(found)), int(np.count_nonzero(found & planted))
+            return {
+                "support_precision": hits / max(size, 1),
+                "support_recall": hits / wanted,
+                "support_f1": 2 * hits / (size + wanted),
+                "support_size": size,
+            }
+
+        return evaluate
+
+
+def _truth(problem: Problem, kind: str) -> Array:
+    """Return the planted model, shape (d,).
+
+    Raises:
+        DataError: the problem has none, or it is no model of this loss.
+    """
+    truth = problem.truth
+    if truth is None:
+        text = (
+            f"{kind} compares with a planted truth, and this data has none; use a generator"
+            " with one (see `fedsim list data`), without preprocess"
+        )
+        raise DataError("data", text)
+    if truth.size != problem.dimension:
+        text = (
+            f"{kind} compares with the planted truth of the data, with {truth.size} entries, but"
+            f" the model of the loss {problem.loss.kind} has {problem.dimension}; use the loss"
+            " that matches the generator"
+        )
+        raise DataError("loss", text)
+    return truth.ravel()
+
+
+def _not_zero(truth: Array, kind: str) -> Array:
+    if not truth.any():
+        raise DataError("data", f"{kind} needs a planted truth that is not zero")
+    return truth
+
+
+MEASURES: Registry[Measure] = Registry(
+    "measure",
+    (
+        GradientNorm,
+        Distance,
+        RelativeDistance,
+        OperatorDistance,
+        Support,
+        Sparsity,
+        Rank,
+        ConstraintValue,
+        TrainingAccuracy,
+        HeldOutAccuracy,
+        HeldOutLoss,
+    ),
+    Measure,
+)
+"""Every measure that a scenario can name."""

@@ -240,7 +240,7 @@ def test_check_shows_what_would_run(scenario: Path) -> None:
     ("given", "said"),
     [
         ([], "the observer evaluates the model of every round: 33% of all computation"),
-        (["--set", "observe.every=10"], "one model in 10 and the last: 5% of what is computed"),
+        (["--set", "observe.every=10"], "one model in 10, and the last: 5% of all computation"),
     ],
 )
 def test_check_says_what_the_observer_costs(scenario: Path, given: list[str], said: str) -> None:

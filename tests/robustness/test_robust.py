@@ -258,7 +258,7 @@ def test_the_command_prints_tables_and_writes_files(folder: Path) -> None:
     assert done.exit_code == 0, done.output
     told = " ".join(done.output.split())
     assert "constants that decide the ratio" in told
-    assert "64 worlds are too few to say how much each constant decides" in told
+    assert "64 worlds are too few to find how much each constant decides" in told
     assert "no single constant reverses the verdict within its interval; nearest" in told
     names = {path.name for path in (folder / "robustness").iterdir()}
     tables = {f"{name}.csv" for name in ("verdicts", "fronts", "deciding", "flips", "constants")}

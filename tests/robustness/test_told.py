@@ -47,7 +47,7 @@ def told(folder: Path) -> list[str]:
 def test_compare_says_which_verdict_is_fragile(folder: Path) -> None:
     sentences = told(folder)
     worlds = pd.read_csv(folder / "robustness" / "verdicts.csv")["worlds"].max()
-    wanted = f"gd takes fewer joules than chb in 63 % of {worlds} worlds alone: see fedsim robust"
+    wanted = f"gd takes fewer joules than chb in only 63 % of {worlds} worlds: see fedsim robust"
     assert wanted in sentences
     assert not [each for each in sentences if "less time" in each and "63 %" in each]
 

@@ -170,4 +170,4 @@ def test_a_server_that_waits_for_nobody_makes_updates() -> None:
     text = shown(small(**WORLDS["asynchronous"]))
     assert "update 2, all clients:" in text
     assert "round 2" not in text
-    assert "in progress" in text
+    assert "in transit" in text

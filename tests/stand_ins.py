@@ -6,5 +6,44 @@ A row names one with `stand_in`; it writes its files below a folder, where FEDSI
 from collections.abc import Callable
 from pathlib import Path
 
-STAND_INS: dict[str, Callable[[Path], None]] = {}
+import numpy as np
+
+SHAPES = {
+    "data28": (20, 6),
+    "data29": (13, 7),
+    "data30": (15, 5),
+    "data2": (20, 5),
+    "data9": (31, 9),
+    "data11": (17, 6),
+}
+"""Rows and features of the small sets' stand-ins; the last three have labels."""
+
+
+def small_sets(folder: Path) -> None:
+    """Write the six sets of LAG-code/; labels are 0 and 1 in two of three, as in the files."""
+    rng = np.random.default_rng(5)
+    for name, (n, d) in SHAPES.items():
+        own = folder / "LAG-code" / name
+        own.mkdir(parents=True)
+        X = rng.uniform(-1, 1, (n, d))
+        y = X.sum(axis=1) + rng.normal(size=n)
+        if name in {"data2", "data9", "data11"}:
+            y = np.where(y > 0, 1.0, -1.0 if name == "data11" else 0.0)
+        np.savetxt(own / "data.txt", X, fmt="%.6f")
+        np.savetxt(own / "y.txt", y, fmt="%e")
+
+
+def adult(folder: Path) -> None:
+    """Write a file of the shape and the labels of LIBSVM's a1a."""
+    rng = np.random.default_rng(2)
+    labels = rng.permutation(np.repeat([-1, 1], [1210, 395]))
+    lines = [
+        f"{label:+d} " + " ".join(f"{j}:1" for j in np.sort(rng.choice(123, 14, replace=False)) + 1)
+        for label in labels
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "a1a").write_text("\n".join(lines) + "\n", encoding="ascii")
+
+
+STAND_INS: dict[str, Callable[[Path], None]] = {"small-sets": small_sets, "adult": adult}
 """By name."""

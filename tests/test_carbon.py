@@ -186,6 +186,15 @@ def test_the_audit_refuses_grams_that_no_meter_explains() -> None:
         ledger.audit(meters, emissions)
 
 
+def test_a_client_of_unknown_intensity_emits_nothing_whatever_it_spends() -> None:
+    emissions = Emissions([Level()], np.array([0, -1]))
+    spent = np.array([0.0, KILOWATT_HOUR])
+    assert list(emissions.faults(spent, spent, np.zeros(2))) == []
+    emissions.grams[2] = 1.0
+    (fault,) = emissions.faults(spent, spent, np.zeros(2))
+    assert fault == "grams of client-1: 1.0, and 0.0 to 0.0 by the meters"
+
+
 @pytest.mark.parametrize("table", ["events", "rounds", "clients"])
 def test_a_table_that_lacks_its_grams_is_damaged(table: str, tmp_path: Path) -> None:
     (run,) = ran(tmp_path / "out").runs

@@ -103,6 +103,12 @@ WORLDS: dict[str, Block] = {
         "algorithm": {"kind": "d-psgd", "step_size": 1e-6},
     }
     | {"stop": {"time": "60 s"}},
+    "peers that send again at once": {
+        "network": {"peers": {"kind": "ring"}},
+        "algorithm": {"kind": "d-psgd", "step_size": 1e-6},
+        "fleet": fleet([LOSSY | {"latency": "0 s", "energy_down": "200 nJ/bit"}] * 4),
+    }
+    | {"stop": {"time": "60 s"}},
 }
 
 
@@ -117,7 +123,9 @@ def broken(folder: Path) -> dict[str, str]:
     return dict(found.query("outcome == 'broken'")[["check", "reason"]].to_numpy())
 
 
-@pytest.mark.parametrize("name", some(WORLDS, "all wait", "some never send", "relays"))
+@pytest.mark.parametrize(
+    "name", some(WORLDS, "all wait", "some never send", "relays", "peers that send again at once")
+)
 def test_every_client_pays_for_every_instant_once(name: str, tmp_path: Path) -> None:
     assert_ledger_balanced(fedsim.run(world(**WORLDS[name]), out=tmp_path / "out"))
 

@@ -270,8 +270,9 @@ class Builder:
         except DataError as error:
             findings.add(f"problem.{error.key}", str(error))
             return None
-        if scenario.stop.gap is not None and reference is None:
-            findings.add("stop.gap", _no_gap(scenario))
+        if reference is None:
+            for key in scenario.stop.readers("gap"):
+                findings.add(f"stop.{key}", _no_gap(scenario))
         try:
             looked_at = self._evaluate_problem(problem, scenario)
         except DataError as error:

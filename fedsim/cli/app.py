@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import get_annotations, unwrap
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -37,10 +38,28 @@ _ORDER = ("run", "check", "status", "compare", "report", "examples", "init", "li
 class _Commands(TyperGroup):
     """The commands, in the order of a first session."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for command in self.commands.values():
+            _restore_help(command)
+
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - the library's own click
         """Return the names of all commands, as `--help` lists them."""
         every = super().list_commands(ctx)
         return [*_ORDER, *(name for name in every if name not in _ORDER)]
+
+
+def _restore_help(command: Any) -> None:  # noqa: ANN401 - the library's own click
+    """Give arguments the help that they are declared with, where typer loses it.
+
+    typer before 0.21, which Flower asks for, sets the help of an argument before click 8.5 sets it
+    to nothing.
+    """
+    declared = get_annotations(unwrap(command.callback))
+    for argument in command.params:
+        said = getattr(declared.get(argument.name), "__metadata__", ())
+        if not getattr(argument, "help", None) and said:
+            argument.help = said[0].help
 
 
 app = typer.Typer(
@@ -114,6 +133,9 @@ Share = Annotated[
 Gzip = Annotated[
     bool, typer.Option("--gzip", help="compress it to trace.json.gz, a tenth of the size")
 ]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", help="print results alone: no progress, no next commands")
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="make all runs again, complete ones included")]
 Plugins = Annotated[
     list[Path] | None,
@@ -170,9 +192,9 @@ def remark(text: object) -> None:
     err.print(escape(f"note: {text}"), style="yellow")
 
 
-def suggest(*commands: str) -> None:
+def suggest(*commands: str, quiet: bool = False) -> None:
     """Print the next sensible commands, in a terminal only."""
-    if out.is_terminal:
+    if commands and out.is_terminal and not quiet:
         out.print(escape(f"next: {'   or   '.join(commands)}"), style="dim", soft_wrap=True)
 
 

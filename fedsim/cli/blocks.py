@@ -71,7 +71,8 @@ def schema_command(plugins: Plugins = None) -> None:
 @app.command("fetch")
 def fetch_command(
     name: Annotated[
-        str | None, typer.Argument(help="of data or traces; all are listed if not given")
+        str | None,
+        typer.Argument(metavar="NAME", help="of data or traces; all are listed if not given"),
     ] = None,
 ) -> None:
     """Download a data set of the catalogue, or published traces, into the user's cache.
@@ -99,7 +100,7 @@ def conformance_command(
     ],
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="a scenario that names them, with their parameters"),
+        typer.Argument(metavar="FILE", help="a scenario that names them, with their parameters"),
     ] = None,
     overrides: Overrides = None,
 ) -> None:

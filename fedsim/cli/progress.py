@@ -1,6 +1,5 @@
 """Progress of a campaign as a table that is redrawn, and the report at its end."""
 
-import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +12,6 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from fedsim import analysis
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
-from fedsim.cli.app import suggest as _next
 from fedsim.progress import current_activity
 from fedsim.record.scenarios import once
 from fedsim.record.variants import labels as called_by
@@ -43,8 +41,6 @@ def report(result: Result) -> None:
     )
     for note in once(result.seen):
         _remark(note)
-    folder = shlex.quote(str(result.folder))
-    _next(f"fedsim compare {folder}", f"fedsim report {folder}")
 
 
 _REDRAW = 0.1  # seconds of real time; a redraw costs as much as a hundred rounds

@@ -1,6 +1,5 @@
 """Commands that read results: compare, report, trace, status, robust; and examples, init."""
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +14,7 @@ from fedsim.cli.app import (
     Place,
     Places,
     Plugins,
+    Quiet,
     Targets,
     app,
     check_out,
@@ -38,9 +38,11 @@ def compare(
         Path | None,
         typer.Option(help="folder for the files; comparison in the first DIR if not given"),
     ] = None,
+    quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Compare the costs of variants to reach a target, with confidence intervals."""
     from fedsim import analysis
+    from fedsim.cli.next_steps import after_comparison
     from fedsim.errors import DataError
 
     with _errors():
@@ -65,8 +67,8 @@ def compare(
         out = out or within(places[0], "comparison")
         comparison.write(out)
     _out.print(f"tables and figures in {escape(str(out))}")
-    folder = shlex.quote(str(places[0]))
-    _next(f"fedsim report {folder}", f"fedsim robust {folder}")
+    if len(places) == 1:
+        _next(*after_comparison(comparison, places[0]), quiet=quiet)
 
 
 @app.command("report")
@@ -76,9 +78,11 @@ def report_command(
     out: Annotated[
         Path | None, typer.Option(help="the file to write; report.html in DIR if not given")
     ] = None,
+    quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Write one HTML page about a study; it opens without a network."""
     from fedsim import analysis, report
+    from fedsim.cli.next_steps import after_comparison
 
     page = out or place / "report.html"
     with _errors():
@@ -89,7 +93,7 @@ def report_command(
     for text in comparison.answers:
         _out.print(f"{escape(text)}\n")
     _out.print(f"report in {escape(str(page))}")
-    _next(f"fedsim robust {shlex.quote(str(place))}")
+    _next(*after_comparison(comparison, place, reported=True), quiet=quiet)
 
 
 @app.command()
@@ -220,7 +224,7 @@ def examples_command(
 @app.command("init")
 def init_command(
     folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="the folder, created if necessary")
+        Path, typer.Argument(metavar="DIR", help="the folder, created if necessary")
     ] = Path(),
 ) -> None:
     """Write the quickstart into a folder, with a page on how to change and run it."""
@@ -286,6 +290,7 @@ def robust(
     out: Annotated[
         Path | None, typer.Option(help="folder for the files; robustness in DIR if not given")
     ] = None,
+    quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Find which conclusions of a study survive the uncertainty of its constants.
 
@@ -293,6 +298,7 @@ def robust(
     the study uses; each run is re-priced in each of them, without
     training. Stored prices of an earlier command are reused.
     """
+    from fedsim.cli.next_steps import command
     from fedsim.robustness import robust as survey
     from fedsim.scenario.registries import blocks_in
 
@@ -312,12 +318,15 @@ def robust(
             jobs=jobs,
             cluster=cluster,
         )
+        if said := known.answer():
+            _out.print(f"{escape(said)}\n")
         for table in known.tables():
             _out.print(table)
         for text in known.notes:
             _err.print(escape(text), style="yellow")
         known.write(out)
     _out.print(f"tables and figures in {escape(str(out))}")
+    _next(command("report", place), quiet=quiet)
 
 
 def _intervals(texts: list[str]) -> dict[str, str]:

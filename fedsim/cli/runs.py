@@ -1,6 +1,7 @@
 """Commands that make runs: run, check, reprice."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ from fedsim.cli.app import (
     Overrides,
     Place,
     Plugins,
+    Quiet,
     Share,
     app,
     check_out,
@@ -27,6 +29,7 @@ from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import note as _note
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
+from fedsim.cli.app import suggest as _next
 from fedsim.cli.app import theory as _theory
 
 if TYPE_CHECKING:
@@ -46,6 +49,7 @@ def run_command(
     carry: HowCarried = "values",
     cluster: OnCluster = None,
     shard: Share = None,
+    quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Run a scenario: all variants, all seeds; end with a table and a figure.
 
@@ -54,15 +58,18 @@ def run_command(
     scenario is not touched.
     """
     from fedsim.cli.downloads import offer_downloads
+    from fedsim.cli.next_steps import TypedRun, after_run
     from fedsim.cli.progress import progress_table, report, variant_names
     from fedsim.running.api import run
     from fedsim.running.folder import check_place, study_of
+    from fedsim.running.run import ignore_progress
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
 
     with _errors():
         share = _share(shard, jobs, cluster)
         settings, blocks = overrides or (), blocks_in(plugins or ())
+        typed = TypedRun(file, settings, plugins or (), out)
         plan = load(file, overrides=settings, blocks=blocks)
         out = out or Path("runs") / plan.folder_name
         check_out(out)
@@ -70,7 +77,8 @@ def run_command(
         if not fresh:
             check_place(study_of(plan), out)
         count, labels = _count(plan, share), variant_names(plan)
-        with progress_table(_err, count, labels) as watch, _theory():
+        shown = nullcontext(ignore_progress) if quiet else progress_table(_err, count, labels)
+        with shown as watch, _theory():
             result = run(
                 file,
                 out=out,
@@ -88,6 +96,7 @@ def run_command(
         code = _print_ends(result, labels)  # above the tables, so that failures are not missed
         if shard is None:
             report(result)
+            _next(*after_run(result, typed), quiet=quiet)
         else:
             _out.print(f"shard {shard}: {count} of the runs are in {escape(str(out))}")
     raise typer.Exit(code)
@@ -126,10 +135,16 @@ def _print_ends(result: "Result", labels: Mapping[str, str]) -> int:
 
 
 @app.command()
-def check(file: File, overrides: Overrides = None, plugins: Plugins = None) -> None:
+def check(
+    file: File,
+    overrides: Overrides = None,
+    plugins: Plugins = None,
+    quiet: Quiet = False,  # noqa: FBT002 - a flag
+) -> None:
     """Validate a scenario and show what would run."""
     from fedsim.cli.downloads import offer_downloads
     from fedsim.cli.job_table import IN_FULL, LEFT_OUT, differences, job_table, split_table
+    from fedsim.cli.next_steps import TypedRun
     from fedsim.running.check import check_plan
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
@@ -156,6 +171,7 @@ def check(file: File, overrides: Overrides = None, plugins: Plugins = None) -> N
         for note in found.notes:
             _remark(note)
     _out.print(f"{escape(str(file))} is valid", style="green")
+    _next(TypedRun(file, overrides or (), plugins or ()).again(), quiet=quiet)
 
 
 @app.command("reprice")
@@ -171,8 +187,10 @@ def reprice_command(
         typer.Option(help="folder of relative paths in the scenario; the current one if not given"),
     ] = None,
     plugins: Plugins = None,
+    quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Re-price finished runs with other radios, devices or links, without training."""
+    from fedsim.cli.next_steps import command
     from fedsim.repricing import reprice
     from fedsim.repricing.api import price_table
     from fedsim.scenario.registries import blocks_in
@@ -183,5 +201,9 @@ def reprice_command(
         out = out or within(place, "repriced")
         blocks = blocks_in(plugins or ())
         result = reprice(place, overrides or (), out, base=base, blocks=blocks, tell=_remark)
+        if said := result.shown.answer():
+            _out.print(f"{escape(said)}\n")
         _out.print(price_table(place, result.runs))
     _out.print(f"event logs and tables in {escape(str(out))}")
+    several = result.summary["variant"].nunique() > 1
+    _next(command("compare" if several else "report", out), quiet=quiet)

@@ -9,7 +9,7 @@ so the replay ends with an error that names the round, the client and the key of
 """
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -52,9 +52,6 @@ from fedsim.sim.config import Numerics, WorldConfig
 from fedsim.sim.star import ENDED
 
 _NOTHING = np.zeros(0)
-_AMID = ("time", "batteries")
-"""The stop rules that can end a run in the middle of a round."""
-
 Refuse = Callable[[str, int, ClientId | None], RepricingError]
 """Returns the error of a world that departs from the history, given text, round and client."""
 
@@ -98,10 +95,18 @@ class ReplayedMethod:
         looks: the ports that the method has read; the replay reads them, too, so that the new
             summary records them.
         refuse: see `Refuse`.
+        mid_round: the keys of the original's stop rules that may end it in the middle of a round.
     """
 
-    def __init__(self, history: RunHistory, looks: Sequence[str], refuse: Refuse) -> None:
+    def __init__(
+        self,
+        history: RunHistory,
+        looks: Sequence[str],
+        refuse: Refuse,
+        mid_round: Collection[str] = (),
+    ) -> None:
         self._history = history
+        self._mid_round = mid_round
         self._looks = looks
         self._refuse = refuse
         self._committed = -1
@@ -136,7 +141,7 @@ class ReplayedMethod:
             self._committed = number
             server.commit(_NOTHING)
         if history.reason != ENDED:
-            text = _beyond(len(history.commits), history.reason)
+            text = _beyond(len(history.commits), history.reason, self._mid_round)
             raise self._refuse(text, server.round, None)
         for exchange in range(
             history.commits[-1] if history.commits else 0, len(history.exchanges.shared)
@@ -183,9 +188,9 @@ def _nothing() -> Array:
     return _NOTHING
 
 
-def _beyond(rounds: int, reason: str) -> str:
+def _beyond(rounds: int, reason: str, mid_round: Collection[str]) -> str:
     """Explain why a log has no data beyond its last round."""
-    if reason.partition(":")[0] in _AMID:
+    if reason.partition(":")[0] in mid_round:
         return (
             f"the log ends in the middle of round {rounds + 1} ({reason}), and lacks the rest of"
             " it, which this run would need"
@@ -314,7 +319,9 @@ class Repricing:
     @property
     def setup(self) -> WorldConfig:
         """The configuration of its world."""
-        method = ReplayedMethod(self.history, self.original.summary["looks"], self._refusal)
+        looks, then = self.original.summary["looks"], self.original.scenario.stop
+        mid_round = [rule.key for rule in then.rules if rule.mid_round]
+        method = ReplayedMethod(self.history, looks, self._refusal, mid_round)
         no_loss: Any = None  # nothing is computed
         reference = self.original.summary["reference"]
         numerics = Numerics(
@@ -337,7 +344,8 @@ class Repricing:
         """Return the error of a world that departs from the history."""
         if client is None:
             rule = self.history.reason.partition(":")[0]
-            return self.error(f"stop.{rule}" if rule in Stop.model_fields else "stop", text)
+            own = rule in Stop.model_fields or rule in self.original.scenario.stop.own
+            return self.error(f"stop.{rule}" if own else "stop", text)
         group = self.members[client]
         named = "battery" if self.groups[group].battery else "radio"
         return self.error(f"fleet.{group}.{named}", f"in round {number} {node_name(client)} {text}")
@@ -374,8 +382,8 @@ def rebuild(original: Original, variant: Variant, history: RunHistory, folder: P
 
 
 def _check_gap(scenario: Scenario, original: Original, findings: Findings) -> None:
-    if scenario.stop.gap is not None and original.summary["reference"] is None:
-        findings.add("stop.gap", "the run knows no optimum, so there is no gap to it")
+    for key in scenario.stop.readers("gap") if original.summary["reference"] is None else ():
+        findings.add(f"stop.{key}", "the run knows no optimum, so there is no gap to it")
 
 
 def _unknown() -> Array:

@@ -81,7 +81,7 @@ class Shown:
     def answer(self) -> str:
         """Return which variant took the least, by how much, and how sure that is; or nothing."""
         target = analysis.Target.usual(self.summary)
-        return analysis.answer(target.costs(self), target, self.labels)
+        return analysis.answer(target.costs(self), target, self.labels, rounds=self.rounds)
 
     def costs(self, most: int | None = None) -> Table:
         """Return what each variant has cost to its target, or altogether where there was none.

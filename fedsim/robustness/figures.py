@@ -219,6 +219,8 @@ def deciding_table(deciding: pd.DataFrame, labels: Mapping[str, str], title: str
         drawn.add_column(head, justify="right")
     for (name, cost), group in deciding.groupby(["variant", "cost"], sort=False):
         ends = group[["at_low", "at_high"]].to_numpy()
+        if np.isinf(ends).any():  # one of the two never reached the target
+            continue
         if ends.max() - ends.min() <= _SAME * ends.max():
             head, ratio = TITLES.get(str(cost), str(cost)), _ratio(ends.max())
             drawn.add_row(

@@ -104,8 +104,9 @@ def hindrance(original: Original) -> str:
     for fault in refusals(scenario, variant, len(original.samples), looks):
         own = f"variant {variant.name}: "
         return f"{fault.key}: {fault.message.removeprefix(own)}"
-    if scenario.stop.time is not None or scenario.stop.energy is not None:
-        return "stop: it ends by time or energy, so in another round in each world"
+    for rule in scenario.stop.rules:
+        if rule.physical:
+            return f"stop.{rule.key}: it ends by time or energy, so in another round in each world"
     return unplayable(scenario)
 
 

@@ -103,6 +103,26 @@ class Robustness:
     def _reference(self) -> int:
         return list(self.table.variants).index(self.against)
 
+    def answer(self) -> str:
+        """Return which variant takes the least, and in how many worlds; empty for a single one.
+
+        It is the variant that is cheaper than each of the others in most worlds, and the sentence
+        is about the one that comes nearest to it.
+        """
+        known = self.verdicts[self.verdicts["typical"].notna()]
+        for cost in ("joules", "t"):
+            rows = known[known["cost"] == cost]
+            if rows.empty or not rows["ratio"].ne(1.0).any():
+                continue
+            least = rows.groupby("variant", sort=False)["typical"].min()
+            row = rows[rows["variant"] == least.idxmax()].sort_values("typical").iloc[0]
+            goal = f" to {self.target.goal}" if self.target.measure else ""
+            pair = f"{self.labels[row['variant']]} takes {LESS[cost]} than"
+            where = f"{100 * row['typical']:.3g} % of {self.design.words}"
+            others = ", and than the others in no fewer" if len(least) > 2 else ""
+            return f"{pair} {self.labels[row['against']]}{goal} in {where}{others}"
+        return ""
+
     @property
     def notes(self) -> list[str]:
         """Conclusions in sentences, and notes."""
@@ -127,7 +147,8 @@ class Robustness:
         """Yield sentences on verdicts that no single constant reverses within its interval."""
         known = set(zip(reversed_["variant"], reversed_["cost"], strict=True))
         for (variant, cost), rows in self.flips.groupby(["variant", "cost"], sort=False):
-            if (variant, cost) not in known and not _same(rows):
+            reached = np.isfinite(rows[["ratio_low", "ratio_high"]].to_numpy(float)).all()
+            if (variant, cost) not in known and reached and not _same(rows):
                 row, end = _nearest_end(rows)
                 place = f"{row['constant']} is {_show(row[end], row['unit'])}"
                 ratio = f"{row[f'ratio_{end}']:.3f}"

@@ -8,10 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fedsim.problems import Groups, Logistic, Loss, PlantedSmoothness, Problem, Squared
+from fedsim.problems import (
+    Groups,
+    Logistic,
+    Loss,
+    PlantedDirections,
+    PlantedSmoothness,
+    Problem,
+    Squared,
+)
 
 
-def problem(source: PlantedSmoothness, loss: Loss, seed: int = 0) -> Problem:
+def problem(source: PlantedSmoothness | PlantedDirections, loss: Loss, seed: int = 0) -> Problem:
     rng = np.random.default_rng(seed)
     samples = source.load(Path(), rng)
     rows = Groups().assign(samples, None, rng)
@@ -82,3 +90,34 @@ def test_samples_are_a_function_of_the_stream() -> None:
 def test_constants_that_cannot_be_are_refused(fields: dict[str, object], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         PlantedSmoothness.model_validate(fields)
+
+
+# Directions over an identity.
+
+
+@pytest.mark.parametrize("constant", [0.5, 4.0, 100.0])
+def test_a_direction_each_over_an_identity_has_one_constant_for_all(constant: float) -> None:
+    source = PlantedDirections(clients=5, features=8, constant=constant)
+    assert problem(source, Squared(scale="sum")).client_smoothness == pytest.approx([constant] * 5)
+
+
+def test_the_directions_of_clients_are_orthogonal(rng: np.random.Generator) -> None:
+    samples = PlantedDirections(clients=3, features=7).load(Path(), rng)
+    parts = [samples.X[samples.client == m] - np.eye(7) for m in range(3)]
+    for m, part in enumerate(parts):
+        assert np.linalg.matrix_rank(part) == 1
+        assert part @ part == pytest.approx(part)  # q q^T of a unit vector
+        assert all(abs(part @ other).max() < 1e-12 for other in parts[m + 1 :])
+
+
+def test_labels_are_those_of_all_clients_or_of_each(rng: np.random.Generator) -> None:
+    shared = PlantedDirections(clients=3, features=40).load(Path(), rng).y.reshape(3, 40)
+    assert (shared == shared[0]).all()
+    assert set(shared[0]) == {-1.0, 1.0}
+    own = PlantedDirections(clients=3, features=40, labels="own").load(Path(), rng).y.reshape(3, 40)
+    assert not (own == own[0]).all()
+
+
+def test_more_clients_than_directions_are_refused() -> None:
+    with pytest.raises(ValidationError, match="got 6 clients and 5 features; expected at least"):
+        PlantedDirections(clients=6, features=5)

@@ -137,7 +137,7 @@ def test_a_run_that_may_end_by_its_clock_or_its_energy_is_hindered(
 ) -> None:
     run = fedsim.run(small("gd", stop={"rounds": 1, **limit}), out=tmp_path / "run")
     told = hindrance(Original.of(run.runs[0], ()))
-    assert told.startswith("stop: it ends by time or energy")
+    assert told.startswith(f"stop.{next(iter(limit))}: it ends by time or energy")
 
 
 def test_a_run_of_rounds_alone_is_not(original: Original) -> None:

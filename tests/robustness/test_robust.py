@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.patches import Rectangle
 from typer.testing import CliRunner
 
 import fedsim
@@ -15,8 +16,9 @@ from fedsim.cli import app
 from fedsim.errors import DataError
 from fedsim.report import overview
 from fedsim.report.study import ReportedStudy
-from fedsim.robustness import Robustness, draw_worlds, pricing
+from fedsim.robustness import Robustness, draw_worlds, figures, pricing
 from fedsim.robustness.constants import scores
+from fedsim.robustness.figures import robustness_figure
 from tests.methods import scenario
 from tests.runs import files
 
@@ -253,13 +255,50 @@ def test_a_world_is_told_with_the_mean_costs_of_each_variant(known: Robustness) 
             assert told == pytest.approx(values[:, :drawn].mean(axis=0), rel=1e-12)
 
 
+def test_the_figure_shows_the_ratios_and_shares_of_the_verdicts(known: Robustness) -> None:
+    figure = robustness_figure(known, "any")
+    own = known.verdicts[known.verdicts["against"] == known.against]
+    costs = [cost for cost in ("t", "joules", "grams") if (own["cost"] == cost).any()]
+    assert len(figure.axes) == 2 * len(costs)
+    for axis, cost in zip(figure.axes, costs, strict=False):
+        drawn = [np.asarray(line.get_xdata(), np.float64).tolist() for line in axis.get_lines()]
+        texts = {text.get_text() for text in axis.texts}
+        rows = own[own["cost"] == cost].to_dict("records")
+        assert {row["variant"] for row in rows} == set(known.labels) - {known.against}
+        for row in rows:
+            assert [row["ratio_low"], row["ratio_high"]] in drawn
+            assert [row["ratio"]] in drawn
+            assert f"{100 * row['typical']:.3g} %" in texts
+            low, high = axis.get_xlim()
+            assert low < row["ratio_low"] <= row["ratio_high"] < high
+    deciding = known.deciding
+    for axis, cost in zip(figure.axes[len(costs) :], costs, strict=True):
+        ends = deciding[deciding["cost"] == cost][["at_low", "at_high"]].to_numpy()
+        bars = [each for each in axis.patches if isinstance(each, Rectangle)]
+        assert len(bars) % 2 == 0
+        for bar in bars:
+            assert np.isclose(ends, bar.get_x() + bar.get_width(), rtol=1e-9).any()
+
+
+def test_ratios_that_are_far_apart_are_drawn_by_their_logarithms(
+    known: Robustness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for far, scale in ((1.0, "log"), (1e9, "linear")):
+        monkeypatch.setattr(figures, "_FAR", far)
+        axes = robustness_figure(known, "any").axes
+        assert {axis.get_xscale() for axis in axes[: len(axes) // 2]} == {scale}
+
+
 def test_the_command_prints_tables_and_writes_files(folder: Path) -> None:
     done = command(folder, "--worlds", "40")
     assert done.exit_code == 0, done.output
     told = " ".join(done.output.split())
     assert "constants that decide the ratio" in told
     assert "64 worlds are too few to find how much each constant decides" in told
-    assert "no single constant reverses the verdict within its interval; the ratio nearest to 1" in told
+    assert (
+        "no single constant reverses the verdict within its interval; the ratio nearest to 1"
+        in told
+    )
     names = {path.name for path in (folder / "robustness").iterdir()}
     tables = {f"{name}.csv" for name in ("verdicts", "fronts", "deciding", "flips", "constants")}
     assert {*tables, "worlds.csv", "robustness.png", "robustness.svg"} <= names

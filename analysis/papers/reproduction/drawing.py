@@ -129,9 +129,29 @@ def workers(figure: Drawing, row: Row, results: Results, found: Found) -> Figure
     return drawing
 
 
+def descents(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
+    """Draw the mean descent per transmission against the gap, under the first seed."""
+    drawing, (axis,) = panels(1, height=3.4)
+    result = next(iter(results.values()))
+    start = result.summary.set_index(["variant", "seed"])["start"]
+    rounds = result.rounds[result.rounds["seed"] == result.rounds["seed"].min()]
+    for number, name in enumerate(figure.variants or row.variants):
+        own = rounds[rounds["variant"] == name]
+        first = start[(name, own["seed"].iloc[0])]
+        sent = own["transmissions"].cumsum() - own["transmissions"]  # of the rounds before
+        value = ((first - own["objective"]) / sent.where(sent > 0))[1:]
+        axis.plot(own["gap"][1:], value, label=typeset(row.variants[name]), **look(number))
+    label_axis(axis.xaxis, "objective error $f - f^\\star$", log=True)
+    label_axis(axis.yaxis, "descent per\ntransmission", log=True)
+    name_variants(drawing)
+    entitle(drawing, _title(figure, found))
+    return drawing
+
+
 DRAWN: dict[str, Callable[[Drawing, Row, Results, Found], Figure]] = {
     "progress": by_cost,
     "against": by_case,
     "workers": workers,
+    "descents": descents,
 }
 """The kinds of figures."""

@@ -9,7 +9,8 @@ import pandas as pd
 import fedsim
 from fedsim.ports import Array
 from fedsim.problems.data import PlantedSmoothness
-from reproduction.model import Row
+from reproduction import small_sets
+from reproduction.model import SCENARIOS, Row
 
 Values = dict[str, pd.Series]
 """Variant -> a value a seed."""
@@ -86,13 +87,73 @@ def most_of_half(result: fedsim.Result, row: Row) -> Values:
     return _each(result, row, value)
 
 
+def descent(result: fedsim.Result, row: Row, gap: float) -> Values:  # noqa: ARG001 - of its kind
+    """Return the mean descent per transmission, (f(0) - f(k)) / transmissions, at a gap.
+
+    A round's row has the objective of the model that it begins with, so that f(k) is set against
+    the transmissions of the rounds before.
+    """
+    rounds = result.rounds.merge(result.summary[["variant", "seed", "start"]])
+    runs = rounds.groupby(["variant", "seed"], sort=False, observed=True)
+    sent = (runs["transmissions"].cumsum() - rounds["transmissions"]).astype(float)
+    rounds = rounds.assign(value=(rounds["start"] - rounds["objective"]) / sent)
+    there = rounds[rounds["gap"] <= gap].drop_duplicates(["variant", "seed"])
+    return {
+        str(variant): own.set_index("seed")["value"]
+        for variant, own in there.groupby("variant", observed=True)
+    }
+
+
+def parameter(result: fedsim.Result, row: Row, name: str) -> Values:  # noqa: ARG001 - of its kind
+    """Return a parameter of the method as it was resolved, such as a step size of "1/L"."""
+    runs = result.summary.groupby("variant", sort=False, observed=True)
+    return {
+        str(variant): own.set_index("seed")[f"parameters.{name}"].astype(float)
+        for variant, own in runs
+    }
+
+
 MEASURES: dict[str, Callable[..., Values]] = {
     "worker-sent": worker_sent,
     "in-order": in_order,
     "flat-workers": flat_workers,
     "most-of-half": most_of_half,
+    "descent": descent,
+    "parameter": parameter,
 }
 """Measures that are more than a column in some round: (result, row, given) -> values."""
 
-PREPARED: dict[str, Callable[[Path], list[str]]] = {}
+MNIST = "chb-mnist-linear"
+"""The scenario whose workers' rows are replaced."""
+
+
+def triangles(folder: Path) -> list[str]:
+    """Write MNIST's rows, each worker's replaced by few with the same squared loss.
+
+    With [X y] = Q R the loss |Xw - y|^2 is |R_1 w - r|^2, where R_1 are all columns of R but the
+    last one, r, and R has as many rows as columns.
+    """
+    scenario = fedsim.load(SCENARIOS / f"{MNIST}.yaml").variants[0].scenario
+    source, split = scenario.problem.data, scenario.problem.split
+    assert source is not None  # noqa: S101 - the scenario names it
+    assert split is not None  # noqa: S101 - likewise
+    rng = np.random.default_rng(0)
+    samples = source.load(Path(), rng)
+    made = [
+        np.linalg.qr(np.column_stack((samples.X[rows], samples.y[rows])), mode="r")
+        for rows in split.assign(samples, None, rng)
+    ]
+    client = np.repeat(np.arange(len(made)), [len(each) for each in made])
+    every = np.vstack(made)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = (folder / "mnist-triangles.npz").resolve()
+    np.savez(file, X=every[:, :-1], y=every[:, -1], client=client)
+    data = f"problem.data={{kind: npz, path: {file}}}"
+    return [data, "problem.split={kind: groups}"]
+
+
+PREPARED: dict[str, Callable[[Path], list[str]]] = {
+    "mnist-triangles": triangles,
+    **small_sets.PREPARED,
+}
 """What a scenario needs and no file has: (folder) -> overrides, such as the path of a made file."""

@@ -137,7 +137,10 @@ def _numbers(row: Row, setting: Setting, result: fedsim.Result) -> dict[str, Seq
     seeds = list(result.summary["seed"].unique())
     there = set(result.summary["variant"])
     found = dict[str, Sequence[float]]()
-    tables = {name: _values(measure, result, row) for name, measure in row.measures.items()}
+    tables = {
+        name: _values(measure, result, row, setting.fields)
+        for name, measure in row.measures.items()
+    }
     for variant, label in setting.labels.items():
         if variant not in there:
             continue
@@ -148,7 +151,9 @@ def _numbers(row: Row, setting: Setting, result: fedsim.Result) -> dict[str, Seq
     return found
 
 
-def _values(measure: Measure, result: fedsim.Result, row: Row) -> dict[str, pd.Series]:
+def _values(
+    measure: Measure, result: fedsim.Result, row: Row, fields: Mapping[str, Any]
+) -> dict[str, pd.Series]:
     """Return a measure's values: variant -> a series by seed."""
     if measure.function:
         return functions.MEASURES[measure.function](result, row, **measure.given)
@@ -157,9 +162,10 @@ def _values(measure: Measure, result: fedsim.Result, row: Row) -> dict[str, pd.S
     if measure.total:
         groups = rounds.groupby(["variant", "seed"], sort=False, observed=True)
         rounds = rounds.assign(**{column: groups[column].cumsum()})
-    at = _rows(measure.at, result, rounds)
-    values = (at[column] ** measure.power - measure.minus).astype(float)
-    table = at[["variant", "seed"]].assign(value=values)
+    at = measure.at.of(fields) if isinstance(measure.at, At) else measure.at
+    at_rows = _rows(at, result, rounds)
+    values = (at_rows[column] ** measure.power - measure.minus).astype(float)
+    table = at_rows[["variant", "seed"]].assign(value=values)
     return {
         str(name): own.set_index("seed")["value"]
         for name, own in table.groupby("variant", observed=True)
@@ -184,7 +190,7 @@ def _rows(at: str | int | At, result: fedsim.Result, rounds: pd.DataFrame) -> pd
 
 def _reached(at: At, rounds: pd.DataFrame) -> pd.DataFrame:
     if at.level is not None:
-        return cost_to_target(rounds, at.level, at.column)
+        return cost_to_target(rounds, float(at.level), at.column)
     if at.end_of == WORST:
         ends = rounds.drop_duplicates(["variant", "seed"], keep="last")
         return cost_to_target(rounds, float(ends[at.column].max()), at.column)

@@ -36,14 +36,21 @@ class At(Part):
 
     Attributes:
         column: of the round table.
-        level: what it is to reach.
+        level: what it is to reach; "$name" for the value of an axis of the case.
         end_of: in place of a level, the variant whose last value is the level, seed by seed;
             "worst" for the largest last value of all runs.
     """
 
     column: str = "gap"
-    level: float | None = None
+    level: float | str | None = None
     end_of: str = ""
+
+    def of(self, fields: Mapping[str, Any]) -> "At":
+        """Return this with the level of a case."""
+        if not isinstance(self.level, str):
+            return self
+        level = float(Template(self.level).substitute(fields))
+        return self.model_copy(update={"level": level})
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -262,6 +269,15 @@ class Row(Part):
     def settings(self) -> list[Setting]:
         """Return all runs of the row, in the order of the file."""
         return [each for name, case in self.cases.items() for each in case.settings(name, self)]
+
+    def names(self) -> list[str]:
+        """Return the names of all numbers that the row can have."""
+        return [
+            SEPARATOR.join(filter(None, (setting.name, label, measure)))
+            for setting in self.settings()
+            for label in setting.labels.values()
+            for measure in self.measures
+        ]
 
     def values(self, line: str) -> dict[str, float | str]:
         """Return the published values of a line of its table, by measure."""

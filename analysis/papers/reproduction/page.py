@@ -26,16 +26,17 @@ written from both by `python analysis/papers/run.py --page`.
 
 **States** are decided by a program, from the numbers. A row has checks: each published number that
 has a tolerance is one, and so is each condition that the paper's claim comes to. *Reproduced*: all
-of them hold. *In part*: some do. *Does not reproduce*: none does. *Not run here*: a file of the
-user's is needed, and nothing was measured. What is beyond a paper stands under "Further".
+of them hold. *In part*: some do. *Does not reproduce*: none does. *Not run here*: nothing was
+measured, for the most part because a file of the user's is needed. What is beyond a paper stands
+under "Further".
 
 Settings are those that the paper states, those read from code that it cites, and those that are
 ours, told apart in each row. Where a row has several seeds, a number is their mean, with the
 smallest and largest in brackets. Times are those of one processor. Orders by time and energy
 depend on constants of radios and devices: [Robustness of the claims](../claim_robustness.md)
-tests them, and [Claims in time and energy](../claims.md) asks what papers claim on seven radios. Files of the
-catalogue: FEDSIM_DATA names their folder, or `fedsim fetch` gets them.
-"""  # noqa: E501 - a line of the page
+tests them, and [Claims in time and energy](../claims.md) asks what papers claim on seven radios.
+Files of the catalogue: FEDSIM_DATA names their folder, or `fedsim fetch` gets them.
+"""
 
 COMMAND = "python analysis/papers/run.py"
 
@@ -47,7 +48,9 @@ def page(papers: Sequence[str] | None = None) -> str:
         for name in papers or model.names()
     }
     parts = [HEAD, "## Every figure and table\n"]
-    parts.append("\n".join(_overview(every)) + "\n")
+    parts.append("\n".join(_overview(every, further=False)) + "\n")
+    parts.append("Beyond the papers:\n")
+    parts.append("\n".join(_overview(every, further=True)) + "\n")
     for name, (paper, found) in every.items():
         parts.append("\n".join(_section(name, paper, found)))
     rest = model.FOLDER / "remaining.md"
@@ -61,11 +64,13 @@ def judged(row: Row, found: Found | None) -> list[Verdict] | None:
     return verdicts(row, found.numbers) if found else None
 
 
-def _overview(every: Mapping[str, tuple[Paper, Mapping[str, Found]]]) -> Iterator[str]:
+def _overview(
+    every: Mapping[str, tuple[Paper, Mapping[str, Found]]], *, further: bool
+) -> Iterator[str]:
     yield "| figure, table | state | scenario | command | time |"
     yield "|---|---|---|---|---|"
     for name, (paper, found) in every.items():
-        for key, row in paper.rows.items():
+        for key, row in (paper.further if further else paper.rows).items():
             own = judged(row, found.get(key))
             said = state(own)
             if own is not None and said != REPRODUCED:
@@ -109,9 +114,11 @@ def _section(name: str, paper: Paper, found: Mapping[str, Found]) -> Iterator[st
     for key, row in paper.rows.items():
         yield from _entry(name, key, paper, row, found.get(key))
     if paper.further:
-        yield f"### {paper.name}: further\n\nBeyond the paper.\n"
+        if paper.rows:
+            yield f"### {paper.name}: further\n\nBeyond the paper.\n"
+        level = "####" if paper.rows else "###"
         for key, row in paper.further.items():
-            yield from _entry(name, key, paper, row, found.get(key), level="####")
+            yield from _entry(name, key, paper, row, found.get(key), level=level)
     if paper.notes:
         yield f"{paper.notes.strip()}\n"
 

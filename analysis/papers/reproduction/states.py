@@ -191,8 +191,12 @@ def compare(row: Row, numbers: Numbers) -> list[Verdict]:
 
 
 def verdicts(row: Row, numbers: Numbers) -> list[Verdict]:
-    """Return all verdicts of a row: of its published numbers, then of its checks."""
-    own = [decide(text, check, numbers) for text, check in row.checks.items()]
+    """Return all verdicts of a row: of its published numbers, then of its checks.
+
+    A number that was not measured is missing, as one that a method does not get to.
+    """
+    every = {**dict.fromkeys(row.names(), (math.nan,)), **numbers}
+    own = [decide(text, check, every) for text, check in row.checks.items()]
     return [*compare(row, numbers), *own]
 
 

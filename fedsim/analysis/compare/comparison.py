@@ -213,7 +213,10 @@ class Comparison:
     def answers(self) -> list[str]:
         """For each target which variant took the least, by how much, and how sure that is."""
         labels = self.runs.labels
-        said = (answer(case.costs, case.target, labels, case.decisions) for case in self.cases)
+        rounds = self.runs.rounds
+        said = (
+            answer(case.costs, case.target, labels, case.decisions, rounds) for case in self.cases
+        )
         return [each for each in said if each]
 
     @property

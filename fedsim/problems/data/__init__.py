@@ -14,6 +14,7 @@ from fedsim.problems.data.preprocess import Divide, First, Step, Transform, fit
 from fedsim.problems.data.synthetic import (
     GENERATORS,
     LowRankData,
+    PlantedDirections,
     PlantedSmoothness,
     ShiftedMean,
     SparseLinear,
@@ -60,6 +61,7 @@ __all__ = [
     "LibSVM",
     "LowRankData",
     "NpzArchive",
+    "PlantedDirections",
     "PlantedSmoothness",
     "ShiftedMean",
     "Source",

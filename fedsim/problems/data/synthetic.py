@@ -246,6 +246,48 @@ class PlantedSmoothness(Source):
         return Samples(X.reshape(-1, self.features), y, client)
 
 
+class PlantedDirections(Source):
+    """A direction of each client's own over an identity, with the same smoothness for all.
+
+    Client m has the rows X_m = s (q_m q_m^T + I), d x d, of which lambda_max(X_m^T X_m) is 4 s^2 =
+    `constant`; q_m is a column of Q, from the QR decomposition of a Gaussian d x d matrix. Labels
+    are -1 and +1 with equal probability: the same d for all clients, or others for each.
+    """
+
+    source: ClassVar[str] = "Chen et al., LAG: the authors' code; Chen, Blum, Sadler, CHB: Figure 3"
+    numbers_clients: ClassVar[bool | str] = True
+
+    kind: Literal["directions"] = "directions"
+    clients: Count = Field(default=9, description="M, the number of clients")
+    features: Count = Field(default=50, description="d, rows of each client and features")
+    constant: Positive = Field(default=4.0, description="the largest eigenvalue of X_m^T X_m")
+    labels: Literal["shared", "own"] = Field(
+        default="shared", description="whether all clients have the same labels"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.clients > self.features:
+            raise ValueError(
+                f"got {self.clients} clients and {self.features} features; expected at least as "
+                "many features as clients, each of which has a direction of its own"
+            )
+        return self
+
+    def read(self, folder: Path, rng: np.random.Generator) -> Samples:
+        """Draw the samples; `client` numbers their rows."""
+        d, clients = self.features, self.clients
+        check_size(clients, d, d)
+        Q, _ = np.linalg.qr(rng.standard_normal((d, d)))
+        directions = Q.T[:clients]
+        X = directions[:, :, None] * directions[:, None, :] + np.eye(d)
+        X *= np.sqrt(self.constant) / 2
+        drawn = 1 if self.labels == "shared" else clients
+        y = rng.choice([-1.0, 1.0], (drawn, d))
+        labels = np.broadcast_to(y, (clients, d)).reshape(-1)
+        return Samples(X.reshape(-1, d), labels, np.repeat(np.arange(clients), d))
+
+
 # Correlated features around client-specific means, and a model whose second half is zero.
 
 # ruff: noqa: ARG001, ARG002 - no file is read, and the number of a client changes nothing
@@ -429,5 +471,5 @@ class Tong(Source):
 
 # Synthetic data, drawn from the scenario's own random stream.
 
-GENERATORS = (PlantedSmoothness, Tong, ShiftedMean, SparseLinear, LowRankData)
+GENERATORS = (PlantedSmoothness, PlantedDirections, Tong, ShiftedMean, SparseLinear, LowRankData)
 """Every generator; all of them number the clients of their rows."""

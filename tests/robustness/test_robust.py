@@ -255,6 +255,15 @@ def test_a_world_is_told_with_the_mean_costs_of_each_variant(known: Robustness) 
             assert told == pytest.approx(values[:, :drawn].mean(axis=0), rel=1e-12)
 
 
+def test_verdicts_are_numbered_rows_by_variant_in_the_order_of_the_scenario(
+    known: Robustness,
+) -> None:
+    table, order = known.verdicts, list(known.table.variants)
+    assert table.index.tolist() == list(range(len(table)))
+    places = [[order.index(name) for name in table[key]] for key in ("variant", "against")]
+    assert list(zip(*places, strict=True)) == sorted(zip(*places, strict=True))
+
+
 def test_the_figure_shows_the_ratios_and_shares_of_the_verdicts(known: Robustness) -> None:
     figure = robustness_figure(known, "any")
     own = known.verdicts[known.verdicts["against"] == known.against]

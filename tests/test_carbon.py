@@ -154,7 +154,7 @@ def test_priced_again_is_a_fresh_run_whether_there_was_carbon_or_not(
     priced = fedsim.reprice(made.folder, overrides, tmp_path / "priced")
     assert same(priced, ran(tmp_path / "fresh", None, *overrides))
     heads = [str(column.header) for column in price_table(made.folder, priced.runs).columns]
-    assert heads[-4:] == ["energy", "energy then", "CO2", "CO2 then"]
+    assert heads[-4:] == ["energy", "original energy", "CO2", "original CO2"]
     nobody = ["fleet.0.carbon=null", "fleet.1.carbon=null"]
     without = fedsim.reprice(priced.folder, nobody, tmp_path / "without")
     assert same(without, ran(tmp_path / "plain", None, *nobody))

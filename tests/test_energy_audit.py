@@ -151,7 +151,7 @@ def test_it_sees_radios_that_are_not_paid_to_the_end(
     block = world(**early, fleet=fleet(["lte"] * 3 + ["ideal"] * 3))
     (folder,) = fedsim.run(block, out=tmp_path / "out").runs
     reason = broken(folder)["a radio is in one state at each instant, none left out"]
-    assert reason.startswith("client-0: nothing says what the radio did from ")
+    assert reason.startswith("client-0: the log has no state of the radio from ")
     with pytest.raises(AssertionError, match="one state at each instant"):
         assert_ledger_balanced(folder)
 

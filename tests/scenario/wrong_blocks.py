@@ -273,7 +273,7 @@ CONFLICTS: list[tuple[Blocks, str, list[str]]] = [
            "broken off when it leaves (fleet.0.availability), so that the server does not know"),
           (LOSSY, "lost for good (fleet.0.radio.tries), so that the server does not know"),
           (radio(loss={"kind": "independent", "rate": "1 %"}) | {"network": {"broadcast": "cell"}},
-           "not sent again where it is lost (network.broadcast: cell)"),
+           "not retransmitted if it is lost (network.broadcast: cell)"),
           ({"network": {"broadcast": "cell"}} | taking_part("uniform", count=2),
            "one message for all its clients, and these hold different vectors"),
           ({"network": {"broadcast": "cell"}, "algorithm": {"kind": "lag-ps", "step_size": 0.1}},

@@ -500,8 +500,10 @@ def test_few_rows_have_the_loss_of_all(real_data: Path, tmp_path: Path) -> None:
         pytest.skip(f"no mnist in {real_data}")
     data, _ = functions.triangles(tmp_path)
     few = np.load(data.rpartition("path: ")[2].removesuffix("}"))
-    source = fedsim.load(model.SCENARIOS / f"{functions.MNIST}.yaml").variants[0].scenario
-    samples = source.problem.data.load(real_data, np.random.default_rng())
+    plan = fedsim.load(model.SCENARIOS / f"{functions.MNIST}.yaml")
+    source = plan.variants[0].scenario.problem.data
+    assert source is not None
+    samples = source.load(real_data, np.random.default_rng())
     models = np.random.default_rng(1).standard_normal((3, 784))
     for worker in (0, 8):
         rows = slice(6666 * worker, 6666 * (worker + 1))

@@ -77,6 +77,7 @@ from fedsim.problems.penalties.base import Weighted as WeightedPenalty
 from fedsim.problems.splits.base import Indices, SizedSplit, group_rows
 from fedsim.protocol.participation import Sample
 from fedsim.protocol.silence import SilencePolicy
+from fedsim.protocol.stop_rules import RoundCheck, RoundEnd, StopRule
 from fedsim.wire import Compressor, Contract, Dense, Encodable, Quantized, Sign, Sparse, ValueFormat
 
 __all__ = [
@@ -136,6 +137,8 @@ __all__ = [
     "ReadPower",
     "ReadTrace",
     "Reply",
+    "RoundCheck",
+    "RoundEnd",
     "Route",
     "Rows",
     "Sample",
@@ -159,6 +162,7 @@ __all__ = [
     "State",
     "StepSignal",
     "StepSize",
+    "StopRule",
     "Timeline",
     "Topology",
     "Trace",

@@ -19,6 +19,7 @@ from fedsim.conformance import (
     check_sending,
     check_source,
     check_split,
+    check_stop_rule,
 )
 from fedsim.conformance.assertions import assert_kept, assert_ledger_balanced
 from fedsim.conformance.link import LinkRecord, run_linked
@@ -40,6 +41,7 @@ __all__ = [
     "check_sending",
     "check_source",
     "check_split",
+    "check_stop_rule",
     "run_given",
     "run_linked",
 ]

@@ -21,6 +21,7 @@ from fedsim.conformance import (
     check_radio,
     check_sending,
     check_split,
+    check_stop_rule,
 )
 from fedsim.conformance.compressors import vectors
 from fedsim.errors import DataError
@@ -63,6 +64,7 @@ from fedsim.problems import (
 )
 from fedsim.problems.architectures import DenseLayers, LogisticModel
 from fedsim.problems.losses import Rows, State
+from fedsim.protocol.stop_rules import STOPS, Plateau, RoundCheck, RoundEnd, StopRule
 from fedsim.testing import assert_kept
 from fedsim.wire import COMPRESSORS, Compressor, Contract, RandK, Sparse, TopK, ValueFormat
 from tests.methods import scenario
@@ -107,9 +109,13 @@ MODULES = [
     TorchLoss(model=DenseLayers(hidden=(3,)), numbers="float64", l2=0.1),
     TorchLoss(model=LogisticModel(), numbers="float64", scale="sum"),
 ]
+RULES: list[StopRule] = [
+    *(each.in_si(**{each.value_key(): 3}) for each in STOPS if each is not Plateau),
+    Plateau(rounds=3, tolerance=0.01, measure="test_accuracy"),
+]
 BLOCKS: list[Spec] = [
     *(*ALL.values(), *CONVEX, *NETWORKS, *MODULES),
-    *(*RADIOS, *MACHINES, *DEALING, *DRAWING),
+    *(*RADIOS, *MACHINES, *DEALING, *DRAWING, *RULES),
 ]
 
 
@@ -133,7 +139,9 @@ def test_every_block_keeps_its_promises(block: Spec) -> None:
 
 
 @pytest.mark.parametrize(
-    "registry", [COMPRESSORS, LOSSES, DEVICE_KINDS, RADIO_KINDS, SPLITS], ids=lambda each: each.name
+    "registry",
+    [COMPRESSORS, LOSSES, DEVICE_KINDS, RADIO_KINDS, SPLITS, STOPS],
+    ids=lambda each: each.name,
 )
 def test_none_is_left_out(registry: AnyRegistry) -> None:
     assert set(registry) <= {type(block) for block in BLOCKS}
@@ -393,6 +401,65 @@ def test_a_split_that_breaks_a_promise_is_found() -> None:
     assert said is not None
     assert int(said[2]) - int(said[1]) in {1, 4}  # of five clients
     assert list(broken(check_split(Forgetful()))) == ["there are as many clients as are asked for"]
+
+
+ALONE, COSTS = "each run is judged by itself", "without `physical`, time and energy do not decide"
+
+
+class Remembering(StopRule):
+    """Counts rounds in a list that all its runs share, where one block is to serve many."""
+
+    physical: ClassVar[bool] = False
+    kind: Literal["remembering"] = "remembering"
+    seen: ClassVar[list[int]] = []
+
+    def watch(self) -> RoundCheck:
+        def check(end: RoundEnd) -> str:
+            self.seen.append(end.round)
+            return "enough" if len(self.seen) % 36 == 0 else ""
+
+        return check
+
+
+class Dear(StopRule):
+    """Ends by time and by a measure, and owns to neither."""
+
+    physical: ClassVar[bool] = False
+    kind: Literal["dear"] = "dear"
+
+    def watch(self) -> RoundCheck:
+        return lambda end: "dear" if end.t > 9 or end.figures.get("rank") == 3 else ""
+
+
+class Curt(StopRule):
+    """Answers by truth values, before anything has begun."""
+
+    kind: Literal["curt"] = "curt"
+
+    @property
+    def ends_at(self) -> float:
+        return -1.0
+
+    def watch(self) -> RoundCheck:
+        return lambda end: end.round == 3  # type: ignore[return-value]  # what is to be found
+
+
+@pytest.mark.parametrize(
+    ("rule", "promises"),
+    [
+        (Remembering(), {ALONE}),
+        (Dear(), {"it reads no other columns than it names", COSTS}),
+        (
+            Curt(),
+            {"a reason is a text", "no moment is before the start, and batteries have a text"},
+        ),
+    ],
+    ids=["shared", "dear", "curt"],
+)
+def test_a_stop_rule_that_breaks_a_promise_is_found(rule: StopRule, promises: set[str]) -> None:
+    found = set(broken(check_stop_rule(rule)))
+    # What runs share lets the second of two end elsewhere, whatever it costs.
+    assert promises <= found <= promises | {COSTS}
 
 
 class Giving(Contiguous):

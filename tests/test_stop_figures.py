@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import fedsim
 from fedsim.analysis import Target, outcomes
 from fedsim.cli import app
+from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.protocol.stopping import Stop
 from fedsim.record.columns import HIGHER_IS_BETTER
 from tests.runs import small
@@ -54,13 +55,16 @@ def test_a_rule_applies_where_somebody_looks() -> None:
 
 def test_a_measure_that_falls_is_reached_from_above() -> None:
     stop = Stop.model_validate({"nonzeros": 20, "test_accuracy": 0.9})
-    seen = {"objective": 1.0, "nonzeros": 21, "test_accuracy": 0.8}
-    assert stop.reason(1, 1.0, 0, 0.0, seen, HIGHER_IS_BETTER) == ""
-    few = stop.reason(1, 1.0, 0, 0.0, seen | {"nonzeros": 20}, HIGHER_IS_BETTER)
-    assert few == "nonzeros: 20 is at most 20"
-    good = stop.reason(1, 1.0, 0, 0.0, seen | {"test_accuracy": 0.95}, HIGHER_IS_BETTER)
+
+    def reason(**figures: float | None) -> str:
+        end = RoundEnd(round=1, objective=1.0, gap=1.0, figures=figures, higher=HIGHER_IS_BETTER)
+        return stop.watch()(end)
+
+    assert reason(nonzeros=21, test_accuracy=0.8) == ""
+    assert reason(nonzeros=20, test_accuracy=0.8) == "nonzeros: 20 is at most 20"
+    good = reason(nonzeros=21, test_accuracy=0.95)
     assert good == "test_accuracy: 0.95 is at least 0.9"
-    assert stop.reason(1, 1.0, 0, 0.0, {"nonzeros": None}, HIGHER_IS_BETTER) == ""
+    assert reason(nonzeros=None) == ""
 
 
 @pytest.mark.parametrize(

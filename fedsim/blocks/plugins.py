@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from io import BytesIO
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from traceback import extract_tb
@@ -182,7 +183,8 @@ def specs_in(value: object) -> Iterator[Spec]:
     match value:
         case Spec():
             yield value
-            inner = (getattr(value, name) for name in type(value).model_fields)
+            fields = (getattr(value, name) for name in type(value).model_fields)
+            inner = chain(fields, (value.model_extra or {}).values())
         case Mapping():
             inner = value.values()
         case list() | tuple():

@@ -25,6 +25,7 @@ from fedsim.errors import DataError
 from fedsim.physics.carbon import COUNTRIES
 from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios import LORA, NB_IOT, RADIOS
+from fedsim.protocol.stop_rules import StopRule
 from fedsim.scenario.registries import REGISTRIES
 from fedsim.text import listing
 
@@ -82,7 +83,7 @@ def overview(known: BlockCatalogue, width: int) -> Table:
     rows = [
         (title.replace(" ", "-"), _some(names, width - _BESIDE)) for title, names in held.items()
     ]
-    return listing("what a scenario can name", ("table", "kinds and presets"), rows)
+    return listing("blocks that a scenario can name", ("table", "kinds and presets"), rows)
 
 
 def held_by(name: str, known: BlockCatalogue) -> str:
@@ -204,6 +205,7 @@ _PLACES = {
     "overlay": "network: {{topology: graph, neighbours: {}}}",
     "participation": "participation: {}",
     "silence": "silence: {}",
+    "stop rule": "stop: {{{}}}",
     "availability": "fleet: [{{availability: {}, ...}}]",
     "carbon": "fleet: [{{carbon: {}, ...}}]",
     "charging": "fleet: [{{battery: {{charging: {}}}, ...}}]",
@@ -259,10 +261,10 @@ def block_lines(table: str, name: str, known: BlockCatalogue) -> Iterator[str | 
     yield listing("parameters", ("key", "default", "meaning"), rows) if rows else "no parameters"
     if preset and preset.doubts:
         known_of = [(key, *figure_cells(preset, key)) for key in preset.doubts]
-        yield listing("how well its figures are known", ("key", *FIGURE), known_of)
+        yield listing("uncertainty of its figures", ("key", *FIGURE), known_of)
         for source in dict.fromkeys(doubt.source for doubt in preset.doubts.values()):
             yield f"{escape(source.short)}: {escape(str(source))}"
-    block = as_written(example(name, model, registry))
+    block = _in_place(example(name, model, registry), model, registry)
     yield f"in a scenario: {escape(_PLACES.get(registry.name, '{}').format(block))}"
 
 
@@ -275,8 +277,21 @@ def example(name: str, model: type[BaseModel], registry: Registry[Spec]) -> dict
     return {registry.key: name, **needed} if needed else name
 
 
+def _in_place(block: dict[str, Any] | str, model: type[Spec], registry: Registry[Spec]) -> str:
+    """Return a block as it is written where it stands; a stop rule stands at its kind, as a key."""
+    if not issubclass(model, StopRule) or isinstance(block, str):
+        return as_written(block)
+    keys = {key: value for key, value in block.items() if key != registry.key}
+    said = keys.get(model.value_key(), keys)
+    return f"{block[registry.key]}: {as_written(said)}"
+
+
 def as_written(value: object) -> str:
-    """Return a value as YAML has it on one line."""
+    """Return a value as YAML has it on one line.
+
+    >>> as_written([None, True, 0.5, {"kind": "gd"}])
+    '[null, true, 0.5, {kind: gd}]'
+    """
     match value:
         case Enum() | BaseModel():
             return as_written(to_jsonable_python(value))

@@ -6,6 +6,7 @@ from fedsim.conformance.data import check_loss, check_source, check_split
 from fedsim.conformance.energy import check_energy
 from fedsim.conformance.findings import PromiseCheck
 from fedsim.conformance.physical import check_device, check_radio
+from fedsim.conformance.stops import check_stop_rule
 from fedsim.conformance.user_blocks import check_block, check_blocks
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "check_sending",
     "check_source",
     "check_split",
+    "check_stop_rule",
 ]

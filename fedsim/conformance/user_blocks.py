@@ -14,10 +14,12 @@ from fedsim.conformance.algorithms import check_algorithm, check_sending
 from fedsim.conformance.compressors import check_compressor
 from fedsim.conformance.data import check_loss, check_source, check_split
 from fedsim.conformance.physical import check_device, check_radio
+from fedsim.conformance.stops import check_stop_rule
 from fedsim.errors import BlockError
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.radios import RadioLaw
 from fedsim.problems import Loss, Source, Split
+from fedsim.protocol.stop_rules import StopRule
 from fedsim.scenario import Plan, Scenario
 from fedsim.wire import Compressor
 
@@ -33,6 +35,7 @@ _CHECKS: Mapping[type[Spec], Callable[[Any], pd.DataFrame]] = {
     Split: check_split,
     DeviceLaw: check_device,
     RadioLaw: check_radio,
+    StopRule: check_stop_rule,
 }
 
 

@@ -1,11 +1,48 @@
-"""Stop rules of a run, as a scenario block."""
+"""When a run ends, and which of its rounds are evaluated, as scenario blocks.
 
-from collections.abc import Collection, Mapping
+A scenario names a stop rule by its kind as a key below `stop`, since a run has at most one of each
+kind: `stop: {rounds: 5000, gap: 1e-5, plateau: {rounds: 20}}`.
+"""
 
-from pydantic import ConfigDict, Field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
+from pydantic import (
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    SerializationInfo,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from fedsim.blocks.catalogue import BlockCatalogue, described
+from fedsim.blocks.choice import OneOf, failure
 from fedsim.blocks.quantities import BitsOrNone, DurationOrNone, JoulesOrNone
-from fedsim.blocks.spec import Spec, as_written
+from fedsim.blocks.spec import Given, Keys, Spec, as_written
+from fedsim.blocks.wording import nearest, printable, show
+from fedsim.protocol.stop_rules import (
+    STOPS,
+    Above,
+    EmptyBatteries,
+    EnergyLimit,
+    GapTarget,
+    MeasureTarget,
+    ObjectiveTarget,
+    Plateau,
+    RoundCheck,
+    RoundEnd,
+    RoundLimit,
+    StopRule,
+    TargetRule,
+    TimeLimit,
+    TrafficLimit,
+    Whole,
+)
 
 
 class RunStopped(BaseException):
@@ -19,83 +56,185 @@ class NoClientsLeft(RunStopped):
     """Ends it when no client will ever take part again, although no stop rule applies."""
 
 
+@dataclass(frozen=True)
+class RuleOrBound:
+    """An annotation for pydantic: a rule of a user, or a number that a measure has to reach."""
+
+    def validate(
+        self, value: object, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> object:
+        """Return the rule that a block describes, or a number."""
+        if isinstance(value, StopRule) or (isinstance(value, Mapping) and "kind" in value):
+            return OneOf(STOPS).validate(value, info)
+        return handler(value)
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Validate by `validate`; write whatever class a rule is of."""
+        return core_schema.with_info_wrap_validator_function(
+            self.validate,
+            core_schema.float_schema(allow_inf_nan=False),
+            serialization=core_schema.plain_serializer_function_ser_schema(_dump, info_arg=True),
+        )
+
+
+def _dump(value: object, info: SerializationInfo) -> object:
+    return value.model_dump(mode=info.mode) if isinstance(value, StopRule) else value
+
+
+def _value(rule: type[StopRule], default: object = None) -> Any:  # noqa: ANN401 - as pydantic's Field
+    """Return a field for the only parameter of a rule."""
+    return as_written(default, rule.model_fields[rule.value_key()].description or "")
+
+
 class Stop(Spec):
     """When a run ends: at the end of the first round that meets one of these.
 
     `time` and `batteries` end it at that very moment, in the middle of a round. Beside these rules
     any column of the scenario's measures is one: `test_accuracy: 0.9` waits for that or more, and
-    `nonzeros: 20` for that or less.
+    `nonzeros: 20` for that or less. User-defined rules stand at their kinds.
     """
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, float] = Field(init=False)
+    __pydantic_extra__: dict[str, Annotated[Any, RuleOrBound()]] = Field(init=False)
 
-    rounds: int = Field(default=1000, ge=1, description="this many rounds")
-    gap: float | None = Field(default=None, gt=0, description="objective this near to the optimum")
-    objective: float | None = Field(default=None, description="an objective of this or less")
-    time: DurationOrNone = as_written(None, "this much simulated time")
-    bits: BitsOrNone = as_written(None, "this much sent, both ways together")
-    energy: JoulesOrNone = as_written(None, "this much spent by all clients")
-    batteries: int | None = Field(
-        default=None, ge=1, description="so many batteries of clients are empty"
+    rounds: Whole = _value(RoundLimit, 1000)
+    gap: Above | None = _value(GapTarget)
+    objective: float | None = _value(ObjectiveTarget)
+    time: DurationOrNone = _value(TimeLimit)
+    bits: BitsOrNone = _value(TrafficLimit)
+    energy: JoulesOrNone = _value(EnergyLimit)
+    batteries: Whole | None = _value(EmptyBatteries)
+    plateau: Given[Plateau | None, Plateau | Keys | None] = as_written(
+        None, "the objective, or a measure, has not improved for some rounds"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kinds_of_rules(cls, written: object, info: ValidationInfo) -> object:
+        """Give each user-defined rule the kind that it stands at; a null leaves it out."""
+        if not isinstance(written, Mapping):
+            return written
+        fields = cls.model_fields
+        if written.keys() <= fields.keys():
+            return written
+        kinds = BlockCatalogue.of(info.context).names(STOPS)
+        known = [*fields, *(kind for kind in kinds if kind not in fields)]
+        keys: dict[object, object] = {}
+        wrong = []
+        for key, value in written.items():
+            if key in fields or key not in kinds:
+                keys[key] = value
+            elif value is not None:
+                keys[key] = _with_kind(str(key), value, info.context)
+            if key not in known and isinstance(value, Mapping):
+                # No rule and no number: said here, or it would be refused as a number alone.
+                hint = nearest(key, known) or "."
+                what = f"unknown key '{printable(str(key))}'{hint}"
+                wrong.append((str(key), f"{what} Accepted here: {', '.join(known)}", value))
+        if wrong:
+            raise failure(*wrong)
+        return keys
+
+    @model_validator(mode="after")
+    def _at_their_kinds(self) -> Self:
+        wrong = [
+            (key, f"got a rule of the kind {rule.kind}; give it at the key {rule.kind}", rule.kind)
+            for key, rule in self.own.items()
+            if rule.kind != key
+        ]
+        if wrong:
+            raise failure(*wrong)
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Describe the keys, among them those of user-defined rules."""
+        whole = handler(schema)
+        properties = handler.resolve_ref_schema(whole)["properties"]
+        for model in described.get().every(STOPS):
+            block = model.__get_pydantic_json_schema__(model.__pydantic_core_schema__, handler)
+            bare = handler.resolve_ref_schema(block)["properties"].get(model.value_key())
+            forms = [block, *([bare] if bare else []), {"type": "null"}]
+            for kind in STOPS.names_of(model):
+                properties.setdefault(kind, {"anyOf": forms, "default": None})
+        return whole
 
     @property
     def figures(self) -> Mapping[str, float]:
         """The columns of measures that end a run, with their bounds."""
-        return self.__pydantic_extra__
+        return {key: each for key, each in self._extra.items() if not isinstance(each, StopRule)}
+
+    @property
+    def own(self) -> Mapping[str, StopRule]:
+        """The user-defined rules, by their kinds."""
+        return {key: each for key, each in self._extra.items() if isinstance(each, StopRule)}
+
+    @property
+    def _extra(self) -> Mapping[str, Any]:
+        return self.__pydantic_extra__ or {}
+
+    @property
+    def rules(self) -> Iterator[StopRule]:
+        """Yield the rules, in the order in which they are asked: the first one that applies counts.
+
+        Targets come first, then rules that are blocks, then limits: a run that has reached what it
+        was for says so, even in its last round.
+        """
+        given = {name: value for name in STOPS.own if (value := getattr(self, name)) is not None}
+        every = [_rule(STOPS.own[name], value) for name, value in given.items()]
+        every += [MeasureTarget(measure=name, value=bound) for name, bound in self.figures.items()]
+        blocks = [each for each in (self.plateau, *self.own.values()) if each is not None]
+        limits = [each for each in every if not isinstance(each, TargetRule | Plateau)]
+        yield from (each for each in every if isinstance(each, TargetRule))
+        yield from (*blocks, *limits)
 
     @property
     def targets(self) -> dict[str, float]:
         """The target figures, by column: a gap, an objective, measures."""
-        named = {"gap": self.gap, "objective": self.objective, **self.figures}
-        return {name: value for name, value in named.items() if value is not None}
+        return {rule.column: rule.bound for rule in self.rules if isinstance(rule, TargetRule)}
 
-    def reason(
-        self,
-        rounds: int,
-        gap: float,
-        bits: int,
-        joules: float,
-        figures: Mapping[str, float | None] | None = None,
-        higher: Collection[str] = (),
-    ) -> str:
-        """Return why the run is over at the end of a round; empty while it is not.
+    def readers(self, column: str) -> Iterator[str]:
+        """Yield the keys of the rules that read a column."""
+        yield from (rule.key for rule in self.rules if column in rule.columns)
 
-        The first rule that applies is named.
+    def watch(self) -> RoundCheck:
+        """Return the check of one run by all rules; the reason begins with the rule's key."""
+        checks = [(rule.key, rule.watch()) for rule in self.rules]
 
-        Args:
-            rounds: committed.
-            gap: of the last one; NaN where it is not known.
-            bits: sent so far, both directions.
-            joules: spent so far.
-            figures: evaluated at its end, the objective among them; None or missing if not
-                evaluated.
-            higher: those of which more is better.
-        """
-        if self.gap is not None and gap < self.gap:
-            return f"gap: {gap:.6g} is below {self.gap:g}"
-        if figures and (reached := self._figure_reached(figures, higher)):
-            return reached
-        if rounds >= self.rounds:
-            return f"rounds: {rounds} of {self.rounds}"
-        if self.bits is not None and bits >= self.bits:
-            return f"bits: {bits} of {self.bits:g}"
-        if self.energy is not None and joules >= self.energy:
-            return f"energy: {joules:.6g} J of {self.energy:g} J"
-        return ""
+        def check(end: RoundEnd) -> str:
+            for key, applies in checks:
+                if reason := applies(end):
+                    return f"{key}: {reason}"
+            return ""
 
-    def _figure_reached(self, figures: Mapping[str, float | None], higher: Collection[str]) -> str:
-        """Return the reason of the first figure that reached its bound; empty for none."""
-        for name, bound in self.targets.items():
-            seen = figures.get(name)
-            if name == "gap" or seen is None:
-                continue
-            if name in higher and seen >= bound:
-                return f"{name}: {seen:.6g} is at least {bound:g}"
-            if name not in higher and seen <= bound:
-                return f"{name}: {seen:.6g} is at most {bound:g}"
-        return ""
+        return check
+
+
+def _with_kind(key: str, value: object, context: object) -> object:
+    """Return a rule as it is read: its block with its kind; a bare value is its only parameter.
+
+    Raises:
+        ValidationError: it is a bare value, and the rule has other parameters than one; or an
+            installed package has it, and it cannot be used.
+    """
+    if isinstance(value, StopRule):
+        return value
+    if isinstance(value, Mapping):
+        return {"kind": key, **value}
+    model = OneOf(STOPS).model(key, context)
+    name = model.value_key() if model and issubclass(model, StopRule) else ""
+    if not name:
+        raise failure((key, f"got {show(value)}; give a block of keys", value))
+    return {"kind": key, name: value}
+
+
+def _rule(model: type[StopRule], value: object) -> StopRule:
+    """Return the rule of a class whose only parameter has a value, in SI units; or the block."""
+    return value if isinstance(value, StopRule) else model.in_si(**{model.value_key(): value})
 
 
 # The observer's evaluation schedule, as a scenario block.

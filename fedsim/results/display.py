@@ -81,7 +81,7 @@ class Shown:
     def answer(self) -> str:
         """Return which variant took the least, by how much, and how sure that is; or nothing."""
         target = analysis.Target.usual(self.summary)
-        return analysis.answer(target.costs(self), target, self.labels)
+        return analysis.answer(target.costs(self), target, self.labels, rounds=self.rounds)
 
     def costs(self, most: int | None = None) -> Table:
         """Return what each variant has cost to its target, or altogether where there was none.
@@ -119,7 +119,7 @@ class Shown:
         return f"{costs}{outcome}{_image(self._strip())}\n{said}{last}"
 
     def _strip(self) -> Figure:
-        """Return all costs side by side, of no more variants than are told apart."""
+        """Return all costs side by side, of as many variants as can be distinguished."""
         labels = dict(islice(self.labels.items(), _MOST_DRAWN))
         rounds = self.rounds[self.rounds["variant"].isin(list(labels))]
         return analysis.convergence(

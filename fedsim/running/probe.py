@@ -25,7 +25,6 @@ from fedsim.computing.serial import one_thread
 from fedsim.errors import RunError
 from fedsim.physics.batteries import Battery
 from fedsim.ports import Array
-from fedsim.protocol.stopping import Stop
 from fedsim.record.log import Rows
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import Traffic
@@ -292,7 +291,7 @@ def extent(
         (openings[variant.name].pace * variant.scenario.stop.rounds) * count
         for variant, count in zip(plan.variants, seeds, strict=True)
     )
-    early = any(_may_end_early(variant.scenario.stop) for variant in plan.variants)
+    early = any(rule.early for variant in plan.variants for rule in variant.scenario.stop.rules)
     return Extent(plan.name, len(seeds), seeds, built + again * (max(seeds) - 1) + rounds, early)
 
 
@@ -307,12 +306,6 @@ def _rebuilt(plan: Plan, jobs: Sequence[Job], built: float) -> float:
     variant = plan.variants[0]
     Builder(plan).build(variant, variant.seeds[-1])
     return min(built, (perf_counter() - started) * len({id(job.problem) for job in jobs}))
-
-
-def _may_end_early(stop: Stop) -> bool:
-    """Say whether a run may be over before its last round."""
-    others = (stop.time, stop.bits, stop.energy, stop.batteries)
-    return bool(stop.targets) or any(rule is not None for rule in others)
 
 
 def _count(number: int, noun: str) -> str:
@@ -339,7 +332,7 @@ def duration(seconds: float) -> str:
 # The cost of a round for a client of each group of the fleet.
 
 COSTS = ("bits_down", "bits_up", "receive_s", "compute_s", "send_s", "joules")
-"""The columns of costs that are told."""
+"""The columns of costs that are shown."""
 
 
 def members_of(job: Job, group: int) -> NDArray[np.intp]:

@@ -29,6 +29,8 @@ from fedsim.physics.slowdowns import SLOWDOWNS
 from fedsim.problems import ARCHITECTURES, LOSSES, MEASURES, PENALTIES, SOURCES, SPLITS, STARTS
 from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.silence import SILENCES
+from fedsim.protocol.stop_rules import STOPS
+from fedsim.protocol.stopping import Stop
 from fedsim.scenario.located import KeyPath, Located, Origin
 from fedsim.wire import COMPRESSORS
 
@@ -48,6 +50,7 @@ REGISTRIES: tuple[AnyRegistry, ...] = (
     OVERLAYS,
     PARTICIPATION,
     SILENCES,
+    STOPS,
     AVAILABILITY,
     CHARGING,
     CARBON,
@@ -156,8 +159,14 @@ class BlockReader:
                 block = self.tree.nearest(path[:depth])[0]
                 here = _choose_reader(readers, block, self.context)
                 field = here.model_fields.get(key) if here else None
-                readers = _readers_of(field) if field else []
+                rule = self._stop_rule(key) if here is Stop and not field else []
+                readers = _readers_of(field) if field else rule
         return readers
+
+    def _stop_rule(self, kind: str) -> list[_Reader]:
+        """Return the class of a user-defined stop rule, which stands at its kind; or nothing."""
+        model = BlockCatalogue.of(self.context).find(STOPS, kind)
+        return [model] if model else []
 
 
 def _readers_of(field: FieldInfo) -> list[_Reader]:

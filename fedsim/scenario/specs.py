@@ -12,7 +12,7 @@ from fedsim.algorithms import ALGORITHMS, Algorithm
 from fedsim.blocks.choice import OneOf, block_of, failure
 from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.spec import Block, Given, Keys, Spec, as_written
-from fedsim.blocks.wording import nearest, printable, show
+from fedsim.blocks.wording import nearest, printable, show, unknown
 from fedsim.physics.availability import AnyAvailability
 from fedsim.physics.batteries import Battery, NoCharging, percent
 from fedsim.physics.carbon import AnyCarbon
@@ -37,6 +37,7 @@ from fedsim.problems import (
 )
 from fedsim.protocol.participation import AnyParticipation
 from fedsim.protocol.silence import AnySilence
+from fedsim.protocol.stop_rules import MeasureTarget
 from fedsim.protocol.stopping import Observe, Stop
 from fedsim.scenario.merging import STAR
 from fedsim.wire import COMPRESSORS, Compressor, Feedback, ValueFormat
@@ -153,16 +154,25 @@ def targets(
     """
     measured = {name for measure in measures for name in measure.columns} | set(reported)
     known = columns()
-    for name, value in stop.figures.items():
-        if name in known and name not in measured:
-            text = f"no measure gives it; give measures: [{known[name]}]"
-        elif name not in measured:
-            rules = [*type(stop).model_fields, *dict.fromkeys([*known, *measured])]
-            hint = nearest(name, rules) or "."
-            text = f"unknown key '{printable(name)}'{hint} Accepted here: {', '.join(rules)}"
-        else:
-            continue
-        yield f"stop.{name}", text, value
+    for name in stop.own:
+        if name in measured or name in known:
+            text = "a stop rule and a measure's column have this name; give the rule another kind"
+            yield f"stop.{name}", text, name
+    for rule in stop.rules:
+        for name in rule.columns:
+            if name in measured or name in ("objective", "gap"):
+                continue
+            own = isinstance(rule, MeasureTarget)  # the column is the key itself
+            if name in known:
+                text = f"no measure gives {'it' if own else name}; give measures: [{known[name]}]"
+            elif own:
+                rules = [*type(stop).model_fields, *dict.fromkeys([*known, *measured])]
+                hint = nearest(name, rules) or "."
+                text = f"unknown key '{printable(name)}'{hint} Accepted here: {', '.join(rules)}"
+            else:
+                every = ["objective", "gap", *dict.fromkeys([*known, *measured])]
+                text = f"reads a column that no run evaluates: {unknown(name, every)}"
+            yield f"stop.{rule.key}", text, stop.figures.get(rule.key)
 
 
 def columns() -> dict[str, str]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedsim.computing import Evaluator
 from fedsim.computing.serial import finite
-from fedsim.errors import Diverged, Mistimed
+from fedsim.errors import Diverged, WorkDurationError
 from fedsim.ports import (
     SERVER,
     SILENCE,
@@ -78,7 +78,7 @@ class Waits(Protocol):
         ...
 
 
-class ProtocolEnd(Protocol):
+class Endpoint(Protocol):
     """The part of a protocol endpoint that a worker needs.
 
     Attributes:
@@ -139,10 +139,10 @@ class Worker(Clocked):
     """
 
     __slots__ = (
-        "_end",
         "_evaluator",
         "_log",
         "_make_rng",
+        "_protocol",
         "_rng",
         "_slow",
         "_speed",
@@ -156,13 +156,13 @@ class Worker(Clocked):
         "state",
     )
 
-    def __init__(self, end: ProtocolEnd, equipment: Equipment) -> None:
+    def __init__(self, protocol: Endpoint, equipment: Equipment) -> None:
         super().__init__(equipment.calendar, equipment.looks)
-        self.id = end.id
+        self.id = protocol.id
         self.oracle = equipment.oracle
         self.state = equipment.state
         self.processor = equipment.processor
-        self._end = end
+        self._protocol = protocol
         self._make_rng = equipment.rng
         self._supply = equipment.supply
         device = equipment.processor.device
@@ -178,12 +178,12 @@ class Worker(Clocked):
     @property
     def round(self) -> int:
         """The number of the round that it is in."""
-        return self._end.round
+        return self._protocol.round
 
     @property
     def pack(self) -> Callable[..., Payload]:
         """See `fedsim.ports.Client.pack`."""
-        return self._end.packing.pack
+        return self._protocol.packing.pack
 
     @property
     def rng(self) -> np.random.Generator:
@@ -208,7 +208,7 @@ class Worker(Clocked):
     def undelivered(self, _: ClientId, reply: Message | Silence) -> None:
         """Report to the algorithm that a message of this node is known to be lost."""
         if isinstance(reply, Message) and reply is not BEACON:
-            self._end.take_back(reply)
+            self._protocol.take_back(reply)
             self._take_back(self, reply)
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
@@ -239,21 +239,23 @@ class Worker(Clocked):
             self._charge(end - begin, work.operations, work.samples)
         result = self._evaluator.result(ticket)
         if not finite(result):
-            raise Diverged(self._end.round, f"client {self.id} has computed what is not finite")
+            raise Diverged(
+                self._protocol.round, f"client {self.id} has computed what is not finite"
+            )
         return result
 
     def _duration(self, work: Work) -> float:
         """Sample the duration of work on this device, s.
 
         Raises:
-            Mistimed: it never ends, or ends before it begins.
+            WorkDurationError: it never ends, or ends before it begins.
         """
         device = self.processor.device
         seconds = device.seconds(work.operations, work.samples)
         if device.slowdown.drawn:
             seconds *= device.slowdown.draw(self._slowdowns)
         if not 0.0 <= seconds < inf:
-            raise Mistimed(
+            raise WorkDurationError(
                 f"{work.operations:g} operations on {work.samples:g} samples would take"
                 f" {seconds:g} s on the device {device.kind} of client {self.id}; its `seconds`"
                 f" and the factors of its slowdown {device.slowdown.kind} are finite and at least 0"
@@ -271,7 +273,7 @@ class Worker(Clocked):
             _COMPUTE,
             self.id,
             NO_PEER,
-            self._end.round,
+            self._protocol.round,
             -1,
             0,
             0,
@@ -321,17 +323,17 @@ class SimClient(Worker, Driver):
         "driven",
     )
 
-    _end: ClientProtocol
+    _protocol: ClientProtocol
 
     def __init__(
         self,
-        end: ClientProtocol,
+        protocol: ClientProtocol,
         network: ServerLanes,
         equipment: Equipment,
         handle: Handler,
         failed: Failed,
     ) -> None:
-        super().__init__(end, equipment)
+        super().__init__(protocol, equipment)
         self._network = network
         self._handle = handle
         self._failed = failed
@@ -360,7 +362,7 @@ class SimClient(Worker, Driver):
         """Answer a message, and those that have arrived meanwhile, up to the next wait."""
         while True:
             if self.driven is None:
-                made = self._handle(self, self._end.open(self._asked))
+                made = self._handle(self, self._protocol.open(self._asked))
                 self.driven = made if type(made) is CoroutineType else _await_all(made)
             try:
                 if error is None:
@@ -387,7 +389,7 @@ class SimClient(Worker, Driver):
 
     def _answer(self, asked: Envelope, reply: Message | Silence) -> None:
         """Send a reply, or what the silence policy asks for."""
-        envelope = self._end.answer(asked, reply)
+        envelope = self._protocol.answer(asked, reply)
         if reply is SILENCE:
             self._log.append(self._calendar.now, 0.0, _SILENT, self.id, SERVER, asked.round)
         if envelope is not None:

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from math import isfinite, isnan, nan
 
-from fedsim.errors import Clash, Diverged
+from fedsim.errors import Diverged, DuplicateColumnError
 from fedsim.ports import SERVER, Array
 from fedsim.progress import activity
+from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.protocol.stopping import RunStopped
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import OWN, Traffic
@@ -45,6 +46,7 @@ class Observer:
     ) -> None:
         self.last_round = self._last_seen = 0, nan
         self._setup = setup
+        self._over = setup.stop.watch()
         self._book, self._log = book, book.log
         self._calendar = calendar
         self._traffic = traffic
@@ -73,8 +75,7 @@ class Observer:
         self, model: Array, measures: dict[str, float], *, complete: bool = True
     ) -> None:
         number, now = self._book.rounds.rounds + 1, self._calendar.now
-        stop = self._setup.stop
-        looked = self._setup.observe.looks(number) or number >= stop.rounds
+        looked = self._setup.observe.looks(number) or number >= self._setup.stop.rounds
         objective, seen = self._look(number, model) if looked else (nan, {})
         if not isfinite(model.sum()):
             raise Diverged(number, "the model is not finite")
@@ -94,10 +95,17 @@ class Observer:
         self.last_round = number, objective
         self._unlooked = None if looked else model.copy()
         self._on_round(number, objective, gap)
-        spent = self._traffic
-        bits = spent.bits_up + spent.bits_down
-        reached = {"objective": objective, **figures}
-        reason = stop.reason(number, gap, bits, spent.joules, reached, self._setup.higher)
+        end = RoundEnd(
+            round=number,
+            t=now,
+            bits=self._traffic.bits_up + self._traffic.bits_down,
+            joules=self._traffic.joules,
+            objective=objective,
+            gap=gap,
+            figures=figures,
+            higher=self._setup.higher,
+        )
+        reason = self._over(end)
         if reason:
             raise RunStopped(reason)
 
@@ -134,7 +142,7 @@ class Observer:
         """Return the measures together with the figures of the method.
 
         Raises:
-            Clash: the algorithm has given what there is a column of already.
+            DuplicateColumnError: the algorithm has given what there is a column of already.
         """
         for name in given:
             if name not in figures and name not in OWN:
@@ -144,7 +152,8 @@ class Observer:
                 if name in figures
                 else "every round table has a column of that name; the method takes another name"
             )
-            raise Clash(f"the method gives a figure {name!r} of its own, and {where}")
+            text = f"the method gives a figure {name!r} of its own, and {where}"
+            raise DuplicateColumnError(text)
         return {**figures, **given}
 
     @property

@@ -107,7 +107,7 @@ class SimNode(Worker):
     """Implements `fedsim.ports.Node`.
 
     Args:
-        end: its end of the protocol.
+        protocol: its endpoint.
         network: the lanes between all nodes.
         equipment: what it works with.
         initial, weights: see below.
@@ -121,7 +121,7 @@ class SimNode(Worker):
 
     def __init__(
         self,
-        end: PeerProtocol,
+        protocol: PeerProtocol,
         network: PeerNetwork,
         equipment: Equipment,
         *,
@@ -130,10 +130,10 @@ class SimNode(Worker):
         commit: Commit,
         rounds: float,
     ) -> None:
-        super().__init__(end, equipment)
+        super().__init__(protocol, equipment)
         self.initial = initial
         self.weights = weights
-        self._end: PeerProtocol = end
+        self._protocol: PeerProtocol = protocol
         self._network = network
         self._commit = commit
         self._rounds = rounds
@@ -142,12 +142,12 @@ class SimNode(Worker):
     @property
     def neighbours(self) -> Sequence[ClientId]:
         """The neighbours still present, in order."""
-        return self._end.neighbours
+        return self._protocol.neighbours
 
     @property
     def stuck(self) -> str:
         """Describe which neighbours it waits for; empty if none."""
-        return self._end.stuck
+        return self._protocol.stuck
 
     async def run(self, live: Live) -> None:
         """Run its coroutine."""
@@ -158,19 +158,19 @@ class SimNode(Worker):
     async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:
         """See `fedsim.ports.Node.exchange`."""
         await self._another_round()
-        post = self._end.open(message)
+        post = self._protocol.open(message)
         if not isinstance(message, Message):
             self._record_silence(message)
         for envelope, neighbours in post:
             envelope.word = self._log.word(envelope.message.label)
             self._network.send(self.id, neighbours, envelope)
         await self._wait_finished()
-        return self._end.replies()
+        return self._protocol.replies()
 
     def commit(self, model: Array, **measures: float) -> None:
         """See `fedsim.ports.Node.commit`."""
-        number = self._end.round
-        self._end.round += 1
+        number = self._protocol.round
+        self._protocol.round += 1
         self._commit(self.id, number, model, measures)
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
@@ -183,15 +183,15 @@ class SimNode(Worker):
 
         A node that is ahead of the others, or alone, would act without a round to end it.
         """
-        if self._end.round > self._rounds:
+        if self._protocol.round > self._rounds:
             await self._loop.create_future()
 
     async def _wait_finished(self) -> None:
         """Wait until the exchange is over."""
-        if self._end.over:
+        if self._protocol.over:
             return
         self._over = over = self._loop.create_future()
-        span, timer = self._end.deadline, None
+        span, timer = self._protocol.deadline, None
         if span < inf:
             now = self._calendar.now
             timer = self._calendar.at(now + span, self._on_deadline, priority=DEADLINE)
@@ -203,8 +203,8 @@ class SimNode(Worker):
             timer.cancel()
 
     def _record_silence(self, sent: Mapping[ClientId, Message]) -> None:
-        now, number = self._calendar.now, self._end.round
-        for one in self._end.neighbours:
+        now, number = self._calendar.now, self._protocol.round
+        for one in self._protocol.neighbours:
             if one not in sent:
                 self._log.append(now, 0.0, Event.SILENT, self.id, one, number)
 
@@ -212,7 +212,7 @@ class SimNode(Worker):
 
     def receive(self, sender: ClientId, envelope: Envelope) -> None:
         """Receive a message."""
-        verdict = self._end.receive(sender, envelope)
+        verdict = self._protocol.receive(sender, envelope)
         if verdict is ReplyOutcome.CLOSED:
             self._wake()
         elif verdict is ReplyOutcome.DROPPED:
@@ -222,11 +222,11 @@ class SimNode(Worker):
 
     def lose(self, neighbour: ClientId) -> None:
         """Handle a neighbour that is gone for good."""
-        if self._end.neighbour_left(neighbour):
+        if self._protocol.neighbour_left(neighbour):
             self._wake()
 
     def _on_deadline(self) -> None:
-        if self._end.deadline_expired():
+        if self._protocol.deadline_expired():
             self._wake()
 
     def _wake(self) -> None:

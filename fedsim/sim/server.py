@@ -33,7 +33,7 @@ class SimServer(Clocked):
 
     def __init__(
         self,
-        end: ServerProtocol,
+        protocol: ServerProtocol,
         *,
         calendar: Calendar,
         network: ServerLanes,
@@ -50,13 +50,13 @@ class SimServer(Clocked):
         looks: set[str],
     ) -> None:
         super().__init__(calendar, looks)
-        self.clients = end.clients
+        self.clients = protocol.clients
         self.initial = initial
         self.weights = weights
         self.pack = packing.pack
         self._repeated = packing.repeat
         self.rng = rng
-        self._end = end
+        self._protocol = protocol
         self._smoothness = smoothness
         self._network = network
         self._presence = presence
@@ -70,7 +70,7 @@ class SimServer(Clocked):
     @property
     def round(self) -> int:
         """The number of the round that is open, from 1."""
-        return self._end.round
+        return self._protocol.round
 
     @property
     def smoothness(self) -> Array:
@@ -83,7 +83,7 @@ class SimServer(Clocked):
 
         It may be read from another thread; without an exchange all are 0.
         """
-        exchange, sent = self._end.exchange, self._sent - self._sent_before
+        exchange, sent = self._protocol.exchange, self._sent - self._sent_before
         if exchange is None:
             return 0, 0, 0
         return exchange.asked, exchange.reported, max(sent - exchange.reported, 0)
@@ -95,12 +95,12 @@ class SimServer(Clocked):
     @property
     def stuck(self) -> str:
         """Describe which clients the server was still waiting for at the end; empty if none."""
-        return self._end.stuck
+        return self._protocol.stuck
 
     def commit(self, model: Array, **measures: float) -> None:
         """See `fedsim.ports.Server.commit`."""
         self._commit(model, measures)
-        self._end.round += 1
+        self._protocol.round += 1
 
     async def exchange(
         self,
@@ -110,22 +110,22 @@ class SimServer(Clocked):
         again: Callable[[], Message | Mapping[ClientId, Message]] | None = None,
     ) -> list[Reply]:
         """See `fedsim.ports.Server.exchange`."""
-        self._end.check_free()
-        to = self._end.recipients(message, to)
+        self._protocol.check_free()
+        to = self._protocol.recipients(message, to)
         while True:
             cohort = await self._cohort(to)
             resolved = resolve_pending(message, cohort.clients)
-            post = self._end.open(resolved, cohort.clients)
+            post = self._protocol.open(resolved, cohort.clients)
             opened, self._sent_before = self._calendar.now, self._sent
             self._traffic.cohort += len(cohort.clients)
             try:
                 self._send(post, "" if isinstance(resolved, Mapping) else resolved.label)
                 await self._wait_finished()
             except BaseException:
-                self._end.cancel()
+                self._protocol.cancel()
                 raise
-            if not self._end.given_up:
-                return self._end.replies()
+            if not self._protocol.given_up:
+                return self._protocol.replies()
             self._abandon(opened)
             if cohort.gone:
                 return []
@@ -142,7 +142,7 @@ class SimServer(Clocked):
         """
         wanted = self.clients if to is None else to
         while wanted:
-            cohort = self._end.cohort(to)
+            cohort = self._protocol.cohort(to)
             if cohort is not None:
                 self._write_cohort(cohort)
                 return cohort
@@ -152,7 +152,7 @@ class SimServer(Clocked):
                 await self._instant()
                 if self._presence.why_gone(self.clients):
                     continue
-                cohort = self._end.all_gone(wanted)
+                cohort = self._protocol.all_gone(wanted)
                 self._write_cohort(cohort)
                 return cohort
             await self._presence.change()
@@ -174,7 +174,7 @@ class SimServer(Clocked):
             post: the messages with their receivers; possibly none.
             label: of the one for all; empty where each has its own.
         """
-        now, number = self._calendar.now, self._end.round
+        now, number = self._calendar.now, self._protocol.round
         if post:
             word = self._log.word(label)
             self._log.append(now, 0.0, Event.EXCHANGE, SERVER, NO_PEER, number, word)
@@ -184,13 +184,13 @@ class SimServer(Clocked):
 
     async def _wait_finished(self) -> None:
         """Wait until the exchange is over: enough reports, or it was given up."""
-        if self._end.over:
+        if self._protocol.over:
             return
         self._over = over = asyncio.get_running_loop().create_future()
         now, timers = self._calendar.now, list[Timer]()
         for span, act in (
-            (self._end.deadline, self._on_deadline),
-            (self._end.round_timeout, self._on_timeout),
+            (self._protocol.deadline, self._on_deadline),
+            (self._protocol.round_timeout, self._on_timeout),
         ):
             if span < inf:
                 timers.append(self._calendar.at(now + span, act, priority=DEADLINE))
@@ -203,10 +203,10 @@ class SimServer(Clocked):
 
     def _abandon(self, opened: float) -> None:
         """End a round in which too few clients have reported, or none: the model stays."""
-        now, number = self._calendar.now, self._end.round
-        word = self._log.word(self._end.progress)
+        now, number = self._calendar.now, self._protocol.round
+        word = self._log.word(self._protocol.progress)
         self._log.append(now, now - opened, Event.ABANDONED, SERVER, NO_PEER, number, detail=word)
-        for reply, verdict in self._end.abandon():
+        for reply, verdict in self._protocol.abandon():
             self._write_late(
                 reply.client, reply.round, self._log.word(reply.message.label), verdict
             )
@@ -216,7 +216,7 @@ class SimServer(Clocked):
 
     def receive(self, client: ClientId, envelope: Envelope) -> None:
         """Receive a reply."""
-        verdict = self._end.receive_reply(client, envelope)
+        verdict = self._protocol.receive_reply(client, envelope)
         if verdict is _COUNTED:  # as nearly all are
             return
         if verdict is ReplyOutcome.CLOSED:
@@ -227,25 +227,25 @@ class SimServer(Clocked):
     def lose(self, client: ClientId) -> None:
         """Notice, now or later, that a client's connection has ended: it will not report."""
         now = self._calendar.now
-        when = self._end.notice(now)
+        when = self._protocol.notice(now)
         if when <= now:
-            if self._end.client_left(client):
+            if self._protocol.client_left(client):
                 self._wake()
         elif when < inf:
-            asked = client, self._end.asked_in(client)
+            asked = client, self._protocol.asked_in(client)
             self._calendar.at(when, self._notice, asked, priority=DEADLINE)
 
     def _notice(self, left: tuple[ClientId, int]) -> None:
         """Notice at a beat that a client has left in some exchange."""
-        if self._end.client_left(*left):
+        if self._protocol.client_left(*left):
             self._wake()
 
     def _on_deadline(self) -> None:
-        if self._end.deadline_expired():
+        if self._protocol.deadline_expired():
             self._wake()
 
     def _on_timeout(self) -> None:
-        if self._end.abandon_round():
+        if self._protocol.abandon_round():
             self._wake()
 
     def _wake(self) -> None:
@@ -256,7 +256,7 @@ class SimServer(Clocked):
     # -- what is written down ----------------------------------------------------------
 
     def _write_cohort(self, cohort: Cohort) -> None:
-        now, number = self._calendar.now, self._end.round
+        now, number = self._calendar.now, self._protocol.round
         append, charge = self._log.append, self._presence.charge
         for client, why in cohort.skipped:
             word, share = self._log.word(why), charge(client)

@@ -162,7 +162,7 @@ class Star:
 
     def _make_server(self, setup: WorldConfig) -> SimServer:
         return SimServer(
-            self._server_end(setup),
+            self._server_protocol(setup),
             calendar=self._calendar,
             network=self.network,
             presence=self._fleet.presence,
@@ -178,7 +178,7 @@ class Star:
             looks=self._looks,
         )
 
-    def _server_end(self, setup: WorldConfig) -> ServerProtocol:
+    def _server_protocol(self, setup: WorldConfig) -> ServerProtocol:
         clients, policy = range(len(setup.fleet)), setup.participation
         rng = setup.rng("cohort", 0)
         selection = Selection(policy, self._fleet.presence, clients, rng, setup.samples)
@@ -187,7 +187,7 @@ class Star:
 
     def _make_client(self, number: ClientId) -> SimClient:
         setup = self._setup
-        end = ClientProtocol(
+        protocol = ClientProtocol(
             number,
             Packing(setup.packer_up, number),
             beacons=setup.silence.beacon,
@@ -195,7 +195,7 @@ class Star:
             transport=setup.transport,
         )
         equipment = self._fleet.equipment(number, self._looks)
-        client = SimClient(end, self.network, equipment, self._handle, self._fail)
+        client = SimClient(protocol, self.network, equipment, self._handle, self._fail)
         if self._main_task.over:
             client.end()
         return client

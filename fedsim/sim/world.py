@@ -75,7 +75,7 @@ class World:
         self.calendar = calendar = Calendar()
         book.log.emissions = emissions_of(Roster.of(setup.fleet).kinds)
         self.traffic = traffic = Traffic(grams=book.log.total_emissions())
-        self._setup = setup
+        self._setup, self._rules = setup, tuple(setup.stop.rules)
         self._book, self._log = book, book.log
         self._looks: set[str] = set()
         self.status = DONE
@@ -107,9 +107,9 @@ class World:
         return self._observer.last_round
 
     def _count_dead(self, dead: int) -> None:
-        enough = self._setup.stop.batteries
-        if enough is not None and dead >= enough:
-            self.actors.stop(f"batteries: {dead} are empty")
+        for rule in self._rules:
+            if reason := rule.on_empty(dead):
+                self.actors.stop(f"{rule.key}: {reason}")
 
     def run(self) -> str:
         """Run to the end and return the reason why it ended.
@@ -118,8 +118,10 @@ class World:
             Diverged: the model or the objective stopped being finite.
             Deadlock: every task waits and nothing is scheduled.
         """
-        if (time := self._setup.stop.time) is not None:
-            self.calendar.at(time, self.actors.stop, f"time: {time:g} s", priority=DEADLINE)
+        for rule in self._rules:
+            if (time := rule.ends_at) < inf:
+                reason = f"{rule.key}: {time:g} s"
+                self.calendar.at(time, self.actors.stop, reason, priority=DEADLINE)
         if self._fleet.presence.dead:  # before anything happens
             self.calendar.at(0.0, self._count_dead, self._fleet.presence.dead)
         try:

@@ -53,6 +53,22 @@ def test_it_says_which_is_cheapest_and_how_sure_that_is(
     assert sentence in said(joules)
 
 
+def test_where_no_run_got_there_the_nearest_one_is_named() -> None:
+    table, labels = costs({"a": [np.nan], "b": [np.nan]}), {"a": "A", "b": "B"}
+    rounds = pd.DataFrame(
+        {"variant": ["a", "a", "b", "c"], "gap": [0.5, 0.25, 0.125, 0.1], "test_loss": np.nan}
+    )
+    nearest = "no run reached a gap below 0.001; the nearest, B, came to 0.125"
+    assert answer(table, GAP, labels, rounds=rounds) == nearest
+    best = rounds.rename(columns={"gap": "test_accuracy"})
+    accurate = answer(table, Target("test_accuracy", 0.9), labels, rounds=best)
+    assert accurate.endswith("; the nearest, A, came to 0.5")
+    unknown = Target("test_loss", 0.1)
+    assert (
+        answer(table, unknown, labels, rounds=rounds) == "no run reached test_loss of at most 0.1"
+    )
+
+
 def test_seeds_that_do_not_decide_are_said_not_to() -> None:
     joules = {"a": [1.0, 2.0, 1.0, 2.0, 1.0, 2.0], "b": [2.0, 1.0, 2.0, 1.0, 2.1, 1.0]}
     assert "a and b are statistically indistinguishable in energy" in said(joules)

@@ -1,5 +1,6 @@
 """The help of every command, at the width of a usual terminal."""
 
+import inspect
 import re
 from typing import Any
 
@@ -14,6 +15,12 @@ BROKEN = 50
 """A line of a paragraph that is shorter than this, and not its last one, was broken too early."""
 
 
+def declared(name: str) -> dict[str, str]:
+    """Return the help of a command's arguments as its function declares it."""
+    annotations = inspect.get_annotations(inspect.unwrap(COMMANDS[name].callback))
+    return {key: each.__metadata__[0].help for key, each in annotations.items() if key != "return"}
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_every_argument_is_there_and_whole_at_80_columns(name: str) -> None:
     done = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "80"})
@@ -21,9 +28,13 @@ def test_the_help_of_every_argument_is_there_and_whole_at_80_columns(name: str) 
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert "…" not in done.stdout
+    assert "[[" not in done.stdout
     text = " ".join(re.sub("[│╭╮╰╯─]", " ", done.stdout).split())
-    for argument in COMMANDS[name].params:
-        assert " ".join((argument.help or "").split()) in text, argument.name
+    said = declared(name)
+    assert {argument.name for argument in COMMANDS[name].params} - {"help"} == said.keys()
+    for argument, words in said.items():
+        assert words, argument
+        assert " ".join(words.split()) in text, argument
     about = done.stdout.partition("╭")[0].split("\n", 2)[2]
     for paragraph in re.split(r"\n\s*\n", about):
         assert all(len(line.strip()) > BROKEN for line in paragraph.strip().split("\n")[:-1])

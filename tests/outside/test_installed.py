@@ -162,7 +162,7 @@ def package(place: Path, examples: Sequence[str]) -> Path:
     return place
 
 
-USED = ("plain", "every_other", "huber", "round_robin", "peak", "by_turns")
+USED = ("plain", "every_other", "huber", "round_robin", "peak", "by_turns", "budget")
 """Examples that one scenario names together, beside a client of the three below."""
 
 CLIENT = {

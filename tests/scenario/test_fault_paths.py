@@ -46,6 +46,7 @@ class Mine(Algorithm):
     parts: tuple[Part | Other, ...] = ()
     limits: dict[str, Rate] = Field(default={})
     names: list[str] = Field(default=[], max_length=2)
+    widths: tuple[int, ...] = Field(default=(1,), min_length=1)
     low: int = 1
     high: int = 2
 
@@ -82,6 +83,7 @@ class Mine(Algorithm):
         ({"limits": {"a": 5}}, "limits.a", ["a bare number"]),
         ({"names": ["a", "b", "c"]}, "names", ["got a list", "2 or fewer"]),
         ({"names": [1]}, "names.0", ["got 1", "give text"]),
+        ({"widths": []}, "widths", ["got a list", "1 or more of them"]),
         ({"low": 3}, "", ["low is above high"]),
     ],
 )

@@ -7,7 +7,7 @@ import pandas as pd
 from fedsim.analysis.compare.cost_tables import Target, with_bits
 from fedsim.analysis.compare.dominance import Decisions
 from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE, SAME
-from fedsim.record.columns import TITLES, UNITS
+from fedsim.record.columns import TITLES, UNITS, higher_is_better
 from fedsim.text import quantity
 
 LEADING = {cost: TITLES.get(cost, cost) for cost in ("joules", "t", "bits", "round")}
@@ -22,6 +22,7 @@ def answer(
     target: Target,
     labels: Mapping[str, str],
     decisions: Decisions | None = None,
+    rounds: pd.DataFrame | None = None,
 ) -> str:
     """Return which variant reached a target for the least, by how much, and how sure that is.
 
@@ -30,6 +31,7 @@ def answer(
         target: what was to be reached.
         labels: what to call each variant; others are left out.
         decisions: of all variants in these costs, where they are known.
+        rounds: the round tables, by which it is said how near runs came that reached no target.
 
     Returns:
         A sentence without its full stop; empty where there is nothing to say.
@@ -40,7 +42,7 @@ def answer(
         return ""
     arrived = own[own["reached"]]
     if arrived.empty:
-        return f"no run reached {target.goal}" if target.measure else ""
+        return _unreached(target, labels, rounds) if target.measure else ""
     cost = next((name for name in LEADING if arrived[name].max() > 0), "round")
     decided = decisions or Decisions.of(own, [cost])
     ranked = decided.rank(cost)
@@ -60,6 +62,19 @@ def answer(
     if not pair.cheaper and not pair.costlier:
         return f"{both} take {SAME} {what}{goal} ({pair.verdict.removeprefix(SAME).strip(' ()')})"
     return f"{both} are {INDISTINGUISHABLE} in {what}{goal} ({pair.evidence})"
+
+
+def _unreached(target: Target, labels: Mapping[str, str], rounds: pd.DataFrame | None) -> str:
+    """Say that no run reached a target, which one came nearest to it, and how near."""
+    said = f"no run reached {target.goal}"
+    if rounds is None or target.measure not in rounds:
+        return said
+    own = rounds[rounds["variant"].isin(list(labels)) & rounds[target.measure].notna()]
+    if own.empty:
+        return said
+    higher = higher_is_better(target.measure)
+    row = own.sort_values(target.measure, ascending=not higher, kind="stable").iloc[0]
+    return f"{said}; the nearest, {labels[str(row['variant'])]}, came to {row[target.measure]:.4g}"
 
 
 def _does(name: str, target: Target, what: str) -> str:

@@ -1,0 +1,379 @@
+"""Stop rules: when a run ends, each a block of its own kind.
+
+A rule is frozen: what it remembers of a run is in the function that `watch` returns, so that one
+block serves many runs. A rule with a single parameter is written as that value: `gap: 1e-5`.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from math import inf, isnan, nan
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    Field,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
+from pydantic_core import CoreSchema
+
+from fedsim.blocks.quantities import Bits, Duration, Joules
+from fedsim.blocks.registry import Registry
+from fedsim.blocks.spec import Spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundEnd:
+    """What a stop rule sees at the end of a round, abandoned rounds included.
+
+    Attributes:
+        round: its number, from 1.
+        t: simulated time, s.
+        bits: sent so far, in both directions together.
+        joules: drawn so far by all clients.
+        objective: of the round's model; NaN in a round that the observer does not evaluate.
+        gap: the objective less the optimum; NaN where either is not known.
+        figures: by column, those of the scenario's measures and of the method; None or missing
+            where they are not evaluated.
+        higher: the columns of which more is better.
+    """
+
+    round: int
+    t: float = 0.0
+    bits: int = 0
+    joules: float = 0.0
+    objective: float = nan
+    gap: float = nan
+    figures: Mapping[str, float | None] = field(default_factory=dict)
+    higher: Collection[str] = ()
+
+    def figure(self, column: str) -> float:
+        """Return `objective`, `gap` or another column; NaN where it is not evaluated."""
+        if column in ("objective", "gap"):
+            return self.objective if column == "objective" else self.gap
+        value = self.figures.get(column)
+        return nan if value is None else value
+
+
+RoundCheck = Callable[[RoundEnd], str]
+"""Called at the end of each round of one run, in order: returns why the run is over, or ""."""
+
+
+def never(_: RoundEnd) -> str:
+    """Return that no round ends the run."""
+    return ""
+
+
+class StopRule(Spec):
+    """Base class of stop rules; the reason of a run that one has ended begins with its kind.
+
+    Attributes:
+        early: whether it may end a run before its rounds are over, which makes the time that a
+            study takes an upper bound.
+        physical: whether simulated time or energy decide, so that the same run would end
+            elsewhere on other devices, radios or links. Such a run has no round that
+            `fedsim robust` could price by recursion.
+    """
+
+    early: ClassVar[bool] = True
+    physical: ClassVar[bool] = True
+
+    kind: str
+
+    @abstractmethod
+    def watch(self) -> RoundCheck:
+        """Return the check of one run: of a round's end, why the run is over, "" while it is not.
+
+        The check may keep what it has seen of that run. It is called at the end of every round.
+        """
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads; a scenario that does not evaluate one is refused."""
+        return ()
+
+    @property
+    def ends_at(self) -> float:
+        """The simulated time at which it ends the run, even in the middle of a round, s."""
+        return inf
+
+    def on_empty(self, batteries: int) -> str:  # noqa: ARG002 - most rules do not depend on it
+        """Return why the run is over once so many batteries are empty, even within a round."""
+        return ""
+
+    @property
+    def mid_round(self) -> bool:
+        """Whether it may end a run in the middle of a round."""
+        return self.ends_at < inf or type(self).on_empty is not StopRule.on_empty
+
+    @property
+    def key(self) -> str:
+        """What a scenario names it by, and how its reason begins: its kind."""
+        return self.kind
+
+    @classmethod
+    def value_key(cls) -> str:
+        """Return the name of its only parameter, which is written as a bare value; or nothing."""
+        names = [name for name in cls.model_fields if name != "kind"]
+        return names[0] if len(names) == 1 else ""
+
+    @model_serializer(mode="wrap")
+    def _without_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write the parameters alone: the key that the block stands at is its kind."""
+        return {name: value for name, value in handler(self).items() if name != "kind"}
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Describe the parameters, without the kind."""
+        described_block = handler(schema)
+        handler.resolve_ref_schema(described_block).get("properties", {}).pop("kind", None)
+        return described_block
+
+
+Whole = Annotated[int, Field(ge=1)]
+Above = Annotated[float, Field(gt=0)]
+
+
+class RoundLimit(StopRule):
+    """So many rounds are over; every run has this rule."""
+
+    early: ClassVar[bool] = False
+    physical: ClassVar[bool] = False
+
+    kind: Literal["rounds"] = "rounds"
+    count: Whole = Field(description="this many rounds")
+
+    def watch(self) -> RoundCheck:
+        """Return a check of the number of rounds."""
+        return lambda end: f"{end.round} of {self.count}" if end.round >= self.count else ""
+
+
+class TargetRule(StopRule):
+    """Base class of rules for a column that has reached a value, which the run's costs are of.
+
+    Attributes:
+        column: the column of the round table.
+        bound: the value.
+    """
+
+    physical: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def column(self) -> str:
+        """See above."""
+
+    @property
+    @abstractmethod
+    def bound(self) -> float:
+        """See above."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """That column."""
+        return (self.column,)
+
+    def watch(self) -> RoundCheck:
+        """Return a check of the column: at most the bound, or at least where more is better."""
+        column, bound = self.column, self.bound
+
+        def check(end: RoundEnd) -> str:
+            seen = end.figure(column)  # NaN, where it is not known, is on neither side
+            if column in end.higher:
+                return f"{seen:.6g} is at least {bound:g}" if seen >= bound else ""
+            return f"{seen:.6g} is at most {bound:g}" if seen <= bound else ""
+
+        return check
+
+
+class GapTarget(TargetRule):
+    """The objective is this near to the optimum."""
+
+    kind: Literal["gap"] = "gap"
+    below: Above = Field(description="objective this near to the optimum")
+
+    @property
+    def column(self) -> str:
+        """The gap."""
+        return "gap"
+
+    @property
+    def bound(self) -> float:
+        """The value that it has to be below."""
+        return self.below
+
+    def watch(self) -> RoundCheck:
+        """Return a check of the gap, which has to be below the bound."""
+
+        def check(end: RoundEnd) -> str:
+            return f"{end.gap:.6g} is below {self.below:g}" if end.gap < self.below else ""
+
+        return check
+
+
+class ObjectiveTarget(TargetRule):
+    """The objective is this small."""
+
+    kind: Literal["objective"] = "objective"
+    at_most: float = Field(description="an objective of this or less")
+
+    @property
+    def column(self) -> str:
+        """The objective."""
+        return "objective"
+
+    @property
+    def bound(self) -> float:
+        """The value that it must not exceed."""
+        return self.at_most
+
+
+class MeasureTarget(TargetRule):
+    """A column of the scenario's measures has reached a value.
+
+    It has no kind that a scenario could name: there is one for each column, which is its key.
+    """
+
+    kind: Literal["measure"] = "measure"
+    measure: str
+    value: float
+
+    @property
+    def key(self) -> str:
+        """The column."""
+        return self.measure
+
+    @property
+    def column(self) -> str:
+        """The column."""
+        return self.measure
+
+    @property
+    def bound(self) -> float:
+        """The value."""
+        return self.value
+
+
+class Plateau(StopRule):
+    """The objective, or a measure, has not improved for some rounds.
+
+    An improvement is a value that is better than the best one by more than `tolerance` times its
+    magnitude; the best one is that of the last improvement, so that many small steps add up to one.
+    Rounds that are not evaluated show no improvement, and end no run.
+    """
+
+    physical: ClassVar[bool] = False
+
+    kind: Literal["plateau"] = "plateau"
+    rounds: int = Field(ge=1, description="so many rounds without an improvement")
+    tolerance: float = Field(
+        default=0.0, ge=0, description="the relative improvement that counts as one"
+    )
+    measure: str = Field(
+        default="objective",
+        description="what has to improve: objective, gap, or a column of the scenario's "
+        "measures, such as test_accuracy",
+    )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column that has to improve."""
+        return (self.measure,)
+
+    def watch(self) -> RoundCheck:
+        """Return a check that keeps the best value, and the round of the last improvement."""
+        best, since = nan, 0
+
+        def check(end: RoundEnd) -> str:
+            nonlocal best, since
+            seen = end.figure(self.measure)
+            if isnan(seen):
+                return ""
+            gain = seen - best if self.measure in end.higher else best - seen
+            if isnan(best) or gain > self.tolerance * abs(best):
+                best, since = seen, end.round
+                return ""
+            if end.round - since < self.rounds:
+                return ""
+            return f"{self.measure} {best:.6g} of round {since} was the last improvement"
+
+        return check
+
+
+class TrafficLimit(StopRule):
+    """So many bits have been sent, both ways together."""
+
+    physical: ClassVar[bool] = False
+
+    kind: Literal["bits"] = "bits"
+    sent: Bits = Field(description="this much sent, both ways together")
+
+    def watch(self) -> RoundCheck:
+        """Return a check of the bits."""
+        return lambda end: f"{end.bits} of {self.sent:g}" if end.bits >= self.sent else ""
+
+
+class EnergyLimit(StopRule):
+    """All clients together have spent so much energy."""
+
+    kind: Literal["energy"] = "energy"
+    spent: Joules = Field(description="this much spent by all clients")
+
+    def watch(self) -> RoundCheck:
+        """Return a check of the joules."""
+
+        def check(end: RoundEnd) -> str:
+            over = end.joules >= self.spent
+            return f"{end.joules:.6g} J of {self.spent:g} J" if over else ""
+
+        return check
+
+
+class TimeLimit(StopRule):
+    """So much simulated time has passed; it ends a run in the middle of a round."""
+
+    kind: Literal["time"] = "time"
+    after: Duration = Field(description="this much simulated time")
+
+    @property
+    def ends_at(self) -> float:
+        """The time, s."""
+        return self.after
+
+    def watch(self) -> RoundCheck:
+        """Return that no round ends the run: the clock does."""
+        return never
+
+
+class EmptyBatteries(StopRule):
+    """So many clients' batteries are empty; it ends a run in the middle of a round."""
+
+    # Energy decides when, and yet the recursion of `fedsim robust` may price such a run: it checks
+    # in every world that no battery falls to a mark at which anything happens.
+    physical: ClassVar[bool] = False
+
+    kind: Literal["batteries"] = "batteries"
+    count: Whole = Field(description="so many batteries of clients are empty")
+
+    def watch(self) -> RoundCheck:
+        """Return that no round ends the run: a battery does."""
+        return never
+
+    def on_empty(self, batteries: int) -> str:
+        """Return the reason once there are as many."""
+        return f"{batteries} are empty" if batteries >= self.count else ""
+
+
+STOPS: Registry[StopRule] = Registry(
+    "stop rule",
+    (
+        *(GapTarget, ObjectiveTarget, Plateau),
+        *(RoundLimit, TrafficLimit, EnergyLimit, TimeLimit, EmptyBatteries),
+    ),
+    StopRule,
+    plural="stops",
+)
+"""The kinds of stop rules."""

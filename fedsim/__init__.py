@@ -5,10 +5,10 @@ import fedsim
 result = fedsim.run("scenarios/quickstart.yaml")
 result.events, result.rounds, result.clients, result.summary    # pandas
 result.plot(), result.compare(), result.report()                # a figure, tables, a page
-fedsim.open("runs/quickstart")                                  # what another run has left
+fedsim.open("runs/quickstart")                                  # the results of an earlier run
 
-What is named here is loaded when it is asked for first, so that the command can say what it does
-with an interrupt before it loads anything.
+Each name is loaded on first use, so that the command can set its signal handlers before it loads
+anything else.
 """
 
 from importlib import import_module
@@ -80,12 +80,12 @@ _HOMES = {
     "Scenario": "fedsim.scenario",
     "load": "fedsim.scenario",
 }
-"""Where a name comes from; the others are errors."""
+"""The module of each name; all others are errors."""
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Load what is named here."""
+        """Load a public name."""
         if name not in __all__:
             raise AttributeError(f"module 'fedsim' has no attribute {name!r}")
         found = getattr(import_module(_HOMES.get(name, "fedsim.errors")), name)

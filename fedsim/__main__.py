@@ -1,7 +1,7 @@
-"""The command `fedsim`, which is `python -m fedsim` as well.
+"""The command `fedsim`, also run as `python -m fedsim`.
 
-What a signal does is settled before anything is loaded, so that it leaves no traceback; see
-`fedsim.running.interrupts`. Nothing but that and the command itself is imported here.
+Signal handlers are set before anything else is loaded, so that an interrupt shows no traceback; see
+`fedsim.running.interrupts`. Only that and the command itself are imported here.
 """
 
 import gc
@@ -15,7 +15,7 @@ def main() -> None:
     """Run a command and end with its exit code."""
     last = interrupts.LastWord()
     interrupts.end_at_once()
-    gc.set_threshold(50_000, 50, 100)  # what is loaded stays: by default it is looked at for 0.3 s
+    gc.set_threshold(50_000, 50, 100)  # modules live to the end: scanning them would take 0.3 s
     from fedsim.cli import app  # noqa: PLC0415 - it takes a second
 
     try:
@@ -29,8 +29,8 @@ def main() -> None:
         sys.stderr.write(f"{interrupted}\n")
         last.code = 128 + interrupted.number
         sys.exit(last.code)
-    except OSError as error:  # the error of a file names it: this is about printing
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left of it goes nowhere
+    except OSError as error:  # errors of files are FedsimErrors by now: this is standard output
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # buffered output is discarded
         sys.stderr.write(f"cannot write standard output: {error.strerror}\n")
         sys.exit(1)
     finally:

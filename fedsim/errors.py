@@ -1,9 +1,9 @@
-"""Errors and warnings, by the party that has to act.
+"""Errors and warnings, by what has failed and the exit code of the commands.
 
-`ScenarioError`, `DataError` and `BlockError`: the user's input; the commands end with code 2.
-`OccupiedError`: another process writes there; nothing has begun, so likewise.
-`RunError` and below: the run itself; the commands end with code 1.
-`OutputError`: the disk; likewise, or code 2 where a file can never be written there.
+`ScenarioError`, `DataError` and `BlockError`: the user's input; exit code 2.
+`OccupiedError`: another process writes into the folder, so nothing has begun; exit code 2.
+`RunError` and its subclasses: a run; exit code 1.
+`OutputError`: the disk; exit code 1, or 2 if a file can never be written there.
 """
 
 import errno
@@ -16,8 +16,8 @@ class FedsimError(Exception):
     """The base of all errors that fedsim raises on purpose.
 
     Attributes:
-        variant, seed: of the run that has failed, where the error is that of one run of a study;
-            else empty and None. The text begins with them.
+        variant, seed: of the failed run, if the error is that of one run of a study; else empty
+            and None. The text begins with them.
     """
 
     variant: str = ""
@@ -27,20 +27,20 @@ class FedsimError(Exception):
         return self._with_run_name(super().__str__())
 
     def _with_run_name(self, text: str) -> str:
-        """Return the text behind the name of the run, unless it has that already."""
+        """Return the text preceded by the name of the run, unless it begins with it already."""
         name = f"{self.variant}, seed {self.seed}"
         return text if self.seed is None or text.startswith(name) else f"{name}: {text}"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong in a scenario.
+    """One error in a scenario.
 
     Attributes:
         where: file and line, or the option it came from ("scenario.yaml:12", "--set seed").
         key: the path of the key ("fleet.0.radio.up"); empty for the file as a whole.
         message: what was wrong, the value seen, what would be accepted.
-        excerpt: the line at fault with a mark below it, where it is no YAML; else empty.
+        excerpt: the line at fault with a mark below it, if the file is not YAML; else empty.
     """
 
     where: str
@@ -49,50 +49,50 @@ class Fault:
     excerpt: str = ""
 
     def __str__(self) -> str:
-        told = ": ".join(part for part in (self.where, self.key, self.message) if part)
-        return "\n".join(filter(None, (told, self.excerpt)))
+        line = ": ".join(part for part in (self.where, self.key, self.message) if part)
+        return "\n".join(filter(None, (line, self.excerpt)))
 
 
 _MOST_FAULTS = 100  # a file of a megabyte can be wrong in tens of thousands of places
 
 
 class ScenarioError(FedsimError):
-    """The scenario is wrong; `faults` holds every one found, in file order."""
+    """The scenario is invalid; `faults` holds every error found, in file order."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
         super().__init__("\n".join(self.describe_faults()))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.faults,)  # as it comes back from another process
+        return type(self), (self.faults,)  # for unpickling in another process
 
     def describe_faults(self) -> list[str]:
-        """Return what is said of each fault; of very many, of the first ones, and how many more."""
+        """Return a line for each fault; of very many, only the first, and the number of others."""
         more = len(self.faults) - _MOST_FAULTS
-        told = [str(fault) for fault in self.faults[:_MOST_FAULTS]]
-        return [*told, f"and {more} more places"] if more > 0 else told
+        lines = [str(fault) for fault in self.faults[:_MOST_FAULTS]]
+        return [*lines, f"and {more} more places"] if more > 0 else lines
 
     @property
     def title(self) -> str:
-        """What is to be said above the faults."""
+        """The line above the faults."""
         count = len(self.faults)
         return f"The scenario is wrong in {count} place{'s' if count > 1 else ''}:"
 
 
 class RepricingError(ScenarioError):
-    """A log cannot be priced again under another scenario; `faults` hold the reasons.
+    """A log cannot be re-priced under another scenario; `faults` hold the reasons.
 
-    It would take another run: with other decisions, or beyond what the log tells.
+    A new run is needed: it would take other decisions, or the log lacks information.
     """
 
-    title = "That takes another run, not another price:"
+    title = "These changes need a new run; a log cannot be re-priced for them:"
 
 
 class DataError(FedsimError):
-    """A data source, a split or a loss cannot do what the scenario asks of it.
+    """A data source, a split or a loss cannot meet the scenario's settings.
 
     Attributes:
-        key: the key within the `problem` block at fault ("data.path", "split.clients").
+        key: the key at fault, within the `problem` block ("data.path", "split.clients").
     """
 
     def __init__(self, key: str, message: str) -> None:
@@ -100,20 +100,20 @@ class DataError(FedsimError):
         super().__init__(message)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.key, *self.args)  # as it comes back from another process
+        return type(self), (self.key, *self.args)  # for unpickling in another process
 
 
 class BlockError(FedsimError):
-    """A class cannot be used as a block, or a file of such classes not be read; says why."""
+    """A class cannot be used as a block, or a file of such classes cannot be read."""
 
 
 class VersionError(DataError):
-    """A run is of another version of the log's schema than is read.
+    """A run has another version of the log's schema than this fedsim reads.
 
     Attributes:
         folder: of the run.
-        seen, read: the versions.
-        helps: what can be done.
+        seen, read: the version of the run, and the one that is read.
+        helps: the remedy.
     """
 
     def __init__(self, folder: Path, seen: object, read: int, helps: str) -> None:
@@ -121,18 +121,18 @@ class VersionError(DataError):
         super().__init__("run", f"the log in {folder} {self.describe_version()}; {helps}")
 
     def describe_version(self) -> str:
-        """Return what it is, and what would be read."""
-        return f"is of schema version {self.seen}, and {self.read} is read"
+        """Return both versions, as a clause."""
+        return f"has schema version {self.seen}, and this fedsim reads version {self.read}"
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.folder, self.seen, self.read, self.helps)
 
 
 class ParameterError(DataError):
-    """A parameter of the algorithm is outside its meaning for this problem.
+    """A parameter of the algorithm is invalid for this problem.
 
     Attributes:
-        key: the key within the `algorithm` block at fault ("sparsity"), or empty.
+        key: the key at fault, within the `algorithm` block ("sparsity"), or empty.
     """
 
 
@@ -149,18 +149,18 @@ _NO_PLACE = frozenset(
     | {errno.EACCES, errno.EPERM, errno.EROFS}
 )
 _REASONS = {errno.EEXIST: "it is a file, where a folder is needed"}
-_REPEAT = "and give the command again: it keeps the runs that are whole"
+_REPEAT = "and repeat the command: it keeps the complete runs"
 
 
 class OutputError(FedsimError, OSError):
-    """A file cannot be written: a full disk, a limit, a folder that is not one's own.
+    """A file cannot be written: a full disk, a limit, missing permissions.
 
-    It is made as any `OSError` is: of its number, the system's reason, and the file.
+    Like any `OSError` it is created with the error number, the system's reason, and the file.
     """
 
     @property
     def misplaced(self) -> bool:
-        """Whether nothing can be written in that place, whatever room there is."""
+        """Whether the path can never be written, however much space there is."""
         return self.errno in _NO_PLACE
 
     def __str__(self) -> str:
@@ -171,11 +171,11 @@ class OutputError(FedsimError, OSError):
 
 
 class TheoryWarning(UserWarning):
-    """A condition of the paper's theory does not hold; the run may converge all the same."""
+    """A condition of the paper's theory does not hold; the run may converge nevertheless."""
 
 
 class RunWarning(UserWarning):
-    """A run has diverged, was left by all clients, or ended above where it began; it is kept."""
+    """A run diverged, lost all its clients, or ended above its initial objective; it is kept."""
 
 
 class DecodeError(FedsimError):
@@ -183,14 +183,14 @@ class DecodeError(FedsimError):
 
 
 class RunError(FedsimError):
-    """The base of what can end a run that had started."""
+    """The base of the errors that end a run that has started."""
 
 
 class Diverged(RunError):
-    """What a client computes, the model or its objective is not finite; the rounds before are kept.
+    """A client's result, the model or its objective is not finite; earlier rounds are kept.
 
     Attributes:
-        round: in which that was seen.
+        round: the round in which that was detected.
         seen: what is not finite, as a clause.
     """
 
@@ -199,23 +199,23 @@ class Diverged(RunError):
         super().__init__(f"diverged in round {round}: {seen}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.round, self.seen)  # as it comes back from another process
+        return type(self), (self.round, self.seen)  # for unpickling in another process
 
 
-class Clash(RunError):
-    """Two figures of a round have one name, and the round table one column for it."""
+class DuplicateColumnError(RunError):
+    """Two figures of a round have the same name, that of one column of the round table."""
 
 
-class Misdrawn(RunError):
+class ClientOrderError(RunError):
     """A policy's client order is invalid: a client is repeated or missing."""
 
 
-class Mistimed(RunError):
+class WorkDurationError(RunError):
     """A user-defined device or slowdown returned a non-finite or negative duration."""
 
 
 class Failed(RunError):
-    """User-defined code of a client or strategy has failed; the text names it and the reason."""
+    """User-defined code of a client or strategy has failed; the text gives its name and reason."""
 
 
 class Deadlock(RunError):
@@ -223,21 +223,22 @@ class Deadlock(RunError):
 
 
 class Unfinished(RunError):
-    """Several runs of a study have failed; says which and why. The others are made.
+    """Several runs of a study have failed; the others are complete.
 
     Attributes:
-        count: how many were to be made.
-        told: of each that has failed, what it is called and why.
+        count: the number of runs of the study.
+        failures: a line for each failed run, with its name and the reason.
     """
 
-    def __init__(self, count: int, told: Sequence[str]) -> None:
-        self.count, self.told = count, tuple(told)
-        head = f"{len(told)} of {count} runs have failed; the others are made, and the same command"
-        super().__init__("\n".join([f"{head} makes what is missing:", *self.told]))
+    def __init__(self, count: int, failures: Sequence[str]) -> None:
+        self.count, self.failures = count, tuple(failures)
+        head = f"{len(failures)} of {count} runs have failed; the others are complete"
+        lines = [f"{head}, and the same command makes the failed ones:", *self.failures]
+        super().__init__("\n".join(lines))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.count, self.told)  # as it comes back from another process
+        return type(self), (self.count, self.failures)  # for unpickling in another process
 
 
 class AuditError(RunError):
-    """The ledger does not add up: a defect of the simulator, never of the scenario."""
+    """Log and meters do not agree: a defect of the simulator, never of the scenario."""

@@ -1,7 +1,8 @@
-"""Files of a user: read whole within bounds, and unpacked as their first bytes say.
+"""Users' files: read whole within a memory budget, and decompressed by their magic bytes.
 
-Only what is a file is read: a pipe would be waited for, and a device has no end. What is read or
-unpacked is held against the limit of memory, by what its reader will make of each byte.
+Only regular files are read: reading a pipe might block for ever, and a device may have no end. What
+is read or decompressed is checked against the memory budget, multiplied by the memory that its
+reader will need for each byte.
 """
 
 import bz2
@@ -64,15 +65,15 @@ def read_bytes(path: Path, key: str = "data.path", times: int = 1) -> bytes:
 
 
 def check_is_file(path: Path) -> None:
-    """Raise an OSError or a ValueError where there is no file that could be read."""
+    """Raise an OSError or a ValueError unless the path is a regular file."""
     mode = path.stat().st_mode
     if not stat.S_ISREG(mode):
         kind = next((name for is_one, name in _KINDS if is_one(mode)), "no file")
-        raise OSError(EINVAL, f"it is {kind}; give a file", str(path))
+        raise OSError(EINVAL, f"it is {kind}; expected a file", str(path))
 
 
 def decompress(content: bytes, path: Path, key: str = "data.path", times: int = 1) -> bytes:
-    """Return what gzip, bzip2 or xz have packed, and anything else as it is.
+    """Decompress gzip, bzip2 or xz; return any other content as it is.
 
     Raises:
         DataError: the compressed file is damaged, or too large once it is unpacked.
@@ -90,11 +91,11 @@ def decompress(content: bytes, path: Path, key: str = "data.path", times: int = 
 
 
 _DAMAGES = (OSError, EOFError, ValueError, MemoryError, zlib.error, lzma.LZMAError)
-"""What is raised on damaged files; MemoryError where xz announces a window beyond all memory."""
+"""Raised for damaged files; MemoryError if xz announces a window larger than all memory."""
 
 
 def _within(file: _Stream, path: Path, key: str, times: int) -> bytes:
-    """Read a file to its end, unless that is farther than memory reaches."""
+    """Read a file to its end, within the memory budget."""
     most, chunks, size = limit(key) // times, list[bytes](), 0
     while chunk := file.read(_CHUNK):
         chunks.append(chunk)
@@ -107,16 +108,16 @@ def _within(file: _Stream, path: Path, key: str, times: int) -> bytes:
 
 
 def download(address: str, path: Path, size: int = 0, key: str = "fetch") -> None:
-    """Write what a server sends into a file, no more of it than is stated.
+    """Download a file, and no more than its stated size.
 
     Args:
         address: of the file, HTTP or HTTPS.
-        path: where it goes.
-        size: its length, bytes; 0 where none is stated: then the limit of memory is the bound.
-        key: for errors, where that limit is no size.
+        path: the file to write.
+        size: its length, bytes; 0 if unknown: then the memory budget is the bound.
+        key: for errors, if that budget is invalid.
 
     Raises:
-        ValueError: more comes, or less.
+        ValueError: the server sends more or less.
         OSError: the server cannot be reached or refuses, or the file cannot be written.
     """
     import pooch  # noqa: PLC0415 - takes 0.1 s, and only a download needs it
@@ -128,15 +129,15 @@ def download(address: str, path: Path, size: int = 0, key: str = "fetch") -> Non
         try:
             pooch.HTTPDownloader(timeout=_PATIENCE, hooks=hooks)(address, bounded, None)
         finally:
-            for answer in answers:  # one that is not read to its end holds its connection
+            for answer in answers:  # a partly read response would keep its connection open
                 answer.close()
         seen = file.tell()
     if size and seen != size:
-        raise ValueError(f"{seen} bytes came, of {size} that it has")
+        raise ValueError(f"got {seen} bytes; expected {size}")
 
 
 class _Bounded:
-    """A file to be written, of so many bytes at most: what a server sends need not end."""
+    """A file of limited size: a server's response need not end."""
 
     def __init__(self, file: IO[bytes], most: int) -> None:
         self._file, self._most, self._left = file, most, most
@@ -144,11 +145,11 @@ class _Bounded:
     def write(self, chunk: bytes) -> None:
         self._left -= len(chunk)
         if self._left < 0:
-            raise ValueError(f"more than the {self._most} bytes came that it may have")
+            raise ValueError(f"got more bytes than the {self._most} expected")
         self._file.write(chunk)
 
     def flush(self) -> None:
-        """Leave that to the file."""
+        """Do nothing: the file flushes itself."""
 
 
 def read_arrays(path: Path, key: str) -> dict[str, NDArray[np.generic]]:
@@ -185,10 +186,10 @@ def arrays(file: IO[bytes], path: Path, key: str) -> dict[str, NDArray[np.generi
 
 
 def _check_archive(file: IO[bytes], path: Path, key: str) -> None:
-    """Check what the members of an archive announce, before anything of that size is made.
+    """Check the sizes that the members of an archive announce, before memory is allocated.
 
     Raises:
-        BadZipFile, ValueError: it is no archive, or a member is no array of the size it has.
+        BadZipFile, ValueError: it is no archive, or a member is not an array of its size.
         DataError: it is too large.
     """
     with ZipFile(file) as archive:

@@ -1,8 +1,8 @@
 """Memory budget of a run's data: checked against its size before it is allocated.
 
 A scenario can name a billion clients in a line, and a file of a kilobyte can unpack to a
-terabyte. Both are refused, unless they are meant: the environment variable FEDSIM_MEMORY raises
-the limit. Sizes are of what is certainly made, not of all that a run takes.
+terabyte. Both are refused unless the environment variable FEDSIM_MEMORY raises the limit. Sizes are
+lower bounds: of what is certainly allocated, not of all that a run needs.
 """
 
 import os
@@ -11,13 +11,13 @@ import re
 from fedsim.errors import DataError
 
 VARIABLE = "FEDSIM_MEMORY"
-"""The environment variable that says the limit, such as "16 GB"."""
+"""The environment variable of the limit, such as "16 GB"."""
 
 DEFAULT = 8 * 10**9
-"""The limit in bytes where nothing says otherwise."""
+"""The default limit in bytes."""
 
 MODELS = 10
-"""The vectors as long as the model that every run has at the least."""
+"""Number of vectors of the model's size that every run holds at least."""
 
 _UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(kB|MB|GB|TB)")
@@ -30,25 +30,25 @@ def limit(key: str = "data") -> int:
         key: of the scenario, for errors.
 
     Raises:
-        DataError: the environment variable is no size.
+        DataError: the environment variable is not a size.
     """
     written = os.environ.get(VARIABLE, "").strip()
     if not written:
         return DEFAULT
     match = _SIZE.fullmatch(written)
     if match is None:
-        raise DataError(key, f'{VARIABLE} is {written[:40]!r}; give a size such as "16 GB"')
+        raise DataError(key, f'{VARIABLE}: got {written[:40]!r}; expected a size such as "16 GB"')
     return int(float(match[1]) * _UNITS[match[2]])
 
 
 def check_budget(key: str, what: str, size: int, error: type[DataError] = DataError) -> None:
-    """Check that something fits into the limit.
+    """Check that an allocation fits into the limit.
 
     Args:
-        key: of the scenario that asks for it, for the error.
-        what: it is, with its numbers, as the start of a sentence.
-        size: the bytes that it takes at the least.
-        error: which error to raise.
+        key: the key of the scenario that causes it, for the error.
+        what: its description, with its numbers, as the start of a sentence.
+        size: the bytes that it needs at least.
+        error: the class of the error.
 
     Raises:
         DataError: it does not fit.
@@ -64,7 +64,7 @@ def check_budget(key: str, what: str, size: int, error: type[DataError] = DataEr
 
 
 def format_size(size: int) -> str:
-    """Return a size for people.
+    """Format a size in bytes.
 
     >>> format_size(8 * 10**9), format_size(1500)
     ('8 GB', '1.5 kB')

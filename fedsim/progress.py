@@ -1,7 +1,7 @@
 """Process-wide activity status, set by workers and polled by progress displays.
 
-Displays poll it, from another thread perhaps; nothing is called while work goes on. So setting it
-costs a microsecond, however long the work takes.
+Displays poll it, possibly from another thread; setting it calls no callback. So it costs a
+microsecond, and may be set in code that must not be slowed down.
 """
 
 from collections.abc import Callable, Iterator

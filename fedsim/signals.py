@@ -18,10 +18,10 @@ def active_signals() -> list[int]:
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Let signals that end a command wait for the end of the block, which is to be short.
+    """Defer signals that end a command to the end of the block, which should be short.
 
-    It is for cleanup: an interrupt that cuts it off would leave files that are never removed.
-    Signals are heard by the main thread alone, so in others there is nothing to wait.
+    It is for cleanup: an interrupt in the middle would leave files that are never removed. Python
+    delivers signals to the main thread only, so in other threads nothing is deferred.
     """
     noted: list[int] = []
     main = threading.current_thread() is threading.main_thread()

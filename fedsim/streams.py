@@ -1,8 +1,8 @@
 """Random streams, spawned by name from one seed.
 
 A stream depends on the seed and on its own name, never on the order in which streams are
-made: another client or another event leaves every other stream as it was, and variants of
-a scenario share the draws of all that they have in common.
+created: adding a client or an event does not change any other stream, and variants of a scenario
+share the draws of everything that they have in common (common random numbers).
 """
 
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
 
 @contextmanager
 def drawing() -> Iterator[Callable[[], bool]]:
-    """Watch the streams that are made meanwhile; yield what says whether one was drawn from.
+    """Watch the streams created in the block; yield a function that says if one was drawn from.
 
     >>> with drawing() as drawn:
     ...     rng = stream(1, "split")

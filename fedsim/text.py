@@ -16,21 +16,20 @@ from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
 
-# A table that stays readable in a narrow terminal: no number and no name is broken in the middle.
+# Tables that stay readable in a narrow terminal: no number and no name is broken in the middle.
 #
-# Where the columns do not go beside one another, prose is wrapped at its words first; then the
-# table goes on below, in further blocks of columns that begin with the same keys, as pandas prints
-# them.
+# If the columns do not fit beside one another, prose is wrapped at its words first; then the table
+# continues below in further blocks of columns, which repeat the key columns, as in pandas.
 
-_PROSE = 20  # characters: what is longer and has blanks is read in lines
+_PROSE = 20  # characters: a longer text with blanks may be wrapped
 _LONGEST = 32  # characters of a word; a longer one may be folded
 
 
 class Fitted(Table):
-    """A table of rich's that is laid out for the width it is printed in.
+    """A rich table that is laid out for the width of the terminal.
 
     Attributes:
-        keys: how many columns, from the left, say what a row is of.
+        keys: the number of key columns, from the left, which name a row.
     """
 
     keys: int = 1
@@ -45,7 +44,7 @@ class Fitted(Table):
             yield console.render_str(str(self.caption), style="table.caption", highlight=False)
 
     def _blocks(self, console: Console, width: int) -> Iterator["Fitted"]:
-        """Yield the table's columns as they go beside one another, each block with the keys."""
+        """Yield blocks of columns that fit beside one another, each with the key columns."""
         texts = [_texts(console, column) for column in self.columns]
         floors = [_floor(*each) for each in texts]
         whole = [max(map(_widest, (head, *cells))) for head, cells in texts]
@@ -64,13 +63,13 @@ class Fitted(Table):
 
 
 def _texts(console: Console, column: Column) -> tuple[Text, list[Text]]:
-    """Return the head of a column and its cells, as they are drawn."""
+    """Return the rendered head of a column and its cells."""
     head, *cells = (console.render_str(str(text)) for text in (column.header, *column.cells))
     return head, cells
 
 
 def _floor(head: Text, cells: Sequence[Text]) -> int:
-    """Return how narrow a column may become: prose is wrapped, and so are heads."""
+    """Return the smallest width of a column: prose and heads may be wrapped, numbers not."""
     longest = max((_word(cell) if _is_prose(cell) else _widest(cell) for cell in cells), default=1)
     prose = min(_PROSE, max(map(_widest, cells))) if any(map(_is_prose, cells)) else 1
     return max(1, _word(head), prose, min(longest, _LONGEST))
@@ -89,12 +88,12 @@ def _word(text: Text) -> int:
 
 
 def _between(columns: int) -> int:
-    """Return what a table takes beside its columns: its edges, and a blank and a line each."""
+    """Return the width of a table's edges and separators."""
     return 2 * columns + 1
 
 
 def _divide(floors: Sequence[int], keys: int, width: int) -> Iterator[list[int]]:
-    """Yield blocks of columns that go beside one another, as many as go."""
+    """Yield the numbers of columns that fit beside one another, block by block."""
     first = list(range(min(keys, len(floors))))
     block = list(first)
     for place in range(len(first), len(floors)):
@@ -108,7 +107,7 @@ def _divide(floors: Sequence[int], keys: int, width: int) -> Iterator[list[int]]
 
 
 def _fitting(whole: Sequence[int], floors: Sequence[int], room: int) -> list[int]:
-    """Return the widths of columns that go into a room, of which the widest give way first."""
+    """Return widths of columns that fit into a total width; the widest are narrowed first."""
     widths = list(whole)
     while sum(widths) > room:
         wide = [n for n, width in enumerate(widths) if width > floors[n]]
@@ -121,16 +120,16 @@ def _fitting(whole: Sequence[int], floors: Sequence[int], room: int) -> list[int
 
 # Escaping of characters that would hide, reorder or restyle text.
 #
-# Names come from files and folders of anybody's. A character that shows nothing, or turns the
-# direction of what follows, is shown by its number instead; the terminal, the page and the
-# figures all go through here.
+# Names come from files and folders of unknown origin. A character that is invisible, or reverses
+# the direction of the text after it, is replaced by its escape sequence; terminal, page and figures
+# all use this.
 
 _KEPT = "\n\u200c\u200d"
-"""Ends of lines, and the joiners that several scripts are written with."""
+"""Line ends, and the zero-width joiners that several scripts need."""
 
 
 def visible(text: str) -> str:
-    r"""Return a text in which every character can be seen.
+    r"""Return a text in which every character is visible.
 
     >>> print(visible("a\u202eb\x1b[1m, \u00e9 \u4e2d"))
     a\u202eb\x1b[1m, é 中
@@ -155,7 +154,7 @@ if TYPE_CHECKING:  # importing pandas takes half a second: callers with a table 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|nan)")
 
 _PREFIXES = (*"qryzafpnµm", "", *"kMGTPEZYRQ")
-"""Of units, for each third power of ten, from -30 to 30."""
+"""SI prefixes, for each third power of ten, from -30 to 30."""
 
 
 _FORMULA = re.compile(r"[=+\-@\t\r]")
@@ -164,9 +163,9 @@ _FORMULA = re.compile(r"[=+\-@\t\r]")
 def as_csv(frame: "pd.DataFrame") -> bytes:
     """Return a table as comma-separated values, without its index.
 
-    A text that a spreadsheet would take for a formula (it begins with = + - or @, a tab or a
-    carriage return) has an apostrophe before it, which spreadsheets do not show. Numbers stay as
-    they are, negative ones among them.
+    A text that a spreadsheet would take for a formula (beginning with = + - or @, a tab or a
+    carriage return) is preceded by an apostrophe, which spreadsheets do not show. Numbers,
+    negative ones included, stay as they are.
     """
     named = frame.rename(columns=_inert)
     for column in named.columns:
@@ -176,7 +175,7 @@ def as_csv(frame: "pd.DataFrame") -> bytes:
 
 
 def _inert(cell: object) -> object:
-    """Return a cell that no spreadsheet computes.
+    """Return a cell that no spreadsheet evaluates.
 
     >>> [_inert(cell) for cell in ("=1+1", "-", -1.5, "gd", "-2")]
     ["'=1+1", '-', -1.5, 'gd', '-2']
@@ -190,8 +189,8 @@ def plain(title: str, keys: int = 1) -> Table:
     """Return a table in the common style, without columns.
 
     Args:
-        title: above it.
-        keys: how many columns, from the left, say what a row is of.
+        title: the line above it.
+        keys: the number of key columns, from the left.
     """
     table = Fitted(title=escape(title), box=SIMPLE, padding=(0, 1, 0, 0))
     table.keys = keys
@@ -201,7 +200,7 @@ def plain(title: str, keys: int = 1) -> Table:
 def listing(
     title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], keys: int = 1
 ) -> Table:
-    """Return a plain table of texts; `keys` columns, from the left, say what a row is of."""
+    """Return a plain table of texts, the first `keys` columns of which are keys."""
     table = plain(title, keys)
     for head in heads:
         table.add_column(head)
@@ -211,7 +210,7 @@ def listing(
 
 
 def quantity(value: float, unit: str = "") -> str:
-    """Return a figure for reading: a count, or three digits of a quantity with an SI prefix.
+    """Format a number: a count in full, a quantity with three digits and an SI prefix.
 
     >>> quantity(1062), quantity(2.5e6, "bit"), quantity(float("nan"), "s")
     ('1,062', '2.5 Mbit', '-')
@@ -238,7 +237,7 @@ def as_text(table: Table, width: int = 100) -> str:
 
 
 def as_html(table: Table) -> str:
-    """Return a table as HTML, for a notebook: texts alone, numbers to the right."""
+    """Return a table as HTML for a notebook: no styles but the alignment of columns."""
     sides = ["right" if column.justify == "right" else "left" for column in table.columns]
     heads = _row("th", [str(column.header) for column in table.columns], sides)
     columns = [list(map(str, column.cells)) for column in table.columns]

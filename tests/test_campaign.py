@@ -164,5 +164,5 @@ def test_a_run_that_fails_elsewhere_ends_the_campaign_with_its_own_error(tmp_pat
 
 
 def test_fewer_jobs_than_one_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="at least 1 job is needed; got 0"):
+    with pytest.raises(ValueError, match="got 0 jobs; expected at least 1"):
         fedsim.run(small(), out=tmp_path, jobs=0)

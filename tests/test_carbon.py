@@ -154,7 +154,7 @@ def test_priced_again_is_a_fresh_run_whether_there_was_carbon_or_not(
     priced = fedsim.reprice(made.folder, overrides, tmp_path / "priced")
     assert same(priced, ran(tmp_path / "fresh", None, *overrides))
     heads = [str(column.header) for column in price_table(made.folder, priced.runs).columns]
-    assert heads[-4:] == ["energy", "energy then", "CO2", "CO2 then"]
+    assert heads[-4:] == ["energy", "original energy", "CO2", "original CO2"]
     nobody = ["fleet.0.carbon=null", "fleet.1.carbon=null"]
     without = fedsim.reprice(priced.folder, nobody, tmp_path / "without")
     assert same(without, ran(tmp_path / "plain", None, *nobody))
@@ -184,6 +184,15 @@ def test_the_audit_refuses_grams_that_no_meter_explains() -> None:
     emissions.grams[0] = 1e-9
     with pytest.raises(AuditError, match="idle grams: 1e-09 logged"):
         ledger.audit(meters, emissions)
+
+
+def test_a_client_of_unknown_intensity_emits_nothing_whatever_it_spends() -> None:
+    emissions = Emissions([Level()], np.array([0, -1]))
+    spent = np.array([0.0, KILOWATT_HOUR])
+    assert list(emissions.faults(spent, spent, np.zeros(2))) == []
+    emissions.grams[2] = 1.0
+    (fault,) = emissions.faults(spent, spent, np.zeros(2))
+    assert fault == "grams of client-1: 1.0, and 0.0 to 0.0 by the meters"
 
 
 @pytest.mark.parametrize("table", ["events", "rounds", "clients"])

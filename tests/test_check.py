@@ -12,11 +12,13 @@ def test_what_it_foresees_is_what_the_run_has() -> None:
     scenario = small(variants={"gd": {"algorithm": {"kind": "gd", "step_size": "1/L"}}})
     found, result = fedsim.check(scenario), fedsim.run(scenario)
     second = result.rounds[result.rounds["round"] == 2].set_index("variant")
-    foreseen = found.variants.set_index("variant")
+    preflight_notes = found.variants.set_index("variant")
     for cost in ("bits_up", "bits_down"):
-        assert foreseen[cost].tolist() == second[cost].tolist()
-    assert foreseen["joules"].tolist() == pytest.approx(second["joules"].tolist())
-    assert foreseen["optimum"].tolist() == pytest.approx(result.summary["reference.value"].tolist())
+        assert preflight_notes[cost].tolist() == second[cost].tolist()
+    assert preflight_notes["joules"].tolist() == pytest.approx(second["joules"].tolist())
+    assert preflight_notes["optimum"].tolist() == pytest.approx(
+        result.summary["reference.value"].tolist()
+    )
     assert found.costs.groupby("variant")["clients"].sum().tolist() == [10, 10]  # in two rounds
 
 

@@ -184,7 +184,7 @@ def test_other_commands_tell_of_their_out_first(scenario: Path, tmp_path: Path) 
     for command in ("compare", "reprice"):
         check_blame(invoke(command, out, "--out", scenario), f"--out {scenario}: ", "is a file")
     check_blame(invoke("report", out, "--out", scenario / "page.html"), "--out ", "is a file")
-    check_blame(invoke("report", out, "--out", tmp_path), "it is a folder; give a file")
+    check_blame(invoke("report", out, "--out", tmp_path), "it is a folder; expected a file")
 
 
 @pytest.mark.slow
@@ -239,8 +239,8 @@ def test_check_shows_what_would_run(scenario: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ([], "the observer looks at the model of every round: 33% of what is computed"),
-        (["--set", "observe.every=10"], "one model in 10 and the last: 5% of what is computed"),
+        ([], "the observer evaluates the model of every round: 33% of all computation"),
+        (["--set", "observe.every=10"], "one model in 10, and the last: 5% of all computation"),
     ],
 )
 def test_check_says_what_the_observer_costs(scenario: Path, given: list[str], said: str) -> None:

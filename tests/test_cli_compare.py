@@ -192,7 +192,7 @@ def test_seeds_that_vary_nothing_are_pointed_out(tmp_path: Path) -> None:
     assert notes == [
         (
             "the whole run: seeds make no difference to the costs of base (chb), so that the"
-            " intervals of their means say nothing"
+            " intervals of their means are meaningless"
         )
     ]
 

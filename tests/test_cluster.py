@@ -20,7 +20,7 @@ from fedsim.record.folder import SUMMARY
 from fedsim.record.lock import hold
 from fedsim.running import api, batches, staging
 from fedsim.running.folder import Status, status
-from fedsim.running.run import RunProgress, surroundings
+from fedsim.running.run import RunProgress, environment
 from fedsim.scenario.registries import blocks_in
 from tests.runs import files, small
 
@@ -270,15 +270,15 @@ def test_a_class_that_was_typed_in_is_refused(
     for each in blocks:
         monkeypatch.setattr(each, "__module__", "__main__")
     scenario = small(wire={"values": "float64", "up": {"compressor": "deadly"}}, stop={"rounds": 5})
-    with pytest.raises(fedsim.BlockError, match="the class Deadly is of the script itself"):
+    with pytest.raises(fedsim.BlockError, match="the class Deadly is defined in the script"):
         fedsim.run(scenario, out=tmp_path / "out", blocks=blocks, executor=client.get_executor())
 
 
 def test_a_worker_with_other_versions_is_named_and_makes_nothing(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = surroundings()
-    monkeypatch.setattr(batches, "surroundings", lambda: here | {"numpy": "1.0"})
+    here = environment()
+    monkeypatch.setattr(batches, "environment", lambda: here | {"numpy": "1.0"})
     told = rf"the worker tcp://\S+ would make other runs: numpy is {here['numpy']} there, 1.0 here"
     with pytest.raises(fedsim.RunError, match=told):
         fedsim.run(SWEPT, out=tmp_path, executor=client.get_executor())
@@ -300,7 +300,7 @@ def test_what_goes_on_elsewhere_is_seen_and_how_long_it_took(
         executor=client.get_executor(),
         watch=watch,
     )
-    assert any(each.going for one in seen for each in one.variants)
+    assert any(each.running for one in seen for each in one.variants)
     assert all(each.seconds > 0.05 for each in status(tmp_path).variants), "so do 1,500 rounds"
     assert not (tmp_path / staging.MAKING).exists()
 
@@ -311,7 +311,7 @@ def test_shards_share_a_folder_and_nobody_else_does(tmp_path: Path) -> None:
             fedsim.run(SWEPT, out=tmp_path, shard="2/2")
             with pytest.raises(fedsim.OccupiedError, match="in use"):
                 fedsim.run(SWEPT, out=tmp_path)
-            with pytest.raises(fedsim.OccupiedError, match="another state of the scenario"):
+            with pytest.raises(fedsim.OccupiedError, match="another version of the scenario"):
                 fedsim.run(SWEPT | {"stop": {"rounds": 7}}, out=tmp_path, shard="2/2")
 
     result = fedsim.run(SWEPT, out=tmp_path, shard="1/2", watch=watch)
@@ -323,7 +323,7 @@ def test_shards_share_a_folder_and_nobody_else_does(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "-1/2", "1/0"])
 def test_a_shard_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
-    with pytest.raises(fedsim.DataError, match="a shard is K/N"):
+    with pytest.raises(fedsim.DataError, match="expected K/N"):
         fedsim.run(SWEPT, out=tmp_path, shard=text)
 
 

@@ -149,7 +149,7 @@ def test_a_table_in_which_a_value_is_missing_is_named(
 
 @pytest.mark.parametrize("text", ["", "7", "[fleet, network]", "fleet: []", "network: {}"])
 def test_what_is_no_scenario_is_named(text: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"scenario\.yaml is damaged \(it says nothing of a fleet"):
+    with pytest.raises(DataError, match=r"scenario\.yaml is damaged \(it has no fleet"):
         parse(text, tmp_path / "scenario.yaml")
 
 

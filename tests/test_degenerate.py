@@ -112,7 +112,7 @@ def test_a_step_relative_to_nothing_is_refused(kind: str, constant: str, tmp_pat
 
 
 def test_who_asks_by_smoothness_constants_takes_a_loss_that_has_them(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match=r"algorithm.kind: lag-ps chooses .* use lag-wk"):
+    with pytest.raises(ScenarioError, match=r"algorithm.kind: lag-ps selects .* use lag-wk"):
         run("lag-ps", problem("constant", LOSSES["mlp"], tmp_path))
 
 

@@ -51,7 +51,7 @@ def test_many_clients_are_summed_up_by_group(tmp_path: Path) -> None:
     y = [float(row == 0 or client[row] != client[row - 1]) for row in range(21)] + [0.0] * 6
     table = split(tmp_path, y, client, groups=(6, 3))
     assert cells(table) == {
-        "least / median / most": ["group 0", "group 1"],
+        "min / median / max": ["group 0", "group 1"],
         "samples": ["1 / 4 / 6", "2"],
         "label 0": ["0 / 71 / 83 %", "100 %"],
         "label 1": ["17 / 29 / 100 %", "0 %"],
@@ -77,7 +77,7 @@ def test_labels_are_shown_where_they_are_few(distinct: int, shown: int, tmp_path
 def test_rows_to_test_on_are_counted(tmp_path: Path) -> None:
     test = {"kind": "npz", "path": "rows.npz"}
     table = split(tmp_path, [0, 1, 1], [0, 1, 1], test=test)
-    assert table.title == "split groups: 3 samples over 2 clients, 3 to test on"
+    assert table.title == "split groups: 3 samples over 2 clients, 3 for testing"
 
 
 def test_the_table_fits_a_modest_terminal(tmp_path: Path) -> None:

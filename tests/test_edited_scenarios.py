@@ -199,7 +199,7 @@ def test_a_pricing_writes_over_pricings_alone(out: Path, tmp_path: Path) -> None
         fedsim.reprice(out, [WIFI], run)
     priced = tmp_path / "priced"
     fedsim.reprice(out / "base", [WIFI], priced)
-    with pytest.raises(DataError, match="priced again"):
+    with pytest.raises(DataError, match="re-priced"):
         fedsim.run(source(), out=priced)
     fedsim.reprice(out / "gd", [WIFI], priced)
     assert len(gather([priced]).folders) == 4
@@ -212,7 +212,7 @@ def test_what_is_stale_is_not_priced(out: Path, made: Path, tmp_path: Path) -> N
     command("run", made.parent / "one.yaml", "--out", out, "--set", "variants={}")
     result = fedsim.reprice(out, [WIFI], tmp_path / "priced")
     assert result.summary["variant"].tolist() == ["base", "base"]
-    (note,) = result.foreseen
+    (note,) = result.preflight_notes
     assert note.about == "gd"
     assert "no variant gd any more" in note.text
     said = command("reprice", out, "--set", WIFI, "--out", tmp_path / "again")

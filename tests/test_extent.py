@@ -55,7 +55,7 @@ def test_then_comes_what_differs_and_the_costs_of_a_round(file: Path) -> None:
     assert "gd" in lines[differs + 3]
     assert "algorithm.kind: gd" in lines[differs + 3]
     assert [line.split()[0] for line in lines[costs + 4 : costs + 6]] == ["base", "gd"]
-    assert any(line.startswith("Left out of these costs: the server's") for line in lines)
+    assert any(line.startswith("Not included in these costs: the server's") for line in lines)
 
 
 @pytest.mark.slow

@@ -13,14 +13,14 @@ import pytest
 
 import fedsim
 from fedsim.algorithms import GradientDescent
-from fedsim.errors import Clash, FedsimError
+from fedsim.errors import DuplicateColumnError, FedsimError
 from fedsim.ports import Client, Server
 from tests.runs import small
 
 GD = {"kind": "gd", "step_size": "1/L"}
 STEEP = {"algorithm": {"kind": "gd", "step_size": "3/L"}}
 ENDS = {  # variant -> its status, and what the warning says
-    "steep": ("rose", "it ended at .* above .* where it began; step_size is"),
+    "steep": ("rose", "it ended at .* above its initial value .*; step_size is"),
     "wild": ("diverged", "diverged in round .* step_size is"),
 }
 
@@ -75,12 +75,12 @@ def test_what_diverges_or_rises_is_a_warning_each_and_the_result_is_there() -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_a_failed_run_is_raised_with_its_variant_and_seed(seeds: int, tmp_path: Path) -> None:
-    """Once the others are made; `check=False` leaves it to the summary."""
+    """Once the others are complete; `check=False` leaves it to the summary."""
     twice = {"algorithm": {"kind": "twice"}}
     scenario = study(seeds=seeds, variants={"fine": {}, "twice": twice})
     with pytest.raises(fedsim.RunError) as caught:
         fedsim.run(scenario, blocks=[Twice], out=tmp_path)
-    assert type(caught.value) is (Clash if seeds == 1 else fedsim.RunError)
+    assert type(caught.value) is (DuplicateColumnError if seeds == 1 else fedsim.RunError)
     lines = str(caught.value).splitlines()
     assert [line.split(":")[0] for line in lines[-seeds:]] == [
         f"twice, seed {seed}" for seed in range(1, seeds + 1)
@@ -88,7 +88,7 @@ def test_a_failed_run_is_raised_with_its_variant_and_seed(seeds: int, tmp_path: 
     assert (len(lines) == 1) == (seeds == 1)
     assert (caught.value.variant, caught.value.seed) == ("twice", 1)
     result = fedsim.run(scenario, blocks=[Twice], out=tmp_path, check=False)
-    assert result.summary["status"].tolist() == ["done"] * seeds + ["clash"] * seeds
+    assert result.summary["status"].tolist() == ["done"] * seeds + ["duplicate-column"] * seeds
 
 
 def test_an_error_of_a_user_s_own_code_says_in_which_run() -> None:

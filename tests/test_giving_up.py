@@ -183,8 +183,8 @@ def test_check_names_the_time_that_nobody_has_written() -> None:
         console.print(job_table(job, opening(job)))
         return str(console.file.getvalue())  # type: ignore[attr-defined]
 
-    words = "a round in which too few have reported is given up after"
-    assert f"{words} 600 s (participation.give_up, which is not given: 10" in said(quorum="75 %")
+    words = "a round with too few replies is abandoned after"
+    assert f"{words} 600 s (participation.give_up, by default: 10" in said(quorum="75 %")
     assert f"{words} 7 s" in said(quorum="75 %", give_up="7 s")
     assert words not in said(deadline="5 s")
 

@@ -52,9 +52,9 @@ def test_the_refusals_can_be_read(answers: list[dict[str, str]]) -> None:
 
 @pytest.mark.parametrize(("name", "words"), [
     ("libsvm bomb.gz", ["bomb.gz", "of memory", "300 MB is accepted", "FEDSIM_MEMORY"]),
-    ("libsvm pipe", ["it is a pipe; give a file"]),
-    ("csv folder.csv", ["it is a folder; give a file"]),
-    ("npz /dev/zero", ["it is a device; give a file"]),
+    ("libsvm pipe", ["it is a pipe; expected a file"]),
+    ("csv folder.csv", ["it is a folder; expected a file"]),
+    ("npz /dev/zero", ["it is a device; expected a file"]),
     ("csv twice.csv", ["several columns 'y'"]),
     ("csv label is client by number", ["data.client", "is the column of labels"]),
     ("libsvm far.libsvm", ["2000000000 features", "160 GB"]),
@@ -100,9 +100,9 @@ def test_the_limit_has_a_default_and_a_unit(monkeypatch: pytest.MonkeyPatch) -> 
     assert limit() == 1_500_000_000
     for wrong in ("much", "16", "-1 GB", "16 gigabytes", "1e9 GB"):
         monkeypatch.setenv(VARIABLE, wrong)
-        with pytest.raises(DataError, match='give a size such as "16 GB"'):
+        with pytest.raises(DataError, match='expected a size such as "16 GB"'):
             limit()
-        with pytest.raises(ScenarioError, match="FEDSIM_MEMORY is"):
+        with pytest.raises(ScenarioError, match="FEDSIM_MEMORY: got"):
             Builder(load(GOOD)).check()
 
 
@@ -122,4 +122,4 @@ def test_a_machine_without_memory_says_so(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(typer.Exit) as ended, errors():
         raise MemoryError
     assert ended.value.exit_code == 1
-    assert "not enough memory" in capsys.readouterr().err
+    assert "out of memory" in capsys.readouterr().err

@@ -71,7 +71,7 @@ def test_a_folder_that_is_being_written_is_left_alone(
     assert result.exit_code == 2
     (line,) = (line for line in result.stderr.splitlines() if "in use" in line)
     assert line.startswith(f"{out} is in use: process {os.getpid()} on {platform.node()} ")
-    assert line.endswith("let it end, or give another folder with --out")
+    assert line.endswith("wait for its end, or give another folder with --out")
     assert invoke(WRITING[command], **made, out=out).exit_code == 0
 
 

@@ -23,8 +23,8 @@ NETWORK: dict[str, Any] = {
 }
 SOLVER = {"solver": {"kind": "gradient-descent", "step_size": 0.05, "steps": 2}}
 REFUSED = {
-    "lag-ps": "algorithm.kind: lag-ps chooses the clients that it asks by the smoothness "
-    "constants of the clients' losses, and torch has none that is known; use lag-wk",
+    "lag-ps": "algorithm.kind: lag-ps selects clients by the smoothness constants of "
+    "their losses, and none is known for torch; use lag-wk",
     "fedsgm": "problem.loss.kind: got torch, but fedsgm is for a loss with a constraint g(w) <= "
     "0: take neyman-pearson, or, without a constraint, fedcom",
     "fedsgm-stale": "problem.loss.kind: got torch, but fedsgm-stale is for a loss with a "

@@ -14,14 +14,14 @@ from tests.runs import small
 
 @pytest.mark.parametrize("name", [*RESERVED, "Comparison", "seed-1", "SEED-x"])
 def test_a_variant_is_called_as_nothing_else_in_a_study(name: str) -> None:
-    with pytest.raises(fedsim.ScenarioError, match="something else in the folder of a study"):
+    with pytest.raises(fedsim.ScenarioError, match="another file in the folder of a study"):
         fedsim.load(small(variants={name: {"stop": {"rounds": 2}}}))
 
 
 @pytest.mark.parametrize("pair", [("fast", "FAST"), ("a", "A"), ("x-1", "X-1")])
 def test_names_that_differ_by_case_alone_are_refused(pair: tuple[str, str]) -> None:
     rounds = [{"stop": {"rounds": number}} for number in (2, 3)]
-    with pytest.raises(fedsim.ScenarioError, match="case makes no difference"):
+    with pytest.raises(fedsim.ScenarioError, match="some file systems ignore case"):
         fedsim.load(small(variants=dict(zip(pair, rounds, strict=True))))
 
 

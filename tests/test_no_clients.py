@@ -70,7 +70,7 @@ def test_it_does_not_count_as_the_cheapest_whole_run(study: tuple[Path, Result])
 def test_status_and_notes_say_it_and_the_run_is_kept(study: tuple[Path, Result]) -> None:
     out, _ = study
     shown = invoke("status", out)
-    assert "nothing is left" in shown.output
+    assert "all runs have ended" in shown.output
     assert "base, seed 1: no-clients" in " ".join(shown.output.split())
     notes = fedsim.open(out).notes
     assert [(note.about, note.key) for note in notes] == [("base, seed 1", "clients")]

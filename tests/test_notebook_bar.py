@@ -59,9 +59,9 @@ def test_within_a_long_round_it_says_what_goes_on(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(api, "in_notebook", lambda: True)
     monkeypatch.setattr(api, "_bar", lambda: Bar)
     monkeypatch.setattr(api, "_LONG", 0.001)
-    with api.notebook_bar("study", 1) as watch, activity("making the world"):
+    with api.notebook_bar("study", 1) as watch, activity("building the world"):
         assert seen.wait(60)
-        assert shown[0] == "making the world"
+        assert shown[0] == "building the world"
         watch(RunProgress("base", 1, "gd", 9, round=4, doing="52 of 100 answered"))
         assert "base, seed 1, round 4, 52 of 100 answered" in shown
 

@@ -12,7 +12,7 @@ from fedsim import analysis
 from fedsim.building import Builder
 from fedsim.cli import app
 from fedsim.record.scenarios import Note
-from fedsim.running.check import foreseen
+from fedsim.running.check import preflight_notes
 from fedsim.scenario import dump, load
 from tests.runs import small
 
@@ -22,7 +22,7 @@ STEEP = {"kind": "gd", "step_size": "2.5/L"}
 
 
 def notes(**changes: Any) -> list[Note]:
-    return list(foreseen(Builder(load(small(**changes))).check()))
+    return list(preflight_notes(Builder(load(small(**changes))).check()))
 
 
 def keys(**changes: Any) -> list[tuple[str, str]]:
@@ -131,13 +131,13 @@ def test_the_batch_of_a_solver_too() -> None:
 def test_rounds_that_end_by_default_are_named_before_and_after() -> None:
     written = small(algorithm=GD, stop={"time": "1e-3 s", "gap": 1e9})
     result = fedsim.run(written)
-    assert [note.key for note in result.foreseen] == ["stop.rounds"]
+    assert [note.key for note in result.preflight_notes] == ["stop.rounds"]
     assert result.seen == ()  # another rule has ended it
     ideal = {"fleet": [], "problem": {**small()["problem"], "split": {"kind": "iid", "clients": 2}}}
     result = fedsim.run(small(algorithm=GD, stop={"gap": 1e-300}, **ideal))
     (note,) = result.seen
     assert (note.about, note.key) == ("base, seed 1", "stop.rounds")
-    assert "1000 of 1000: a default has ended it" in note.text
+    assert "1000 of 1000: the default limit has ended it" in note.text
 
 
 # -- a run that is done and has gone the wrong way -------------------------------------------
@@ -153,9 +153,9 @@ def test_a_run_that_ends_above_where_it_began_says_so_everywhere(tmp_path: Path)
     assert summary["status"] == "rose"
     assert summary["objective"] > summary["start"]
     assert summary["notes"] == [f"objective: {note.text}"]
-    assert f"{summary['start']:.6g}, where it began; step_size is" in note.text
+    assert f"{summary['start']:.6g}; step_size is" in note.text
     caveats = analysis.Comparison.of([tmp_path / "out"], ["objective=1"], None, 0.95).notes
-    assert sum("above" in text and "where it began" in text for text in caveats) == 1
+    assert sum("above" in text and "above its initial value" in text for text in caveats) == 1
 
 
 def test_the_start_is_the_objective_at_the_model_that_all_start_from() -> None:
@@ -188,7 +188,7 @@ def test_check_and_run_say_the_same_before_anything_runs(tmp_path: Path) -> None
     path.write_text(path.read_text() + "variants: {same: {}, again: {}}\n")
     said: list[Note] = []
     result = fedsim.run(path, out=tmp_path / "out", tell=said.append)
-    assert tuple(said) == result.foreseen
+    assert tuple(said) == result.preflight_notes
     assert [(note.about, note.key) for note in said] == [
         ("again", "variants"),
         ("same, again", "seeds"),

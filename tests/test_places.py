@@ -1,4 +1,4 @@
-"""Runs that are made aside: moved into their places whole, and none lost that was whole."""
+"""Runs that are made stage: moved into their places whole, and none lost that was whole."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,7 +10,7 @@ import fedsim
 from fedsim.record.atomic import ASIDE
 from fedsim.record.folder import SUMMARY
 from fedsim.record.lock import HOLDER
-from fedsim.running.staging import MAKING, clear, open_place, settle
+from fedsim.running.staging import MAKING, clear, publish, share_folder
 from tests.runs import files, small
 
 QUICK = small(stop={"rounds": 3})
@@ -30,7 +30,7 @@ def made(home: Path, content: str, run: Path = RUN) -> Path:
 def test_a_run_takes_its_place(before: str | None, tmp_path: Path) -> None:
     if before:
         made(tmp_path, before)
-    settle(made(tmp_path / MAKING / "token", "new"), tmp_path / RUN)
+    publish(made(tmp_path / MAKING / "token", "new"), tmp_path / RUN)
     assert set(files(tmp_path / RUN).values()) == {b"new"}
 
 
@@ -38,7 +38,7 @@ def test_of_many_that_move_a_run_at_once_each_succeeds_and_one_stays(tmp_path: P
     homes = [tmp_path / MAKING / token_hex(4) for _ in range(40)]
     runs = [made(home, home.name) for home in homes]
     with ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda run: settle(run, tmp_path / RUN), runs))
+        list(threads.map(lambda run: publish(run, tmp_path / RUN), runs))
     (stays,) = set(files(tmp_path / RUN).values())
     assert stays.decode() in {home.name for home in homes}
 
@@ -59,7 +59,7 @@ def test_what_was_whole_when_its_maker_was_killed_is_kept(tmp_path: Path) -> Non
 
 
 def test_an_error_of_who_makes_a_run_is_its_own(tmp_path: Path) -> None:
-    with open_place(tmp_path) as place, pytest.raises(FileNotFoundError), place.aside():
+    with share_folder(tmp_path) as place, pytest.raises(FileNotFoundError), place.stage():
         raise FileNotFoundError("of a file of somebody's own")
     assert not (tmp_path / MAKING).exists()
 

@@ -160,7 +160,7 @@ def shown(written: dict[str, Any]) -> str:
 def test_what_is_shown_names_rounds_totals_and_what_is_extrapolated() -> None:
     fleet = [{"count": 5, "device": "pi-4", "radio": "wifi", "battery": {"capacity": "0.02 Wh"}}]
     text = shown(small(fleet=fleet))
-    for words in ("round 1", "round 2", "round 2, all clients:", "5 asked", "extrapolated: were"):
+    for words in ("round 1", "round 2", "round 2, all clients:", "5 clients", "extrapolation: if"):
         assert words in text
     assert max(map(len, text.splitlines())) <= 100
     assert "ends there" not in text
@@ -170,4 +170,4 @@ def test_a_server_that_waits_for_nobody_makes_updates() -> None:
     text = shown(small(**WORLDS["asynchronous"]))
     assert "update 2, all clients:" in text
     assert "round 2" not in text
-    assert "in progress" in text
+    assert "in transit" in text

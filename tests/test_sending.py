@@ -83,7 +83,7 @@ def test_a_worker_of_other_versions_is_refused_with_each_of_them(
     if not words:
         _check("tcp://a", wanted, there)
         return
-    with pytest.raises(RunError, match=f"worker tcp://a would make other runs: {words}; give"):
+    with pytest.raises(RunError, match=f"worker tcp://a would make other runs: {words}; install"):
         _check("tcp://a", wanted, there)
 
 
@@ -93,5 +93,5 @@ def test_a_class_that_was_typed_in_cannot_be_sent(
     order = Order(load(small(algorithm={"kind": "gd", "step_size": 0.1})), tmp_path)
     _check_classes(order)
     monkeypatch.setattr(GradientDescent, "__module__", "__main__")
-    with pytest.raises(BlockError, match="the class GradientDescent is of the script itself"):
+    with pytest.raises(BlockError, match="the class GradientDescent is defined in the script"):
         _check_classes(order)

@@ -24,11 +24,11 @@ def test_a_text_names_a_shard_that_there_is(number: int, shares: int) -> None:
     if number <= shares:
         assert Shard.parse(text) == (number, shares)
     else:
-        with pytest.raises(DataError, match="from 1/16 to 16/16"):
+        with pytest.raises(DataError, match="such as 3/16"):
             Shard.parse(text)
 
 
 @pytest.mark.parametrize("text", ["", "3", "0/4", "5/4", "1/0", "-1/4", "1/4x", "x1/4", "1.0/4"])
 def test_what_is_no_shard_is_refused(text: str) -> None:
-    with pytest.raises(DataError, match="a shard is K/N"):
+    with pytest.raises(DataError, match="expected K/N"):
         Shard.parse(text)

@@ -142,7 +142,7 @@ def test_init_writes_over_nothing(empty: Path) -> None:
     (empty / "quickstart.yaml").write_text("mine, too")
     again = invoke("init")
     assert again.exit_code == 2
-    assert "quickstart.yaml is there already: nothing was written" in again.stderr
+    assert "quickstart.yaml exists: nothing was written" in again.stderr
     assert (empty / "quickstart.yaml").read_text() == "mine, too"
 
 

@@ -33,7 +33,7 @@ def scenario(tmp_path: Path) -> Path:
 
 def counts(out: Path) -> list[tuple[int, ...]]:
     return [
-        tuple(map(len, (each.done, each.going, each.failed, each.left)))
+        tuple(map(len, (each.done, each.running, each.failed, each.pending)))
         for each in status(out).variants
     ]
 
@@ -46,13 +46,13 @@ def test_while_it_goes_on_it_is_said_what_goes_on(tmp_path: Path) -> None:
             seen.append(status(tmp_path))
 
     fedsim.run(SWEPT, out=tmp_path, watch=watch)
-    assert [(each.done, each.going, each.left) for each in seen[0].variants] == [
+    assert [(each.done, each.running, each.pending) for each in seen[0].variants] == [
         ((1,), (2,), (3,)),
         ((1,), (), (2, 3)),
     ]
     assert seen[0].held
     assert seen[0].seconds > 0
-    assert [(each.done, each.going, each.left) for each in seen[1].variants] == [
+    assert [(each.done, each.running, each.pending) for each in seen[1].variants] == [
         ((1, 2), (), (3,)),
         ((1,), (2,), (3,)),
     ]
@@ -90,7 +90,7 @@ def test_several_that_fail_are_named_together(tmp_path: Path) -> None:
     with pytest.raises(fedsim.RunError) as caught:
         fedsim.run(SWEPT, out=tmp_path, watch=failing)
     head, *told = str(caught.value).splitlines()
-    assert head.startswith("2 of 6 runs have failed; the others are made, and the same command")
+    assert head.startswith("2 of 6 runs have failed; the others are complete, and the same command")
     assert told == [
         "censor-0.01, seed 2: in censor-0.01",
         "censor-0.1, seed 2: in censor-0.1",
@@ -135,7 +135,7 @@ def test_shards_are_made_one_by_one_and_a_scenario_says_what_is_left(
     assert fedsim_said("compare", out).exit_code == 0
     for number in (2, 3, 4):
         assert fedsim_said("run", scenario, "--out", out, "--shard", f"{number}/4").exit_code == 0
-    assert "nothing is left" in fedsim_said("status", out).output
+    assert "all runs have ended" in fedsim_said("status", out).output
     empty = fedsim_said("run", scenario, "--out", out, "--shard", "9/9")
     assert empty.exit_code == 0
     assert "0 of the runs" in empty.output

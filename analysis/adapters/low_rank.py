@@ -225,21 +225,21 @@ class FLoRA(LowRank[dict[int, Array]]):
 
     async def serve(self, server: Server) -> None:
         """Run the server."""
-        w, told = server.initial, dict[int, Array]()  # by round, as one vector
+        w, sent = server.initial, dict[int, Array]()  # by round, as one vector
         knows = dict.fromkeys(server.clients, 0)
         while True:
-            ways = {since: self.way(server, w, told, since) for since in sorted({*knows.values()})}
+            ways = {since: self.way(server, w, sent, since) for since in sorted({*knows.values()})}
             replies = await server.exchange({client: ways[knows[client]] for client in knows})
             knows |= {reply.client: max(reply.round, knows[reply.client]) for reply in replies}
             if replies:
                 stack = self.stacked(list(self.weighed(server, replies)))
-                told[server.round] = server.pack(self.flat(stack)).values  # as it will arrive
-                w = self.added(w, self.read(told[server.round]))
+                sent[server.round] = server.pack(self.flat(stack)).values  # as it will arrive
+                w = self.added(w, self.read(sent[server.round]))
             server.commit(w)
 
-    def way(self, server: Server, w: Array, told: Mapping[int, Array], since: int) -> Message:
+    def way(self, server: Server, w: Array, sent: Mapping[int, Array], since: int) -> Message:
         """Return how a client learns of W that knows what it was in a round."""
-        missed = [self.read(stack) for number, stack in told.items() if number >= since]
+        missed = [self.read(stack) for number, stack in sent.items() if number >= since]
         label = server.pack(np.array(float(since)), field="since")
         if not missed:
             return Same(label)

@@ -128,14 +128,16 @@ def main() -> None:
     print("             ms a run  engine's part (quartiles)  to one process (quartiles)  beside")
     for name, several in took.items():
         alone = took["one process"]
-        part = told(each.worker / each.runs - 1 for each in several)
-        ratio = told(each.worker / one.worker for each, one in zip(several, alone, strict=True))
+        part = format_quartiles(each.worker / each.runs - 1 for each in several)
+        ratio = format_quartiles(
+            each.worker / one.worker for each, one in zip(several, alone, strict=True)
+        )
         worker = median(each.worker for each in several) / given.runs * 1e3
         beside = median(each.beside for each in several) / given.runs * 1e3
         print(f"{name:12} {worker:8.2f} {part:>26} {ratio:>27} {beside:7.2f}")
 
 
-def told(values: Iterable[float]) -> str:
+def format_quartiles(values: Iterable[float]) -> str:
     """Return the median of some values, and their quartiles in brackets."""
     low, middle, high = quantiles(values)
     return f"{middle:.3f} ({low:.3f} to {high:.3f})"

@@ -51,7 +51,7 @@ def over_the_fluid_network(
 
 
 def nothing(token: object, rate: float) -> None:
-    """Take note of a rate."""
+    """Record a rate."""
 
 
 CASES: dict[str, Add] = {

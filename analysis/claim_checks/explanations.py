@@ -102,8 +102,8 @@ def _waited(answers: Sequence[Answer]) -> str:
         if np.isfinite(own).all()
     ]
     return (
-        f"With deadlines {' and '.join(said) or 'no gap is reached'}: a round in which anybody"
-        " keeps silent lasts as long as the deadline, which has to outlast the longest round of"
+        f"With deadlines {' and '.join(said) or 'no gap is reached'}: a round in which any client"
+        " is silent lasts as long as the deadline, which has to outlast the longest round of"
         " all, where there is a promotion the one that wakes the radios"
     )
 
@@ -111,13 +111,13 @@ def _waited(answers: Sequence[Answer]) -> str:
 def _unsure(answers: Sequence[Answer]) -> Iterator[str]:
     """List the cases in which constants decide rather than methods."""
     for each in answers:
-        told = [
+        reasons = [
             f"in {COSTS[cost]} in {own.share:.0%} of the worlds"
             for cost, own in each.sure.items()
             if own.doubtful
         ]
-        if told:
-            yield f"On {each.world} constants decide: it holds {' and '.join(told)}"
+        if reasons:
+            yield f"On {each.world} constants decide: it holds {' and '.join(reasons)}"
 
 
 def _spent(claim: Claim, answers: Sequence[Answer]) -> str:

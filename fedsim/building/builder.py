@@ -21,9 +21,9 @@ from fedsim.building.inputs import Findings, Inputs
 from fedsim.building.job import Job, deploy
 from fedsim.building.network import Files
 from fedsim.building.packing import promise
-from fedsim.building.round_completion import check_broadcast, closing, slowest
+from fedsim.building.round_completion import check_broadcast, ensure_completion, slowest
 from fedsim.computing.serial import one_thread
-from fedsim.errors import DataError, Fault, Misdrawn, ParameterError, ScenarioError
+from fedsim.errors import ClientOrderError, DataError, Fault, ParameterError, ScenarioError
 from fedsim.memory import check_budget
 from fedsim.ports import Meaning
 from fedsim.problems import Observer, Problem, ProgramProblem, Reference
@@ -52,12 +52,12 @@ from fedsim.streams import drawing, stream
 
 
 def choose_transport(scenario: Scenario, carry: Carry, findings: Findings) -> Transport:
-    """Return what carries the messages of a method; values where it cannot send bytes.
+    """Return the transport of a method's messages; values if it cannot send bytes.
 
     Args:
-        scenario: with the method, whose messages are numbered, and the compressors.
-        carry: what is wanted.
-        findings: collects a method without message numbers, if they are needed.
+        scenario: with the method and the compressors.
+        carry: "values" or "bytes".
+        findings: collects a method whose messages have no numbers, if bytes need them.
     """
     method, links = scenario.algorithm, (scenario.wire.up, scenario.wire.down)
     if carry == "values":
@@ -66,7 +66,7 @@ def choose_transport(scenario: Scenario, carry: Carry, findings: Findings) -> Tr
     try:
         return ByteTransport(register_messages(type(method)))
     except TypeError as error:
-        findings.add("algorithm.kind", f"messages cannot go as bytes: {error}")
+        findings.add("algorithm.kind", f"messages cannot be encoded as bytes: {error}")
         return VALUES
 
 
@@ -74,12 +74,12 @@ def choose_transport(scenario: Scenario, carry: Carry, findings: Findings) -> Tr
 
 
 def observers(scenario: Scenario, problem: Problem, findings: Findings) -> tuple[Observer, ...]:
-    """Return what is evaluated every round beside the objective.
+    """Return the observers of a run, which evaluate measures beside the objective.
 
     Args:
-        scenario: what was written.
-        problem: the observed one.
-        findings: takes the measures that the problem cannot serve.
+        scenario: the scenario.
+        problem: the observed problem.
+        findings: collects measures that the problem does not support.
     """
     bound: list[Observer] = [*problem.observers]
     for number, measure in enumerate(scenario.measures):
@@ -92,12 +92,12 @@ def observers(scenario: Scenario, problem: Problem, findings: Findings) -> tuple
 
 
 def policy_of(scenario: Scenario, rows: NDArray[np.int64], findings: Findings) -> Participation:
-    """Return the participation policy: the clients asked, and when a round closes.
+    """Return the participation policy: which clients are sampled, and when a round closes.
 
     Args:
-        scenario: what was written.
-        rows: how many samples each client has.
-        findings: takes what asks for more clients than there are, and an order that is none.
+        scenario: the scenario.
+        rows: the number of samples of each client.
+        findings: collects counts above the number of clients, and invalid client orders.
     """
     policy, clients = scenario.participation.among(len(rows)), len(rows)
     for key, seen in scenario.participation.counts.items():
@@ -109,23 +109,23 @@ def policy_of(scenario: Scenario, rows: NDArray[np.int64], findings: Findings) -
 
 
 def _try_order(policy: Participation, rows: NDArray[np.int64], findings: Findings) -> None:
-    """Find out whether a policy of a user's own draws all clients, before anything runs."""
-    rng = np.random.default_rng(0)  # of no stream of the run
+    """Check before any run that a user-defined policy returns a valid client order."""
+    rng = np.random.default_rng(0)  # not a stream of the run
     try:
         for _ in sampling_order(policy, rows.astype(float), 0, rng):
             pass
-    except Misdrawn as error:
+    except ClientOrderError as error:
         findings.add("participation.kind", str(error))
 
 
-# Limits of the clients, gateways and runs of a scenario: what fits into memory.
+# Memory limits of clients, gateways and runs.
 
 CLIENT = 2000
-"""The bytes that a client takes at the least: its routes, its draws and its state."""
+"""Least memory of a client, bytes: its routes, random streams and state."""
 
 
 def check_counts(scenario: Scenario, findings: Findings) -> None:
-    """Raise a ScenarioError where fleet or network would not fit into the limit of memory."""
+    """Raise a ScenarioError if fleet or network exceed the memory budget."""
     with findings.at("fleet"):
         clients = scenario.clients
         check_budget("fleet", f"{clients} clients", CLIENT * clients)
@@ -136,20 +136,20 @@ def check_counts(scenario: Scenario, findings: Findings) -> None:
 
 
 def check_held(scenario: Scenario, clients: int, dimension: int, findings: Findings) -> None:
-    """Find what the server keeps of its clients under EF21 where that does not fit into memory."""
+    """Find states that the server stores for its clients under EF21 beyond the memory budget."""
     with findings.at("wire.down.error_feedback"):
         size = vector_memory(scenario, clients, dimension)
         what = (
-            f"what the server keeps of each of {clients} clients, vectors of {dimension} values"
-            " that differ from client to client under ef21,"
+            f"the server's states of {clients} clients, vectors of {dimension} values that differ"
+            " from client to client under ef21,"
         )
         check_budget("wire.down.error_feedback", what, size)
 
 
 def vector_memory(scenario: Scenario, clients: int, dimension: int) -> int:
-    """Return the most bytes of what a server keeps of each client's vectors under EF21.
+    """Return an upper bound of the server's states of clients under EF21, bytes.
 
-    0 where it keeps one state for all. Clients with the same history share theirs.
+    0 if it has one state for all. Clients with the same history share theirs.
     """
     method, link = scenario.algorithm, scenario.wire.down
     kept = {Meaning.STATE, Meaning.INCREMENT}
@@ -163,7 +163,7 @@ class Builder:
 
     Args:
         plan: the variants and their seeds.
-        carry: how messages go from node to node, which no log tells.
+        carry: how messages are carried between nodes, which has no effect on logs.
     """
 
     def __init__(self, plan: Plan, carry: Carry = "values") -> None:
@@ -182,8 +182,8 @@ class Builder:
         """Build every variant under its first seed.
 
         Raises:
-            ScenarioError: with the faults of all variants, each place once: what several
-                variants have in common is wrong in all of them.
+            ScenarioError: with the faults of all variants, each place once, since variants share
+                most of the scenario.
         """
         for held in held_in([variant.scenario for variant in self.plan.variants]):
             held.look_again()
@@ -242,7 +242,7 @@ class Builder:
             measured = observers(scenario, looked_at.problem, findings)
             job = Job(variant, seed, *solved[:4], groups, deployment, policy, measured, looked_at)
             check_broadcast(scenario, deployment, findings)
-            closes = closing(
+            closes = ensure_completion(
                 scenario,
                 deployment.groups,
                 policy,

@@ -15,7 +15,7 @@ from fedsim.scenario import Scenario
 from fedsim.wire import HEADER_BITS
 
 FLICKER = 0.01
-"""How often a client may die and start again of itself, s: a hundred times a second."""
+"""Shortest accepted cycle of shutting down and restarting, s."""
 
 
 def check_deadline(
@@ -25,14 +25,14 @@ def check_deadline(
     losses: Sequence[LocalLoss],
     findings: Findings,
 ) -> None:
-    """Find a deadline, or a time to give up, before anybody has computed a gradient.
+    """Find a deadline or a timeout that is shorter than the fastest gradient.
 
     Args:
-        scenario: what was written.
-        groups: of the fleet's groups.
+        scenario: the scenario.
+        groups: of its fleet.
         members: the group of each client.
         losses: of each client.
-        findings: takes what is wrong.
+        findings: collects faults.
     """
     limits = [deadline(scenario), ("participation.give_up", scenario.participation.round_timeout)]
     key, span = min(limits, key=itemgetter(1))
@@ -45,13 +45,13 @@ def check_deadline(
     if span < least:
         text = (
             f"got {span:g} s, but even the fastest clients, {groups[number].name}, take"
-            f" {least:.4g} s for one gradient, so that no reply would ever be in time; give more"
+            f" {least:.4g} s for one gradient, so that no reply would be in time; use a longer one"
         )
         findings.add(key, text)
 
 
 def deadline(scenario: Scenario) -> tuple[str, float]:
-    """Return the key and the seconds of a round's deadline; infinite where there is none."""
+    """Return the key and the deadline of a round, s; infinite if there is none."""
     silence, participation = scenario.silence.closes_after, scenario.participation.closes_after
     if silence < inf:
         return "silence.after", silence
@@ -59,7 +59,7 @@ def deadline(scenario: Scenario) -> tuple[str, float]:
 
 
 def check_supplies(groups: Sequence[BuiltGroup], findings: Findings) -> None:
-    """Find batteries that would have to give a finite energy in no time, or can never start."""
+    """Find batteries that would have to deliver energy in no time, or can never start."""
     for group in groups:
         _check_start(group, findings)
         rates, draw = group.rates, group.radio.draw
@@ -68,30 +68,30 @@ def check_supplies(groups: Sequence[BuiltGroup], findings: Findings) -> None:
             if group.spec.battery is not None and law.constant == inf and energy > 0:
                 text = (
                     f'got "unlimited" with {energy * 1e9:g} nJ/bit, which {group.name} would draw'
-                    ' from its battery in no time; give a rate, such as "5 Mbit/s"'
+                    ' from its battery in no time; expected a rate, such as "5 Mbit/s"'
                 )
                 findings.add(f"fleet.{group.number}.radio.{way}", text)
 
 
 def _check_start(group: BuiltGroup, findings: Findings) -> None:
-    """Find a battery that starts empty, and that its charger never fills."""
+    """Find a battery that starts empty and is never charged."""
     battery = group.spec.battery
     if battery is None or not battery.starts_empty:
         return
     leak, best = battery.leak(group.spec.capacity), battery.charge_efficiency * group.source.peak
     if best <= leak:
         text = (
-            f"{group.name} starts empty, and would stay so: its charging offers {best:.3g} W at"
-            f" most after the losses, and the battery leaks {leak:.3g} W; give more power"
+            f"{group.name} starts empty, and would stay so: its charger delivers at most"
+            f" {best:.3g} W after losses, and the battery leaks {leak:.3g} W; use more power"
         )
         findings.add(f"fleet.{group.number}.battery.charging", text)
 
 
 def check_flicker(groups: Sequence[BuiltGroup], findings: Findings) -> None:
-    """Find batteries that a charger fills and the idle power empties without end, at any moment.
+    """Find batteries that oscillate: charged to restart, then emptied by idle power alone.
 
-    A client that only rests lives from its restart level down to its cut-off, and is charged up
-    to it again; where that takes less than `FLICKER`, a run would see little else.
+    An idle client goes from its restart level down to its cut-off, and is charged up again. If such
+    a cycle is shorter than `FLICKER`, a run would consist of little else.
     """
     for group in groups:
         battery, capacity = group.spec.battery, group.spec.capacity
@@ -104,29 +104,29 @@ def check_flicker(groups: Sequence[BuiltGroup], findings: Findings) -> None:
         shortest = min(_cycle(span, inflow, leak, drawn) for inflow in inflows)
         if shortest < FLICKER:
             text = (
-                f"{group.name} would charge from its cut-off to its restart level, and fall back to"
-                f" it at rest, every {shortest:.3g} s; give more capacity, or a restart level"
-                " further above the cut-off"
+                f"{group.name} would charge from its cut-off to its restart level, and fall back"
+                f" when idle, every {shortest:.3g} s; use more capacity, or a restart level further"
+                " above the cut-off"
             )
             findings.add(f"fleet.{group.number}.battery", text)
 
 
 def _cycle(span: float, inflow: float, leak: float, drawn: float) -> float:
-    """Return how long a store takes to rise by so many joules and to fall again; inf if never."""
+    """Return the time in which a store gains `span` joules and loses them; inf if never, s."""
     if not leak < inflow < drawn:
         return inf
     return span / (inflow - leak) + span / (drawn - inflow)
 
 
 def check_cells(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Findings) -> None:
-    """Find cells whose broadcast has no one rate, because its listeners follow traces."""
+    """Find broadcasts without a common rate, since their receivers follow traces."""
     if scenario.network.broadcast != "cell":
         return
     for group in groups:
         if group.rates.down.signal is not None:
             text = (
-                f"clients of {group.name} follow a trace each, so a broadcast that all of them hear"
-                " has no one rate; use network.broadcast: unicast, or a constant rate"
+                f"clients of {group.name} follow a trace each, so a broadcast to all of them has no"
+                " common rate; use network.broadcast: unicast, or a constant rate"
             )
             key = ".down_trace" if "down_trace" in group.radio.traces else ""
             findings.add(f"fleet.{group.number}.radio{key}", text)
@@ -149,18 +149,18 @@ def check_restarts(
     policy: Participation,
     findings: Findings,
 ) -> None:
-    """Find batteries that are charged, and restart with less than one round takes.
+    """Find charged batteries that restart with less energy than one round takes.
 
     Args:
-        scenario: what was written.
-        groups: of the fleet's groups.
+        scenario: the scenario.
+        groups: of its fleet.
         members: the group of each client.
         losses: of each client.
         algorithm: configured.
-        policy: may ask for a charge above the restart level.
-        findings: takes what is wrong.
+        policy: may require a charge above the restart level.
+        findings: collects faults.
     """
-    least = dict[int, LocalLoss]()  # of each group, that of the fewest samples
+    least = dict[int, LocalLoss]()  # of each group, the loss with the fewest samples
     for number, loss in zip(members, losses, strict=True):
         if number not in least or loss.rows < least[number].rows:
             least[number] = loss
@@ -174,14 +174,14 @@ def check_restarts(
             continue
         needed = battery.cutoff + taken / capacity
         if needed <= 1:
-            remedy = f"give {percent(ceil(1000 * needed) / 1000)} or more"
+            remedy = f"expected {percent(ceil(1000 * needed) / 1000)} or more"
         else:
-            remedy = "give the battery more capacity"
+            remedy = "the battery needs more capacity"
         text = (
             f"got {percent(battery.restarts_at)}: {group.name} would start again with"
             f" {(level - battery.cutoff) * capacity:.3g} J above its cut-off"
-            f" ({percent(battery.cutoff)}), and a round takes {taken:.3g} J more than its charging"
-            f" gives meanwhile, so that it would run empty in every round; {remedy}"
+            f" ({percent(battery.cutoff)}), and a round takes {taken:.3g} J more than is charged"
+            f" meanwhile, so that it would run empty in every round; {remedy}"
         )
         findings.add(f"fleet.{number}.battery.restart", text)
 
@@ -189,11 +189,11 @@ def check_restarts(
 def _round_drain(
     group: BuiltGroup, battery: Battery, loss: LocalLoss, algorithm: Algorithm, scenario: Scenario
 ) -> float:
-    """Return what one round takes out of a battery at the very least, less what charges it, J.
+    """Return a lower bound of the net energy that one round takes from a battery, J.
 
-    The client receives a message, computes on the fewest samples of its group at the fastest, and
-    replies. Messages that are compressed count with their headers alone; waking up, tails, framing
-    and waiting for other clients do not count.
+    The client receives a message, computes on the fewest samples of its group at top speed, and
+    replies. Compressed messages count with their headers alone; promotion, tails, framing and
+    waiting for other clients are ignored.
     """
     samples = algorithm.samples_per_round(loss.rows)
     busy = group.least_compute(loss.gradient_operations * samples / loss.rows, samples)

@@ -87,7 +87,7 @@ class Findings:
         self._variant = variant
 
     def add(self, key: str, message: str) -> None:
-        """Take note of what is wrong at a key, unless something is already."""
+        """Register a fault of a key, unless it has one already."""
         if all(fault.key != key for fault in self.faults):
             self.faults.append(self._variant.fault(key, message))
 

@@ -90,7 +90,7 @@ class ExecutableRun(Protocol):
         """Return what to say beside that it diverged."""
         ...
 
-    def keeper(self, folder: Path) -> CheckpointWriter:
+    def model_writer(self, folder: Path) -> CheckpointWriter:
         """Return what keeps its models in the folder of the run."""
         ...
 
@@ -240,7 +240,7 @@ class Job:
         concerns: the conditions of the method's theory that do not hold.
         evaluation: the evaluator of the clients' work, and the problem as observers take it.
         drawn: whether a random number was drawn for the problem or the method.
-        transport: how messages go from node to node, which no log tells.
+        transport: how messages are carried between nodes, which has no effect on logs.
         inputs: the hashes of the files that the scenario names beside its data, by path.
     """
 
@@ -339,7 +339,7 @@ class Job:
             return f"; step_size is {step_size:g}, try a smaller one"
         return f"; step_size is {step_size:g}, and 1/{name} = {safe:g}"
 
-    def keeper(self, folder: Path) -> ModelTable:
+    def model_writer(self, folder: Path) -> ModelTable:
         """Return what keeps its models in the folder of the run."""
         return ModelTable(
             PartWriter(folder, MODELS), self.problem.shape, self.scenario.models.every

@@ -21,7 +21,7 @@ from fedsim.scenario import Scenario
 from fedsim.wire import HEADER_BITS, Dense
 
 
-def closing(
+def ensure_completion(
     scenario: Scenario,
     groups: Sequence[BuiltGroup],
     policy: Participation,
@@ -29,24 +29,23 @@ def closing(
     patience: Callable[[], float],
     deployment: Deployment,
 ) -> Participation:
-    """Return a policy under which every round is over some time.
+    """Return a policy under which every round ends.
 
-    A quorum, or more clients than are needed, makes do without some messages, not without any
-    number of them: such rounds are given up after a while. Where a round waits for all, one
-    message that is lost for good is enough, and the scenario has to say what it wants.
+    A policy with a quorum, or with spare clients, tolerates some lost messages, but not any number
+    of them: its rounds get a timeout. If a round waits for all clients, a single lost message
+    blocks it for ever, and the scenario has to state what should happen then.
 
     Args:
-        scenario: what was written.
-        groups: of the fleet's groups.
-        policy: what was written of participation.
-        findings: takes what would wait for ever for a message that is lost for good.
-        patience: says after how long a round is given up where nothing is said, s; asked only
-            where one might never close.
-        deployment: the links, which may lead through clients that go.
+        scenario: the scenario.
+        groups: of its fleet.
+        policy: its participation policy.
+        findings: collects settings under which a round could wait for ever.
+        patience: returns the default timeout of a round, s; called only if one might never close.
+        deployment: the links, which may lead through clients that leave.
     """
-    losing = [group for group in groups if _lose(group, scenario)]
+    losing = [group for group in groups if _loses_messages(group, scenario)]
     _check_notice(groups, scenario, policy, findings)
-    relay = relayed_by(deployment)
+    relay = leaving_relay(deployment)
     if scenario.network.peers is not None:
         _check_peers(losing, scenario, findings)
         if relay and deadline(scenario)[1] == inf:
@@ -71,7 +70,7 @@ def _check_notice(
     policy: Participation,
     findings: Findings,
 ) -> None:
-    """Find clients that may go and that a server waits for without ever noticing that."""
+    """Find clients that may leave without the server ever noticing."""
     if (
         policy.noticed != "deadline"
         or policy.round_timeout < inf
@@ -81,8 +80,8 @@ def _check_notice(
     for group in groups:
         if group.spec.battery is not None or not group.spec.availability.always:
             text = (
-                f"got deadline, but no deadline closes every round: {group.name} may go, and the"
-                " server would wait for it for ever; give participation.deadline without a quorum,"
+                f"got deadline, but no deadline closes every round: {group.name} may leave, and the"
+                " server would wait for it for ever; add participation.deadline without a quorum,"
                 " or participation.give_up"
             )
             findings.add("participation.noticed", text)
@@ -90,26 +89,26 @@ def _check_notice(
 
 
 def _by_relay(relay: str, remedy: str) -> str:
-    """Say that a round would wait for ever for what a relay has lost, and what helps."""
+    """Return the message for rounds that would wait for ever for a relay's lost messages."""
     return (
-        f"missing: {relay} forwards the messages of other clients and may go, so that they would be"
-        f" lost, and nothing would close a round that waits for one; give {remedy}, or edges that"
-        " lead round it"
+        f"missing: {relay} forwards the messages of other clients and may leave, so that they would"
+        f" be lost, and nothing would close a round that waits for one; add {remedy}, or edges that"
+        " bypass it"
     )
 
 
 def _check_peers(losing: Sequence[BuiltGroup], scenario: Scenario, findings: Findings) -> None:
-    """Find messages that a neighbour would wait for without end."""
+    """Find messages that a neighbour would wait for for ever."""
     for group in losing if deadline(scenario)[1] == inf else ():
         text = (
-            f"a message of {group.name} that is lost for good would be waited for without end; give"
-            " participation.deadline, or send packets again without limit"
+            f"a neighbour would wait for ever for a message of {group.name} that is lost for good;"
+            " add participation.deadline, or unlimited tries"
         )
         findings.add(f"fleet.{group.number}.radio.tries", text)
 
 
-def _lose(group: BuiltGroup, scenario: Scenario) -> bool:
-    """Say whether a message of a group can be lost for good."""
+def _loses_messages(group: BuiltGroup, scenario: Scenario) -> bool:
+    """Return whether a message of a group can be lost for good."""
     cell = scenario.network.broadcast == "cell"
     return group.radio.loss.mean > 0 and (group.radio.most_tries is not None or cell)
 
@@ -131,11 +130,11 @@ def _may_close(scenario: Scenario, policy: Participation, asked: int) -> bool:
 def _refuse(
     group: BuiltGroup, policy: Participation, findings: Findings, patience: Callable[[], float]
 ) -> None:
-    """Say that a round would wait for ever, and what helps."""
+    """Register that a round would wait for ever, with remedies."""
     lost = f"a message of {group.name} can be lost for good"
     if policy.asynchronous:
         way_out = (
-            "an asynchronous server would wait for it for ever; say when to ask anew, such as"
+            "an asynchronous server would wait for it for ever; add a timeout, such as"
             f" participation.give_up: {patience() / 60:g} min"
         )
     else:
@@ -148,31 +147,31 @@ def _refuse(
         text = f"{lost}, after {tries}, and {way_out}, or use tries: unlimited"
         findings.add(f"fleet.{group.number}.radio.tries", text)
     else:
-        text = f"{lost}, for what a cell hears is not sent again, and {way_out}, or use unicast"
+        text = f"{lost}, since a broadcast is not retransmitted, and {way_out}, or use unicast"
         findings.add("network.broadcast", text)
 
 
-# Patience: how long a round may take before a server that waits for a quorum gives it up.
+# The default timeout of a round, after which a server that waits for a quorum abandons it.
 #
 # Ten minutes are long for phones and short for sensors, whose radios are silent for most of an
-# hour. So the default follows from the fleet: it is `MANY` times what the slowest client takes for
-# a round at its best, and never less than `GIVE_UP`. A round that is given up although it would
-# have closed costs all its work, one that is waited for in vain costs time alone.
+# hour. So the default follows from the fleet: it is `MANY` times the shortest possible round of the
+# slowest client, and at least `GIVE_UP`. It errs on the long side: a round that is abandoned
+# although it would have closed loses all of its work, one that cannot close loses only time.
 
 GIVE_UP = 600.0
-"""When a round is given up where nothing is said, at the least, s."""
+"""Least default timeout of a round, s."""
 
 MANY = 10
-"""How many times over the slowest client's best round is waited for."""
+"""The default timeout in shortest rounds of the slowest client."""
 
 
 @dataclass(frozen=True)
 class Slowest:
-    """The client of a fleet that takes longest for a round at its best.
+    """The client of a fleet with the longest shortest-possible round.
 
     Attributes:
         name: of its group.
-        seconds: what it takes, as `slowest` adds it up.
+        seconds: the time of that round.
     """
 
     name: str
@@ -180,17 +179,17 @@ class Slowest:
 
     @property
     def round_timeout(self) -> float:
-        """After how long a round is given up: whole minutes, s."""
-        if self.seconds == inf:  # a link that carries nothing, which is refused elsewhere
+        """The default timeout, a whole number of minutes, s."""
+        if self.seconds == inf:  # a link of rate 0, which is refused elsewhere
             return GIVE_UP
         return max(GIVE_UP, 60.0 * ceil(MANY * self.seconds / 60))
 
 
 def slowest(job: Job) -> Slowest:
-    """Return the slowest client: it hears the model, works on it, and sends one like it.
+    """Return the slowest client, for a round of download, computation and upload.
 
-    The model goes uncompressed. A link that others use carries theirs as well; a packet is sent as
-    often as it is on average; traces and duty cycles are taken in the long run.
+    The model is uncompressed both ways. A shared link carries the messages of all its users;
+    packets are retransmitted as often as on average; traces and duty cycles count with their means.
     """
     members, groups, topology, _ = job.deployment
     initial = np.zeros(job.problem.dimension)
@@ -212,13 +211,13 @@ def slowest(job: Job) -> Slowest:
 
 
 def _work(algorithm: Algorithm, loss: LocalLoss, group: BuiltGroup) -> float:
-    """Return the seconds of that work: of gradients of so many samples."""
+    """Return the time of a client's work in a round, s."""
     samples = algorithm.samples_per_round(loss.rows)
     return group.device.seconds(loss.gradient_operations * samples / loss.rows, samples)
 
 
 def _on_air(group: BuiltGroup, bits: int) -> float:
-    """Return the seconds in which a client's own radio takes a message in, and sends one."""
+    """Return the time in which a client's radio receives a message and sends one, s."""
     radio = group.radio
     framed = bits + radio.packaging.bits(bits)
     ways = sum(law.seconds(bits, framed) for law in (group.rates.down, group.rates.up))
@@ -228,7 +227,7 @@ def _on_air(group: BuiltGroup, bits: int) -> float:
 
 
 def _link_times(topology: Topology, bits: int, asked: int | None) -> list[float]:
-    """Return what the links of each client take for the messages of all that use them, s."""
+    """Return the time that each client's links need for the messages of all their users, s."""
     most = len(topology.up) if asked is None else asked
     users = Counter(link for route in (*topology.up, *topology.down) for link in route.links)
     spans = {
@@ -259,14 +258,14 @@ def _relays(deployment: Deployment) -> Iterator[ClientId]:
                 yield from topology.between(node, other).relays
 
 
-def relayed_by(deployment: Deployment) -> str:
-    """Return the first relay that may go, by its name; empty where none may."""
+def leaving_relay(deployment: Deployment) -> str:
+    """Return the name of the first relay that may leave; empty if none may."""
     mortal = {
         group.number
         for group in deployment.groups
         if group.spec.battery is not None or not group.spec.availability.always
     }
-    if not mortal:  # routes are found one by one: not where nothing hangs on them
+    if not mortal:  # finding routes takes long, and is needless here
         return ""
     for client in sorted(relays_of(deployment)):
         if (number := deployment.members[client]) in mortal:
@@ -275,13 +274,13 @@ def relayed_by(deployment: Deployment) -> str:
 
 
 def check_broadcast(scenario: Scenario, deployment: Deployment, findings: Findings) -> None:
-    """Find cells of a graph whose broadcast would have to be forwarded to one of its listeners."""
+    """Find broadcasts in a graph that a relay would have to forward to other clients."""
     if scenario.network.broadcast != "cell" or deployment.topology is None:
         return
     relays = {client for route in deployment.topology.down for client in route.relays}
     if relays:
         text = (
-            f"{node_name(min(relays))} forwards what the server sends to others, so that they do"
-            " not hear one transmission; use network.broadcast: unicast"
+            f"{node_name(min(relays))} forwards the server's messages to others, so that no single"
+            " transmission reaches all; use network.broadcast: unicast"
         )
         findings.add("network.broadcast", text)

@@ -1,7 +1,7 @@
-"""The command `fedsim`, to which the other modules here add what it can do.
+"""The command `fedsim`, to which the other modules here add subcommands.
 
-These name commands and their options, and import what a command needs once it is called: of all
-that fedsim takes, most commands need little, and `fedsim --help` nothing.
+A subcommand imports what it needs when it is called, since loading all of fedsim takes a second:
+most commands need a part of it, and `fedsim --help` none.
 """
 
 import errno
@@ -36,7 +36,7 @@ _ORDER = ("run", "check", "status", "compare", "report", "examples", "init", "li
 
 
 class _Commands(TyperGroup):
-    """The commands, first those that are needed first."""
+    """The commands, in the order of a first session."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -72,7 +72,7 @@ app = typer.Typer(
 
 
 def _version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
-    """Print the version and end, where it is asked for."""
+    """Print the version and exit, if requested."""
     if asked:
         typer.echo(f"fedsim {VERSION}")
         raise typer.Exit
@@ -85,7 +85,7 @@ def every(
         typer.Option("--version", callback=_version, is_eager=True, help="print the version"),
     ] = False,
 ) -> None:
-    """Take what stands before the command."""
+    """Handle options before the command."""
 
 
 # Arguments and options shared by several commands.
@@ -97,14 +97,15 @@ File = Annotated[
     ),
 ]
 Places = Annotated[
-    list[Path], typer.Argument(metavar="DIR...", help="what `fedsim run` has written, or a part")
+    list[Path],
+    typer.Argument(metavar="DIR...", help="a folder written by `fedsim run`, or a part of it"),
 ]
 Place = Annotated[
-    Path, typer.Argument(metavar="DIR", help="what `fedsim run` has written, or a part")
+    Path, typer.Argument(metavar="DIR", help="a folder written by `fedsim run`, or a part of it")
 ]
 Targets = Annotated[
     list[str] | None,
-    typer.Option("--target", metavar="COLUMN=NUMBER", help="what to reach, such as gap=1e-5"),
+    typer.Option("--target", metavar="COLUMN=NUMBER", help="the target, such as gap=1e-5"),
 ]
 Overrides = Annotated[
     list[str] | None,
@@ -112,30 +113,30 @@ Overrides = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option(help="where the run folders go; runs/NAME where not given, after the scenario"),
+    typer.Option(help="folder for the runs; runs/NAME of the scenario if not given"),
 ]
-Jobs = Annotated[int, typer.Option(min=1, help="how many runs go on at once, in processes")]
+Jobs = Annotated[int, typer.Option(min=1, help="number of runs at a time, in worker processes")]
 OnCluster = Annotated[
     str | None,
     typer.Option(
         "--cluster",
         metavar="ADDRESS",
-        help="where runs go on: a scheduler of Dask's, tcp://HOST:PORT, or local:4 for 4 workers",
+        help="a Dask cluster that makes the runs: tcp://HOST:PORT, or local:4 for 4 workers",
     ),
 ]
 Share = Annotated[
     str | None,
     typer.Option(
-        "--shard", metavar="K/N", help="make the K-th of N shares of the runs, as an array job"
+        "--shard", metavar="K/N", help="make the K-th of N shares of the runs, as in an array job"
     ),
 ]
 Gzip = Annotated[
-    bool, typer.Option("--gzip", help="compress it, as trace.json.gz; a tenth of the size")
+    bool, typer.Option("--gzip", help="compress it to trace.json.gz, a tenth of the size")
 ]
 Quiet = Annotated[
     bool, typer.Option("--quiet", help="print results alone: no progress, no next commands")
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="make again what is there already")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="make all runs again, complete ones included")]
 Plugins = Annotated[
     list[Path] | None,
     typer.Option(
@@ -144,22 +145,24 @@ Plugins = Annotated[
 ]
 HowCarried = Annotated[
     Literal["values", "bytes"],
-    typer.Option("--carry", help="how messages go; as bytes, all are encoded and decoded"),
+    typer.Option(
+        "--carry", help="how messages are carried; with bytes, all are encoded and decoded"
+    ),
 ]
 
 
 # The terminal: output of commands, and the form of errors and warnings.
 
-_WIDTH = None if sys.stdout.isatty() else 100  # of tables; a terminal has a width of its own
+_WIDTH = None if sys.stdout.isatty() else 100  # of tables outside of a terminal
 
 _UNPRINTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EPIPE)
 
 
 class _PlainConsole(Console):
-    """A console that shows text as it is: `:b:` is no picture, and nothing hides in a name."""
+    """A console without emoji codes, in which every character of a text is visible."""
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Render a text, as every text and every cell is."""
+        """Render a text with unprintable characters escaped."""
         return super().render_str(visible(text), **options)
 
 
@@ -172,7 +175,7 @@ out, err = (
 
 @contextmanager
 def theory() -> Iterator[None]:
-    """Print as a line each what the theory of a method does not cover."""
+    """Print a line for each warning about convergence theory."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", TheoryWarning)
         warnings.showwarning = lambda message, *_: note(str(message))
@@ -180,44 +183,44 @@ def theory() -> Iterator[None]:
 
 
 def note(text: str) -> None:
-    """Print what the theory of a method does not cover."""
+    """Print a condition of convergence theory that does not hold."""
     err.print(escape(f"outside convergence theory: {text}"), style="yellow")
 
 
 def remark(text: object) -> None:
-    """Print what a scenario says without effect, or what is to be said of a run."""
+    """Print a note on a scenario or a run."""
     err.print(escape(f"note: {text}"), style="yellow")
 
 
 def suggest(*commands: str, quiet: bool = False) -> None:
-    """Print which commands make sense next, in a terminal and not in a pipe."""
+    """Print the next sensible commands, in a terminal only."""
     if commands and out.is_terminal and not quiet:
         out.print(escape(f"next: {'   or   '.join(commands)}"), style="dim", soft_wrap=True)
 
 
 def check_out(place: Path, *, file: bool = False) -> None:
-    """Make sure before anything begins that what `--out` names can be written.
+    """Check that the path of `--out` can be written, before anything begins.
 
     Args:
         place: a folder, or a file.
         file: whether it is a file.
 
     Raises:
-        DataError: it cannot; the text names the option.
+        DataError: it cannot be; the text names the option.
     """
     try:
         check_folder(place.absolute().parent if file else place)
     except OutputError as error:
         raise DataError("out", f"--out {place}: {error}") from None
     if file and place.is_dir():
-        raise DataError("out", f"--out {place}: it is a folder; give a file")
+        raise DataError("out", f"--out {place}: it is a folder; expected a file")
 
 
 def within(place: Path, name: str) -> Path:
-    """Return the folder of a study that results go into where no `--out` says otherwise.
+    """Return the default output folder within a study.
 
     Raises:
-        OutputError: a symbolic link of that name leads elsewhere.
+        OutputError: it is a symbolic link.
     """
     check_links(place, place / name)
     return place / name
@@ -225,7 +228,7 @@ def within(place: Path, name: str) -> Path:
 
 @contextmanager
 def errors() -> Iterator[None]:
-    """Turn what a user can mend into one readable block and an exit code."""
+    """Turn errors that a user can correct into one readable block and an exit code."""
     try:
         yield
     except ScenarioError as error:
@@ -238,11 +241,11 @@ def errors() -> Iterator[None]:
         raise typer.Exit(2 if error.misplaced else 1) from None
     except (BlockError, DataError, OccupiedError, OSError) as error:
         if isinstance(error, OSError) and error.errno in _UNPRINTED and error.filename is None:
-            raise  # it is standard output that has no room, or no reader any more
+            raise  # standard output: a full disk, or a closed pipe
         err.print(escape(str(error)), style="red")
         raise typer.Exit(2) from None
     except MemoryError:
-        err.print("this machine has not enough memory; what was written until now can be read")
+        err.print("out of memory; what was written until now can be read")
         raise typer.Exit(1) from None
     except FedsimError as error:
         err.print(escape(str(error)), style="red")

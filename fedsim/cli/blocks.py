@@ -26,9 +26,10 @@ def list_command(
     ] = None,
     plugins: Plugins = None,
 ) -> None:
-    """List what a scenario can name: algorithms, compressors, devices, ..., with sources.
+    """List the blocks that a scenario can name: algorithms, compressors, devices, ...
 
-    Without TABLE an overview; with TABLE what is in it; with NAME one block, with its parameters.
+    Without TABLE an overview; with TABLE its blocks, with sources; with NAME one of them, with
+    its parameters.
     """
     from fedsim.blocks.wording import unknown
     from fedsim.cli import describe
@@ -46,7 +47,7 @@ def list_command(
         tables = {title.replace(" ", "-"): each for title, each in listed}
         if table not in (*tables, _ALL):
             hint = describe.held_by(table, known)
-            text = f"there is no such table: {unknown(table, [*tables, _ALL], hint)}"
+            text = f"got an unknown table: {unknown(table, [*tables, _ALL], hint)}"
             raise DataError("list", text)
         if name is not None:
             for part in block_lines(table, name, known):
@@ -71,12 +72,12 @@ def schema_command(plugins: Plugins = None) -> None:
 def fetch_command(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="of data or traces; a list of them if not given"),
+        typer.Argument(metavar="NAME", help="of data or traces; all are listed if not given"),
     ] = None,
 ) -> None:
     """Download a data set of the catalogue, or published traces, into the user's cache.
 
-    Without NAME: what there is, how large, under which licence, its authors and its use.
+    Without NAME, list all of them with size, licence, authors and use.
     """
     from fedsim.cli.downloads import fetch_named, public_table
 
@@ -118,7 +119,7 @@ def conformance_command(
         plan = None if file is None else load(file, overrides=overrides or (), blocks=blocks)
         for title, found in check_blocks(blocks, plan):
             if found is None:
-                _out.print(f"{escape(title)}: it has all its parts; nothing more is checked")
+                _out.print(f"{escape(title)}: complete; there are no further checks")
                 continue
             heads = list(found.columns[:3])
             rows = [[str(cell) for cell in row] for row in found[heads].itertuples(index=False)]

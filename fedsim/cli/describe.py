@@ -83,7 +83,7 @@ def overview(known: BlockCatalogue, width: int) -> Table:
     rows = [
         (title.replace(" ", "-"), _some(names, width - _BESIDE)) for title, names in held.items()
     ]
-    return listing("what a scenario can name", ("table", "kinds and presets"), rows)
+    return listing("blocks that a scenario can name", ("table", "kinds and presets"), rows)
 
 
 def held_by(name: str, known: BlockCatalogue) -> str:
@@ -261,7 +261,7 @@ def block_lines(table: str, name: str, known: BlockCatalogue) -> Iterator[str | 
     yield listing("parameters", ("key", "default", "meaning"), rows) if rows else "no parameters"
     if preset and preset.doubts:
         known_of = [(key, *figure_cells(preset, key)) for key in preset.doubts]
-        yield listing("how well its figures are known", ("key", *FIGURE), known_of)
+        yield listing("uncertainty of its figures", ("key", *FIGURE), known_of)
         for source in dict.fromkeys(doubt.source for doubt in preset.doubts.values()):
             yield f"{escape(source.short)}: {escape(str(source))}"
     block = _in_place(example(name, model, registry), model, registry)
@@ -287,7 +287,11 @@ def _in_place(block: dict[str, Any] | str, model: type[Spec], registry: Registry
 
 
 def as_written(value: object) -> str:
-    """Return a value as YAML has it on one line."""
+    """Return a value as YAML has it on one line.
+
+    >>> as_written([None, True, 0.5, {"kind": "gd"}])
+    '[null, true, 0.5, {kind: gd}]'
+    """
     match value:
         case Enum() | BaseModel():
             return as_written(to_jsonable_python(value))

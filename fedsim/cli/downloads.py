@@ -17,11 +17,11 @@ from fedsim.scenario import Plan, load
 from fedsim.scenario.examples import examples
 from fedsim.text import listing
 
-# The scenarios that come with fedsim, as a table for people.
+# The example scenarios as a table.
 
 
 def examples_table() -> Table:
-    """Return the examples with their questions, how many runs they are and what data they need."""
+    """Return the examples with their questions, numbers of runs and external data."""
     plans = {name: load(file) for name, file in examples().items()}
     rows = [
         (name, plan.variants[0].question, str(_runs(plan)), ", ".join(_external_sets(plan)))
@@ -53,18 +53,18 @@ def fetch_named(name: str) -> list[Path]:
     """Download a data set or traces, and return where they are.
 
     Raises:
-        DataError: there is none of that name, it cannot be had, or it is not what is expected.
+        DataError: the name is unknown, the download fails, or the file is not the expected one.
     """
     if name in ENTRIES:
         return [fetch(name)]
     if name in TRACE_SETS:
         return fetch_traces(name, cache_folder() / "traces")
     known = [*ENTRIES, *TRACE_SETS]
-    raise DataError("fetch", f"there is nothing of that name to fetch: {unknown(name, known)}")
+    raise DataError("fetch", f"got an unknown name: {unknown(name, known)}")
 
 
 def public_table() -> Table:
-    """Return what can be fetched, and what is to be got by hand."""
+    """Return the files that can be fetched, and those to be downloaded by hand."""
     return listing(
         "to fetch", ("name", "download", "licence", "checksum", "for, by"), list(_rows())
     )

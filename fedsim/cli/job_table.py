@@ -1,4 +1,4 @@
-"""The contents of a job and the beginning of its run, as a human-readable table."""
+"""The tables of `fedsim check`: a job and its first rounds, the split, differing variants."""
 
 from collections.abc import Iterator
 from math import floor, inf
@@ -29,18 +29,18 @@ _UNITS = ("bit", "bit", "s", "s", "s", "J")  # of the same, in the order of `COS
 
 
 def job_table(job: Job, opening: Opening) -> Group:
-    """Return what one job runs: sizes, method, and what its first rounds cost.
+    """Return the tables of a job: sizes, method, and the costs of its first rounds.
 
     Args:
-        job: what runs.
-        opening: its first rounds, as `fedsim.running.probe` has seen them.
+        job: the job.
+        opening: its first rounds, from `fedsim.running.probe`.
     """
     groups = range(len(job.groups))
     kinds = [_kind_of_client(job, number) for number in groups]
     rows = list(zip(_HEADS, *kinds, strict=True))
     costs = group_costs(job, opening)
     for number in range(1, len(opening.rounds) + 1):
-        rows.append((f"{_turn(job)} {number}", *["" for _ in groups]))
+        rows.append((f"{_unit_of_progress(job)} {number}", *["" for _ in groups]))
         rows += zip(_COSTS, *_by_group(costs[costs["round"] == number]), strict=True)
     if not np.isnan(opening.shares).all():
         rows.append(("  battery", *[_drain(job, each, opening) for each in groups]))
@@ -68,8 +68,8 @@ def _facts(job: Job) -> Iterator[str]:
     bits = Dense.of(initial, job.scenario.wire.values).bits
     values = job.scenario.wire.values.value  # noqa: PD011 - the name of a format
     yield (
-        f"model of {job.problem.dimension} values, {bits} bits and a header of "
-        f"{HEADER_BITS}; {values} on the wire"
+        f"model of {job.problem.dimension} values: {bits} bits, and a header of {HEADER_BITS} bits;"
+        f" sent as {values}"
     )
     if job.reference is None:
         yield "no optimum is known"
@@ -78,96 +78,95 @@ def _facts(job: Job) -> Iterator[str]:
     yield _observer(job)
     if size := vector_memory(job.scenario, len(job.members), job.problem.dimension):
         yield (
-            "the server keeps what each client holds of its vectors (wire.down.error_feedback:"
-            f" ef21): up to {shown_size(size)} of memory, and as much again for the clients' own"
+            "the server stores the state of its vectors at each client (wire.down.error_feedback:"
+            f" ef21): up to {shown_size(size)} of memory, and as much again for the clients"
         )
     if relays := relays_of(job.deployment):
         many = "1 client forwards" if len(relays) == 1 else f"{len(relays)} clients forward"
-        yield f"{many} messages of others, at the cost of their own radios and batteries"
+        yield f"{many} messages of others, which their radios and batteries pay for"
     if any(group.battery is not None or not group.availability.always for group in job.groups):
         yield _notice(job)
     if job.participation.round_timeout < inf:
-        yield _patience(job)
+        yield _round_timeout(job)
 
 
 def _notice(job: Job) -> str:
-    """Say when the server notices that a client has gone."""
+    """Describe when the server notices that a client has left."""
     policy = job.participation
     if policy.heartbeat is not None:
-        when = f"at the next beat, every {quantity(policy.heartbeat, 's')}; beats are not charged"
+        when = f"at the next heartbeat, every {quantity(policy.heartbeat, 's')}, not charged"
     elif policy.noticed == "deadline":
-        when = "not before its round is closed or given up"
+        when = "only when its round is closed or abandoned"
     else:
         when = "at once"
-    return f"the server notices that a client has gone {when} (participation.noticed)"
+    return f"the server notices that a client has left {when} (participation.noticed)"
 
 
 def _observer(job: Job) -> str:
-    """Say what share of what is computed is the observer's; a value costs half a gradient."""
+    """Describe the observer's share of all computation; a value costs half a gradient."""
     rows, every = [loss.rows for loss in job.problem.losses], job.scenario.observe.every
     wanted = job.scenario.participation.among(len(rows)).wanted
-    asked = 1.0 if wanted is None else wanted / len(rows)
-    clients = asked * sum(job.algorithm.samples_per_round(own) for own in rows)
-    looking = sum(rows) / 2 / every
-    each = "the model of every round" if every == 1 else f"one model in {every} and the last"
-    share = looking / (looking + clients)
-    return f"the observer looks at {each}: {share:.0%} of what is computed (observe.every)"
+    sampled = 1.0 if wanted is None else wanted / len(rows)
+    clients = sampled * sum(job.algorithm.samples_per_round(external) for external in rows)
+    observing = sum(rows) / 2 / every
+    each = "the model of every round" if every == 1 else f"one model in {every}, and the last"
+    share = observing / (observing + clients)
+    return f"the observer evaluates {each}: {share:.0%} of all computation (observe.every)"
 
 
-def _patience(job: Job) -> str:
+def _round_timeout(job: Job) -> str:
     """Describe the round timeout, and its derivation if it was not configured."""
     text = (
-        "a round in which too few have reported is given up after"
+        "a round with too few replies is abandoned after"
         f" {quantity(job.participation.round_timeout, 's')} (participation.give_up"
     )
     if job.scenario.participation.give_up is not None:
         return f"{text})"
     last = slowest(job)
     return (
-        f"{text}, which is not given: {MANY} times the {quantity(last.seconds, 's')} that"
-        f" {last.name}, the slowest client, takes for a round at its best, and at least"
-        f" {GIVE_UP / 60:g} min)"
+        f"{text}, by default: {MANY} times the shortest round of the slowest client,"
+        f" {quantity(last.seconds, 's')} of {last.name}, and at least {GIVE_UP / 60:g} min)"
     )
 
 
 def _totals(job: Job, opening: Opening) -> Iterator[str]:
-    """Yield what each of the first rounds costs all clients together."""
+    """Yield the costs of each of the first rounds for all clients together."""
     for number, cost in enumerate(opening.rounds, 1):
         spent = cost.traffic
         text = (
-            f"{_turn(job)} {number}, all clients: {quantity(cost.seconds, 's')}, "
+            f"{_unit_of_progress(job)} {number}, all clients: {quantity(cost.seconds, 's')}, "
             f"{quantity(spent.joules, 'J')}, {quantity(spent.bits_down, 'bit')} down, "
-            f"{quantity(spent.bits_up, 'bit')} up, {spent.cohort} asked"
+            f"{quantity(spent.bits_up, 'bit')} up, {spent.cohort} clients"
         )
         total = spent.bits_up + spent.bits_down
         arrived = int(cost.clients[["bits_up", "bits_down"]].to_numpy().sum())
         if total != arrived:
-            text += "; the rows differ by messages lost, sent again or still in progress"
+            text += "; rows above differ by messages lost, retransmitted or in transit"
         yield text
     if opening.ended:
-        yield f"it ends there: {opening.ended}"
+        yield f"the run ends there: {opening.ended}"
 
 
 def _batteries(job: Job, opening: Opening) -> Iterator[str]:
-    """Yield when the first battery would be empty, which is an extrapolation."""
+    """Yield an extrapolation to the round in which the first battery is empty."""
     first = int(np.argmin(opening.lasts))
     if opening.lasts[first] < inf:
         group = job.groups[job.members[first]]
-        turn, number = _turn(job), len(opening.rounds)
+        turn, number = _unit_of_progress(job), len(opening.rounds)
         yield (
-            f"extrapolated: were all {turn}s like {turn} {number}, and nothing charged it, the "
-            f"first battery ({group.device.kind} over {group.radio.kind}) would be empty after "
-            f"{floor(opening.lasts[first]):,} of them, from its charge at the start"
+            f"extrapolation: if all {turn}s cost as much as {turn} {number}, the first battery"
+            f" ({group.device.kind} over {group.radio.kind}) is empty after"
+            f" {floor(opening.lasts[first]):,} of them, without charging"
         )
 
 
-def _turn(job: Job) -> str:
-    """Return what the model is made in: a round, or an update of a server that waits for none."""
+def _unit_of_progress(job: Job) -> str:
+    """Return the unit of progress: a round, or an update of an asynchronous server."""
     return "update" if job.participation.asynchronous else "round"
 
 
 def _kind_of_client(job: Job, number: int) -> tuple[str, ...]:
-    """Return what the clients of one group are."""
+    """Return the attributes of a group's clients."""
     mine = members_of(job, number)
     rows = [job.problem.losses[client].rows for client in mine]
     return (
@@ -179,13 +178,13 @@ def _kind_of_client(job: Job, number: int) -> tuple[str, ...]:
 
 
 def _by_group(costs: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    """Yield what a round costs a client of each group, in the order of `COSTS`."""
+    """Yield the costs of a round per client of each group, in the order of `COSTS`."""
     for row in costs.to_dict("records"):
         yield tuple(quantity(row[name], unit) for name, unit in zip(COSTS, _UNITS, strict=True))
 
 
 def _drain(job: Job, number: int, opening: Opening) -> str:
-    """Return the share of a battery that the last of the first rounds takes."""
+    """Return the share of a battery that the last of these rounds takes."""
     shares = opening.shares[members_of(job, number)]
     return "mains" if np.isnan(shares).all() else f"{100 * float(shares.mean()):.2g} %"
 
@@ -193,17 +192,16 @@ def _drain(job: Job, number: int, opening: Opening) -> str:
 # The number of samples of each client of a job, as a human-readable table.
 
 _FEW_CLIENTS = 8
-"""Up to so many clients have a column each in the table of the split."""
+"""Largest number of clients with a column each in the table of the split."""
 
 _FEW_LABELS = 20
-"""Up to so many distinct labels are classes; more are taken for the values of a regression."""
+"""Largest number of distinct labels that are taken for classes, not for a regression's values."""
 
 
 def split_table(job: Job) -> Table:
-    """Return which client has how many samples, and of which labels where these are few.
+    """Return the number of samples of each client, and the shares of labels if these are few.
 
-    Of many clients it says, for each group of the fleet, the smallest figure, the median and
-    the largest.
+    With many clients it shows minimum, median and maximum in each group of the fleet.
     """
     rows = job.problem.rows
     if len(rows) <= _FEW_CLIENTS:
@@ -212,21 +210,21 @@ def split_table(job: Job) -> Table:
         members = np.array(job.members)
         columns = {f"group {g}": np.flatnonzero(members == g) for g in range(len(job.groups))}
     lines = [("samples", *[_range(rows[mine]) for mine in columns.values()])]
-    own = isinstance(job.problem, ProgramProblem)  # whose labels only the clients know
-    for label, shares in () if own else _label_shares(job.problem.labels, rows):
+    external = isinstance(job.problem, ProgramProblem)  # whose labels only the clients know
+    for label, shares in () if external else _label_shares(job.problem.labels, rows):
         cells = [_range(np.rint(100 * shares[mine]), " %") for mine in columns.values()]
         lines.append((f"label {label:g}", *cells))
     test = job.problem.test
-    held = f", {test.rows:,} to test on" if test else ""
+    held = f", {test.rows:,} for testing" if test else ""
     return listing(
         f"{_describe_partition(job)}: {rows.sum():,} samples over {len(rows):,} clients{held}",
-        ("least / median / most" if len(rows) > _FEW_CLIENTS else "", *columns),
+        ("min / median / max" if len(rows) > _FEW_CLIENTS else "", *columns),
         lines,
     )
 
 
 def _describe_partition(job: Job) -> str:
-    """Say by what samples came to clients: by a split, or by the clients' own programs."""
+    """Describe the origin of clients' samples: a split, or the clients' own programs."""
     problem = job.scenario.problem
     if isinstance(problem.loss, ProgramLoss):
         return f"clients of {problem.loss.kind}"
@@ -238,38 +236,38 @@ def _label_shares(labels: Array, rows: NDArray[np.int_]) -> Iterator[tuple[float
 
     Args:
         labels: of all samples, client by client.
-        rows: how many samples each client has, shape (M,).
+        rows: the number of samples of each client, shape (M,).
     """
     distinct, kinds = np.unique(labels, return_inverse=True)
     if len(distinct) > _FEW_LABELS:
         return
     owners = np.repeat(np.arange(len(rows)), rows)
     counts = np.bincount(owners * len(distinct) + kinds, minlength=len(rows) * len(distinct))
-    for label, own in zip(distinct, counts.reshape(len(rows), -1).T, strict=True):
-        yield float(label), own / rows
+    for label, external in zip(distinct, counts.reshape(len(rows), -1).T, strict=True):
+        yield float(label), external / rows
 
 
 def _range(figures: NDArray[Any], unit: str = "") -> str:
-    """Return one whole number, or the least, the median and the largest of several."""
+    """Return one whole number, or minimum, median and maximum of several."""
     least, middle, most = (f"{figure:.0f}" for figure in np.percentile(figures, (0, 50, 100)))
     return f"{least}{unit}" if least == most else f"{least} / {middle} / {most}{unit}"
 
 
-# In what the variants of a plan differ, as a table for people.
+# The values in which the variants of a plan differ.
 
 LEFT_OUT = (
-    "Left out of these costs: the server's computing and energy, what the observer computes, and "
-    "whatever a device does beside the method."
+    "Not included in these costs: the server's computation and energy, the observer's computation, "
+    "and what devices do beside the method."
 )
 
 _MANY = 6  # values of a variant that are shown
 
 IN_FULL = 6
-"""Of more variants only the first one is shown in full."""
+"""Of more variants than this, only the first one is shown in full."""
 
 
 def differences(plan: Plan) -> Table:
-    """Return in which values each variant differs from the first one."""
+    """Return the values in which each variant differs from the first one."""
     first, *others = plan.variants
     rows = [(first.name, "")]
     for variant in others:

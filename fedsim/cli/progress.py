@@ -1,4 +1,4 @@
-"""Watching: how far the runs of a campaign are, as a table that is redrawn while they go on."""
+"""Progress of a campaign as a table that is redrawn, and the report at its end."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,16 +20,16 @@ from fedsim.running.run import RunProgress, Watch
 from fedsim.scenario import Plan
 from fedsim.text import visible
 
-# After runs: what has come out.
+# The report after the runs.
 
 
 def variant_names(plan: Plan) -> dict[str, str]:
-    """Return what to call each variant of a plan."""
+    """Return the label of each variant of a plan."""
     return called_by({each.name: each.scenario.algorithm.kind for each in plan.variants})
 
 
 def report(result: Result) -> None:
-    """Print the answer, costs and final model quality, draw the figure, and say where all is."""
+    """Print answer, costs and final model quality, draw the figure, and print the paths."""
     if said := result.shown.answer():
         _out.print(f"{escape(said)}\n")
     _out.print(result.shown.costs())
@@ -45,26 +45,26 @@ def report(result: Result) -> None:
 
 _REDRAW = 0.1  # seconds of real time; a redraw costs as much as a hundred rounds
 
-_LONG = 1.0  # seconds of real time without a word, after which it is shown what goes on
+_LONG = 1.0  # seconds of real time without a report until the current activity is shown
 
 _BUILDING, _READING = "reading data, building and solving the problem", "reading data"
 
-_WIDE = 80  # columns of a terminal in which there is room for the longer one of these
+_WIDE = 80  # columns of a terminal in which the longer text fits
 
 _FEW = 20
-"""Up to so many runs keep their line when they have ended."""
+"""Largest number of runs that keep their lines when they have ended."""
 
 
 @contextmanager
 def progress_table(
     console: Console, runs: int, labels: Mapping[str, str] | None = None
 ) -> Iterator[Watch]:
-    """Show a bar a run that goes on, and one for all of them.
+    """Show a bar for each running run, and one for all of them.
 
     Args:
-        console: where.
-        runs: how many there are to be.
-        labels: variant -> what it is called, where that is not its name.
+        console: the terminal.
+        runs: the number of runs.
+        labels: variant -> its label, if other than its name.
     """
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -78,12 +78,12 @@ def progress_table(
 
 
 class _Polling(Progress):
-    """A table that looks what goes on whenever it is redrawn, some ten times a second."""
+    """A table that polls the current activity whenever it is redrawn, ten times a second."""
 
     table: "_Table | None" = None
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """Return what is drawn."""
+        """Return the bars."""
         if self.table is not None:
             self.table.look()
         yield from super().get_renderables()
@@ -95,18 +95,18 @@ class _Table:
     def __init__(self, progress: Progress, runs: int, labels: Mapping[str, str]) -> None:
         self._progress, self._runs, self._labels = progress, runs, labels
         self._lines: dict[tuple[str, int], TaskID] = {}
-        # Until a first run tells of itself, everything is checked, for which it has to be built.
+        # Before the first run reports, all variants are built and checked.
         doing = _BUILDING if progress.console.width >= _WIDE else _READING
         state = f"0 of {runs}, {doing}"
         self._whole = progress.add_task("all runs", total=runs, state=state)
         self._ended = 0
         self._drawn = 0.0
-        self._heard = time.monotonic()
+        self._last_report = time.monotonic()
         self._last: TaskID | None = None  # the line of the run that reported last, and continues
 
     def look(self) -> None:
         """Show the current activity of this process if nothing was reported for long."""
-        words = current_activity() if time.monotonic() - self._heard >= _LONG else ""
+        words = current_activity() if time.monotonic() - self._last_report >= _LONG else ""
         if not words:
             return
         if self._last is None:
@@ -116,7 +116,7 @@ class _Table:
             self._progress.update(self._last, state=words)
 
     def __call__(self, reached: RunProgress) -> None:
-        self._heard = time.monotonic()
+        self._last_report = time.monotonic()
         key = reached.variant, reached.seed
         if not self._lines:
             self._progress.update(self._whole, state=f"0 of {self._runs}")

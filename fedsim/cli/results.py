@@ -1,4 +1,4 @@
-"""Commands that read what runs have written."""
+"""Commands that read results: compare, report, trace, status, robust; and examples, init."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -33,13 +33,14 @@ def compare(
     against: Annotated[
         str | None, typer.Option(help="the variant that the others are compared with")
     ] = None,
-    confidence: Annotated[float, typer.Option(help="of the intervals")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="confidence level of the intervals")] = 0.95,
     out: Annotated[
-        Path | None, typer.Option(help="where files go; comparison in the first DIR if not given")
+        Path | None,
+        typer.Option(help="folder for the files; comparison in the first DIR if not given"),
     ] = None,
     quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
-    """Compare what the variants cost to reach a target, and how sure that is."""
+    """Compare the costs of variants to reach a target, with confidence intervals."""
     from fedsim import analysis
     from fedsim.cli.next_steps import after_comparison
     from fedsim.errors import DataError
@@ -51,9 +52,9 @@ def compare(
             comparison = analysis.Comparison.of(places, targets or (), against, confidence)
         except DataError:
             if (table := analysis.so_far(places)) is not None:
-                _out.print(table)  # nothing more can be said, where no run has ended
+                _out.print(table)  # all there is while no run has ended
             raise
-        endings = comparison.endings  # above the tables: they do not show the missing runs
+        endings = comparison.endings  # above the tables, which do not show missing runs
         for text in endings:
             _err.print(escape(text), style="yellow")
         for text in comparison.answers:
@@ -75,7 +76,7 @@ def report_command(
     place: Place,
     targets: Targets = None,
     out: Annotated[
-        Path | None, typer.Option(help="the file to write; report.html in DIR where not given")
+        Path | None, typer.Option(help="the file to write; report.html in DIR if not given")
     ] = None,
     quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
@@ -99,18 +100,18 @@ def report_command(
 def trace(
     place: Place,
     rounds: Annotated[
-        str | None, typer.Option(metavar="FIRST:LAST", help="these rounds alone, such as 10:20")
+        str | None, typer.Option(metavar="FIRST:LAST", help="only these rounds, such as 10:20")
     ] = None,
     clients: Annotated[
-        str | None, typer.Option(metavar="FIRST:LAST", help="these clients alone, such as 0:99")
+        str | None, typer.Option(metavar="FIRST:LAST", help="only these clients, such as 0:99")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="a file or folder; trace.json beside each log if not given")
+        Path | None, typer.Option(help="file or folder; trace.json beside each log if not given")
     ] = None,
     *,
     gzip: Gzip = False,
 ) -> None:
-    """Write what every client did as a trace, to be opened at https://ui.perfetto.dev."""
+    """Write the activity of all clients as a trace for https://ui.perfetto.dev."""
     from fedsim import analysis
 
     with _errors():
@@ -120,7 +121,7 @@ def trace(
             _out.print(f"{count:,} events in {escape(str(file))}")
 
 
-# The command that says how far a study is.
+# The progress of a study.
 
 if TYPE_CHECKING:
     from fedsim.running.folder import Status
@@ -130,15 +131,15 @@ if TYPE_CHECKING:
 def status_command(
     study: Annotated[
         Path,
-        typer.Argument(metavar="STUDY", help="what `fedsim run` writes into, or a scenario"),
+        typer.Argument(metavar="STUDY", help="a folder of `fedsim run`, or a scenario"),
     ],
     overrides: Overrides = None,
     out: Annotated[
-        Path | None, typer.Option(help="where the runs of a scenario go, if not runs/NAME")
+        Path | None, typer.Option(help="folder of the runs of a scenario, if not runs/NAME")
     ] = None,
     plugins: Plugins = None,
 ) -> None:
-    """Show the progress of a study: runs done, running, failed and left, and the time they take."""
+    """Show the progress of a study: runs done, running, failed and pending, and the time left."""
     from fedsim.running.folder import status, study_of
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
@@ -150,7 +151,7 @@ def status_command(
         else:
             plan = load(study, overrides=overrides or (), blocks=blocks_in(plugins or ()))
             found = status(out or Path("runs") / plan.folder_name, study_of(plan))
-        parts = [(each.done, each.going, each.failed, each.left) for each in found.variants]
+        parts = [(each.done, each.running, each.failed, each.pending) for each in found.variants]
         rows = [
             (each.variant, *(str(len(part)) for part in states))
             for each, states in zip(found.variants, parts, strict=True)
@@ -158,7 +159,7 @@ def status_command(
         sums = [sum(map(len, column)) for column in zip(*parts, strict=True)]
         if len(rows) > 1:
             rows.append(("all", *map(str, sums)))
-        heads = ("variant", "done", "going on", "failed", "left")
+        heads = ("variant", "done", "running", "failed", "pending")
         _out.print(listing(escape(f"{found.name}, in {found.folder}"), heads, rows))
         for each in found.variants:
             for seed, reason in each.reasons.items():
@@ -167,13 +168,13 @@ def status_command(
 
 
 def _ahead(found: "Status", count: int) -> str:
-    """Return what is to be awaited: so many runs have not ended."""
+    """Return the estimated time until all runs have ended, `count` of which have not."""
     from fedsim.running.probe import duration
 
     if not count:
-        return "nothing is left"
+        return "all runs have ended"
     known = found.seconds == found.seconds
-    time = f"{duration(found.seconds)} to go" if known else "no run has ended by which to say when"
+    time = f"{duration(found.seconds)} to go" if known else "no run has ended yet: no estimate"
     hint = "" if found.held else "; no process is running: repeat the command to resume"
     return f"{time}{hint}"
 
@@ -187,15 +188,15 @@ _NOTES = """\
 
     fedsim check {name}.yaml            what would run, and what its first rounds cost
     fedsim run {name}.yaml              all variants; logs, tables and a figure in runs/{name}
-    fedsim compare runs/{name}          what each has cost to reach the target
-    fedsim report runs/{name}           one page that tells it all
+    fedsim compare runs/{name}          cost of each variant to the target
+    fedsim report runs/{name}           one page with all results
 
-Change a value in the file and run it again: what the edit does not touch is kept. `--set` changes
-one for once: fedsim run {name}.yaml --set fleet.0.radio=nb-iot --out runs/nb-iot
+Change a value in the file and run it again: runs that the edit does not affect are kept. `--set`
+changes a value for one command: fedsim run {name}.yaml --set fleet.0.radio=nb-iot --out runs/nb-iot
 
-    fedsim list                         what a scenario can name
+    fedsim list                         blocks that a scenario can name
     fedsim examples                     more scenarios
-    fedsim schema > schema.json         with which an editor completes and checks the file
+    fedsim schema > schema.json         lets an editor complete and check the file
 """
 
 
@@ -223,7 +224,7 @@ def examples_command(
 @app.command("init")
 def init_command(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="where it goes; it is made if it is not there")
+        Path, typer.Argument(metavar="DIR", help="the folder, created if necessary")
     ] = Path(),
 ) -> None:
     """Write the quickstart into a folder, with a page on how to change and run it."""
@@ -235,7 +236,7 @@ def init_command(
     with _errors():
         scenario = folder / f"{FIRST}.yaml"
         if scenario.exists():
-            text = f"{scenario} is there already: nothing was written; give another folder"
+            text = f"{scenario} exists: nothing was written; expected another folder"
             raise DataError("init", text)
         question = load(FIRST).variants[0].question
         files = {
@@ -251,15 +252,15 @@ def init_command(
     _out.print(f"next: {where}fedsim run {FIRST}.yaml")
 
 
-# The command that says which conclusions survive the doubt about constants.
+# The robustness of conclusions to uncertain constants.
 
 _Target = Annotated[
-    str | None, typer.Option(metavar="COLUMN=NUMBER", help="what to reach, such as gap=1e-5")
+    str | None, typer.Option(metavar="COLUMN=NUMBER", help="the target, such as gap=1e-5")
 ]
-_Doubts = Annotated[
+_Intervals = Annotated[
     list[str] | None,
     typer.Option(
-        "--doubt",
+        "--interval",
         metavar="PRESET.FIELD=LOW..HIGH",
         help='an interval in place of the preset\'s: "lte.tail_time=1 s..15 s"',
     ),
@@ -267,7 +268,7 @@ _Doubts = Annotated[
 _Runs = Annotated[
     int,
     typer.Option(
-        min=0, help="where runs cannot be priced: so many worlds in which they are made again"
+        min=0, help="if runs cannot be re-priced: number of worlds in which they are repeated"
     ),
 ]
 
@@ -279,23 +280,23 @@ def robust(
     against: Annotated[
         str | None, typer.Option(help="the variant that the others are compared with")
     ] = None,
-    worlds: Annotated[int, typer.Option(min=1, help="so many are drawn at the least")] = 2048,
-    seed: Annotated[int, typer.Option(min=1, help="of the drawing of worlds")] = 1,
-    doubts: _Doubts = None,
+    worlds: Annotated[int, typer.Option(min=1, help="least number of sampled worlds")] = 2048,
+    seed: Annotated[int, typer.Option(min=1, help="seed of the sampling of worlds")] = 1,
+    intervals: _Intervals = None,
     runs: _Runs = 0,
     jobs: Jobs = 1,
     cluster: OnCluster = None,
     plugins: Plugins = None,
     out: Annotated[
-        Path | None, typer.Option(help="where files go; robustness in DIR if not given")
+        Path | None, typer.Option(help="folder for the files; robustness in DIR if not given")
     ] = None,
     quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
-    """Show which conclusions of a study survive the uncertainty of its constants.
+    """Find which conclusions of a study survive the uncertainty of its constants.
 
-    Worlds are drawn from the interval of every preset's figure that
-    the study uses; each run is priced in each of them, without
-    training. What was priced before is kept.
+    Worlds are sampled from the interval of every preset's figure that
+    the study uses; each run is re-priced in each of them, without
+    training. Stored prices of an earlier command are reused.
     """
     from fedsim.cli.next_steps import command
     from fedsim.robustness import robust as survey
@@ -310,7 +311,7 @@ def robust(
             against=against,
             worlds=worlds,
             seed=seed,
-            doubts=_intervals(doubts or []),
+            intervals=_intervals(intervals or []),
             runs=runs,
             out=out,
             blocks=blocks_in(plugins or ()),
@@ -329,10 +330,10 @@ def robust(
 
 
 def _intervals(texts: list[str]) -> dict[str, str]:
-    """Return the intervals that were given, by the constants' names.
+    """Return the given intervals, by the names of constants.
 
     Raises:
-        DataError: one of them is none.
+        DataError: one is not of the form NAME=LOW..HIGH.
     """
     from fedsim.errors import DataError
 
@@ -340,7 +341,7 @@ def _intervals(texts: list[str]) -> dict[str, str]:
     for text in texts:
         name, equals, interval = text.partition("=")
         if not equals:
-            wanted = 'give a constant and its interval, such as "lte.tail_time=1 s..15 s"'
-            raise DataError("doubt", f"--doubt: got {text!r}; {wanted}")
+            wanted = 'expected a constant and its interval, such as "lte.tail_time=1 s..15 s"'
+            raise DataError("interval", f"--interval: got {text!r}; {wanted}")
         intervals[name.strip()] = interval.strip()
     return intervals

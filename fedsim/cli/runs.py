@@ -1,4 +1,4 @@
-"""Commands that make runs, or say what would be made."""
+"""Commands that make runs: run, check, reprice."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -53,9 +53,9 @@ def run_command(
 ) -> None:
     """Run a scenario: all variants, all seeds; end with a table and a figure.
 
-    Runs that are there already, of the same scenario, data and code,
-    are kept; runs of other values are made again. A folder with runs
-    of another scenario is left alone.
+    Complete runs of the same scenario, data and code are kept; runs
+    with other values are made again. A folder with runs of another
+    scenario is not touched.
     """
     from fedsim.cli.downloads import offer_downloads
     from fedsim.cli.next_steps import TypedRun, after_run
@@ -68,9 +68,9 @@ def run_command(
 
     with _errors():
         share = _share(shard, jobs, cluster)
-        said, blocks = overrides or (), blocks_in(plugins or ())
-        typed = TypedRun(file, said, plugins or (), out)
-        plan = load(file, overrides=said, blocks=blocks)
+        settings, blocks = overrides or (), blocks_in(plugins or ())
+        typed = TypedRun(file, settings, plugins or (), out)
+        plan = load(file, overrides=settings, blocks=blocks)
         out = out or Path("runs") / plan.folder_name
         check_out(out)
         offer_downloads(plan)
@@ -82,7 +82,7 @@ def run_command(
             result = run(
                 file,
                 out=out,
-                overrides=said,
+                overrides=settings,
                 blocks=blocks,
                 watch=watch,
                 jobs=jobs,
@@ -93,7 +93,7 @@ def run_command(
                 shard=shard,
                 check=False,
             )
-        code = _tell_ends(result, labels)  # above the tables, which a reader takes for results
+        code = _print_ends(result, labels)  # above the tables, so that failures are not missed
         if shard is None:
             report(result)
             _next(*after_run(result, typed), quiet=quiet)
@@ -103,15 +103,15 @@ def run_command(
 
 
 def _count(plan: "Plan", share: "Shard") -> int:
-    """Return how many runs there are in a share of a plan."""
+    """Return the number of runs in a shard of a plan."""
     return len(share.of([seed for variant in plan.variants for seed in variant.seeds]))
 
 
 def _share(shard: str | None, jobs: int, cluster: str | None) -> "Shard":
-    """Return which runs are to be made.
+    """Return the shard to make.
 
     Raises:
-        DataError: there is no such shard, or they are to be made in two places.
+        DataError: the shard is invalid, or two places to make runs are given.
     """
     from fedsim.running.cluster import check_choice
     from fedsim.running.folder import WHOLE, Shard
@@ -120,14 +120,14 @@ def _share(shard: str | None, jobs: int, cluster: str | None) -> "Shard":
     return WHOLE if shard is None else Shard.parse(shard)
 
 
-def _tell_ends(result: "Result", labels: Mapping[str, str]) -> int:
-    """Print how runs ended that are not done; return the exit code."""
+def _print_ends(result: "Result", labels: Mapping[str, str]) -> int:
+    """Print the ends of incomplete runs; return the exit code."""
     from fedsim.record.summary import Ending, end_of
 
-    if not result.runs:  # as a shard may have none
+    if not result.runs:  # a shard can be empty
         return 0
     complete = result.summary["status"].map(lambda status: end_of(status).complete)
-    others = result.summary[~complete]  # a note says what else there is to know of the complete
+    others = result.summary[~complete]  # notes report on complete ones
     for row in others.to_dict("records"):
         ending = Ending(row["status"], row["reason"])
         _err.print(escape(f"{labels[row['variant']]}, seed {row['seed']}: {ending}"), style="red")
@@ -179,15 +179,17 @@ def reprice_command(
     place: Place,
     overrides: Overrides = None,
     out: Annotated[
-        Path | None, typer.Option(help="where the run folders go; repriced in DIR if not given")
+        Path | None,
+        typer.Option(help="folder for the re-priced runs; repriced in DIR if not given"),
     ] = None,
     base: Annotated[
-        Path | None, typer.Option(help="where relative paths of the scenario start; here if none")
+        Path | None,
+        typer.Option(help="folder of relative paths in the scenario; the current one if not given"),
     ] = None,
     plugins: Plugins = None,
     quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
-    """Recompute the costs of finished runs: other radios, devices or links, without training."""
+    """Re-price finished runs with other radios, devices or links, without training."""
     from fedsim.cli.next_steps import command
     from fedsim.repricing import reprice
     from fedsim.repricing.api import price_table

@@ -292,7 +292,7 @@ def check_sending(scenario: Mapping[str, Any], blocks: Sequence[type[Spec]] = ()
 
 
 class Noting:
-    """An evaluator that takes note of the kernels of the work that another one evaluates.
+    """An evaluator that records the kernels of the work that another one evaluates.
 
     Attributes:
         kernels: without repetition, in the order in which they were met.

@@ -72,13 +72,13 @@ class Leg:
 
 @dataclass
 class ClientTrace:
-    """What the log tells of one client.
+    """The rows of the log about one client.
 
     Attributes:
         body: the client.
         rows: its own, in order.
         legs: its messages.
-        on_air: when a broadcast was on the air that it may have heard, or not.
+        on_air: spans of broadcasts that it may have received.
     """
 
     body: Body
@@ -103,7 +103,7 @@ class ClientTrace:
 
 
 def read_traces(bodies: Sequence[Body], rows: Sequence[Row]) -> dict[str, ClientTrace]:
-    """Return what a log tells of each client, by its name."""
+    """Return the rows of a log by client name."""
     known = {body.name: ClientTrace(body) for body in bodies}
     for row in rows:
         if row["node"] in known:
@@ -147,7 +147,7 @@ def _leg(row: Row, more: Row | None, span: float, *, up: bool) -> Leg:
 
 
 def _read_received(known: ClientTrace, rows: Sequence[Row], at: int) -> None:
-    """Read a message that only its receiver's row tells the time of: a cell's, or a peer's."""
+    """Read a message whose time only its receiver's row has: a broadcast, or one of a peer."""
     row = rows[at]
     before = rows[at - 1]
     if before["node"] == "server" and before["peer"] == row["node"]:

@@ -1,11 +1,12 @@
-"""Are a run's joules those of its log's spans? An audit from outside.
+"""The outside audit of energy: joules of a run, recomputed from the spans of its log.
 
 from fedsim.conformance import check_energy
 print(check_energy("runs/quickstart/chb/seed-1"))
 
-The ledger compares the log with the meters of the simulated world, so that it cannot see what both
-leave out. Here no meter is read. What each client does at each instant follows from the spans of
-the log's rows; what that costs, from the powers that its device and its radio state:
+The ledger compares the log with the meters of the simulated world, so it cannot find errors that
+both share, such as a wrong power. Here no meter is read. The activity of each client at each
+instant follows from the spans of the log's rows, and its cost from the powers that device and radio
+declare:
 
 - A processor works or idles. Pieces of work do not overlap.
 - A radio has at most one message in progress in each direction. While it has any, it is connected;
@@ -14,8 +15,12 @@ the log's rows; what that costs, from the powers that its device and its radio s
   which its client lost its network or its power; not at any other time.
 - Idle power flows for as long as the client is on.
 
-Of a message that was broken off behind a shared link, the log does not say how many bits had
-passed: its energy lies between that of none and of all of them.
+If a message behind a shared link was aborted, the log does not contain how many bits had passed:
+its energy is then an interval, from that of no bits to that of all.
+
+The laws are stated here a second time, on purpose, in the plainest form and without any code of
+`fedsim.sim`: a mistake there is found unless it was made twice. This is why `_Powers` repeats
+formulas of `fedsim.physics.radios.base` instead of calling them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,13 +43,13 @@ from fedsim.scenario import Group, Scenario, load
 
 Check = Callable[[ClientTrace, float], Iterator[str]]
 
-_ANY = Constant(1.0)  # in place of a trace, whose values do not matter here
+_ANY = Constant(1.0)  # stands for a trace, whose values do not matter here
 _CLOSE = 1e-9
 _CLOCK = 4e-15  # a clock's rounding, as a share of the time
 
 
 def check_energy(folder: str | Path, blocks: Sequence[type[Spec]] = ()) -> pd.DataFrame:
-    """Compute every client's energy anew from the spans of a run's log.
+    """Recompute every client's energy from the spans of a run's log.
 
     Args:
         folder: of one run.
@@ -54,7 +59,7 @@ def check_energy(folder: str | Path, blocks: Sequence[type[Spec]] = ()) -> pd.Da
         A row a check: check, outcome (kept or broken), and the reason.
 
     Raises:
-        DataError: there is no run there, or its files are damaged.
+        DataError: the folder holds no run, or its files are damaged.
     """
     folder = Path(folder)
     events = read_run(folder, "events").astype(object)
@@ -66,11 +71,11 @@ def check_energy(folder: str | Path, blocks: Sequence[type[Spec]] = ()) -> pd.Da
 
 
 def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
-    """Return what the clients of a scenario are made of.
+    """Return the device, radio and links of each client of a scenario.
 
     Args:
         scenario: of the run.
-        clients: how many there are.
+        clients: the number of clients.
     """
     network = scenario.network
     free = (
@@ -79,7 +84,7 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
         and network.model == "fluid"
         and min(network.server.uplink, network.server.downlink) == inf
     )
-    down = free or network.peers is not None  # a peer's downlink is its radio alone
+    down = free or network.peers is not None  # a peer's downlink is limited by its radio alone
     factor = 0.97 if network.model == "lv08" else 1.0
     bodies = list[Body]()
     for group in scenario.fleet or (Group(count=clients),):
@@ -92,12 +97,12 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
 
 
 def promises(bodies: Sequence[Body], rows: Iterable[Row], idle: Sequence[float]) -> Promises:
-    """Yield what holds of the energy of a run, each with how it does not.
+    """Yield the laws of a run's energy, each with its violations.
 
     Args:
         bodies: the clients in order.
         rows: of the log, in order, with the columns of `fedsim.record.schema`.
-        idle: what each client is said to have drawn at rest, J.
+        idle: the recorded idle energy of each client, J.
     """
     kept = list(rows)
     end = float(kept[-1]["t"]) if kept else 0.0
@@ -164,21 +169,28 @@ def _check_coverage(known: ClientTrace, end: float) -> Iterator[str]:
 
 
 def _gaps(known: ClientTrace, covered: Sequence[Span], end: float) -> Iterator[str]:
-    """Yield the gaps between states that are not rest."""
+    """Yield gaps between states in which the radio cannot have been at rest."""
     slack = _CLOSE * end
     edges = [0.0, *(edge for span in covered for edge in span), end]
     released = {row["t"] for row in known.of("offline", "depleted")}
     for begin, until in zip(edges[::2], edges[1::2], strict=True):
         if until - begin <= slack or begin == 0.0:
             continue
-        heard = any(one - slack <= begin and until <= other + slack for one, other in known.on_air)
-        if heard or _may_rest(known, begin, released):
+        receives = any(
+            one - slack <= begin and until <= other + slack for one, other in known.on_air
+        )
+        if receives or _may_rest(known, begin, released):
             continue
-        yield f"nothing says what the radio did from {begin:g} s to {until:g} s"
+        yield f"the log has no state of the radio from {begin:g} s to {until:g} s"
 
 
 def _may_rest(known: ClientTrace, begin: float, released: set[float]) -> bool:
-    """Return whether a radio may be at rest from a moment on."""
+    """Return whether a radio may be at rest from a moment on.
+
+    A radio without stages always may. Otherwise the moment has to be that of a loss of network or
+    power, or the end of a complete last stage; a tail that was cut short has to be followed by
+    something else than rest.
+    """
     stages = known.body.radio.states.stages[:-1]
     if not any(stage.time > 0 for stage in stages):
         return True
@@ -224,7 +236,7 @@ def _messages(known: ClientTrace, end: float) -> Iterator[str]:
 def _check_forwarding(known: ClientTrace, _end: float) -> Iterator[str]:
     """A relay receives and sends each message that it forwards, each at its own rate.
 
-    Where a rate varies, or a message was broken off, the log does not say how long that took.
+    If a rate varies, or a message was aborted, the log does not contain how long that took.
     """
     radio = known.body.radio
     rates = radio.rates(dict.fromkeys(radio.traces, _ANY))
@@ -243,13 +255,13 @@ def _check_forwarding(known: ClientTrace, _end: float) -> Iterator[str]:
 
 
 class _Powers:
-    """What a radio draws beyond rest, stated once more.
+    """The powers of a radio beyond rest, derived independently of the simulator.
 
     Attributes:
-        connected: while a message is in progress, and no bits of it are on the air, W.
-        air: further, while they are, by direction (down, up), W.
+        connected: during a message while no bits of it are on the air, W.
+        air: additional power while they are, by direction (down, up), W.
         bit: the energy of a bit, likewise, J/bit.
-        highest: what it draws at most, with its bits at their peak rates, W.
+        highest: upper bound of the power, with bits at their peak rates, W.
     """
 
     def __init__(self, radio: RadioLaw) -> None:
@@ -270,7 +282,7 @@ class _Powers:
 
 
 def _price(known: ClientTrace) -> Span:
-    """Return what a client's messages cost at least and at most, J."""
+    """Return lower and upper bound of the energy of a client's messages, J."""
     body, powers = known.body, _Powers(known.body.radio)
     held = powers.connected * fsum(
         end - begin for begin, end in _union((leg.begin, leg.end) for leg in known.legs)
@@ -290,14 +302,15 @@ def _price(known: ClientTrace) -> Span:
 
 
 def _corners(body: Body, leg: Leg, law: RateLaw | None) -> list[tuple[float, float]]:
-    """Return what may have passed of a message: pairs of bits, and seconds on air.
+    """Return the possible extents of a message: pairs of bits and seconds on air.
 
-    One pair where the log tells both, else the corners of what is possible.
+    One pair if the log determines both, else the corners of the possible range: energy is linear in
+    both, so its extremes are at corners.
 
     Args:
         body: the client.
         leg: the message.
-        law: of the rate; None where that follows a trace.
+        law: of the rate; None if that follows a trace.
     """
     alone = body.open_up if leg.up else body.open_down
     span = leg.seconds
@@ -323,7 +336,7 @@ def _corners(body: Body, leg: Leg, law: RateLaw | None) -> list[tuple[float, flo
 
 
 def _union(spans: Iterable[Span]) -> list[Span]:
-    """Return spans that do not meet, which cover the same time."""
+    """Return disjoint spans that cover the same time."""
     joined = list[Span]()
     for begin, end in sorted(spans):
         if joined and begin <= joined[-1][1]:
@@ -334,7 +347,7 @@ def _union(spans: Iterable[Span]) -> list[Span]:
 
 
 def _idle(every: Sequence[ClientTrace], idle: Sequence[float], end: float) -> Iterator[str]:
-    """Idle power, of device and radio, flows but while the battery is empty."""
+    """Idle power of device and radio flows except while the battery is empty."""
     for known, joules in zip(every, idle, strict=True):
         body = known.body
         watts = body.device.idle + body.radio.resting

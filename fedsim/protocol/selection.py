@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from fedsim.blocks.wording import show
-from fedsim.errors import Misdrawn
+from fedsim.errors import ClientOrderError
 from fedsim.ports import Array, ClientId
 from fedsim.protocol.participation import Participation
 
@@ -88,7 +88,7 @@ class Selection:
             busy: clients that are at work and must not be asked.
 
         Raises:
-            Misdrawn: the policy's order is none; see `sampling_order`.
+            ClientOrderError: the policy's order is invalid; see `sampling_order`.
         """
         if self._eligibility.always_complete and not busy and (to is not None or not self._draws):
             return Cohort(self._clients if to is None else sorted(to))
@@ -144,20 +144,20 @@ def sampling_order(
         rng: the stream of the draws.
 
     Raises:
-        Misdrawn: an entry is no client or a duplicate, or clients are missing.
+        ClientOrderError: an entry is no client or a duplicate, or clients are missing.
     """
     seen: set[ClientId] = set()
     for each in policy.order(samples, number, rng):
         client = _client(each, len(samples), policy.kind)
         if client in seen:
-            raise Misdrawn(f"the order of {policy.kind} has client {client} twice")
+            raise ClientOrderError(f"the order of {policy.kind} has client {client} twice")
         seen.add(client)
         yield client
     if len(seen) < len(samples):
         left = sorted(set(range(len(samples))) - seen)
         few = ", ".join(map(str, left[:_FEW])) + (", ..." if len(left) > _FEW else "")
         text = f"leaves out {len(left)} of {len(samples)} clients ({few}); give all of them"
-        raise Misdrawn(
+        raise ClientOrderError(
             f"the order of {policy.kind} {text}: clients that cannot take part are passed over"
         )
 
@@ -169,5 +169,5 @@ def _client(each: object, clients: int, kind: str) -> ClientId:
         client = -1
     if not 0 <= client < clients:
         text = f"has {show(each)}; give the numbers of clients, 0 to {clients - 1}"
-        raise Misdrawn(f"the order of {kind} {text}")
+        raise ClientOrderError(f"the order of {kind} {text}")
     return client

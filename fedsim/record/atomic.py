@@ -1,10 +1,11 @@
 """Atomic file writing, with one clear error for each failure.
 
 All that fedsim writes goes through a `Draft`: a temporary file that gets its name when it is
-completely on disk, and is removed if anything goes wrong before.
+complete, and is removed on any error before. So a reader needs no lock: what has its final name is
+complete.
 
-Nothing is written or removed through a symbolic link: it may lead to files that are not of the
-study. The folder of a study may itself be reached through one, as on clusters.
+Nothing is written or removed through a symbolic link, which may lead to files outside of the study.
+Only the folder of the study itself may be reached through links, as is usual on clusters.
 """
 
 import errno
@@ -20,18 +21,18 @@ from fedsim.errors import OutputError
 from fedsim.signals import defer_signals
 
 ASIDE = ".aside"
-"""How the names of drafts end; a kill leaves them behind."""
+"""Suffix of drafts, which remain after a kill."""
 
-_SERIALS = count()  # no two drafts of a process are one file, whichever thread writes them
+_SERIALS = count()  # makes names of drafts unique among threads
 
 
 class Draft:
     """A file being written; it is kept if its block ends normally, else dropped.
 
-    It has the methods of a binary file, for writers of formats. Its first error is stored, and
-    later writes are discarded: Parquet's writer writes again when it is closed or collected, so a
-    second error would hide the first, or be impossible to catch. `check` and `keep` raise the
-    stored error.
+    It has the methods of a binary file, so that writers of formats can use it. They get no errors:
+    the first one is stored, later writes are discarded, and `check` and `keep` raise the stored
+    one. The reason is Parquet's writer, which writes once more when it is closed or collected: an
+    error there would hide the first one, or be raised in a destructor, where none can be caught.
 
     Args:
         path: the final path; missing parents are created.
@@ -51,7 +52,7 @@ class Draft:
             self._file: BinaryIO = _open_new(self._aside)
         except OSError as error:
             raise unwritable(path, error) from None
-        except BaseException:  # an interrupt, and the file may be there already
+        except BaseException:  # an interrupt: the file may exist already
             _remove(self._aside)
             raise
 
@@ -67,9 +68,9 @@ class Draft:
             self.drop()
 
     def __del__(self) -> None:
-        file: BinaryIO | None = getattr(self, "_file", None)  # None where it was not begun
+        file: BinaryIO | None = getattr(self, "_file", None)  # None if __init__ failed
         if file is not None and not file.closed:
-            self.drop()  # it was not kept
+            self.drop()  # neither kept nor dropped
 
     @property
     def closed(self) -> bool:
@@ -137,26 +138,26 @@ def sweep(folder: Path) -> None:
 
 
 def _open_new(aside: Path) -> BinaryIO:
-    """Open a new file; what had its name is removed, and not written into where it is a link."""
+    """Create a file; an existing one is removed first, never written into: it may be a link."""
     try:
         return aside.open("xb")
-    except FileExistsError:  # a kill has left it, or it leads elsewhere
+    except FileExistsError:  # left by a killed process, or a link
         _remove(aside)
         return aside.open("xb")
 
 
 def link_error(path: Path) -> OutputError:
-    """Return what to raise where a symbolic link stands in the place of what is to be written."""
-    text = "it is a symbolic link, and nothing is written through one; remove it"
+    """Return the error for a symbolic link in the place of a file to be written."""
+    text = "it is a symbolic link, through which nothing is written; remove it"
     return OutputError(errno.ELOOP, text, str(path))
 
 
 def check_links(root: Path, path: Path) -> None:
-    """Make sure that no symbolic link leads out of a folder, on the way to a place in it.
+    """Check that no component of a path below a folder is a symbolic link.
 
     Args:
         root: the folder, which may itself be reached through links.
-        path: `root`, or below it; it need not be there.
+        path: `root`, or a path below it; it need not exist.
 
     Raises:
         OutputError: one of the folders below `root`, or the place itself, is a link.
@@ -169,12 +170,12 @@ def check_links(root: Path, path: Path) -> None:
 
 
 def _remove(aside: Path) -> None:
-    with suppress(OSError):  # a disk that takes nothing may not let go of anything either
+    with suppress(OSError):  # a full or failing disk may refuse this as well
         aside.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file atomically: readers find all of it or what was there before.
+    """Write a file atomically: readers find the whole new content or the old one.
 
     Raises:
         OutputError: it cannot be written.
@@ -184,10 +185,10 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Make sure that files can be written into a folder, which need not be there yet.
+    """Check that files can be written into a folder, which need not exist yet.
 
     Raises:
-        OutputError: it is a file, one of those around it is, or nothing can be written there.
+        OutputError: it or a parent is a file, or is not writable.
     """
     place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     try:
@@ -200,7 +201,7 @@ def check_folder(folder: Path) -> None:
 
 
 def unwritable(path: Path, error: OSError) -> OutputError:
-    """Return what to raise where a file or folder cannot be written."""
+    """Return the error for a file or folder that cannot be written."""
     if isinstance(error, OutputError):
         return error
     return OutputError(error.errno or 0, error.strerror or str(error), str(path))

@@ -1,4 +1,4 @@
-"""The columns of a run's round table and client table, a row a column.
+"""The columns of a run's round table and client table, one row here for each.
 
 To add a column, add a row here, and its value where the table is filled: `fedsim.record.rounds` or
 `fedsim.record.recorder`. The checks of a run's files, the tables of `run`, `compare` and `report`,
@@ -19,12 +19,12 @@ class Column(NamedTuple):
         kind: text, whole numbers, or numbers, which may be NaN.
         meaning: for the documentation.
         unit: of its values; empty for those that are counted or have none.
-        title: the head in tables and figures; empty where it is the name.
+        title: the head in tables and figures; empty if it is the name.
         cost: whether its sum over rounds is a cost of the run.
         filled: whether every row has a value.
-        only: which runs have it; empty for all.
+        only: the runs that have it; empty for all.
         measured_in: a word for its amount in an ordering, "by seconds".
-        least: which variant is the best by it, "in the least time"; empty where none is called so.
+        least: the phrase for the variant that is best by it, "in the least time"; empty if none.
     """
 
     name: str
@@ -62,7 +62,7 @@ ROUNDS = (
     ),
     Column("objective", "number", "the objective at the round's model"),
     Column("gap", "number", "its distance to the optimum; NaN where none is known"),
-    Column("cohort", "count", "clients asked", filled=True),
+    Column("cohort", "count", "clients sampled", filled=True),
     Column(
         "transmissions", "count", "uplink messages that carry something", cost=True, filled=True
     ),
@@ -99,7 +99,7 @@ ROUNDS = (
     Column(
         "grams",
         "number",
-        "CO2 that it has emitted",
+        "CO2 emitted for that energy",
         unit="g",
         title="CO2",
         only="carbon",
@@ -156,10 +156,12 @@ CLIENTS = (
         "idle_grams", "number", "CO2 of idle power; NaN if not tracked", unit="g", only="carbon"
     ),
     Column("grams", "number", "CO2 of all its energy; NaN if not tracked", unit="g", only="carbon"),
-    Column("initial_joules", "number", "in its battery at the start; NaN on mains", unit="J"),
-    Column("charged_joules", "number", "that its battery was charged; NaN on mains", unit="J"),
-    Column("drained_joules", "number", "that its battery delivered; NaN on mains", unit="J"),
-    Column("final_joules", "number", "in its battery at the end; NaN on mains", unit="J"),
+    Column(
+        "initial_joules", "number", "energy in its battery at the start; NaN on mains", unit="J"
+    ),
+    Column("charged_joules", "number", "energy charged into its battery; NaN on mains", unit="J"),
+    Column("drained_joules", "number", "energy drained from its battery; NaN on mains", unit="J"),
+    Column("final_joules", "number", "energy in its battery at the end; NaN on mains", unit="J"),
     Column("depletions", "number", "how often its battery was empty; NaN on mains"),
 )
 """The client table; frames of several runs begin with the variant and the seed."""
@@ -188,10 +190,10 @@ UNITS = {name: column.unit for name, column in _COSTS.items() if column.unit}
 """Units of costs; the others are counted."""
 
 TITLES = {name: column.title for name, column in _COSTS.items() if column.title}
-"""What tables call costs, where that is not the name of their column."""
+"""Heads of costs in tables, if other than the names of their columns."""
 
 COSTS = tuple(column.name for column in ROUNDS if column.cost)
-"""Columns of the round table that are costs of a round, and add up; grams may come beside."""
+"""Columns of the round table that are additive costs; grams may be a further one."""
 
 SPENT = ("round", *COSTS[:-1], "t", COSTS[-1])
 """The costs of a run in the order of tables: rounds, messages, bits, time, energy."""
@@ -200,16 +202,16 @@ RANKED = ("round", "bits", "t", "joules", "grams")
 """The costs by which variants are ranked."""
 
 MEASURED_IN = {name: _COSTS[name].measured_in for name in RANKED}
-"""What each of these is counted in."""
+"""The words for amounts of these."""
 
 LEAST = {name: _COSTS[name].least for name in RANKED if _COSTS[name].least}
-"""How a variant is called the best by one of these."""
+"""The phrases for the variant that is best by one of these."""
 
 
 HIGHER_IS_BETTER = frozenset(
     {"train_accuracy", "test_accuracy", "support_precision", "support_recall", "support_f1"}
 )
-"""Columns whose target is reached from below; that of all others is reached from above."""
+"""Columns whose targets are reached from below; those of all others from above."""
 
 _RISING = frozenset({"accuracy", "acc", "precision", "recall", "f1", "auc", "r2", "score", "iou"})
 """The last words of user-defined figures that are better when higher."""

@@ -2,9 +2,9 @@
 
 Each row of a client is charged for its joules at the carbon intensity of the client's electricity,
 averaged over the row's span: a row's joules are assumed to be drawn evenly. The fleet's idle draw
-is metered client by client, and passed in with each row that reports it. So every joule in
-a client's account is charged at the time at which the client draws it, from mains or from a
-battery; what chargers and batteries lose, the server and the network are in no account.
+is metered client by client, and passed in with each row that reports it. So every joule in a
+client's account is charged at the time at which the client draws it, from mains or from a battery.
+Losses of chargers and batteries, the server and the network are not included.
 
 Clients with unknown electricity have no grams, and are left out of all sums.
 """
@@ -22,7 +22,7 @@ from fedsim.record.schema import Event
 KILOWATT_HOUR = 3.6e6
 """Joules in a kilowatt-hour: intensities are in grams for one."""
 
-_TOLERANCE = 1e-9  # what rounding may cost when grams are added up in another order
+_TOLERANCE = 1e-9  # relative rounding error of sums in another order
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -31,12 +31,12 @@ class IntensityOverTime(Protocol):
 
     @property
     def least(self) -> float:
-        """The least intensity there ever is."""
+        """The smallest intensity at any time."""
         ...
 
     @property
     def most(self) -> float:
-        """The largest one."""
+        """The largest intensity at any time."""
         ...
 
     def averages(self, begins: Array, ends: Array) -> Array:
@@ -97,9 +97,9 @@ class Emissions:
         for place in range(len(self.intensities)):
             own = np.flatnonzero((number == place) & (joules > 0))
             grams[own] = self.of(place, joules[own], begins[own], ends[own])
-        telling = np.isin(rows["event"], (Event.ROUND, Event.STOP)) & (node == SERVER)
-        count = int(np.count_nonzero(telling))
-        grams[telling] = self._rests[:count]
+        reporting = np.isin(rows["event"], (Event.ROUND, Event.STOP)) & (node == SERVER)
+        count = int(np.count_nonzero(reporting))
+        grams[reporting] = self._rests[:count]
         del self._rests[:count]
         self.grams += np.bincount(node + 1, grams, minlength=len(self.grams))
         return grams

@@ -39,11 +39,11 @@ STUDY = "study.json"
 """In OUT, beside the folders of the variants; see `fedsim.record.studies`."""
 
 FAILED = "failed.json"
-"""Of a run that could not be made: the reason. Removed when the run is made."""
+"""The reason why a run failed; removed when the run is made again."""
 
 TRACE = "trace.json"
 PACKED = ".gz"
-"""How the name of a compressed trace ends."""
+"""Suffix of a compressed trace."""
 
 _SMALL = (SUMMARY, FAILED, MANIFEST, SCENARIO, TRACE, f"{TRACE}{PACKED}")
 TABLES = ("events", "rounds", "clients")
@@ -56,7 +56,7 @@ class RunFolder:
     """The folder of one run, `OUT/<variant>/seed-<n>`; an earlier run in it is removed.
 
     Raises:
-        OutputError: it cannot be created, or something in it not removed.
+        OutputError: it cannot be created, or something in it cannot be removed.
     """
 
     def __init__(self, out: Path, variant: str, seed: int) -> None:
@@ -64,7 +64,7 @@ class RunFolder:
         self.check(out, variant, seed)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            for name in _SMALL:  # the summary first: it is no more
+            for name in _SMALL:  # the summary first: without it, the old run counts as unfinished
                 (self.path / name).unlink(missing_ok=True)
             for table in (*TABLES, MODELS):
                 (self.path / f"{table}.parquet").unlink(missing_ok=True)
@@ -110,12 +110,12 @@ class RunFolder:
         """Write the manifest with the hashes of all files, then the summary: the run has ended.
 
         Args:
-            made: what the manifest records beside the hashes.
-            summary: how the run ended.
+            made: the entries of the manifest beside the hashes.
+            summary: the summary.
         """
         try:
             files = {name: hash_of(self.path / name) for name in RESULTS if name != SUMMARY}
-        except OSError as error:  # what has just been written cannot be read
+        except OSError as error:  # a file that was just written cannot be read
             raise unwritable(self.path, error) from None
         text = as_json(summary)
         files[SUMMARY] = sha256(text.encode()).hexdigest()
@@ -148,7 +148,7 @@ def tidy(run: Path) -> None:
     """Remove leftovers from the folder of a complete run."""
     sweep(run)
     for parts in run.glob("*.parts"):
-        with suppress(OutputError):  # the whole table is read, not its parts
+        with suppress(OutputError):  # readers prefer the whole table to parts
             remove_parts(parts)
 
 
@@ -186,20 +186,20 @@ def check_run(folder: Path) -> dict[str, Any]:
 
     Raises:
         DataError: the run has not ended, is of another version of the schema, or one of its
-            files is missing, damaged, or not what the others tell of; the message says which.
+            files is missing, damaged, or inconsistent with the others; the message names it.
     """
     if not (folder / SUMMARY).exists():
         text = f"the run in {folder} has not ended: run its scenario again to finish it"
         raise DataError("run", text)
-    read_manifest(folder)  # first: what else there is may be as another version has it
+    read_manifest(folder)  # first: files of another version may differ in anything
     summary = read_summary(folder / SUMMARY)
     _check_seed(folder, summary["seed"])
     counts = {name: _rows(folder, name, summary) for name in TABLES}
-    for name in ("events", "clients"):  # a run that has ended has a row of its end in its log
+    for name in ("events", "clients"):  # the log of an ended run has at least its `stop` row
         if not counts[name]:
             raise damage_error(folder / f"{name}.parquet", "it holds no rows")
     if is_whole(summary["status"]) and counts["rounds"] != summary["rounds"]:
-        text = f"{counts['rounds']} rows, though {SUMMARY} tells of {summary['rounds']} rounds"
+        text = f"{counts['rounds']} rows, but {SUMMARY} has {summary['rounds']} rounds"
         raise damage_error(folder / "rounds.parquet", f"it holds {text}")
     check_files(folder, SMALL)
     return summary
@@ -239,4 +239,4 @@ def _check_types(path: Path, schema: pa.Schema, columns: Sequence[str]) -> None:
             number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
             right, wanted = number or name in _TEXTS or pa.types.is_null(kind), "numbers"
         if not right:
-            raise damage_error(path, f"column {name} is of {kind}, and {wanted} belong there")
+            raise damage_error(path, f"column {name}: got {kind}, expected {wanted}")

@@ -3,6 +3,13 @@
 One side is the rows of the event log, added up here chunk by chunk. The other side is the meters of
 the physical world: the energy spent by radios and processors, and the bits that the network took,
 delivered and still holds. `audit` compares the two.
+
+A meter returns the joules of a span, which an actor writes into a row of the log, and adds them to
+a total of its own; the network counts bits as they enter and leave it. So a span without a row, a
+row that is written twice, or a message that is dropped silently makes the two sides differ. What
+this audit cannot find is a meter that is wrong from the start, since both sides would have its
+figure: batteries integrate powers independently of meters (`Stores.settled`), and
+`fedsim.conformance.energy` recomputes the joules of a run from its log alone.
 """
 
 from dataclasses import dataclass
@@ -17,7 +24,7 @@ from fedsim.record.log import Rows, number_ids
 from fedsim.record.schema import Event
 
 RELATIVE_TOLERANCE = 1e-9
-"""What rounding may cost when joules are added up in another order."""
+"""Relative rounding error of joules that are added up in another order."""
 
 _TINY = float(np.finfo(np.float64).tiny)  # below it, rounding is not relative any more
 
@@ -93,17 +100,21 @@ class Ledger:
         t: the time of the last row.
     """
 
+    # Sums are kept in columns, one for each node that has had a row, in order of first appearance:
+    # of a million clients, only those that were ever sampled have sums. `_place` maps nodes to
+    # columns. A sum that is zero for all nodes (a fleet without retransmissions) is not stored.
+
     _SUMS = ("joules", "seconds", "count", "payload_count", "bits")
-    _FIRST = 16  # how many nodes there is room for at first
+    _FIRST = 16  # columns allocated at first
 
     def __init__(self, clients: int) -> None:
         self.clients = clients
         self.t = 0.0
         self._order: list[str] = []
         self._seen = 0
-        self._place = np.full(clients + 1, -1, np.int32)  # of each node's column; -1 for none yet
+        self._place = np.full(clients + 1, -1, np.int32)  # column of each node; -1 for none yet
         self._room = self._FIRST
-        self._sums: dict[tuple[str, int], Array] = {}  # by what and event, of those that there are
+        self._sums: dict[tuple[str, int], Array] = {}  # by quantity and event; zeros are not stored
 
     def absorb(self, rows: Rows) -> None:
         """Add a chunk of the log."""
@@ -115,13 +126,15 @@ class Ledger:
         nodes, number = number_ids(rows["node"] + 1, self.clients + 1)
         cell = rows["event"].astype(np.intp) * len(nodes) + number
         places = self._places(nodes)
+        # One bincount per quantity over cells (event, node): a chunk is summed without a loop over
+        # its rows. `sign` counts the messages whose payload is not empty, whatever its length.
         bits = rows["payload_bits"] + rows["header_bits"] + rows["transport_bits"]
         weights = rows["joules"], rows["duration"], None, np.sign(rows["payload_bits"]), bits
         size, events = len(Event) * len(nodes), np.unique(rows["event"]).tolist()
         for name, each in zip(self._SUMS, weights, strict=True):
             sums = np.bincount(cell, each, minlength=size).reshape(len(Event), len(nodes))
             for event in events:
-                if (name, event) in self._sums or sums[event].any():  # no room for zeros only
+                if (name, event) in self._sums or sums[event].any():  # zeros are not stored
                     kept = self._sums.setdefault((name, event), self._of_event(name, event))
                     kept[places] += sums[event]
 
@@ -131,13 +144,13 @@ class Ledger:
         return np.zeros(self._room) if sums is None else sums
 
     def _places(self, nodes: NDArray[np.intp]) -> NDArray[np.int32]:
-        """Return the columns of some nodes, each once; those seen for the first time get one."""
+        """Return the columns of nodes without duplicates; new nodes get a column."""
         new = nodes[self._place[nodes] < 0]
         self._place[new] = np.arange(self._seen, self._seen + len(new))
         self._seen += len(new)
         if self._seen > self._room:
             room = max(self._seen, min(2 * self._room, self.clients + 1))
-            for sums in self._sums:  # one after the other: not all of them twice at once
+            for sums in self._sums:  # one by one: only one copy at a time takes extra memory
                 self._sums[sums] = np.pad(self._sums[sums], (0, room - self._room))
             self._room = room
         return self._place[nodes]
@@ -159,7 +172,7 @@ class Ledger:
 
     @property
     def count(self) -> Array:
-        """How many rows there are, shape as of `joules`."""
+        """Numbers of rows, shape as for `joules`."""
         return self._by_event("count")
 
     def joules_by_node(self) -> Array:
@@ -194,6 +207,13 @@ class Ledger:
         Raises:
             AuditError: bits, joules or times do not agree; every difference is named.
         """
+        # Each identity closes a way for bits to vanish or to be counted twice:
+        #   sent = delivered + lost + in flight    inside the network, by its own counters
+        #   send rows + retransmit rows = sent     all bits that enter have a row of a sender
+        #   receive rows = received                a broadcast is sent once, counted per receiver
+        #   lost rows + retransmit rows = lost     a retransmission repeats bits that were lost
+        # Bits are integers and must agree exactly; joules are floating-point sums in different
+        # orders, and may differ by rounding.
         sent, again, received, lost = (
             self._total(event)
             for event in (Event.SEND, Event.RETRANSMIT, Event.RECEIVE, Event.LOST)
@@ -215,6 +235,8 @@ class Ledger:
             raise AuditError("the ledger does not add up: " + "; ".join(faults))
 
     def _energy_faults(self, meters: Meters) -> list[str]:
+        # The server's account, at 0, holds the idle energy of the fleet, which `round` and `stop`
+        # rows report: one row a round, not one a client.
         logged, metered = self.joules_by_node(), meters.joules
         differ = ~np.isclose(logged[1:], metered, rtol=RELATIVE_TOLERANCE, atol=_TINY)
         faults = [
@@ -231,7 +253,8 @@ class Ledger:
         """Compare the energy that batteries lost with what their clients spent."""
         stores = meters.stores
         spent = self.joules_by_node()[1:] + meters.idle_joules
-        # What goes in and out may be far more than what is in store, and sets the rounding.
+        # Rounding is relative to all that went in and out, which may be far more than the level: a
+        # small battery that is charged and drained all day holds a difference of large sums.
         scale = stores.initial + stores.charged + stores.drained
         books = {
             "initial + charged - drained against what is in store": (
@@ -244,6 +267,8 @@ class Ledger:
                 spent[stores.clients],
                 stores.delivered,
             ),
+            # The battery integrates power over time, a meter adds up spans. What is left of their
+            # difference, less the part that the clock's resolution explains, has to be 0.
             "joules of meters against powers and the clock": (
                 np.maximum(stores.settled - stores.resolution, 0.0),
                 np.zeros_like(stores.settled),

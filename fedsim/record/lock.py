@@ -1,8 +1,9 @@
 """Exclusive and shared folder locks, with the lock's owner published beside them.
 
-The lock is the operating system's, so it ends with its processes, however these end: a killed
-process blocks no other. Workers inherit the lock of their parent; if the parent is killed, the
-folder stays locked until its last worker ends. Readers take no lock: a named file is complete.
+The lock is the operating system's (flock), so it ends with its processes, however these end: a
+killed process blocks no other, which a lock that is a mere file would. Workers inherit the lock of
+their parent; if the parent is killed, the folder stays locked until its last worker ends. Readers
+take no lock: a file with its final name is complete (`fedsim.record.atomic`).
 """
 
 import errno
@@ -26,11 +27,17 @@ from fedsim.signals import defer_signals
 
 # Advisory folder locks of the operating system, and their inheritance by child processes.
 #
-# A lock belongs to an open file, and so to all processes that inherit that file: it is free once
-# the last of them has closed it or has ended, for whatever reason.
+# A flock belongs to an open file description, and so to all processes that inherit it: the lock is
+# free once the last of them has closed it or has ended, for whatever reason. (A lock by `fcntl`
+# would belong to one process, and end when that closes any descriptor of the file.)
+#
+# When the last holder removes the lock file, another process may already have opened it and wait
+# for the lock. It would then hold a lock on a file without a name, while a third process creates a
+# new file and locks that one. So after acquiring a lock, the number of links of the file is
+# checked: if it is 0, the lock is worthless, and the attempt is repeated with the new file.
 
 LOCK = ".lock"
-"""The file that is locked, which is empty and stays."""
+"""The locked file, which is empty and remains."""
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
 """Flags for opening the file: it is created if missing, and links are not followed."""
@@ -54,14 +61,14 @@ class FolderLock:
         """Try to acquire the lock, exclusive or shared; return whether that succeeded.
 
         Raises:
-            OutputError: the folder cannot be written, or nothing there can be locked.
+            OutputError: the folder is not writable, or its file system has no locks.
         """
         try:
             if self._file < 0:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 self._file = os.open(self.folder / LOCK, _FLAGS, 0o644)
             fcntl.flock(self._file, how | fcntl.LOCK_NB)
-            if not os.fstat(self._file).st_nlink:  # its previous owner has removed the file
+            if not os.fstat(self._file).st_nlink:  # a previous holder has removed the file
                 self.drop()
                 return False
         except BlockingIOError:
@@ -76,7 +83,7 @@ class FolderLock:
         fcntl.flock(self._file, fcntl.LOCK_SH)
 
     def drop(self) -> None:
-        """Release the lock; running workers still hold it."""
+        """Release this process's share of the lock; running workers keep theirs."""
         _HELD.discard(self._file)
         if self._file >= 0:
             os.close(self._file)
@@ -94,7 +101,7 @@ def lock_of(folder: Path) -> Iterator[FolderLock]:
 
 
 class Handed:
-    """This process's locks, for a child process: they last until both have ended."""
+    """This process's locks, pickled for a child: the locks last until both have ended."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _receive, tuple(map(DupFd, sorted(_HELD)))
@@ -102,7 +109,7 @@ class Handed:
 
 def _receive(*files: Any) -> Handed:
     for file in files:
-        os.set_inheritable(file.detach(), False)  # noqa: FBT003 - it has no name
+        os.set_inheritable(file.detach(), False)  # noqa: FBT003 - positional-only
     return Handed()
 
 
@@ -148,12 +155,12 @@ def _read_owner(folder: Path) -> dict[str, Any]:
 
 def is_at_work(folder: Path) -> bool:
     """Return whether the recorded owner may be running; other hosts' owners are taken to be."""
-    told = _read_owner(folder)
-    process = told.get("process")
+    owner = _read_owner(folder)
+    process = owner.get("process")
     if not isinstance(process, int) or process < 1:
         return False
     try:
-        if told.get("host") == platform.node():
+        if owner.get("host") == platform.node():
             os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
@@ -164,16 +171,16 @@ def is_at_work(folder: Path) -> bool:
 
 def refusal(folder: Path) -> str:
     """Describe the process that writes into a folder, as far as it is known."""
-    told = _read_owner(folder)
+    owner = _read_owner(folder)
     try:
         process, host, since, command = (
-            ascii(told[key])[1:-1] if isinstance(told[key], str) else f"{told[key]:d}"
+            ascii(owner[key])[1:-1] if isinstance(owner[key], str) else f"{owner[key]:d}"
             for key in ("process", "host", "since", "command")
         )
         writer = f"process {process} on {host} writes into it since {since} ({command})"
     except (ValueError, KeyError, TypeError):
         writer = "another process writes into it"
-    return f"{folder} is in use: {writer}; let it end, or give another folder with --out"
+    return f"{folder} is in use: {writer}; wait for its end, or give another folder with --out"
 
 
 def _describe_owner() -> str:
@@ -192,8 +199,8 @@ def _describe_owner() -> str:
 
 _MOMENT = 0.05  # seconds of real time
 _HOLDING, _JOINING, _CHECKING = 10, 40, 3
-"""Numbers of moments to wait: for a process that tests the lock or is about to end; for one that
-begins to share it; and for agreement among processes that share it."""
+"""How many moments to wait: for a process that only tests the lock or is about to end; for one that
+holds it exclusively while it begins to share; and how often `check` may fail, see `_join`."""
 
 
 @contextmanager
@@ -251,7 +258,7 @@ def share(
 
 
 def is_held(folder: Path) -> bool:
-    """Return whether a process writes into a folder, as far as its file system can tell."""
+    """Return whether a process holds a folder's lock, as far as the file system can tell."""
     for how in (os.O_RDWR, os.O_RDONLY):  # over NFS an exclusive lock needs write access
         try:
             file = os.open(folder / LOCK, how)
@@ -279,7 +286,14 @@ def _wait(lock: FolderLock) -> None:
 
 
 def _join(lock: FolderLock, begin: Callable[[], None], check: Callable[[], None]) -> None:
-    """Join the holders of a shared lock; the first one holds it exclusively for a moment."""
+    """Join the holders of a shared lock; the first one holds it exclusively for a moment.
+
+    Two processes that start at once both try the exclusive lock. One gets it, prepares the folder
+    and downgrades; the other finds neither kind of lock free until then, and retries. A process
+    that only tests the lock (`is_held`) can make the exclusive attempt fail although no process
+    shares the folder; `check` then compares with the record of an earlier plan, and fails. So only
+    a repeated failure is final.
+    """
     checks = 0
     for _ in range(_JOINING):
         if lock.take(fcntl.LOCK_EX):
@@ -290,7 +304,7 @@ def _join(lock: FolderLock, begin: Callable[[], None], check: Callable[[], None]
         if lock.take(fcntl.LOCK_SH):
             try:
                 check()
-            except OccupiedError:  # unless the other process only tests the lock
+            except OccupiedError:  # final only if repeated, see above
                 checks += 1
                 if checks >= _CHECKING:
                     raise
@@ -302,15 +316,15 @@ def _join(lock: FolderLock, begin: Callable[[], None], check: Callable[[], None]
 
 
 def _retreat(folder: Path, made: Sequence[Path]) -> None:
-    """Remove the traces of a lock under which nothing was written, while it is held.
+    """Remove the lock file and new folders if nothing was written, while the lock is held.
 
-    A process that has the lock file open already detects that the file lost its name.
+    A process that has opened the lock file before detects that it has no name any more.
 
     Args:
         folder: the locked one.
         made: paths that did not exist before: the lock file, the folder, its parents.
     """
-    with suppress(OSError):  # what cannot be undone stays, and hides no error
+    with suppress(OSError):  # cleanup must not hide the error that led here
         (folder / HOLDER).unlink(missing_ok=True)
         if {path.name for path in folder.iterdir()} <= {LOCK}:
             for path in made:

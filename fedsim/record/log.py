@@ -1,4 +1,9 @@
-"""The event log's writer: rows packed in memory, flushed to Parquet in chunks."""
+"""The event log's writer: rows packed in memory, flushed to Parquet in chunks.
+
+Every event appends a row, so a row is packed by `struct` into one bytearray: there is no object for
+each, and NumPy reads all of them at once when they are flushed. A delivered message is one record
+for its two rows (`append_message`), which `expand_rows` separates.
+"""
 
 import hashlib
 from collections.abc import Callable
@@ -53,19 +58,19 @@ class EventLog:
     Args:
         folder: the run's folder.
         clients: the number of clients.
-        audit: called with every chunk before it is written.
+        audit: called with every chunk before it is written to disk.
 
     Attributes:
         rows: the number on disk.
-        emissions: prices them in grams of CO2; None if emissions are not tracked.
-        word: returns the number that stands for a message's name or a detail; -1 for none.
+        emissions: prices rows in grams of CO2; None if emissions are not tracked.
+        word: returns the number of a message's name or a detail; -1 for an empty one.
     """
 
     def __init__(self, folder: Path, clients: int, audit: Callable[[Rows], None]) -> None:
         self.rows = 0
         self.emissions: Emissions | None = None
-        self._grams: list[Array] = []  # of the first rows in memory: those that are priced
-        self._priced = 0  # how many bytes they are
+        self._grams: list[Array] = []  # of the rows in memory that are priced, the first ones
+        self._priced = 0  # size of these rows in the buffer, bytes
         self._parts = PartWriter(folder, "events")
         self._audit = audit
         self._digest = hashlib.sha256()
@@ -74,7 +79,7 @@ class EventLog:
         self.word: Callable[[str], int] = self._words.__getitem__
         self._buffer = bytearray()
         self._limit = _FIRST_CHUNK * ROW.size
-        self._cut = False  # a flush began and did not end: what came after it has no place
+        self._cut = False  # a flush was interrupted: later rows would follow a gap
 
     def append(
         self,
@@ -153,7 +158,7 @@ class EventLog:
             self.flush()
 
     def pending(self) -> Rows:
-        """Return the rows that are in memory and not on disk yet."""
+        """Return the rows in memory that are not on disk yet."""
         return expand_rows(np.frombuffer(bytes(self._buffer), dtype=ROW_DTYPE))
 
     def total_emissions(self) -> float | None:
@@ -166,13 +171,15 @@ class EventLog:
         return self.emissions.total
 
     def flush(self) -> None:
-        """Write what is in memory as a part.
+        """Write the rows in memory as a part.
 
         Raises:
             OutputError: it cannot be written.
         """
         if not self._buffer:
             return
+        # An interrupt or a full disk may end this anywhere. `_cut` then stays set, and `abandon`
+        # writes nothing more: rows that were taken from the buffer may or may not be on disk.
         self._cut = True
         self._digest.update(self._buffer)
         rows = self.pending()
@@ -199,7 +206,10 @@ class EventLog:
 
     @property
     def sha256(self) -> str:
-        """The hash of all rows and words so far, the same for the same run everywhere."""
+        """A hash of all rows and words so far, the same for the same run on every machine.
+
+        It is of the packed rows, not of Parquet files, whose bytes depend on the library's version.
+        """
         digest = self._digest.copy()
         digest.update("\n".join(self._words).encode())
         return digest.hexdigest()
@@ -223,8 +233,8 @@ class EventLog:
         return pa.table([columns[name] for name in schema.names], schema=schema)
 
     def _name_nodes(self, *columns: NDArray[np.int32]) -> list[pa.Array]:
-        """Return the names of nodes; of each column those in it are written with a chunk."""
-        # Shifted by two: the missing peer comes first, and has no name.
+        """Return columns of nodes as dictionaries of the names that occur in the chunk."""
+        # Shifted so that the missing peer (-2) is 0: it sorts first, and has no name.
         most, shifted = self._clients - NO_PEER, [column - NO_PEER for column in columns]
         every, _ = number_ids(np.concatenate(shifted), most)
         names = pa.array([node_name(node) for node in (every + NO_PEER).tolist()])
@@ -238,9 +248,9 @@ class EventLog:
 
 
 def number_ids(ids: NDArray[np.integer], most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return which ids there are, in order, and of each its number among them.
+    """Return the distinct ids in order, and the number of each id among them.
 
-    It takes a moment for every id that there could be, and nothing is sorted.
+    As `numpy.unique` with its inverse, but in time linear in `most`, without sorting.
 
     Args:
         ids: from 0, in any order, shape (n,).

@@ -3,6 +3,12 @@
 The manifest is authoritative: a file with another hash is damaged, even if it is readable. The
 manifest has a hash of itself, its seal. So a flipped bit anywhere in a folder is found when a run
 is resumed, and in a file when that file is read.
+
+Two orders matter. The manifest is written after the tables and before the summary, whose hash it
+already has (`RunFolder.close`): a killed process can leave a folder without a summary, which counts
+as unfinished, but never a summary without a manifest. And on reading, the schema
+version is checked before the seal and the fields: a manifest of another version may be sealed and
+filled in another way, and the reader should get the version as the reason, not damage.
 """
 
 import hashlib
@@ -27,7 +33,7 @@ MADE_FROM = "scenario"
 """The key of the hash of a run's scenario without its seed, which all seeds of a variant share."""
 
 COMPUTING = "computing"
-"""The key of how a run's numbers were computed: the evaluator of its work."""
+"""The key of the evaluator that computed a run's numbers."""
 
 INPUTS = "inputs"
 """The key of the hashes of the files that the scenario names beside its data, by path."""
@@ -39,7 +45,7 @@ FILES, EVENTS, SEAL = "files", "events", "seal"
 """Keys: the hash of each file; rows and hash of the log's content; the hash of all the rest."""
 
 AGAIN = "make the run again with fedsim run"
-"""The remedy: a damaged run does not count as made, so that `fedsim run` makes it again."""
+"""The remedy: a damaged run does not count as complete, so `fedsim run` makes it again."""
 
 _RECORDED = ("simpy", "numpy", "scipy", "pandas", "pyarrow")
 
@@ -152,8 +158,10 @@ def _read(path: Path) -> tuple[bytes, dict[str, Any]]:
 
 
 def _check_seal(path: Path, written: bytes, content: Mapping[str, Any]) -> None:
+    # The seal is of the values; the bytes are compared as well, since JSON ignores some of them:
+    # white space, or all but the last of repeated keys.
     if content.get(SEAL) != _seal(content) or written != as_json(content).encode():
-        raise damage_error(path, "it has another hash than it says")
+        raise damage_error(path, "its content does not match its hash")
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -167,7 +175,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     written, content = _read(path)
     seen = content.get("schema_version")
     if seen is None:
-        raise damage_error(path, "it does not tell its schema version")
+        raise damage_error(path, "it lacks its schema version")
     if seen != SCHEMA_VERSION:
         raise VersionError(folder, seen, SCHEMA_VERSION, AGAIN)
     _check_seal(path, written, content)
@@ -187,7 +195,7 @@ def check_kinds(model: type[BaseModel], content: dict[str, Any], path: Path) -> 
         wrong = error.errors(include_url=False)
         missing = [_place(each) for each in wrong if each["type"] == "missing"]
         if missing:
-            raise damage_error(path, f"it does not tell {', '.join(missing)}") from None
+            raise damage_error(path, f"it lacks {', '.join(missing)}") from None
         text = f"{_place(wrong[0])}: got {wrong[0]['input']!r}; {wrong[0]['msg']}"
         raise damage_error(path, text) from None
 
@@ -209,7 +217,7 @@ def check_files(folder: Path, names: Iterable[str]) -> dict[str, Any]:
         except OSError as error:
             raise damage_error(path, str(error)) from None
         if not same:
-            raise damage_error(path, f"it has another hash than {MANIFEST} says")
+            raise damage_error(path, f"its content does not match its hash in {MANIFEST}")
     return manifest
 
 
@@ -224,5 +232,5 @@ def _place(error: ErrorDetails) -> str:
 
 
 def _seal(content: Mapping[str, Any]) -> str:
-    told = {key: value for key, value in content.items() if key != SEAL}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    others = {key: value for key, value in content.items() if key != SEAL}
+    return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()

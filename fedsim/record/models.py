@@ -1,10 +1,9 @@
 """The models of a run: that of its last round, and on request those of every n-th one.
 
-They are a Parquet table like the others, a row a model, and not an archive of NumPy's: it grows
-on disk while the run goes on, so that memory does not grow with the rounds; the same models are
-the same bytes, where a zip archive tells the time of day; float64 stays what it was to the last
-bit, NaN and -0.0 included; zeros of sparse models are compressed away; one model can be read
-without the others; and every reader of Parquet reads it.
+They are a Parquet table like the others, a row a model, rather than a NumPy archive. It grows on
+disk during the run, so that memory does not grow with the rounds. The same models give the same
+bytes, whereas a zip archive contains the time of day. Values of float64 are kept exactly, NaN and
+-0.0 included; zeros of sparse models are compressed; and one model can be read without the others.
 """
 
 import json
@@ -28,11 +27,11 @@ from fedsim.record.read import join_tables, summary_of
 from fedsim.record.variants import BASE
 
 _CHUNK = 2**20
-"""So many bytes of models wait in memory, and then go to disk together."""
+"""Size of the models that are collected in memory before they are written, bytes."""
 
 _FLAT = pa.list_(pa.field("element", pa.float64()))  # as Parquet calls it, when read as well
 COLUMNS = pa.schema([("round", pa.int64()), ("model", _FLAT)])
-"""Of the table: models are flat."""
+"""The schema of the table: models are flattened."""
 
 SHAPE = b"shape"
 """The key of the shape of all models, in the metadata of the table."""
@@ -55,10 +54,10 @@ class ModelTable:
     """The writer of `models.parquet`.
 
     Args:
-        parts: where the table goes.
-        shape: of every model, for its readers; the models come flat.
-        every: those of rounds that are multiples of this are kept, beside the last; None for
-            the last only.
+        parts: the writer of the table.
+        shape: of every model, for readers; models are passed in flat.
+        every: models of rounds that are multiples of this are kept, and the last; None for the
+            last only.
     """
 
     def __init__(self, parts: PartWriter, shape: Sequence[int], every: int | None = None) -> None:
@@ -66,7 +65,7 @@ class ModelTable:
         self._parts = parts
         self._every = every
         self._last: tuple[int, Array] | None = None
-        self._kept = 0  # the last round of which the model is on disk, or waits
+        self._kept = 0  # the last round whose model is on disk or queued
         self._waiting: list[tuple[int, Array]] = []
         self._bytes = 0
 
@@ -120,14 +119,14 @@ class ModelTable:
 # Readers of recorded models, as arrays in their shape.
 
 _FEW = 12
-"""Up to so many numbers are listed."""
+"""Longest list of numbers in a message."""
 
 
 def chunks(folder: Path) -> Iterator[pa.Table]:
-    """Yield the table of a run that has ended, piece by piece as it was written.
+    """Yield the table of an ended run, one row group at a time.
 
     Raises:
-        DataError: there is none, or it is damaged.
+        DataError: it is missing or damaged.
     """
     path = folder / f"{MODELS}.parquet"
     check_files(folder, [path.name])
@@ -219,7 +218,7 @@ def _shape(table: pa.Table, path: Path) -> tuple[int, ...]:
         shape = json.loads((table.schema.metadata or {})[SHAPE])
         return tuple(int(size) for size in shape)
     except (KeyError, TypeError, ValueError):
-        raise damage_error(path, "it does not tell the shape of its models") from None
+        raise damage_error(path, "it lacks the shape of its models") from None
 
 
 def model_of(
@@ -236,7 +235,7 @@ def model_of(
     if wanted not in kept:
         if not kept:
             raise ValueError(f"{folder}: no round has ended, so no model is kept")
-        text = f"{folder}: the model of round {wanted} is not kept, only of {_list_numbers(kept)}"
+        text = f"{folder}: no model is kept of round {wanted}, only of {_list_numbers(kept)}"
         raise ValueError(f"{text}; models: {{every: n}} keeps those of every n-th round")
     return read_model(folder, wanted)
 
@@ -250,7 +249,7 @@ def _folder_of(folders: Sequence[Path], variant: str, seed: int | None) -> Path:
     own = [path for path in folders if path.parent.name == variant]
     if not own:
         names = ", ".join(dict.fromkeys(path.parent.name for path in folders))
-        raise ValueError(f"got the variant {variant!r}; there is {names or 'none'}")
+        raise ValueError(f"got the variant {variant!r}; expected one of {names or 'none'}")
     seeds = [int(path.name.removeprefix("seed-")) for path in own]
     if seed is None and len(own) > 1:
         raise ValueError(

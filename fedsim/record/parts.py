@@ -1,12 +1,14 @@
-"""A table that grows on disk: parts while the run goes on, one file when it has ended.
+"""A table that grows on disk: parts while a run is in progress, one file when it has ended.
 
-`NAME.parts/` holds complete Parquet files, each of them written aside and then renamed, so
-the folder reads as a table at any moment and after a kill. The same rows go to a file that
-gets its name `NAME.parquet` when it is closed, and so exists for finished runs only.
+`NAME.parts/` holds complete Parquet files, each written under a temporary name and then renamed,
+so the folder can be read as a table at any moment, and after a kill. The same rows also go to one
+file, which gets its name `NAME.parquet` when the table is closed: it exists for finished runs only.
+Rows are written twice, because a Parquet file has its directory at the end and cannot be read
+before; to join the parts at the end would mean to read and encode the whole log once more.
 
-A manifest holds the hashes of finished runs' files. The name of a part has its own: of the run, the
-table, all parts before it and its content. So a part that is damaged, missing or of another run is
-detected.
+A manifest holds the hashes of finished runs' files; an unfinished run has none. So the name of each
+part contains a hash, which is chained: of the run's folder and table, all earlier parts, and its
+content. A part that is damaged, missing, out of order or of another run breaks the chain.
 """
 
 import hashlib
@@ -30,14 +32,14 @@ _ALWAYS = {
     "clients": columns.always_filled("clients"),
     "models": frozenset({"round", "model"}),
 }
-"""The columns of each table of which no row lacks a value. One that may hold NaN is not among them:
-pandas writes a missing value in its place."""
+"""The columns of each table in which every row has a value. Columns that may hold NaN are not among
+them, since pandas writes NaN as a missing value."""
 
 UNREADABLE = (OSError, ValueError, KeyError, pa.ArrowException)
-"""What is raised of a file that is no table: by Arrow, and by Python of names that are no text."""
+"""Raised for a file that is not a table: by Arrow, and by Python for undecodable names."""
 
 _REPEATED = ("operations", "samples")
-"""Columns of figures, few of which come again and again."""
+"""Float columns with few distinct values."""
 
 
 def _repeats(field: pa.Field) -> bool:
@@ -59,7 +61,7 @@ def _options(schema: pa.Schema) -> dict[str, Any]:
 
 
 def write_table(table: pa.Table, path: Path) -> None:
-    """Write a table aside, then give it its name.
+    """Write a table atomically.
 
     Raises:
         OutputError: it cannot be written.
@@ -80,11 +82,11 @@ class PartWriter:
         self._chain = _beginning(self.folder)
 
     def write(self, table: pa.Table) -> None:
-        """Add rows; they are on disk, and whole, when this returns.
+        """Add rows; they are on disk as a complete part when this returns.
 
         Raises:
-            OutputError: they cannot be written, or a symbolic link has taken the place of the
-                run's folder or of that of the parts since the run began.
+            OutputError: they cannot be written, or a symbolic link has replaced the run's folder
+                or that of the parts since the run began.
         """
         check_links(self.folder.parent.parent, self.folder)
         if self._draft is None or self._whole is None:
@@ -92,6 +94,7 @@ class PartWriter:
             self._whole = pq.ParquetWriter(self._draft, table.schema, **_options(table.schema))
         self._whole.write_table(table)
         self._draft.check()
+        # The part is encoded in memory, since its name needs the hash of its bytes.
         stream = pa.BufferOutputStream()
         pq.write_table(table, stream, **_options(table.schema))
         content = stream.getvalue().to_pybytes()
@@ -100,7 +103,7 @@ class PartWriter:
         self._count += 1
 
     def close(self) -> None:
-        """Make the table's file and drop the parts.
+        """Complete the table's file and remove the parts.
 
         Raises:
             OutputError: it cannot be written; the parts stay.
@@ -108,18 +111,18 @@ class PartWriter:
         if self._draft is not None and self._whole is not None:
             self._whole.close()
             self._draft.keep()
-            with suppress(OutputError):  # the whole table is read, not its parts
+            with suppress(OutputError):  # readers prefer the whole table to parts
                 remove_parts(self.folder)
 
     def abandon(self) -> None:
-        """Leave the parts as they are, and nothing beside them."""
+        """Keep the parts, and drop the incomplete file."""
         if self._draft is not None and self._whole is not None and not self._draft.closed:
             self._whole.close()
             self._draft.drop()
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove the parts of a table, the last one first, so that those that are left can be read.
+    """Remove the parts of a table, the last one first: the remaining ones form a valid chain.
 
     Raises:
         OutputError: one cannot be removed.
@@ -131,7 +134,7 @@ def remove_parts(folder: Path) -> None:
             part.unlink(missing_ok=True)
     except OSError as error:
         raise unwritable(folder, error) from None
-    with suppress(OSError):  # over NFS an open file stays for a while, under another name
+    with suppress(OSError):  # on NFS, an open file stays under another name
         folder.rmdir()
 
 
@@ -151,7 +154,7 @@ def read_table(
 
     Raises:
         FileNotFoundError: the folder holds neither the table nor any part of it.
-        DataError: a file of it is damaged, or has not the manifest's hash.
+        DataError: a file is damaged, or does not have the manifest's hash.
     """
     whole, parts = folder / f"{name}.parquet", folder / f"{name}.parts"
     if (folder / MANIFEST).exists():  # the run has ended
@@ -166,12 +169,12 @@ def read_table(
 
 
 def _beginning(parts: Path) -> str:
-    """Return the prefix of the hashes of a table's parts: which run they belong to."""
+    """Return the start of the chain of a table: variant, seed and table name, from its path."""
     return "/".join(parts.resolve().parts[-3:])
 
 
 def _link(chain: str, content: bytes) -> str:
-    """Return the hash of a part that comes after others."""
+    """Return the hash of a part, given that of the part before it."""
     return hashlib.sha256(chain.encode() + b"\n" + content).hexdigest()[:16]
 
 
@@ -180,7 +183,7 @@ def _part(number: int, chain: str) -> str:
 
 
 def _sound(parts: Path, files: Sequence[Path]) -> Iterator[tuple[Path, pa.Buffer]]:
-    """Yield the parts of a table, and what is in them.
+    """Yield the parts of a table with their contents, validating the chain.
 
     Raises:
         DataError: one of them is missing, damaged, or of another run.
@@ -193,15 +196,17 @@ def _sound(parts: Path, files: Sequence[Path]) -> Iterator[tuple[Path, pa.Buffer
             raise damage_error(file, str(error)) from None
         chain = _link(chain, content)
         if file.name != _part(number, chain):
-            raise damage_error(file, "it, or a part before it, is not what was written here")
+            raise damage_error(
+                file, "it, or a part before it, is not the one that was written here"
+            )
         yield file, pa.py_buffer(content)
 
 
 def _check_filled(table: pa.Table, path: Path) -> pa.Table:
-    """Validate the table of a run that has ended, and return it.
+    """Validate the table of an ended run, and return it.
 
     Raises:
-        DataError: a value is missing where every row has one.
+        DataError: a column lacks values that every row has.
     """
     for name in _ALWAYS[path.stem]:
         if name in table.column_names and table[name].null_count:
@@ -215,7 +220,7 @@ def _read(
     filters: Sequence[tuple[str, str, object]] | None,
     source: Path | pa.Buffer,
 ) -> pa.Table:
-    """Read one file, from its place or from memory; the path is for errors."""
+    """Read one file, from disk or from memory; the path is for errors."""
     held = pa.BufferReader(source) if isinstance(source, pa.Buffer) else source
     try:
         return pq.read_table(held, columns=columns, filters=filters)

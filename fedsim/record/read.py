@@ -34,7 +34,7 @@ def missing(key: str, place: Path) -> DataError:
         place: the folder given.
     """
     if place.is_file():
-        hint = ": it is a file; give the folder that `fedsim run` has written"
+        hint = ": it is a file; expected a folder written by `fedsim run`"
     elif (inside := Path("runs") / place).is_dir():
         hint = f"; did you mean {inside}?"
     else:
@@ -74,12 +74,12 @@ def run_folders(folder: Path, *, empty: bool = False) -> list[Path]:
 
 def variants_in(out: Path) -> list[str]:
     """Return the variants of a folder in the order of its scenario; empty if not recorded."""
-    told = read_json(out / STUDY).get("variants")
-    return list(told) if isinstance(told, dict) else []
+    variants = read_json(out / STUDY).get("variants")
+    return list(variants) if isinstance(variants, dict) else []
 
 
 def _runs(folders: Iterable[Path], *, empty: bool) -> list[Path]:
-    """Return those of the folders that a run has written to, or was to write to."""
+    """Return the folders that hold runs; with `empty`, also those without any content."""
     return [
         path
         for path in folders
@@ -107,8 +107,7 @@ def read_all(
     Args:
         folders: of the runs.
         name: "events", "rounds" or "clients".
-        variants: what the column variant calls each run; the name of the folder that it is in
-            where not given.
+        variants: the value of the column variant for each run; the name of its folder if None.
 
     Raises:
         FileNotFoundError: there are no runs, or one of them has no such table.
@@ -121,7 +120,7 @@ def read_all(
 def join_tables(
     folders: Sequence[Path], tables: Sequence[pa.Table], variants: Sequence[str]
 ) -> pd.DataFrame:
-    """Join tables of several runs as `read_all` does, with what each run's variant is called."""
+    """Join tables of several runs as `read_all` does, with the given names of their variants."""
     parts = []
     for path, whole, called in zip(folders, tables, variants, strict=True):
         table = whole.drop_columns(
@@ -137,15 +136,15 @@ def join_tables(
     try:
         one = pa.concat_tables(parts, promote_options="permissive").unify_dictionaries()
     except pa.ArrowException as error:
-        raise DataError("run", f"the tables of these runs do not fit together: {error}") from None
+        raise DataError("run", f"the tables of these runs cannot be joined: {error}") from None
     frame: pd.DataFrame = one.to_pandas()
     return frame
 
 
 def read_summaries(folders: Sequence[Path]) -> pd.DataFrame:
-    """Read the summaries of those runs that have ended, a row each.
+    """Read the summaries of the runs that have ended, a row each.
 
-    What a run reached and what it cost stands first, what few ask for last.
+    Results and costs come first, rarely used columns last.
 
     Raises:
         DataError: one of them is damaged, or of another version of the schema.

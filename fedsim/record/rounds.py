@@ -15,10 +15,10 @@ _FIRST_CHUNK, _LARGEST_CHUNK, _GROWTH = 64, 4096, 4
 
 _COUNTS, _FIGURES = (columns.of_kind(kind, "rounds") for kind in ("count", "number"))
 COLUMNS = frozenset(columns.names("rounds"))
-"""What every round table has; measures come beside."""
+"""The columns of every round table; measures are further ones."""
 
 OWN = COLUMNS | {GRAMS}
-"""The same, and what there is where the electricity of some client is known."""
+"""The same, with the column that is present if any client's electricity is known."""
 
 _NO_ROUNDS = pa.table(
     {
@@ -27,7 +27,7 @@ _NO_ROUNDS = pa.table(
         **{name: pa.array([], pa.float64()) for name in _FIGURES},
     }
 )
-"""The table of a run that ended before its first round did."""
+"""The table of a run that ended before its first round was committed."""
 
 
 @dataclass(slots=True)
@@ -35,13 +35,13 @@ class Traffic:
     """Running totals of a run's cost, charged when a message is passed to the network.
 
     Attributes:
-        cohort: clients asked.
+        cohort: clients sampled.
         transmissions: uplink messages that carry something.
         beacons: uplink messages that carry nothing.
         bits_up: uplink bits, payload, header and transport.
         bits_down: downlink bits, one copy per receiver.
         joules: energy of the fleet, idle power included.
-        grams: CO2 that it has emitted; None if not tracked.
+        grams: CO2 emitted for it; None if not tracked.
     """
 
     cohort: int = 0
@@ -66,9 +66,9 @@ class Traffic:
 
 
 class RoundTable:
-    """The writer of `rounds.parquet`: takes a row a round, then is closed once.
+    """The writer of `rounds.parquet`: gets a row a round, then is closed once.
 
-    Costs are per round, so their cumulative sums are the cost of getting there. The first
+    Costs are per round; their cumulative sums are costs so far. The first
     chunks are small so that a slow run shows early, as in the event log.
     """
 
@@ -94,11 +94,11 @@ class RoundTable:
     ) -> None:
         """Add the round that ends at the time `t` with these running totals.
 
-        Rounds that are not complete, before the first one that is, lack the method's figures:
-        they wait for it, since a table has its columns from its first part on.
+        Rounds before the first complete one lack the method's figures. They stay in memory until
+        one is complete, since all parts of a table have the columns of its first part.
         """
         if self._complete and len(self._rows) >= self._limit:
-            self.flush()  # before the row is there: the last one may yet be amended
+            self.flush()  # before the row is added: `amend` may still change the last one
         self._complete = self._complete or complete
         self.rounds += 1
         results = {"objective": objective, "gap": gap, **measures}
@@ -113,12 +113,14 @@ class RoundTable:
         self._complete = True
 
     def flush(self) -> None:
-        """Write what is in memory as a part."""
+        """Write the rows in memory as a part."""
         if self._rows:
-            fullest = sorted(self._rows, key=len, reverse=True)  # it has the columns in order
+            fullest = sorted(
+                self._rows, key=len, reverse=True
+            )  # the longest row has all columns in order
             names = dict.fromkeys(name for row in fullest for name in row)
             rows = [{name: row.get(name) for name in names} for row in self._rows]
-            self._rows.clear()  # first: a part that is cut off is not begun again
+            self._rows.clear()  # first: an interrupted part is not written twice
             self._parts.write(self._with_types(pa.Table.from_pylist(rows)))
             self._limit = min(_GROWTH * self._limit, _LARGEST_CHUNK)
 

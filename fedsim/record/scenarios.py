@@ -21,7 +21,7 @@ _IDEAL: Mapping[str, Any] = {
     "device": {"kind": "ideal", "speed": "unlimited"},
     "radio": {"kind": "ideal", "up": "unlimited", "down": "unlimited"},
 }
-"""The clients of a scenario without a fleet, as a fleet of ideal clients is written."""
+"""The group of a scenario without a fleet, whose clients are ideal."""
 
 _SIGNATURE = "# sha256 of what is above: "
 
@@ -50,7 +50,7 @@ def read_text(folder: Path) -> str:
     except (OSError, UnicodeDecodeError):
         raise damage_error(path, "there is none, or it is no text") from None
     if not ended and text != sign(text.rpartition(_SIGNATURE)[0]):
-        raise damage_error(path, "it has another hash than it says")
+        raise damage_error(path, "its content does not match its hash")
     return text
 
 
@@ -69,14 +69,14 @@ def parse(text: str, path: Path) -> Mapping[str, Any]:
     except (YAMLError, ValueError, RecursionError, LookupError, AttributeError) as error:
         raise damage_error(path, f"it is no YAML: {error}") from None
     if not isinstance(content, dict) or not {"fleet", "network"} <= content.keys():
-        raise damage_error(path, "it says nothing of a fleet and a network")
+        raise damage_error(path, "it has no fleet or no network")
     return content
 
 
 def data_of(scenario: Mapping[str, Any]) -> str:
     """Return the name of a scenario's data: its name, its file, or else its kind."""
     facts: Mapping[str, Any] = scenario["problem"]["data"] or {
-        "kind": scenario["problem"]["loss"]["kind"]  # whose clients have data of their own
+        "kind": scenario["problem"]["loss"]["kind"]  # programs whose clients bring their own data
     }
     return str(facts.get("name") or Path(str(facts.get("path") or facts["kind"])).name)
 
@@ -138,7 +138,7 @@ def flat(content: object, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def differing(one: object, other: object) -> Iterator[tuple[str, Any, Any]]:
-    """Yield each key in which two scenarios differ beside seed and name, and both its values."""
+    """Yield each key in which two scenarios differ, except seed and name, with both values."""
     ours, theirs = dict(flat(one)), dict(flat(other))
     for key in dict.fromkeys([*ours, *theirs]):
         values = ours.get(key, NOTHING), theirs.get(key, NOTHING)
@@ -173,23 +173,23 @@ def format_value(value: object) -> str:
 # alike, before any run where possible; `Result.notes` holds them.
 
 RUNS = "runs"
-"""The key of notes on runs that a folder holds from before."""
+"""The key of notes on existing runs of a folder."""
 
 RISEN = "objective"
-"""The key of the note that a run has ended above where it began."""
+"""The key of the note that a run ended above its initial objective."""
 
 DESERTED = "clients"
 """The key of the note that a run ended because no client was left."""
 
 _MARKS = {RISEN: "rose", DESERTED: "no clients left"}
-"""Marks behind the label of a variant with such a note."""
+"""Marks after the label of a variant with such a note."""
 
 
 class Note(NamedTuple):
     """A note.
 
     Attributes:
-        about: the variant, or the run.
+        about: the variant, or the run, that it concerns.
         key: of the scenario, or one of `RUNS`, `RISEN` and `DESERTED`.
         text: a sentence.
     """
@@ -222,7 +222,7 @@ def mark_labels(labels: Mapping[str, str], notes: Sequence[Note]) -> dict[str, s
 
 
 def once(notes: Sequence[Note]) -> list[Note]:
-    """Return the notes of runs, merging those that several seeds have alike."""
+    """Return the notes of runs, with those shared by several seeds merged."""
     alike: dict[tuple[str, str], list[Note]] = {}
     for note in notes:
         alike.setdefault((note.about.split(", seed")[0], note.key), []).append(note)

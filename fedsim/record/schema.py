@@ -3,15 +3,15 @@
 A row is written when its span ends, so `t` never runs back; the span began at
 `t - duration`. Bits stand in a `send` row of the sender and in a `receive` row of the
 receiver; joules stand in the row of the node that spent them. Their sum over all rows is
-the energy of the run: what a fleet draws at rest stands in the `round` and `stop` rows.
+the energy of the run: the idle energy of the fleet is in the `round` and `stop` rows.
 
 A run's decisions can be read off its log, apart from their times and costs: the recipients and
 messages of every exchange, what each client computed and what it replied. See
 `fedsim.repricing`.
 
-Bits that are sent are received, lost or, at the end, in flight. What packets sent again add
-is lost by nature: their bits stand in a `retransmit` row, which counts as both. A broadcast
-is received by a cell's clients is sent once, to no particular peer, and received by each of them.
+Bits that are sent are received, lost or, at the end, in flight. Retransmitted packets repeat bits
+that were lost: their bits are in a `retransmit` row, which counts as sent and as lost. A broadcast
+to the clients of a cell is sent once, to no particular peer, and received by each of them.
 
 | column | type | meaning |
 |---|---|---|
@@ -25,12 +25,12 @@ is received by a cell's clients is sent once, to no particular peer, and receive
 | message | category | the message's class in lower case; null elsewhere |
 | payload_bits | int64 | the encoding of what the message carries |
 | header_bits | int64 | the application's header, of 19 bytes |
-| transport_bits | int64 | framing of the transport; packets sent again |
+| transport_bits | int64 | framing of the transport; retransmitted packets |
 | joules | float64, J | energy spent in the span beyond the device's idle power |
 | grams | float64, g | CO2 that these joules emit; only where a group of the fleet has `carbon` |
 | state_of_charge | float64 | share of the battery left; NaN on mains, in `silent` and `late` rows |
 | operations | float64 | floating-point operations of work that was finished; 0 elsewhere |
-| samples | float64 | how many samples that work passed over; 0 elsewhere |
+| samples | float64 | number of samples that this work processed; 0 elsewhere |
 | detail | category | further words; null for nearly all rows |
 """
 
@@ -90,9 +90,9 @@ class Event(IntEnum):
     """A radio was connected, or paged, while no bits flowed; the detail says in which stage, where
     it has several."""
     EXCHANGE = 18
-    """The server turned to a cohort with a message, or with one for each where the row tells no
-    message; what follows, up to the next such row, is of this exchange, but for what is late and
-    for an asynchronous server."""
+    """The server opened an exchange with a cohort: one message for all, or one for each if the row
+    names no message. The rows up to the next such row belong to this exchange, except for late
+    replies and asynchronous servers."""
     ABANDONED = 19
     """A round was no step of the algorithm: it was given up, since too few clients had reported, or
     it closed without a single report. The model stays, and the next round asks anew; the detail

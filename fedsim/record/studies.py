@@ -34,10 +34,10 @@ class Study:
 
     Attributes:
         name: of the scenario.
-        file: the scenario's, with the folder that it is in; empty where it was made in Python.
-        variants: what each variant is made from, as a hash; see `Variant.fingerprint`.
-        priced: whether the runs are priced again, from runs of that scenario.
-        seeds: those to run for each variant, where known.
+        file: of the scenario, with its folder; empty if it was created in Python.
+        variants: a hash of each variant's scenario; see `Variant.fingerprint`.
+        priced: whether the runs are re-priced, from runs of that scenario.
+        seeds: the seeds to run for each variant, if known.
     """
 
     name: str

@@ -4,6 +4,7 @@ What stops a run with an error has a state of its own, named after that error ("
 "deadlock", "audit"): such a run has failed. Every other state is in the table `ENDS`.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -14,10 +15,10 @@ from fedsim.errors import RunError
 from fedsim.record.manifest import check_kinds, read_mapping
 
 DONE = "done"
-"""A stop rule, or the end of the algorithm, has ended the run."""
+"""A stop rule or the algorithm has ended the run."""
 
 ROSE = "rose"
-"""A stop rule has ended the run, and its objective is above where it began."""
+"""A stop rule has ended the run, and its objective is above the initial one."""
 
 NO_CLIENTS = "no-clients"
 """Before any stop rule applied, every client had left for good: empty batteries, or offline."""
@@ -27,7 +28,7 @@ class Ending(NamedTuple):
     """How and why a run ended.
 
     Attributes:
-        status: one of `ENDS`, or what an error is called.
+        status: one of `ENDS`, or the state named after an error.
         reason: a sentence or a clause.
     """
 
@@ -35,7 +36,7 @@ class Ending(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
-        """Return both, as a message has them; a reason may begin with the state."""
+        """Return both for a message; a reason may begin with the state."""
         return self.reason if self.reason.startswith(self.status) else ": ".join(self)
 
 
@@ -43,9 +44,9 @@ class End(NamedTuple):
     """Properties of a final state.
 
     Attributes:
-        complete: whether a stop rule or the algorithm itself ended the run, so that its costs are
-            those of the whole run that was asked for.
-        code: the exit code of `fedsim run` where a run ends like this.
+        complete: whether a stop rule or the algorithm ended the run, so that its costs are those of
+            the whole run.
+        code: the exit code of `fedsim run` after such a run.
     """
 
     complete: bool
@@ -57,7 +58,7 @@ ENDS: Mapping[str, End] = {
     ROSE: End(complete=True, code=0),
     NO_CLIENTS: End(complete=False, code=1),
 }
-"""The states of runs that came to an end without an error: log and tables are whole."""
+"""The states of runs that ended without an error: log and tables are complete."""
 
 _FAILED = End(complete=False, code=1)
 
@@ -65,20 +66,21 @@ _FAILED = End(complete=False, code=1)
 def status_of(error: type[RunError]) -> str:
     """Return the state of a run that such an error has ended.
 
-    >>> from fedsim.errors import AuditError, Deadlock
-    >>> status_of(Deadlock), status_of(AuditError)
-    ('deadlock', 'audit')
+    >>> from fedsim.errors import AuditError, Deadlock, WorkDurationError
+    >>> status_of(Deadlock), status_of(AuditError), status_of(WorkDurationError)
+    ('deadlock', 'audit', 'work-duration')
     """
-    return error.__name__.removesuffix("Error").lower()
+    words = re.findall("[A-Z][a-z]*", error.__name__.removesuffix("Error"))
+    return "-".join(words).lower()
 
 
 def end_of(status: str) -> End:
-    """Return what a state means; that of a failed run has no entry in the table."""
+    """Return the properties of a state; a failed run has a state outside of the table."""
     return ENDS.get(status, _FAILED)
 
 
 def is_whole(status: object) -> bool:
-    """Return whether a run came to an end without an error, so that its tables can be relied on.
+    """Return whether a run ended without an error, so that its tables are complete.
 
     >>> [is_whole(each) for each in ("done", "rose", "no-clients", "diverged")]
     [True, True, True, False]
@@ -93,7 +95,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class Optimum(BaseModel):
-    """The least objective, and how it was found."""
+    """The smallest objective, and how it was found."""
 
     model_config = ConfigDict(strict=True)
 
@@ -106,19 +108,19 @@ class Summary(BaseModel):
     """The fields that are read of a summary; further ones are allowed.
 
     Attributes:
-        variant, seed, algorithm: which run it is of.
-        parameters: the method's, as the numbers that ran.
-        concerns: what the theory of the method does not cover.
+        variant, seed, algorithm: identify the run.
+        parameters: of the method, as numbers.
+        concerns: conditions of the method's theory that do not hold.
         target: the gap at which the run was to stop, if any.
         targets: that, and all other figures at which it was to stop.
-        start: the objective before the first round; None where it is not known.
+        start: the objective before the first round; None if unknown.
         clients, dimension, problem: sizes, and a hash of the clients' losses.
-        reference: the optimum, and how it was found; None where none is known.
-        status, reason: how the run ended, as `fedsim.record.summary` has it, and why.
+        reference: the optimum and the method that found it; None if unknown.
+        status, reason: the final state, and the reason for the end.
         notes: remarks on a completed run.
-        rounds, t: how far it came, in seconds.
-        objective, gap: after the last round; None where they are not finite.
-        looks: auxiliary evaluations that the method made.
+        rounds, t: rounds done, and simulated time, s.
+        objective, gap: after the last round; None if not finite.
+        looks: auxiliary evaluations by the method.
         cohort, transmissions, beacons, bits_up, bits_down, joules: totals of the run.
         grams: the same, of CO2; None if not tracked.
     """

@@ -1,27 +1,27 @@
 """Labels of variants in tables, figures and messages: their names and their methods.
 
-The name is that of the variant in its file and of its folder, and what `--against` takes. The
-method stands beside it in brackets, where the name does not say it and variants differ in it.
+The name is that of the variant in its file, of its folder, and the argument of `--against`. The
+method is added in brackets if the variants differ in it and the name is another.
 """
 
 import re
 from collections.abc import Mapping
 
 BASE = "base"
-"""The variant that is the scenario as written, where that has no other name."""
+"""The name of the variant that is the scenario as written, unless it has another."""
 
 RESERVED = (
     *("comparison", "robustness", "repriced"),
     *("study.json", "report.html", "convergence.png", "trace.json", "trace.json.gz"),
 )
-"""What commands write beside the folders of the variants, in small letters."""
+"""Files and folders that commands write beside those of the variants, in lower case."""
 
 RUN = r"seed-.*"
-"""What the folders of runs are called, in small letters."""
+"""Names of the folders of runs, in lower case."""
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether a name is reserved, since the variant's folder would be taken for another.
+    """Return whether a name cannot be that of a variant, whose folder it names.
 
     >>> [is_reserved(name) for name in ("Comparison", "seed-1", "seeds", "compared")]
     [True, True, False, False]
@@ -46,7 +46,7 @@ def labels(kinds: Mapping[str, str]) -> dict[str, str]:
 
 
 def _label(name: str, kind: str, *, several: bool) -> str:
-    """Return a label; a name may have that of a folder in front, as in "lte/base"."""
+    """Return a label; a name may be preceded by that of a folder, as in "lte/base"."""
     own = name.rpartition("/")[2]
     said = own == kind or not (several or own == BASE)
     return name if said else f"{name} ({kind})"

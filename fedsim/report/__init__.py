@@ -1,4 +1,4 @@
-"""The report: one HTML page that tells a study, and opens without a network."""
+"""The report: one HTML page with all results of a study, which opens without a network."""
 
 from fedsim.report.page import write, write_comparison
 

@@ -40,8 +40,8 @@ def bars(
     rows = []
     for place, (name, amounts) in enumerate(frame.iterrows()):
         down = _ROW * place
-        told = f"{name}: {quantity(float(sums.iloc[place]), unit)}"
-        rows.append(tag("text", told, class_="name", x=0, y=down + 15))
+        text = f"{name}: {quantity(float(sums.iloc[place]), unit)}"
+        rows.append(tag("text", text, class_="name", x=0, y=down + 15))
         begin = 0.0
         for part, amount in amounts.items():
             if not amount > 0:
@@ -91,9 +91,9 @@ def boxes(
         down += _HEAD
         for column in shown:
             quarters = np.quantile(own[column].to_numpy(np.float64), QUARTERS)
-            told = f"{kind}\n{column}: {_describe(quarters, unit)}"
+            text = f"{kind}\n{column}: {_describe(quarters, unit)}"
             shares = scale.shares(quarters).tolist()
-            parts.append(_box(shares, down, ink(colours[column]), told, column))
+            parts.append(_box(shares, down, ink(colours[column]), text, column))
             down += _BOX
         down += 6
     return Area(label, down + 4, scale, title).holding(tag("g", *parts, class_="boxes"))
@@ -104,7 +104,7 @@ def _describe(quarters: "np.ndarray[tuple[int], np.dtype[np.float64]]", unit: st
     return f"median {median}, half of them {first} to {third}, all {least} to {most}"
 
 
-def _box(shares: list[float], down: int, colour: str, told: str, column: str) -> Markup:
+def _box(shares: list[float], down: int, colour: str, text: str, column: str) -> Markup:
     """Return a box: whiskers from end to end, the box between the sides, the line at the median."""
     least, first, median, third, most = shares
     middle = down + _BOX / 2
@@ -115,7 +115,7 @@ def _box(shares: list[float], down: int, colour: str, told: str, column: str) ->
         [
             tag(
                 "g",
-                tag("title", told),
+                tag("title", text),
                 tag("rect", class_="hit", x="0", width="100%", y=down, height=_BOX),
                 tag("line", class_="whisker", stroke=colour, **whisker),
                 tag("rect", fill=colour, stroke=colour, height=_BOX - 8, **box),
@@ -293,20 +293,20 @@ def _group(name: str, kind: Spans | Moments, parts: Sequence[Markup]) -> Markup:
     return tag("g", *parts, class_=name, data_name=kind.name, style=style)
 
 
-def _span(middle: float, scale: Scale, begin: float, end: float, told: str) -> Markup:
+def _span(middle: float, scale: Scale, begin: float, end: float, text: str) -> Markup:
     """Return a bar; what lasts longer than the axis ends with it."""
     end = min(end, scale.high)
     return tag(
         "rect",
-        tag("title", told),
+        tag("title", text),
         x=percent(scale.share(begin)),
         y=middle - _SPAN / 2,
         width=percent(scale.share(end) - scale.share(begin)),
     )
 
 
-def _mark(middle: float, scale: Scale, outline: str, place: float, told: str) -> Markup:
-    drawn = tag("path", tag("title", told), d=outline)
+def _mark(middle: float, scale: Scale, outline: str, place: float, text: str) -> Markup:
+    drawn = tag("path", tag("title", text), d=outline)
     return tag("svg", drawn, class_="symbol", x=percent(scale.share(place)), y=middle)
 
 
@@ -330,13 +330,13 @@ class GraphLine:
     Attributes:
         ends: the nodes.
         share: of the largest load of a link; None where unknown.
-        told: its description.
+        text: its description.
         word: that is written on it, if anything is.
     """
 
     ends: tuple[str, str]
     share: float | None
-    told: str
+    text: str
     word: str = ""
 
 
@@ -346,14 +346,14 @@ class GraphNodes:
 
     Attributes:
         symbol, colour, size: how they look; the size is in units.
-        told: the nodes, with the description of each.
+        text: the nodes, with the description of each.
         word: that is written below each, if anything is.
     """
 
     symbol: str
     colour: str
     size: float
-    told: Mapping[str, str]
+    text: Mapping[str, str]
     word: str = ""
 
 
@@ -372,7 +372,7 @@ def network(
     lines, words = (_link(each, places) for each in links), (_word(each, places) for each in links)
     parts = [tag("g", *lines, class_="links"), tag("g", *words, class_="links")]
     for kind in nodes:
-        own = [_node(kind, text, *places[node]) for node, text in kind.told.items()]
+        own = [_node(kind, text, *places[node]) for node, text in kind.text.items()]
         parts.append(tag("g", *own, class_="nodes", fill=ink(kind.colour)))
     heights = [200 * float(place[1]) for place in places.values()]
     top, bottom = min(heights) - _ABOVE, max(heights) + _BELOW
@@ -388,7 +388,7 @@ def _link(own: GraphLine, places: Places) -> Markup:
     width = least if own.share is None else least + (most - least) * own.share
     dash = "3 3" if own.share is None else None
     line = tag("line", stroke_width=round(width, 2), stroke_dasharray=dash, **ends)
-    return tag("g", tag("title", own.told), line, tag("line", class_="hit", **ends))
+    return tag("g", tag("title", own.text), line, tag("line", class_="hit", **ends))
 
 
 def _word(own: GraphLine, places: Places) -> Markup | None:
@@ -397,10 +397,10 @@ def _word(own: GraphLine, places: Places) -> Markup | None:
     return tag("text", own.word, class_="x", **middle) if own.word else None
 
 
-def _node(kind: GraphNodes, told: str, x: float, y: float) -> Markup:
+def _node(kind: GraphNodes, text: str, x: float, y: float) -> Markup:
     right, down = _units(x, y)
     scale = f"translate({right} {down}) scale({kind.size / _SYMBOL:.3g})"
-    outline = tag("path", tag("title", told), d=SYMBOLS[kind.symbol], transform=scale)
+    outline = tag("path", tag("title", text), d=SYMBOLS[kind.symbol], transform=scale)
     if not kind.word:
         return outline
     word = tag("text", kind.word, x=right, y=round(down + kind.size + 15, 1), class_="x")

@@ -69,7 +69,7 @@ def _range(samples: "pd.Series[int]") -> str:
 
 # Participation: clients that received from the server, replied, were silent, late or left out.
 
-COUNTS = ("heard", "transmissions", "silent", "late", "lost", "skipped")
+COUNTS = ("received", "transmissions", "silent", "late", "lost", "skipped")
 """Columns: messages of the server that arrived; replies that carry something; the client's
 decisions to say nothing; replies after the round had closed; messages lost for good; rounds in
 which the policy left the client out."""
@@ -95,11 +95,11 @@ def received_counts(run: ReportedRun) -> "pd.Series[int]":
 
 
 def with_received_counts(study: ReportedStudy) -> pd.DataFrame:
-    """Return the client tables with the column heard."""
+    """Return the client tables with the column received."""
     parts = []
     for run in study.runs:
         own = run.rows(study.clients)
-        parts.append(own.assign(heard=own["client"].map(received_counts(run)).fillna(0)))
+        parts.append(own.assign(received=own["client"].map(received_counts(run)).fillna(0)))
     return pd.concat(parts, ignore_index=True)
 
 

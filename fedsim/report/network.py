@@ -34,7 +34,7 @@ def carried_bits(
     """Return the bits of the links of a graph, up and down, by the end that is further away.
 
     A message takes the way of least latency, and of these the one of fewest hops. A client that
-    has several of these tells nothing of their links, which are left out.
+    has several of these does not identify their links, which are left out.
 
     Args:
         edges: as a scenario has them.
@@ -112,7 +112,7 @@ def graph_of(run: ReportedRun, members: pd.DataFrame) -> Graph:
     """Return the network of a run: of peers their neighbours, else the routes to the server.
 
     Args:
-        run: whose log tells what was sent.
+        run: the run whose log is read.
         members: the rows of its client table.
     """
     groups = dict(zip(members["client"].astype(str), members["group"].astype(int), strict=True))
@@ -261,11 +261,11 @@ def _drawn_links(graph: Graph) -> Iterator[GraphLine]:
     known, room = set(), len(graph.carried) <= min(_WRITTEN, len(graph.links))
     for (one, other), (there, back) in graph.carried.items():
         known |= {(one, other), (other, one)}
-        told = f"{one} to {other}: {quantity(there, 'bit')}"
+        text = f"{one} to {other}: {quantity(there, 'bit')}"
         if one != other:
-            told += f"\n{other} to {one}: {quantity(back, 'bit')}"
+            text += f"\n{other} to {one}: {quantity(back, 'bit')}"
         word = quantity(there + back, "bit") * room
-        yield GraphLine((one, other), (there + back) / most if most else 0.0, told, word)
+        yield GraphLine((one, other), (there + back) / most if most else 0.0, text, word)
     for one, other in graph.links.edges():
         if (one, other) not in known:
             yield GraphLine(
@@ -280,8 +280,8 @@ def _kinds(
     inner = [node for node, own in graph.links.nodes(data=True) if "group" not in own]
     if SERVER in inner:
         inner.remove(SERVER)
-        told = {SERVER: _describe(SERVER, facts.get("server"))}
-        yield SERVER, GraphNodes("square", _INK, 10, told, SERVER)
+        text = {SERVER: _describe(SERVER, facts.get("server"))}
+        yield SERVER, GraphNodes("square", _INK, 10, text, SERVER)
     if inner:
         name = "gateway" if facts["topology"] == "tree" else "router"
         own = {node: _describe(node, facts.get("gateway")) for node in inner}
@@ -305,5 +305,5 @@ def _clients(graph: Graph, own: pd.DataFrame, kind: str, place: int) -> GraphNod
         text = f"{len(own):,} clients\n{kind}\n{own['samples'].sum():,} samples"
         return GraphNodes(symbol, colour, 14, {whole: text}, whole)
     facts = zip(own["client"].astype(str), own["samples"], strict=True)
-    told = {client: f"{client}\n{kind}\n{samples:,} samples" for client, samples in facts}
-    return GraphNodes(symbol, colour, 7 if len(graph.links) <= _FEW else 4.5, told)
+    texts = {client: f"{client}\n{kind}\n{samples:,} samples" for client, samples in facts}
+    return GraphNodes(symbol, colour, 7 if len(graph.links) <= _FEW else 4.5, texts)

@@ -118,9 +118,9 @@ def _furthest(study: ReportedStudy) -> str:
     highest = higher_is_better(measure)
     name, value = (ends.idxmax(), ends.max()) if highest else (ends.idxmin(), ends.min())
     most = "highest" if highest else "lowest"
-    told = f"{most} {_words(ends)} is {value:.3g}"
+    text = f"{most} {_words(ends)} is {value:.3g}"
     tied = [study.labels[str(each)] for each in ends.index[ends == value]]
-    return f"the {told}, that of {study.labels[str(name)] if len(tied) == 1 else _and(_few(tied))}"
+    return f"the {text}, that of {study.labels[str(name)] if len(tied) == 1 else _and(_few(tied))}"
 
 
 def _words(ends: "pd.Series[float]") -> str:
@@ -293,8 +293,8 @@ def _decides(deciding: pd.DataFrame, variant: object, cost: object) -> str:
     own = deciding[(deciding["variant"] == variant) & (deciding["cost"] == cost)]
     first = own.sort_values("total", ascending=False, kind="stable").head(_DECIDING)
     known = [row for row in first.to_dict("records") if not isnan(row["total"])]
-    told = [
+    text = [
         f"{row['constant']} {row['total']:.2f} \N{PLUS-MINUS SIGN}{row['total_error']:.2f}"
         for row in known
     ]
-    return ", ".join(told) or "-"
+    return ", ".join(text) or "-"

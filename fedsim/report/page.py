@@ -142,7 +142,7 @@ def run_table(study: ReportedStudy) -> PageTable:
 
 
 def _fold(digest: str | None) -> TableCell:
-    """Return the cell of a hash, of which the beginning tells one from another."""
+    """Return the cell of a hash, shortened to its first digits."""
     return (
         TableCell(digest, folded=f"{digest[:8]}\N{HORIZONTAL ELLIPSIS}")
         if digest

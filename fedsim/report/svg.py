@@ -141,7 +141,7 @@ class Scale:
         return float(self.shares(value))
 
     @property
-    def told(self) -> str:
+    def ticks_json(self) -> str:
         """The data by which a script reads figures off the axis: ends, a unit's worth, the unit."""
         ends = f"{'log' if self.log else 'linear'} {self.low:.9g} {self.high:.9g}"
         return f"{ends} {self.factor:g} {self.unit}".rstrip()
@@ -299,8 +299,8 @@ class Area:
             role="img",
             aria_label=self.label,
             height=self.height,
-            data_x=self.x.told,
-            data_y=self.y.told if self.y else None,
+            data_x=self.x.ticks_json,
+            data_y=self.y.ticks_json if self.y else None,
             style=f"margin:{margin};width:calc(100% - {self.left + _RIGHT}px)",
         )
 

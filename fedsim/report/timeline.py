@@ -213,5 +213,5 @@ def _moments(
 ) -> Moments:
     times = (rows["t"].to_numpy() - window.begin).tolist()
     own = zip(rows["node"], times, strict=True)
-    told = [(node, time, f"{node}: {name}\nat {quantity(time, 's')}") for node, time in own]
-    return Moments(name, symbol, colour, told)
+    text = [(node, time, f"{node}: {name}\nat {quantity(time, 's')}") for node, time in own]
+    return Moments(name, symbol, colour, text)

@@ -26,8 +26,8 @@ from fedsim.record.schema import GRAMS
 from fedsim.record.studies import Study, study_in
 from fedsim.record.variants import BASE
 from fedsim.repricing.conditions import refusals
-from fedsim.repricing.history import Original, read_tape
-from fedsim.repricing.replay import Repricing, prove, rebuilt
+from fedsim.repricing.history import Original, read_history
+from fedsim.repricing.replay import Repricing, check_replay, rebuild
 from fedsim.results import Result
 from fedsim.running.folder import check_place
 from fedsim.running.run import Watch, ending, execute, ignore_progress
@@ -48,37 +48,38 @@ def reprice(
     watch: Watch = ignore_progress,
     tell: Tell = ignore_note,
 ) -> Result:
-    """Price finished runs again under another fleet or network.
+    """Re-price finished runs under another fleet or network.
 
-    What is written equals what a fresh run of the changed scenario would write, to the bit;
-    the manifest says beside that the run was not made but priced again. Models are those that
-    the run has kept: of one that ends earlier now, the last is known only if it was among them.
+    All files equal those that a fresh run of the changed scenario would write, to the bit; only the
+    manifest records that the run was re-priced. Models are copied from the run: if it ends earlier
+    now, its last model is known only if the run has kept it.
 
     Args:
-        folder: of one run, of a variant, or all that `run` has written.
-        overrides: "key=value" texts laid on the scenario of each run: of its fleet, network,
+        folder: of one run, of a variant, or of a study.
+        overrides: "key=value" texts that change the scenario of each run: its fleet, network,
             stop rules or name.
-        out: where the run folders go.
-        base: where the relative paths of the scenario start, traces of radios among them; the
-            current folder if None.
-        blocks: classes of one's own that the scenario names.
-        watch: told of every round.
-        tell: told of runs that are left out, since they are of an earlier state of a scenario, and
-            where the overrides change nothing.
+        out: the folder for the re-priced runs.
+        base: the folder to which relative paths of the scenario refer, those of radio traces
+            for example; the current folder if None.
+        blocks: user-defined classes that the scenario names.
+        watch: called with every round.
+        tell: called with notes: runs of an earlier state of a scenario, which are left out, and
+            overrides without effect.
 
     Raises:
-        RepricingError: a decision of a run might have been another; every reason is named.
-        ScenarioError: the changed scenario is wrong.
-        DataError: there is no run that has ended, its log does not tell enough, or `out` holds
-            runs that are no such pricing of these.
+        RepricingError: a run might have taken other decisions; every reason is named.
+        ScenarioError: the changed scenario is invalid.
+        DataError: no run has ended, its log lacks information, or `out` holds other runs.
         OccupiedError: another process is writing into `out`.
-        OutputError: something cannot be written.
+        OutputError: a file cannot be written.
     """
     if not Path(folder).is_dir():
         raise missing("folder", Path(folder))
     (folders, others), out = select_runs(Path(folder)), Path(out)
     if not folders:
-        raise DataError("folder", f"{folder} holds no runs, as fedsim run writes them")
+        raise DataError(
+            "folder", f"{folder} holds no runs; expected a folder written by fedsim run"
+        )
     originals = [Original.of(path, tuple(blocks)) for path in folders]
     changed = [_with_overrides(original, overrides) for original in originals]
     _check(originals, changed, out)
@@ -91,7 +92,7 @@ def reprice(
         for original in originals:
             RunFolder.check(out, original.name, original.scenario.seed)
         pairs = zip(originals, changed, strict=True)
-        runs = (_price(_ready(*pair, start), out, watch) for pair in pairs)
+        runs = (_price(_replay_of(*pair, start), out, watch) for pair in pairs)
         return Result(out, _announce(study, out, runs), notes)
 
 
@@ -101,16 +102,16 @@ def _notes(
     changed: Sequence[Variant],
     overrides: Sequence[str],
 ) -> tuple[Note, ...]:
-    """Return what to say of runs that are left out, and of overrides that change nothing."""
+    """Return notes on runs that are left out, and on overrides without effect."""
     left = (Note(path.parent.name, RUNS, text) for text, path in _once(others).items())
     return *left, *_unchanged_notes(originals, changed, overrides)
 
 
 def _check(originals: Sequence[Original], changed: Sequence[Variant], out: Path) -> None:
-    """Check that runs can be priced as they are changed, as far as that is known beforehand.
+    """Check the conditions of re-pricing that are known before the replay.
 
     Raises:
-        RepricingError: some cannot; every reason is named once.
+        RepricingError: some do not hold; every reason is named once.
     """
     faults = [
         fault
@@ -124,16 +125,16 @@ def _check(originals: Sequence[Original], changed: Sequence[Variant], out: Path)
 def _unchanged_notes(
     originals: Sequence[Original], changed: Sequence[Variant], overrides: Sequence[str]
 ) -> tuple[Note, ...]:
-    """Return a note where what is set changes no run: all have been made with these values."""
+    """Return a note if the overrides change no run, since all were made with these values."""
     pairs = zip(originals, changed, strict=True)
     if not overrides or any(each.scenario != now.scenario for each, now in pairs):
         return ()
     said = " ".join(f"{OPTION} {printable(each)}" for each in overrides)
-    return (Note("reprice", RUNS, f"{said} changes nothing: the runs were made with that"),)
+    return (Note("reprice", RUNS, f"{said} changes nothing: the runs were made with these values"),)
 
 
 def _announce(study: Study, out: Path, runs: Iterator[Path]) -> tuple[Path, ...]:
-    """Say what a folder is to hold before it does; where the first run is refused, take it back."""
+    """Record the study before its runs are replayed; undo that if the first one is refused."""
     file = out / STUDY
     before = file.read_bytes() if file.exists() else None
     study.write(out)
@@ -148,12 +149,12 @@ def _announce(study: Study, out: Path, runs: Iterator[Path]) -> tuple[Path, ...]
 
 
 def _once(others: Mapping[Path, str]) -> dict[str, Path]:
-    """Return the first run of each that are left out for one reason."""
+    """Return the first run for each reason of being left out."""
     return {text: path for path, text in reversed(list(others.items()))}
 
 
 def _study(originals: Sequence[Original], changed: Sequence[Variant], out: Path) -> Study:
-    """Return what the runs belong to once they are priced, beside those priced before."""
+    """Return the study of the re-priced runs, together with earlier ones in the same folder."""
     first = originals[0]
     name = first.scenario.name or first.folder.resolve().parents[1].name
     seeds: dict[str, list[int]] = {}
@@ -172,26 +173,26 @@ def _study(originals: Sequence[Original], changed: Sequence[Variant], out: Path)
     return replace(own, variants={**there.variants, **variants}, seeds=seeds)
 
 
-def _ready(original: Original, variant: Variant, folder: Path) -> Repricing:
-    """Return what is to be re-enacted; of a method that is not fedsim's own, once it is proved."""
-    tape = read_tape(original.folder, len(original.samples))
-    run = rebuilt(original, variant, tape, folder)
+def _replay_of(original: Original, variant: Variant, folder: Path) -> Repricing:
+    """Return the replay of a run; that of a user-defined method is checked first."""
+    history = read_history(original.folder, len(original.samples))
+    run = rebuild(original, variant, history, folder)
     if type(variant.scenario.algorithm) not in ALGORITHMS:
-        prove(original, _with_overrides(original, ()), tape, folder)
+        check_replay(original, _with_overrides(original, ()), history, folder)
     return run
 
 
 def _with_overrides(original: Original, overrides: Sequence[str]) -> Variant:
-    """Return the scenario of a run with the overrides laid on it, under the name of its variant."""
+    """Return the scenario of a run with the overrides, under the name of its variant."""
     plan = original.plan(overrides)
     if len(plan.variants) > 1:
-        text = "a run is priced under one scenario at a time; leave variants and sweep out"
+        text = "a run is re-priced under one scenario at a time; leave variants and sweep out"
         raise RepricingError([Fault("", "variants", text)])
     return replace(plan.variants[0], name=original.name, own=original.name == BASE)
 
 
 def _refusals(original: Original, variant: Variant, out: Path) -> Iterator[Fault]:
-    """Yield why a run cannot be priced again, as far as that is known beforehand."""
+    """Yield the reasons, known before the replay, why a run cannot be re-priced."""
     target = RunFolder.place(out, variant.name, variant.scenario.seed)
     if target.resolve() == original.folder.resolve():
         yield Fault("", "out", f"{target} is the run itself; give another folder")
@@ -200,10 +201,10 @@ def _refusals(original: Original, variant: Variant, out: Path) -> Iterator[Fault
 
 
 def _price(run: Repricing, out: Path, watch: Watch) -> Path:
-    """Re-enact a run; nothing is left of one that would have gone another way.
+    """Replay a run; the files of a refused one are removed.
 
     Raises:
-        RepricingError: it would have.
+        RepricingError: the run would have taken other decisions.
     """
     made = run.original.manifest
     origin = {PRICED_FROM: {"events": made["events"], "code": made["code"]}}
@@ -213,7 +214,7 @@ def _price(run: Repricing, out: Path, watch: Watch) -> Path:
         if summary["status"] != run.original.summary["status"]:
             raise run.error("fleet", str(summary["reason"]))
     except RepricingError:
-        with defer_signals(), suppress(OSError):  # where other runs of the variant are
+        with defer_signals(), suppress(OSError):  # other runs of the variant may be there
             place = RunFolder.place(out, run.variant.name, run.seed)
             rmtree(place, ignore_errors=True)
             place.parent.rmdir()
@@ -224,17 +225,17 @@ def _price(run: Repricing, out: Path, watch: Watch) -> Path:
 
 # The table of a repricing: the original and the re-priced cost of each run.
 
-_HEADS = ("variant", "seed", "rounds", "time", "time then", "energy", "energy then")
-_CARBON = ("CO2", "CO2 then")
+_HEADS = ("variant", "seed", "rounds", "time", "original time", "energy", "original energy")
+_CARBON = ("CO2", "original CO2")
 _UNKNOWN = "-"
 
 
 def price_table(place: Path, now: Sequence[Path]) -> Table:
-    """Return what the same runs take as they are priced now, and what they took: CO2 if known.
+    """Return the re-priced and the original costs of runs, with CO2 if known.
 
     Args:
-        place: where the runs are.
-        now: those of the same runs, priced again.
+        place: the folder of the original runs.
+        now: the folders of the re-priced ones.
     """
     before = read_summaries(runs_of(place)).to_dict("records")
     after = read_summaries(now)
@@ -254,7 +255,7 @@ def price_table(place: Path, now: Sequence[Path]) -> Table:
         )
         for row, old in pairs
     ]
-    return listing("Priced again", (*_HEADS, *_CARBON) if carbon else _HEADS, rows)
+    return listing("Re-priced", (*_HEADS, *_CARBON) if carbon else _HEADS, rows)
 
 
 def _grams(row: Mapping[Hashable, Any]) -> str:

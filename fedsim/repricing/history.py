@@ -1,8 +1,12 @@
 """The history: messages and work of a run, in order, without times and costs.
 
-The rows of a log are of the exchange whose `exchange` row came last, since a round waits for
-all whom it has asked. In an exchange a client is told something (its `receive` row), computes
-(`compute` rows), and then answers (the server's `receive` row) or keeps quiet (`silent`).
+A row of the log belongs to the last exchange opened before it, since a round waits for all sampled
+clients. In an exchange, a client receives a message (its `receive` row), computes (`compute` rows),
+and then replies (the server's `receive` row) or stays silent (`silent`).
+
+Rows of different clients are interleaved by time, and time is what may change. So the history sorts
+rows by exchange and client, and keeps only the order within a client, which does not depend on
+time: one message received, the work in its order, one reply.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +34,7 @@ from fedsim.scenario.located import path_of
 from fedsim.sim.star import ENDED
 
 _BROKEN = ("late", "lost", "skipped", "offline", "depleted", "abandoned")
-"""The events of a run in which the time has decided something."""
+"""The events of runs in which time has decided something."""
 
 Numbers = NDArray[np.intp]
 
@@ -40,35 +44,35 @@ class Exchanges:
     """The exchanges of a run, one entry each.
 
     Attributes:
-        one: whether one message went to the whole cohort, and not one to each.
-        drawn: whether the policy has drawn the cohort.
-        first: the number of the first task of each, and, at the end, of all tasks.
-        said: how many of the cohort have said something.
+        shared: whether the whole cohort received the same message.
+        sampled: whether the policy sampled the cohort.
+        first: the number of the first task of each, and at the end that of all tasks.
+        replies: the number of clients that replied.
     """
 
-    one: Sequence[bool]
-    drawn: Sequence[bool]
+    shared: Sequence[bool]
+    sampled: Sequence[bool]
     first: Sequence[int]
-    said: Sequence[int]
+    replies: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """What the clients did: one entry for each client of each exchange, in that order.
+    """The actions of clients: one entry for each client of each exchange, in that order.
 
     Attributes:
-        client: that did it.
-        told: the label of what it was told.
-        told_bits: the payload of that.
-        begin, end: the numbers of the first piece of work, and of the first of the next task.
-        operations, samples: of all pieces of work.
-        message: the label of the answer; empty where there was none.
-        bits: its payload.
+        client: its number.
+        received: the label of the message that it received.
+        received_bits: the payload of that message, bits.
+        begin, end: the range of its pieces of work in the next two columns.
+        operations, samples: of all pieces of work of the run.
+        message: the label of its reply; empty if it stayed silent.
+        bits: the payload of the reply, bits.
     """
 
     client: Sequence[int]
-    told: Sequence[str]
-    told_bits: Sequence[int]
+    received: Sequence[str]
+    received_bits: Sequence[int]
     begin: Sequence[int]
     end: Sequence[int]
     operations: Sequence[float]
@@ -78,15 +82,15 @@ class Tasks:
 
 
 @dataclass(frozen=True, slots=True)
-class Tape:
-    """What was said and done in a run.
+class RunHistory:
+    """The messages and the work of a run.
 
     Attributes:
-        exchanges, tasks: up to the last round that was committed, or to the end.
-        commits: how many exchanges there had been when each round was committed.
+        exchanges, tasks: up to the last committed round, or to the end if the algorithm ended.
+        commits: the number of exchanges before each commit.
         objective: after each round; None if not evaluated.
         measures: further figures of each round.
-        opening: what the first row says.
+        opening: the detail of the log's first row.
         reason: why the run ended.
     """
 
@@ -99,15 +103,15 @@ class Tape:
     reason: str
 
 
-def read_tape(folder: Path, clients: int) -> Tape:
-    """Read the tape off the log of a run that has ended.
+def read_history(folder: Path, clients: int) -> RunHistory:
+    """Read the history of a run that has ended from its log.
 
     Args:
         folder: of the run.
-        clients: how many there are; not all of them need to be in the log.
+        clients: the number of clients, of which some may have no rows.
 
     Raises:
-        DataError: the log is not one of rounds that wait for every recipient.
+        DataError: some round did not wait for every recipient.
     """
     events = read_run(folder, "events")
     reason = str(events["detail"].iloc[-1])
@@ -118,7 +122,7 @@ def read_tape(folder: Path, clients: int) -> Tape:
     exchanges, tasks = rows.read()
     figures = read_table(folder, "rounds")
     measures = [name for name in figures.column_names if name not in OWN]
-    return Tape(
+    return RunHistory(
         exchanges,
         tasks,
         np.searchsorted(rows.openings, ends).tolist(),
@@ -130,16 +134,16 @@ def read_tape(folder: Path, clients: int) -> Tape:
 
 
 def _check(events: pd.DataFrame, folder: Path) -> None:
-    """Find what cannot be in the log of a run whose order never changes.
+    """Check that no event of the log shows a decision by time.
 
     Raises:
-        DataError: it is there.
+        DataError: one does.
     """
     broken = np.flatnonzero(events["event"].isin(_BROKEN))
     if len(broken):
         row = events.iloc[broken[0]]
-        text = f"{folder}: at {row['t']:g} s a row of {row['node']} says {row['event']}"
-        raise DataError("events", f"{text}, so that time has decided what came then")
+        text = f"{folder}: at {row['t']:g} s there is a row {row['event']} of {row['node']}"
+        raise DataError("events", f"{text}, so that time has decided the events after it")
 
 
 class _Rows:
@@ -169,25 +173,25 @@ class _Rows:
         """Return the exchanges and the tasks.
 
         Raises:
-            DataError: not every client that was told something has answered, or kept quiet.
+            DataError: not every client has replied to each message, or stayed silent.
         """
         receive = self._at("receive")
-        told, asked = self._by_key(receive[self._node[receive] != SERVER], self._node)
-        _, quiet = self._by_key(self._at("silent"), self._node)
-        heard, answered = self._by_key(receive[self._node[receive] == SERVER], self._peer)
-        spoken = ~np.isin(answered, quiet)  # what the silent send are beacons
-        heard, answered = heard[spoken], answered[spoken]
-        ends = np.sort(np.concatenate([quiet, answered]))
+        received, asked = self._by_key(receive[self._node[receive] != SERVER], self._node)
+        _, silent = self._by_key(self._at("silent"), self._node)
+        replies, replied = self._by_key(receive[self._node[receive] == SERVER], self._peer)
+        is_reply = ~np.isin(replied, silent)  # a message of a silent client is a beacon
+        replies, replied = replies[is_reply], replied[is_reply]
+        ends = np.sort(np.concatenate([silent, replied]))
         once = len(np.unique(asked)) == len(asked)
-        if not (once and np.array_equal(asked, ends) and self._told_all(asked)):
-            raise DataError("events", "not every client has answered each message that it was sent")
-        return self._exchanges(asked, answered), self._tasks(told, asked, heard, answered)
+        if not (once and np.array_equal(asked, ends) and self._all_have_recipients(asked)):
+            raise DataError("events", "some client has not replied to a message that it received")
+        return self._exchanges(asked, replied), self._tasks(received, asked, replies, replied)
 
-    def _told_all(self, asked: Numbers) -> bool:
+    def _all_have_recipients(self, asked: Numbers) -> bool:
         """Return whether every exchange has at least one recipient."""
         return np.array_equal(np.unique(asked // self._clients), np.arange(len(self.openings)))
 
-    def _exchanges(self, asked: Numbers, answered: Numbers) -> Exchanges:
+    def _exchanges(self, asked: Numbers, replied: Numbers) -> Exchanges:
         count = len(self.openings)
         borders = np.arange(count + 1) * self._clients
         first = np.searchsorted(asked, borders)
@@ -197,22 +201,24 @@ class _Rows:
             self._events["message"].iloc[self.openings].notna().tolist(),
             drawn[:-1].tolist(),
             first.tolist(),
-            np.diff(np.searchsorted(answered, borders)).tolist(),
+            np.diff(np.searchsorted(replied, borders)).tolist(),
         )
 
-    def _tasks(self, told: Numbers, asked: Numbers, heard: Numbers, answered: Numbers) -> Tasks:
+    def _tasks(
+        self, received: Numbers, asked: Numbers, replies: Numbers, replied: Numbers
+    ) -> Tasks:
         labels = self._events["message"].astype(object).to_numpy()
         payloads = self._events["payload_bits"].to_numpy()
         works, worked = self._by_key(self._at("compute"), self._node)
-        spoke = np.searchsorted(asked, answered)
+        task_of_reply = np.searchsorted(asked, replied)
         message = np.full(len(asked), "", dtype=object)
-        message[spoke] = labels[heard]
+        message[task_of_reply] = labels[replies]
         bits = np.zeros(len(asked), dtype=np.int64)
-        bits[spoke] = payloads[heard]
+        bits[task_of_reply] = payloads[replies]
         return Tasks(
             (asked % self._clients).tolist(),
-            labels[told].tolist(),
-            payloads[told].tolist(),
+            labels[received].tolist(),
+            payloads[received].tolist(),
             np.searchsorted(worked, asked).tolist(),
             np.searchsorted(worked, asked, side="right").tolist(),
             self._events["operations"].to_numpy()[works].tolist(),
@@ -241,11 +247,11 @@ class Original:
     """A run that has ended.
 
     Attributes:
-        folder: where it is.
-        summary, manifest: what they say.
-        samples: how many each client has.
+        folder: of the run.
+        summary, manifest: their contents.
+        samples: the number of samples of each client.
         scenario: of the run.
-        blocks: classes of one's own that it may name.
+        blocks: user-defined classes that it may name.
     """
 
     folder: Path
@@ -257,10 +263,10 @@ class Original:
 
     @classmethod
     def of(cls, folder: Path, blocks: tuple[type[Spec], ...]) -> "Original":
-        """Read what is known of a run, but for its log.
+        """Read a run, except for its log.
 
         Raises:
-            DataError: it has not ended, or not well, or is of an older version.
+            DataError: it has not ended, has failed, or is of another version.
         """
         summary = check_run(folder)
         if not is_whole(summary["status"]):
@@ -272,17 +278,17 @@ class Original:
 
     @property
     def name(self) -> str:
-        """The variant's."""
+        """The name of its variant."""
         return str(self.summary["variant"])
 
     def plan(self, overrides: Sequence[str]) -> Plan:
-        """Return what the scenario of the run says once these are laid on it.
+        """Return the scenario of the run with overrides.
 
-        A fleet that the split has made, of ideal clients, becomes one group of them where an
-        override reaches into it.
+        A scenario without a fleet gets a group of as many ideal clients if an override changes a
+        value within the fleet.
 
         Raises:
-            ScenarioError: it is wrong then.
+            ScenarioError: the result is invalid.
         """
         within = any(_is_within_fleet(text) for text in overrides)
         if within and not self.scenario.fleet:
@@ -291,6 +297,6 @@ class Original:
 
 
 def _is_within_fleet(override: str) -> bool:
-    """Say whether an override reaches into the fleet, as fleet.0.radio=wifi does."""
+    """Return whether an override changes a value within the fleet, as fleet.0.radio=wifi does."""
     path = path_of(override.partition("=")[0])
     return path[0] == "fleet" and len(path) > 1

@@ -1,4 +1,12 @@
-"""Replay: a method that repeats the messages and work of a recorded run without computing."""
+"""Replay: a method that repeats the messages and work of a recorded run without computing.
+
+The difficulty is not to repeat a run but to notice when it would not have gone the same way. The
+replay runs in a world with new times, and at each step compares what that world does with the
+history. A client that is sampled here and was not then, one that does not reply and did then, a
+message lost for good, a stop rule that is not met where the history ends: each means that the
+original method would have had other inputs from there on. No log can say what it would have done,
+so the replay ends with an error that names the round, the client and the key of the scenario.
+"""
 
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,7 +24,7 @@ from fedsim.building.builder import policy_of
 from fedsim.building.inputs import Findings, Inputs
 from fedsim.building.job import Deployment, assemble, deploy, facts_of
 from fedsim.building.network import Files
-from fedsim.building.round_completion import closing
+from fedsim.building.round_completion import ensure_completion
 from fedsim.errors import DataError, RepricingError
 from fedsim.ports import (
     SILENCE,
@@ -37,7 +45,7 @@ from fedsim.record.manifest import COMPUTING, FILES
 from fedsim.record.models import COLUMNS, SHAPE, CheckpointWriter, chunks
 from fedsim.record.parts import PartWriter
 from fedsim.record.read import read_run
-from fedsim.repricing.history import Original, Tape
+from fedsim.repricing.history import Original, RunHistory
 from fedsim.running.run import execute
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.sim.config import Numerics, WorldConfig
@@ -45,12 +53,12 @@ from fedsim.sim.star import ENDED
 
 _NOTHING = np.zeros(0)
 Refuse = Callable[[str, int, ClientId | None], RepricingError]
-"""Makes the error that says why a tape does not fit: of a text, the round and the client."""
+"""Returns the error of a world that departs from the history, given text, round and client."""
 
 
 @dataclass(frozen=True, slots=True)
-class Weight:
-    """A payload of so many bits, and without values."""
+class SizedPayload:
+    """A payload of a known size without values."""
 
     bits: int
 
@@ -61,109 +69,114 @@ class Weight:
 
 
 @dataclass(frozen=True, slots=True)
-class Said(Message):
-    """A message of which the label and the bits are known."""
+class ReplayedMessage(Message):
+    """A message with a label and a size."""
 
-    content: Weight
+    content: SizedPayload
 
 
 @cache
 def replay_message(label: str, bits: int) -> Message:
-    """Return a message that the log calls `label`; messages alike are one object."""
-    message: Message = _message_type(label)(Weight(bits))
+    """Return a message with this label in the log; equal messages are one object."""
+    message: Message = _message_type(label)(SizedPayload(bits))
     return message
 
 
 @cache
-def _message_type(label: str) -> type[Said]:
-    return type(label, (Said,), {"__slots__": ()})
+def _message_type(label: str) -> type[ReplayedMessage]:
+    return type(label, (ReplayedMessage,), {"__slots__": ()})
 
 
-class Reenactment:
-    """Implements `fedsim.sim.config.Method` by a tape.
-
-    It follows the tape for as long as the world lets it: where the cohort is another, or
-    a client that answered does not, the original run would have gone differently there.
+class ReplayedMethod:
+    """Implements `fedsim.sim.config.Method` by the history of a run.
 
     Args:
-        tape: of the run.
-        looks: what the method has looked at, so that the new log says so, too.
+        history: of the run.
+        looks: the ports that the method has read; the replay reads them, too, so that the new
+            summary records them.
         refuse: see `Refuse`.
         mid_round: the keys of the original's stop rules that may end it in the middle of a round.
     """
 
     def __init__(
-        self, tape: Tape, looks: Sequence[str], refuse: Refuse, mid_round: Collection[str] = ()
+        self,
+        history: RunHistory,
+        looks: Sequence[str],
+        refuse: Refuse,
+        mid_round: Collection[str] = (),
     ) -> None:
-        self._tape = tape
+        self._history = history
         self._mid_round = mid_round
         self._looks = looks
         self._refuse = refuse
         self._committed = -1
-        self._due: dict[ClientId, int] = {}  # the tasks of the exchange that is under way
+        self._due: dict[ClientId, int] = {}  # the tasks of the open exchange
 
     def memory(self, initial: Array) -> None:
-        """Remember nothing."""
+        """Allocate no state."""
 
     def undelivered(self, client: Client, message: Message) -> None:  # noqa: ARG002 - a hook
-        """Refuse: the server of the tape has heard this message."""
+        """Refuse: the server has received this message in the original run."""
         raise self._refuse("a message of it is lost for good", client.round, client.id)
 
-    def evaluate(self, model: Array) -> float:  # noqa: ARG002 - the tape knows
-        """Return the objective of the round that is committed."""
-        objective = self._tape.objective[self._committed]
+    def evaluate(self, model: Array) -> float:  # noqa: ARG002 - recorded
+        """Return the recorded objective of the committed round."""
+        objective = self._history.objective[self._committed]
         if objective is None:
             number = self._committed + 1
             text = f"ends with round {number}, which was not evaluated in the original run"
             raise self._refuse(text, number, None)
         return objective
 
-    def observe(self, model: Array) -> Mapping[str, Any]:  # noqa: ARG002 - the tape knows
-        """Return the further figures of that round."""
-        return self._tape.measures[self._committed]
+    def observe(self, model: Array) -> Mapping[str, Any]:  # noqa: ARG002 - recorded
+        """Return the other recorded figures of that round."""
+        return self._history.measures[self._committed]
 
     async def serve(self, server: Server) -> None:
-        """Run the server of the tape."""
-        tape = self._tape
-        for number, (begin, end) in enumerate(pairwise([0, *tape.commits])):
+        """Run the recorded server."""
+        history = self._history
+        for number, (begin, end) in enumerate(pairwise([0, *history.commits])):
             for exchange in range(begin, end):
                 await self._exchange(server, exchange)
             self._committed = number
             server.commit(_NOTHING)
-        if tape.reason != ENDED:
-            text = _beyond(len(tape.commits), tape.reason, self._mid_round)
+        if history.reason != ENDED:
+            text = _beyond(len(history.commits), history.reason, self._mid_round)
             raise self._refuse(text, server.round, None)
-        for exchange in range(tape.commits[-1] if tape.commits else 0, len(tape.exchanges.one)):
+        for exchange in range(
+            history.commits[-1] if history.commits else 0, len(history.exchanges.shared)
+        ):
             await self._exchange(server, exchange)
 
     async def _exchange(self, server: Server, number: int) -> None:
-        exchanges, tasks = self._tape.exchanges, self._tape.tasks
+        exchanges, tasks = self._history.exchanges, self._history.tasks
         span = range(exchanges.first[number], exchanges.first[number + 1])
         self._due = {tasks.client[task]: task for task in span}
-        told = {
-            tasks.client[task]: replay_message(tasks.told[task], tasks.told_bits[task])
+        requests = {
+            tasks.client[task]: replay_message(tasks.received[task], tasks.received_bits[task])
             for task in span
         }
-        to = None if exchanges.drawn[number] else list(self._due)
-        one = told[min(told)]
-        # A sampled cohort is not known in advance: every client has a message, and a client that
-        # is in the cohort here but was not in the original run is refused when it is asked.
-        each = dict.fromkeys(server.clients, one) | told if to is None else told
-        message = one if exchanges.one[number] else each
+        to = None if exchanges.sampled[number] else list(self._due)
+        first = requests[min(requests)]
+        # A sampled cohort is not known in advance: every client gets a message, and a client that
+        # is in the cohort here but was not in the original run is refused in `handle`.
+        each = dict.fromkeys(server.clients, first) | requests if to is None else requests
+        message = first if exchanges.shared[number] else each
         replies = await server.exchange(message, to=to)
-        if self._due or len(replies) != exchanges.said[number]:
-            heard = {reply.client for reply in replies}
-            spoke = [tasks.client[task] for task in span if tasks.message[task]]
-            missing = [*self._due, *(client for client in spoke if client not in heard)]
-            raise self._refuse("does not answer, and did then", server.round, missing[0])
+        if self._due or len(replies) != exchanges.replies[number]:
+            received = {reply.client for reply in replies}
+            due = [tasks.client[task] for task in span if tasks.message[task]]
+            missing = [*self._due, *(client for client in due if client not in received)]
+            raise self._refuse("does not reply, but did in the original", server.round, missing[0])
 
     async def handle(self, client: Client, message: Message) -> Message | Silence:  # noqa: ARG002
-        """Run a client of the tape: the same work, and the same answer."""
+        """Run a recorded client: the same work, and the same reply."""
         for look in self._looks:
             getattr(client, look)
-        tasks, task = self._tape.tasks, self._due.pop(client.id, None)
+        tasks, task = self._history.tasks, self._due.pop(client.id, None)
         if task is None:
-            raise self._refuse("is asked, and was not asked then", client.round, client.id)
+            text = "is sampled, but was not in the original"
+            raise self._refuse(text, client.round, client.id)
         for work in range(tasks.begin[task], tasks.end[task]):
             price = tasks.operations[work], tasks.samples[work]
             await client.compute(Work(_nothing, None, (), *price))
@@ -176,29 +189,29 @@ def _nothing() -> Array:
 
 
 def _beyond(rounds: int, reason: str, mid_round: Collection[str]) -> str:
-    """Say why a log has nothing for what comes after its last round."""
+    """Explain why a log has no data beyond its last round."""
     if reason.partition(":")[0] in mid_round:
         return (
-            f"the log ends in the middle of round {rounds + 1} ({reason}), and does not have the"
-            " rest of it, which this run would begin"
+            f"the log ends in the middle of round {rounds + 1} ({reason}), and lacks the rest of"
+            " it, which this run would need"
         )
-    return f"the log ends after round {rounds} ({reason}), and this run would go on"
+    return f"the log ends after round {rounds} ({reason}), but this run would continue"
 
 
-# The models of a re-priced run: nothing is trained, so they are the original's.
+# The models of a re-priced run: those of the original, since nothing is trained.
 
 _NONE = COLUMNS.with_metadata({SHAPE: b"[0]"}).empty_table()
 
 
-class KnownModels:
-    """Implements `fedsim.record.models.CheckpointWriter` by what the original has kept.
+class CopiedModels:
+    """Implements `fedsim.record.models.CheckpointWriter` by copying the original's models.
 
-    A run that ends as the original does has the same models, to the byte. One that ends earlier
-    has those of the rounds that it gets to, and its last one only where that was kept.
+    A run that ends like the original has the same models, to the byte. One that ends earlier has
+    those of its own rounds, and the model of its last round only if the original has kept it.
 
     Args:
         original: the run.
-        parts: where the table goes.
+        parts: the writer of the table.
     """
 
     def __init__(self, original: Original, parts: PartWriter) -> None:
@@ -206,26 +219,26 @@ class KnownModels:
         self._parts = parts
         self._last = 0
 
-    def see(self, number: int, model: Array) -> None:  # noqa: ARG002 - it stands for nothing
-        """Take note of how far the run has come."""
+    def see(self, number: int, model: Array) -> None:  # noqa: ARG002 - a placeholder
+        """Register the last round of the run."""
         self._last = number
 
     def close(self) -> None:
-        """Write the models of the rounds that there were.
+        """Write the models of all rounds of this run.
 
         Raises:
-            DataError: the original's are damaged.
+            DataError: the models of the original are damaged.
             OutputError: they cannot be written.
         """
-        told = f"{MODELS}.parquet" in self._original.manifest[FILES]  # not in older runs
-        for number, chunk in enumerate(chunks(self._original.folder) if told else [_NONE]):
+        kept = f"{MODELS}.parquet" in self._original.manifest[FILES]  # not in older runs
+        for number, chunk in enumerate(chunks(self._original.folder) if kept else [_NONE]):
             known = chunk.filter(pc.field("round") <= self._last)
             if len(known) or not number:
                 self._parts.write(known)
         self._parts.close()
 
     def abandon(self) -> None:
-        """Leave what is there; see `PartWriter`."""
+        """Keep the parts written so far; see `PartWriter`."""
         self._parts.abandon()
 
 
@@ -234,15 +247,15 @@ class KnownModels:
 
 @dataclass(frozen=True)
 class Repricing:
-    """Implements `fedsim.building.job.ExecutableRun`: a run made again from the log of another.
+    """Implements `fedsim.building.job.ExecutableRun`: a run by the log of another one.
 
     Attributes:
-        original: the run whose decisions are replayed.
+        original: the run that is replayed.
         variant: the changed scenario.
         groups: of its fleet.
         deployment: its fleet and network.
-        policy: the clients asked.
-        tape: what was said and done.
+        policy: the participation policy.
+        history: of the original.
         inputs: the hashes of the files that the changed scenario names, by path.
     """
 
@@ -251,7 +264,7 @@ class Repricing:
     groups: tuple[Group, ...]
     deployment: Deployment
     policy: Participation
-    tape: Tape
+    history: RunHistory
     inputs: Mapping[str, str]
 
     @property
@@ -261,17 +274,17 @@ class Repricing:
 
     @property
     def members(self) -> Sequence[int]:
-        """The number of the group that each client belongs to."""
+        """The group number of each client."""
         return self.deployment.members
 
     @property
     def opening(self) -> str:
-        """What the first row of the log says."""
-        return self.tape.opening
+        """The detail of the log's first row."""
+        return self.history.opening
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What is known of the run before it begins: but for its target, what was known then."""
+        """The entries of the summary known before the run: the original's, but for targets."""
         known = self.original.summary
         names = "variant", "seed", "algorithm", "parameters", "concerns"
         about = "clients", "dimension", "problem", "reference"
@@ -286,32 +299,32 @@ class Repricing:
 
     @property
     def computing(self) -> Mapping[str, Any]:
-        """How its numbers came about: as those of the run that it is priced from."""
+        """How its numbers were computed: as in the original run."""
         chosen: Mapping[str, Any] = self.original.manifest.get(COMPUTING, {})
         return chosen
 
     @property
     def facts(self) -> Mapping[str, Sequence[object]]:
-        """What each client is, for the client table."""
+        """The attributes of the clients, for the client table."""
         return facts_of(self.groups, self.members, self.original.samples)
 
-    def keeper(self, folder: Path) -> CheckpointWriter:
-        """Return what keeps the models that are known of the run, in the new one's folder."""
-        return KnownModels(self.original, PartWriter(folder, MODELS))
+    def model_writer(self, folder: Path) -> CheckpointWriter:
+        """Return the writer of the run's models."""
+        return CopiedModels(self.original, PartWriter(folder, MODELS))
 
     def advice(self) -> str:
-        """Return nothing: what was finite is finite."""
+        """Return no hint: a replay computes nothing."""
         return ""
 
     @property
     def setup(self) -> WorldConfig:
-        """Everything that its world is made of."""
+        """The configuration of its world."""
         looks, then = self.original.summary["looks"], self.original.scenario.stop
         mid_round = [rule.key for rule in then.rules if rule.mid_round]
-        method = Reenactment(self.tape, looks, self._refusal, mid_round)
+        method = ReplayedMethod(self.history, looks, self._refusal, mid_round)
         no_loss: Any = None  # nothing is computed
         reference = self.original.summary["reference"]
-        played = Numerics(
+        numerics = Numerics(
             algorithm=method,
             initial=np.zeros(0),
             smoothness=_unknown,
@@ -324,13 +337,13 @@ class Repricing:
         )
         oracles = [no_loss] * len(self.members)
         return assemble(
-            self.variant.scenario, self.seed, self.deployment, self.policy, oracles, played
+            self.variant.scenario, self.seed, self.deployment, self.policy, oracles, numerics
         )
 
     def _refusal(self, text: str, number: int, client: ClientId | None) -> RepricingError:
-        """Return the error of a world that does not follow the tape."""
+        """Return the error of a world that departs from the history."""
         if client is None:
-            rule = self.tape.reason.partition(":")[0]
+            rule = self.history.reason.partition(":")[0]
             own = rule in Stop.model_fields or rule in self.original.scenario.stop.own
             return self.error(f"stop.{rule}" if own else "stop", text)
         group = self.members[client]
@@ -339,91 +352,94 @@ class Repricing:
 
     def error(self, key: str, text: str) -> RepricingError:
         """Return the error that names a key of the changed scenario."""
-        again = "what comes then needs training again: fedsim run"
+        again = "the rest needs training again: fedsim run"
         return RepricingError([self.variant.fault(key, f"{text}; {again}")])
 
 
-def rebuilt(original: Original, variant: Variant, tape: Tape, folder: Path) -> Repricing:
+def rebuild(original: Original, variant: Variant, history: RunHistory, folder: Path) -> Repricing:
     """Build the world of a changed scenario.
 
     Args:
         original: the run.
         variant: the changed scenario.
-        tape: of the run.
-        folder: where the relative paths of the scenario start.
+        history: of the run.
+        folder: to which relative paths of the scenario refer.
 
     Raises:
-        ScenarioError: a fresh run of it would not begin.
+        ScenarioError: the scenario is refused for a fresh run as well.
     """
     scenario, findings = variant.scenario, Findings(variant)
     groups = scenario.fleet or (Group(count=len(original.samples)),)
     deployment = deploy(scenario, groups, Files(folder), findings)
     policy = policy_of(scenario, np.array(original.samples, np.int64), findings)
-    policy = closing(scenario, deployment.groups, policy, findings, _no_patience, deployment)
+    policy = ensure_completion(
+        scenario, deployment.groups, policy, findings, _no_timeout, deployment
+    )
     _check_gap(scenario, original, findings)
     findings.settle()
     inputs = Inputs(folder).hashes(scenario)
-    return Repricing(original, variant, groups, deployment, policy, tape, inputs)
+    return Repricing(original, variant, groups, deployment, policy, history, inputs)
 
 
 def _check_gap(scenario: Scenario, original: Original, findings: Findings) -> None:
     for key in scenario.stop.readers("gap") if original.summary["reference"] is None else ():
-        findings.add(f"stop.{key}", "no optimum is known to the log, so no gap to it either")
+        findings.add(f"stop.{key}", "the run knows no optimum, so there is no gap to it")
 
 
 def _unknown() -> Array:
-    raise AssertionError("a re-enactment asks for no smoothness")
+    raise AssertionError("a replay needs no smoothness")
 
 
-def _no_patience() -> float:
-    raise AssertionError("rounds that close before all have answered are not priced again")
+def _no_timeout() -> float:
+    raise AssertionError("runs with rounds that close early are not re-priced")
 
 
 def _no_packer(*_: Any) -> Packer:
-    raise AssertionError("a re-enactment packs nothing")
+    raise AssertionError("a replay packs nothing")
 
 
 # Replay check: a user-defined method is replayed in its original world first.
 #
-# fedsim's own methods wait for nothing but exchanges and work. Another one may keep time in a way
-# that no port shows, such as by a timer of asyncio; its re-enactment is then another run.
+# fedsim's own methods wait only for exchanges and work. Another one may wait in a way that no port
+# shows, such as a timer of asyncio, which leaves no row in the log; its replay would then be faster
+# than the run. In its own world, the replay has to reproduce all times and joules exactly.
 
-_TELLING = ("t", "duration", "joules")
+_COMPARED = ("t", "duration", "joules")
 
 
-def prove(original: Original, variant: Variant, tape: Tape, folder: Path) -> None:
-    """Re-enact a run as it was, and compare its rows up to its last round.
+def check_replay(original: Original, variant: Variant, history: RunHistory, folder: Path) -> None:
+    """Replay a run in its own world, and compare the rows up to its last round.
 
     Args:
         original: the run.
         variant: its own scenario.
-        tape: of the run.
-        folder: where the relative paths of the scenario start.
+        history: of the run.
+        folder: to which relative paths of the scenario refer.
 
     Raises:
-        DataError: they differ.
+        DataError: some row differs.
     """
-    if not tape.commits:
+    if not history.commits:
         return
-    stop = Stop(rounds=len(tape.commits))
+    stop = Stop(rounds=len(history.commits))
     scenario = variant.scenario.model_copy(update={"stop": stop})
     same = Variant(variant.name, scenario)
-    with tempfile.TemporaryDirectory(prefix="fedsim-") as aside:
-        again = execute(rebuilt(original, same, tape, folder), Path(aside))
+    with tempfile.TemporaryDirectory(prefix="fedsim-") as folder_of_replay:
+        again = execute(rebuild(original, same, history, folder), Path(folder_of_replay))
         if not _agree(original.folder, again):
             text = (
-                f"{original.folder}: the log of {scenario.algorithm.kind} does not come about again"
-                " from what it says and does, so it keeps time in a way that the log does not tell"
-                " (or fedsim has changed since); it takes another run: fedsim run"
+                f"{original.folder}: a replay of {scenario.algorithm.kind} does not reproduce its"
+                " log, so the method waits in a way that the log does not show (or fedsim has"
+                " changed since); a new run is needed: fedsim run"
             )
             raise DataError("folder", text)
 
 
 def _agree(one: Path, other: Path) -> bool:
-    """Say whether two logs tell the same up to the last round of the second."""
+    """Return whether two logs agree up to the last round of the second."""
     first, second = (read_run(path, "events") for path in (one, other))
     count = 1 + np.flatnonzero(second["event"] == "round")[-1]
     return all(
         np.array_equal(first[name].to_numpy()[:count], second[name].to_numpy()[:count])
-        for name in _TELLING
+        for name in _COMPARED
     )

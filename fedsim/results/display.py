@@ -119,7 +119,7 @@ class Shown:
         return f"{costs}{outcome}{_image(self._strip())}\n{said}{last}"
 
     def _strip(self) -> Figure:
-        """Return all costs side by side, of no more variants than are told apart."""
+        """Return all costs side by side, of as many variants as can be distinguished."""
         labels = dict(islice(self.labels.items(), _MOST_DRAWN))
         rounds = self.rounds[self.rounds["variant"].isin(list(labels))]
         return analysis.convergence(

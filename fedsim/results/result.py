@@ -34,9 +34,8 @@ class Result:
     Attributes:
         folder: OUT, with a folder `<variant>/seed-<n>` per run.
         runs: the folders of the runs, in the order of the scenario and of all tables.
-        foreseen: what was to be said before anything ran: of runs that the folder had from an
-            earlier state of the scenario, or that were not priced as they are of such a one, and
-            of the scenario.
+        foreseen: notes from before the runs: on existing runs of an earlier state of the scenario,
+            and on the scenario.
         temporary: whether the folder is removed when the session ends.
     """
 
@@ -138,7 +137,7 @@ class Result:
         return Comparison.of([self.folder], targets, against, confidence)
 
     def report(self, out: str | Path | None = None, targets: Sequence[str] = ()) -> Path:
-        """Write one HTML page that tells the study, and return where it is.
+        """Write one HTML page about the study, and return its path.
 
         Args:
             out: the file to write; `report.html` in the folder if not given.

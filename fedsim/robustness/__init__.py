@@ -1,10 +1,11 @@
-"""Robustness: which conclusions of a study survive the doubt about its constants.
+"""Robustness: which conclusions of a study survive the uncertainty of its constants.
 
-The seams, from below: `constants` are figures with intervals, and `finding` finds those of a study;
-`design` draws worlds from them; `pricing` says what each run takes in each world, by the recursion
-of `timeline` (over `fleets`, `loads` and `sharing`) or, where that knows no law, by playing the log
-or the run again, in the places that `places` has; `verdicts` and `deciding` say what follows;
-`study` does it for a folder, and `drawing` draws worlds for any other question.
+From below: `constants` are figures with intervals, and `uncertain_inputs` finds those of a study;
+`design` samples sets of their values, called worlds; `pricing` computes the costs of each run in
+each world, by the vectorised recursion of `recursion` and `fleets`, or by replaying or repeating
+the run where that does not apply. `verdicts` compares variants over worlds and seeds, with the
+intervals of `confidence`; `break_even` finds the values at which a verdict reverses. `api` does all
+of this for a folder, and samples worlds for any other question.
 """
 
 from fedsim.robustness.api import draw_worlds, robust

@@ -1,4 +1,4 @@
-"""robust(folder) -> Robustness."""
+"""The functions `robust(folder) -> Robustness` and `draw_worlds(scenario, count)`."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -23,14 +23,14 @@ from fedsim.robustness.design import Design, Worlds
 from fedsim.robustness.pricing import Costs, FinishedRun, PriceStore, Pricing, hindrance, overridden
 from fedsim.robustness.result import Robustness
 from fedsim.robustness.saltelli import FEWEST
-from fedsim.robustness.uncertain_inputs import Doubts, constants_of
+from fedsim.robustness.uncertain_inputs import Intervals, constants_of
 from fedsim.robustness.verdicts import CostTable
 from fedsim.running.cluster import check_choice
 from fedsim.scenario import load
 
 WORLDS = 2048
-"""So many worlds are drawn at the least, where nothing else is asked: the 90 % interval of a
-probability is then 2 % to either side at the most, as far as worlds go, and indices are known."""
+"""Default least number of sampled worlds: the 90 % interval of a probability then extends at most
+2 % to either side, as far as worlds are concerned, and Sobol' indices can be estimated."""
 
 
 def robust(
@@ -40,7 +40,7 @@ def robust(
     against: str | None = None,
     worlds: int = WORLDS,
     seed: int = 1,
-    doubts: Doubts | None = None,
+    intervals: Intervals | None = None,
     runs: int = 0,
     out: str | Path | None = None,
     blocks: Sequence[type[Spec]] = (),
@@ -48,50 +48,54 @@ def robust(
     executor: Executor | None = None,
     cluster: str | None = None,
 ) -> Robustness:
-    """Show which conclusions of a study survive the uncertainty of its constants.
+    """Find which conclusions of a study survive the uncertainty of its constants.
 
-    Constants of the fleets' presets are drawn, and each run is priced in each world untrained.
+    Constants of the fleets' presets are sampled from their intervals; each sample is a world. Each
+    run is re-priced in each world, without training.
 
     Args:
-        folder: what `run` has written.
-        target: such as "gap=1e-5"; as `compare` chooses it if None.
+        folder: written by `run`.
+        target: such as "gap=1e-5"; chosen as by `compare` if None.
         against: the variant that the others are compared with; the first one if None.
-        worlds: so many are drawn at the least.
-        seed: of the drawing, from 1.
-        doubts: intervals in place of the presets', "lte.tail_time" -> "1 s..15 s".
-        runs: in so many worlds runs that cannot be priced are played or made again; 0 to refuse.
-        out: where prices are kept, and read another time; nowhere if None.
+        worlds: least number of sampled worlds.
+        seed: of the sampling, from 1.
+        intervals: intervals in place of the presets', "lte.tail_time" -> "1 s..15 s".
+        runs: number of worlds for runs that cannot be re-priced, which are replayed or repeated in
+            each; 0 to refuse such studies.
+        out: the folder in which prices are stored for reuse; None for no folder.
         blocks: user-defined classes that the scenarios name.
-        jobs: how many runs are priced at once, in processes of their own.
-        executor: where they are priced instead; it is left open.
-        cluster: Dask's instead: "tcp://host:8786", whose workers see `folder`, or "local:4".
+        jobs: number of runs that are priced at a time, in worker processes.
+        executor: prices them instead; it is left open.
+        cluster: a Dask cluster instead: "local:4", or "tcp://host:8786", whose workers see
+            `folder`.
 
     Raises:
-        DataError: nothing to compare, nothing in doubt, a run without a price, a wrong option.
+        DataError: nothing to compare, no uncertain constant, a run without a price, or an invalid
+            option.
         OutputError: `out` cannot be written.
     """
     check_choice(jobs, executor, cluster)
     _check(worlds=worlds, seed=seed, runs=runs)
     gathered, wanted = _gather(folder, target)
-    found, other = _runs(gathered, wanted), _reference(gathered.labels, against)
-    originals = [run.original(tuple(blocks)) for run in found]
-    hindered = _find_hindrances(found, originals, runs)
-    constants = _constants(originals, doubts or {}, priced=not hindered)
+    runs_found, other = _runs(gathered, wanted), _reference(gathered.labels, against)
+    originals = [run.original(tuple(blocks)) for run in runs_found]
+    hindered = _find_hindrances(runs_found, originals, runs)
+    constants = _constants(originals, intervals or {}, priced=not hindered)
     design = Design.of(constants, worlds, seed, runs=runs if hindered else 0)
     store = PriceStore(None if out is None else Path(out))
     price = Pricing(store, tuple(blocks), jobs, executor, cluster)
-    priced = (price.play if hindered else price.price)(found, design.worlds)
-    table = _table(found, list(gathered.labels), priced)
-    again = partial(_again, price, found, table.variants)
-    turns = flips(table, design, table.variants.index(other), again)
+    priced = (price.play if hindered else price.price)(runs_found, design.worlds)
+    table = _table(runs_found, list(gathered.labels), priced)
+    again = partial(_again, price, runs_found, table.variants)
+    reversals = flips(table, design, table.variants.index(other), again)
     store.tidy()
-    remarks = [*_remarks(hindered, design, table), *_without_grams(found, originals, table)]
+    remarks = [*_remarks(hindered, design, table), *_without_grams(runs_found, originals, table)]
     notes, made = (*remarks, *store.remarks, *gathered.left_out), run_hashes(gathered.folders)
-    return Robustness(wanted, gathered.labels, other, table, design, turns, notes, made)
+    return Robustness(wanted, gathered.labels, other, table, design, reversals, notes, made)
 
 
 def _gather(folder: str | Path, target: str | None) -> tuple[EndedRuns, Target]:
-    """Return the runs of a study, and what they are to reach."""
+    """Return the runs of a study and their target."""
     gathered = gather([Path(folder)])
     if target is None:
         return gathered, Target.usual(gathered.summary)
@@ -119,7 +123,7 @@ def _check(**numbers: int) -> None:
     for key, value in numbers.items():
         least = int(key != "runs")
         if value < least:
-            raise DataError(key, f"--{key}: got {value}; give {least} or more")
+            raise DataError(key, f"--{key}: got {value}; expected {least} or more")
 
 
 def _runs(gathered: EndedRuns, target: Target) -> list[FinishedRun]:
@@ -134,10 +138,10 @@ def _runs(gathered: EndedRuns, target: Target) -> list[FinishedRun]:
             own = str(row["variant"]), int(row["seed"]), look
             runs.append(FinishedRun(folder, *own, float(cost["bits"]), target))
     if not runs:
-        raise DataError("folder", "no run of this study has ended well: fedsim run tells why")
+        raise DataError("folder", "no run of this study is complete: fedsim run shows the reasons")
     if not any(run.look for run in runs):
         reached = f"reached {target}" if target.measure else "been completed by its stop rules"
-        text = f"no run has {reached}; give a target that some have, such as --target gap=1"
+        text = f"no run has {reached}; expected a target that some have, such as --target gap=1"
         raise DataError("target", text)
     return runs
 
@@ -145,55 +149,55 @@ def _runs(gathered: EndedRuns, target: Target) -> list[FinishedRun]:
 def _reference(labels: Mapping[str, str], name: str | None) -> str:
     if len(labels) < 2:
         text = f"the study has one variant, {next(iter(labels.values()))}"
-        raise DataError("folder", f"{text}; a verdict is about two or more")
+        raise DataError("folder", f"{text}; expected two or more")
     for variant, label in labels.items():
         if name in {None, variant, label}:
             return variant
-    there = f"there are {', '.join(labels.values())}"
-    text = f"--against: there is no variant {name!r}{nearest(name or '', labels)}; {there}"
+    there = f"expected one of {', '.join(labels.values())}"
+    text = f"--against: got the variant {name!r}{nearest(name or '', labels)}; {there}"
     raise DataError("against", text)
 
 
 def _find_hindrances(
     runs: Sequence[FinishedRun], originals: Sequence[Original], allowed: int
 ) -> dict[str, str]:
-    """Return the variants that cannot be priced by the recursion, and why.
+    """Return the variants that cannot be priced by the recursion, with reasons.
 
     Raises:
-        DataError: there are some, and no runs are allowed in their place.
+        DataError: there are some, and runs in their place are not allowed.
     """
     every = zip(runs, map(hindrance, originals), strict=True)
-    found = {run.variant: why for run, why in every if why}
-    if found and not allowed:
-        raise DataError("runs", _refusal(found))
-    return found
+    runs_found = {run.variant: why for run, why in every if why}
+    if runs_found and not allowed:
+        raise DataError("runs", _refusal(runs_found))
+    return runs_found
 
 
 def _refusal(hindered: Mapping[str, str]) -> str:
     reasons = [f"{name}: {why}" for name, why in hindered.items()]
-    told = "\n".join(["a round of these does not follow from numbers alone:", *reasons])
+    lines = "\n".join(["these rounds cannot be re-priced analytically:", *reasons])
     return (
-        f"{told}\nplay the logs, or make the runs, in a few worlds instead: --runs 30 takes 30 runs"
-        " of each"
+        f"{lines}\nreplay or repeat the runs in a few worlds instead: --runs 30 takes 30 runs of"
+        " each"
     )
 
 
 def _constants(
-    originals: Sequence[Original], doubts: Doubts, *, priced: bool
+    originals: Sequence[Original], intervals: Intervals, *, priced: bool
 ) -> tuple[UncertainConstant, ...]:
     scenarios = [each.scenario for each in originals]
-    constants = constants_of(scenarios, doubts, priced=priced)
+    constants = constants_of(scenarios, intervals, priced=priced)
     if not constants:
-        raise DataError("doubt", _nothing_in_doubt(originals))
+        raise DataError("interval", _no_uncertainty(originals))
     return constants
 
 
-def _nothing_in_doubt(originals: Sequence[Original]) -> str:
+def _no_uncertainty(originals: Sequence[Original]) -> str:
     groups = [group for each in originals for group in each.scenario.fleet]
     ideal = all(group.device.kind == group.radio.kind == "ideal" for group in groups)
-    why = "its clients are ideal" if ideal else "its fleets give every figure themselves"
-    wanted = 'an interval of your own makes one uncertain: --doubt "custom.up=1 Mbit/s..4 Mbit/s"'
-    return f"this study stands on no constant in doubt: {why}; {wanted}"
+    why = "its clients are ideal" if ideal else "its scenarios set every figure"
+    wanted = 'an interval makes a figure uncertain: --interval "custom.up=1 Mbit/s..4 Mbit/s"'
+    return f"this study has no uncertain constant: {why}; {wanted}"
 
 
 def _table(runs: Sequence[FinishedRun], variants: list[str], costs: Sequence[Costs]) -> CostTable:
@@ -212,24 +216,26 @@ def _table(runs: Sequence[FinishedRun], variants: list[str], costs: Sequence[Cos
 
 
 def _remarks(hindered: Mapping[str, str], design: Design, table: CostTable) -> list[str]:
-    """Return what a reader has to know."""
-    remarks = [f"{name} was played again in each world: {why}" for name, why in hindered.items()]
+    """Return notes on the precision of the results."""
+    remarks = [f"{name} was replayed in each world: {why}" for name, why in hindered.items()]
     if hindered:
-        remarks.append(f"{design.words} cannot say which constant decides")
+        remarks.append(f"{design.words}: too few to find the deciding constant")
     elif design.saltelli is None:
-        least = f"give {8 * FEWEST:,} worlds or more for Sobol' indices"
-        few = f"{design.words} are too few to say how much each constant decides"
+        least = f"Sobol' indices need {8 * FEWEST:,} worlds or more"
+        few = f"{design.words} are too few to find how much each constant decides"
         remarks.append(f"{few}: {least}")
     if len(table.seeds) == 1:
-        remarks.append("one seed: intervals are of the worlds alone, as if every seed were like it")
-    remarks.append(_half_width(design))
+        remarks.append(
+            "one seed: intervals are over worlds alone, as if every seed gave the same run"
+        )
+    remarks.append(_sampling_error(design))
     for name, values in zip(table.variants, table.costs["t"], strict=True):
         gone = np.isnan(values[~np.isnan(values).all(axis=1)]).any(axis=0)
         if gone.any():
             share = 100 * gone[: design.drawn].mean()
             remarks.append(
-                f"{name}: in {share:.3g} % of the worlds a battery runs low or the run ends"
-                " elsewhere: those are left out"
+                f"{name}: in {share:.3g} % of the worlds a battery runs low or the run ends in"
+                " another round: those are left out"
             )
     return remarks
 
@@ -237,7 +243,7 @@ def _remarks(hindered: Mapping[str, str], design: Design, table: CostTable) -> l
 def _without_grams(
     runs: Sequence[FinishedRun], originals: Sequence[Original], table: CostTable
 ) -> Iterator[str]:
-    """Say whose grams of CO2 are left out, though its scenario states a carbon intensity."""
+    """Yield a note on variants with a carbon intensity whose grams cannot be computed."""
     stated = [
         run.variant
         for run, each in zip(runs, originals, strict=True)
@@ -254,14 +260,14 @@ def _without_grams(
         yield f"grams of CO2 are left out of {', '.join(names)}: {why}"
 
 
-def _half_width(design: Design) -> str:
-    """Say how near to a probability so many worlds come."""
+def _sampling_error(design: Design) -> str:
+    """Return a note on the sampling error of the worlds."""
     low, high = interval(0.5, design.drawn)
-    text = f"{design.words}: as far as these go, a 90 % interval of a probability reaches"
-    return f"{text} {100 * (high - low) / 2:.2g} % to either side at the most"
+    text = f"{design.words}: by them alone, a 90 % interval of a probability extends at most"
+    return f"{text} {100 * (high - low) / 2:.2g} % to either side"
 
 
-# Drawing: worlds of a scenario's doubt, for whatever else is to be asked in them.
+# Sampled worlds of a scenario, for any other question.
 
 
 def draw_worlds(
@@ -270,33 +276,32 @@ def draw_worlds(
     *,
     overrides: Sequence[str] = (),
     seed: int = 1,
-    doubts: Doubts | None = None,
+    intervals: Intervals | None = None,
     blocks: Sequence[type[Spec]] = (),
 ) -> list[list[str]]:
-    """Return worlds of a scenario's doubt, each as overrides that `run` and `reprice` take.
+    """Sample worlds from the uncertain constants of a scenario, as overrides for `run`.
 
     `robust` compares the costs of variants. Any other question, such as which client dies first, is
-    answered by running a scenario in worlds: a claim that holds in k of n of them is certain to
-    that degree.
+    answered by running the scenario in several worlds and counting those in which a claim holds.
 
     Args:
-        source: the scenario, as `run` takes it.
-        count: of independent worlds, from 1.
+        source: the scenario, as for `run`.
+        count: number of independent worlds, from 1.
         overrides: of the scenario.
-        seed: of the drawing.
-        doubts: intervals in place of the presets', "lte.tail_time" -> "1 s..15 s".
+        seed: of the sampling.
+        intervals: intervals in place of the presets', "lte.tail_time" -> "1 s..15 s".
         blocks: user-defined classes that the scenario names.
 
     Raises:
-        ScenarioError: the scenario is wrong.
-        DataError: there is no constant in doubt, or an interval that cannot be.
+        ScenarioError: the scenario is invalid.
+        DataError: it has no uncertain constant, or an interval is invalid.
     """
     if count < 1:
-        raise DataError("count", f"got {count} worlds; give 1 or more")
+        raise DataError("count", f"got {count} worlds; expected 1 or more")
     plan = load(source, overrides=overrides, blocks=blocks)
     scenario = plan.variants[0].scenario
-    constants = constants_of([scenario], doubts or {}, priced=False)
+    constants = constants_of([scenario], intervals or {}, priced=False)
     if not constants:
-        raise DataError("doubt", "the fleet of this scenario stands on no constant in doubt")
+        raise DataError("interval", "the fleet of this scenario has no uncertain constant")
     design = Design.of(constants, count, seed, runs=count)
     return [overridden(scenario, design.one(number)) for number in range(count)]

@@ -1,8 +1,9 @@
-"""Turning: at which value of a single constant a verdict turns round, all others as written.
+"""Break-even values: the value of a single constant at which a verdict reverses.
 
-Where the ends of a step on the line of a constant disagree, the step is cut into parts again and
-again, and the runs are priced at the points between: a bisection with several points at a time,
-since an array of worlds takes hardly longer than one.
+All other constants are as written. The design has points along the interval of each constant. If
+the verdicts at two neighbouring points disagree, the step between them is divided repeatedly, and
+the runs are priced at the points of division: a bisection with many points at a time, since an
+array of worlds takes hardly longer than a single one.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -17,19 +18,19 @@ from fedsim.robustness.verdicts import CostTable, pairs
 
 _PARTS = 32
 _PASSES = 3
-"""After so many passes a turn lies within 2e-6 of its interval, as the line's step is cut by 32^3;
-within that it is where the straight line between both sides turns."""
+"""With this many passes the step is divided by 32^3, to 2e-6 of the interval; within the last part
+the value is interpolated linearly."""
 
 COLUMNS = ("variant", "cost", "constant", "value", "unit", "wins")
 ENDS = ("low", "high", "ratio_low", "ratio_high")
 
 Again = Callable[[Worlds, Collection[str]], CostTable]
-"""Prices the runs of some variants in further worlds; those of all others are NaN."""
+"""Prices the runs of some variants in further worlds; the costs of all others are NaN."""
 
 
 @dataclass
-class _Turn:
-    """A step of a line in which a verdict turns round: shares and log ratios at its two sides."""
+class _Reversal:
+    """A step in which a verdict reverses: shares of the interval and log ratios at both sides."""
 
     variant: str
     cost: str
@@ -38,11 +39,11 @@ class _Turn:
     logs: tuple[float, float]
 
     def points(self) -> Array:
-        """Return the shares between the sides."""
+        """Return the points of division, as shares of the interval."""
         return np.linspace(*self.sides, _PARTS + 1)[1:-1]
 
     def narrow(self, logs: Array) -> None:
-        """Keep the first part in which it turns, by the log ratios at the points."""
+        """Keep the first part in which the verdict reverses, given the log ratios at the points."""
         shares = np.linspace(*self.sides, _PARTS + 1)
         known = np.array([self.logs[0], *logs, self.logs[1]])
         first = int(np.argmax((known < 0) != (known[0] < 0)))
@@ -51,13 +52,13 @@ class _Turn:
 
     @property
     def share(self) -> float:
-        """Where it turns, as a share of the interval."""
+        """The break-even value, as a share of the interval."""
         (begin, end), (one, other) = self.sides, self.logs
         return begin + (end - begin) * one / (one - other)
 
 
 def flips(table: CostTable, design: Design, against: int, again: Again) -> pd.DataFrame:
-    """Return the values of single constants at which verdicts turn round.
+    """Return the values of single constants at which verdicts reverse.
 
     Args:
         table: of costs in the worlds of the design.
@@ -66,40 +67,40 @@ def flips(table: CostTable, design: Design, against: int, again: Again) -> pd.Da
         again: see `Again`.
 
     Returns:
-        A row a turn, and one for each constant along which a verdict does not turn: variant, cost,
-        constant; value (in the unit; NaN where it does not turn), unit; wins ("below" or "above":
-        on which side of the value the variant costs less than `against`; "all" or "none" of the
-        interval where it does not turn); low and high (the interval's ends), ratio_low and
-        ratio_high (the typical ratio there).
+        A row for each reversal, and one for each constant along which the verdict does not reverse:
+        variant, cost, constant; value (in the unit; NaN without a reversal), unit; wins ("below" or
+        "above": the side of the value on which the variant costs less than `against`; "all" or
+        "none" of the interval without a reversal); low and high (the interval's ends), ratio_low
+        and ratio_high (the typical ratio there).
     """
-    turns, still = list[_Turn](), list[dict[str, object]]()
+    reversals, steady = list[_Reversal](), list[dict[str, object]]()
     for variant, cost, ratios in pairs(table, against) if design.lines else ():
         for number, line in enumerate(_lines(ratios, design)):
-            found = list(_turns(variant, cost, number, line))
-            turns += found
+            found = list(_reversals(variant, cost, number, line))
+            reversals += found
             if not found and not np.isnan(line).any():
                 wins = "all" if line[0] < 0 else "none"
-                still.append(_row(design, (variant, cost, number), line, np.nan, wins))
-    _narrow(turns, design, against, str(table.variants[against]), again)
+                steady.append(_row(design, (variant, cost, number), line, np.nan, wins))
+    _narrow(reversals, design, against, str(table.variants[against]), again)
     lines = (
         {
             (variant, cost): list(_lines(ratios, design))
             for variant, cost, ratios in pairs(table, against)
         }
-        if turns
+        if reversals
         else {}
     )
     rows = [
         _row(
             design,
-            (turn.variant, turn.cost, turn.constant),
-            lines[turn.variant, turn.cost][turn.constant],
-            float(design.constants[turn.constant].at(np.array(turn.share))),
-            "above" if turn.logs[1] < 0 else "below",
+            (step.variant, step.cost, step.constant),
+            lines[step.variant, step.cost][step.constant],
+            float(design.constants[step.constant].at(np.array(step.share))),
+            "above" if step.logs[1] < 0 else "below",
         )
-        for turn in turns
+        for step in reversals
     ]
-    return pd.DataFrame([*rows, *still], columns=[*COLUMNS, *ENDS])
+    return pd.DataFrame([*rows, *steady], columns=[*COLUMNS, *ENDS])
 
 
 def _lines(ratios: Array, design: Design) -> Iterator[Array]:
@@ -107,27 +108,31 @@ def _lines(ratios: Array, design: Design) -> Iterator[Array]:
         yield ratios[design.line(number)]
 
 
-def _turns(variant: str, cost: str, constant: int, line: Array) -> Iterator[_Turn]:
+def _reversals(variant: str, cost: str, constant: int, line: Array) -> Iterator[_Reversal]:
     shares, less = np.linspace(0.0, 1.0, STEPS), line < 0
     known = np.isfinite(line)
     for first in np.flatnonzero((less[:-1] != less[1:]) & known[:-1] & known[1:]):
         sides = float(shares[first]), float(shares[first + 1])
-        yield _Turn(variant, cost, constant, sides, (float(line[first]), float(line[first + 1])))
+        yield _Reversal(
+            variant, cost, constant, sides, (float(line[first]), float(line[first + 1]))
+        )
 
 
-def _narrow(turns: list[_Turn], design: Design, against: int, reference: str, again: Again) -> None:
-    """Price at points between the sides of all turns at once, as often as it takes."""
-    inner, names = _PARTS - 1, {turn.variant for turn in turns} | {reference}
-    for _ in range(_PASSES if turns else 0):
-        values = np.tile(design.as_written[:, None], inner * len(turns))
-        for number, turn in enumerate(turns):
+def _narrow(
+    reversals: list[_Reversal], design: Design, against: int, reference: str, again: Again
+) -> None:
+    """Price at the points of division of all steps at once, in `_PASSES` passes."""
+    inner, names = _PARTS - 1, {step.variant for step in reversals} | {reference}
+    for _ in range(_PASSES if reversals else 0):
+        values = np.tile(design.as_written[:, None], inner * len(reversals))
+        for number, step in enumerate(reversals):
             own = slice(number * inner, (number + 1) * inner)
-            values[turn.constant, own] = design.constants[turn.constant].at(turn.points())
+            values[step.constant, own] = design.constants[step.constant].at(step.points())
         priced = again(Worlds(design.constants, values), names)
         known = {(name, cost): ratios for name, cost, ratios in pairs(priced, against)}
-        for number, turn in enumerate(turns):
+        for number, step in enumerate(reversals):
             own = slice(number * inner, (number + 1) * inner)
-            turn.narrow(known[turn.variant, turn.cost][own])
+            step.narrow(known[step.variant, step.cost][own])
 
 
 def _row(

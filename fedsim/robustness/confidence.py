@@ -1,11 +1,12 @@
-"""Levels: intervals of a probability that is estimated from a table of seeds x worlds.
+"""Confidence intervals of a probability that is estimated from a table of seeds x worlds.
 
-The table is crossed: every seed is priced in the same sampled worlds. A seed is a draw of all that
-training draws, a world one of the constants, and another study would draw others of both. So
-neither of the two numbers alone says how much is known.
+The table is crossed: every seed is priced in the same sampled worlds. A seed is a draw of all
+random numbers of training, a world is a draw of the constants; another study would draw others of
+both. So the entries are not independent, and the precision follows from neither number alone: with
+3 seeds and 2,000 worlds there are 6,000 entries, but if seeds decide, three independent draws.
 
-Where seeds differ, each level is given half of the error that an interval may make (Bonferroni), so
-that both together make no more than that. `python analysis/interval_coverage.py` counts on real
+If seeds differ, half of the allowed error is assigned to each of the two levels (Bonferroni), so
+that both together have no more than that. `python analysis/interval_coverage.py` counts on real
 runs how often the intervals hold the truth.
 """
 
@@ -21,12 +22,12 @@ CONFIDENCE = 0.9
 
 
 def interval(share: float, count: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return the interval of a probability of which a share was seen (Clopper and Pearson 1934).
+    """Return the interval of a probability, given an observed share (Clopper and Pearson 1934).
 
     Args:
         share: in [0, 1].
-        count: of independent draws; need not be whole.
-        confidence: that the interval holds the probability, at the least.
+        count: number of independent draws; need not be whole.
+        confidence: least probability that the interval contains the true value.
     """
     seen, tail = share * count, (1.0 - confidence) / 2.0
     low = beta.ppf(tail, seen, count - seen + 1.0) if seen > 0 else 0.0
@@ -37,17 +38,18 @@ def interval(share: float, count: float, confidence: float = CONFIDENCE) -> tupl
 def of_a_run(logs: Array, confidence: float = CONFIDENCE) -> tuple[float, float, float]:
     """Return the probability that one run is cheaper, its seed and its world both drawn.
 
-    The share of the table's entries in which it is, and Clopper and Pearson's interval of as many
-    independent draws as the table is worth: 1 / (r / S + (1 - r) / W) of S seeds and W worlds,
-    where r is the share of the log ratio's variance that the seeds make (Kish's design effect of
-    both levels; on which side of zero entries lie correlates less than they do). As few seeds say
-    little of their variance, its upper limit stands in for it, for half of the error. With one
-    seed, or seeds that are all alike, only the worlds are drawn; where seeds alone decide, only
-    they are. Either level has the whole error then.
+    The estimate is the share of entries in which it is cheaper. The interval is Clopper and
+    Pearson's for the effective number of independent draws, 1 / (r / S + (1 - r) / W) for S seeds
+    and W worlds, where r is the share of the log ratio's variance that is due to seeds (Kish's
+    design effect for both levels; it is conservative, since the signs of entries are less
+    correlated than the entries). Few seeds give a poor estimate of their variance: its upper
+    confidence limit is used instead, at the cost of half of the error. With one seed, or identical
+    seeds, only worlds are sampled; if seeds alone decide, only seeds. The remaining level then has
+    the whole error.
 
     Args:
-        logs: log ratios, shape (S, W), NaN where nothing is known, infinite where one of both
-            never reached the target.
+        logs: log ratios, shape (S, W); NaN if unknown, infinite if one variant never reached the
+            target.
         confidence: of the interval.
 
     Returns:
@@ -62,12 +64,12 @@ def of_a_run(logs: Array, confidence: float = CONFIDENCE) -> tuple[float, float,
 
 
 def _of_a_level(confidence: float) -> float:
-    """Return the confidence of each of two levels, of which both together have this one."""
+    """Return the confidence of each of two levels that together have the given one."""
     return (1.0 + confidence) / 2.0
 
 
 def _worth(logs: Array, tail: float) -> tuple[float, bool]:
-    """Return how many independent draws a table is worth, and whether both levels make it vary."""
+    """Return the effective number of independent draws, and whether both levels vary."""
     seeds, worlds = logs.shape[0], int((~np.isnan(logs)).any(axis=0).sum())
     if seeds == 1:
         return float(worlds), False
@@ -77,15 +79,15 @@ def _worth(logs: Array, tail: float) -> tuple[float, bool]:
 
 
 def seeds_share(logs: Array, factor: float = 1.0) -> float:
-    """Return the share of the variance of log ratios that the seeds make, and not the worlds.
+    """Return the share of the variance of log ratios that is due to seeds, not to worlds.
 
     Args:
         logs: shape (S, W), of two seeds or more.
-        factor: on the variance of the seeds.
+        factor: multiplies the variance of the seeds.
 
     Returns:
-        In [0, 1]: the variance over seeds within worlds, against that of the means of worlds; 1
-        where some ratios are infinite, unless the seeds agree on it.
+        In [0, 1]: the variance over seeds within worlds, divided by its sum with the variance of
+        the worlds' means; 1 if some ratios are infinite, unless the seeds agree in that.
     """
     logs = logs[:, ~np.isnan(logs).any(axis=0)]
     if np.isinf(logs).any():
@@ -101,18 +103,18 @@ def seeds_share(logs: Array, factor: float = 1.0) -> float:
 def of_the_typical(
     logs: Array, typical: Array, confidence: float = CONFIDENCE
 ) -> tuple[float, float, float]:
-    """Return the probability that a variant is cheaper in a drawn world, typically over its seeds.
+    """Return the probability that a variant is typically cheaper in a sampled world.
 
-    The share of worlds in which the typical ratio, over all seeds that could be drawn, is below 1.
-    What the few seeds there are leave open is the same in all worlds: so the lower end counts the
-    worlds in which the typical ratio is below 1 even at the upper end of its own interval over
-    seeds (Student's, of the mean of the logarithms), and the upper end those in which it is so at
-    the lower one; to both, Clopper and Pearson add that worlds are drawn. With one seed, or seeds
-    that are all alike, only that.
+    It is the share of worlds in which the typical ratio, over all possible seeds, is below 1. The
+    same few seeds are used in all worlds, so their error does not average out over worlds.
+    Therefore the lower end counts the worlds in which even the upper end of the ratio's interval
+    over seeds (Student's, of the mean logarithm) is below 1, the upper end those in which the lower
+    end is; Clopper and Pearson then add the sampling error of worlds to both. With one seed, or
+    identical seeds, there is only the latter.
 
     Args:
         logs: log ratios, shape (S, W), as `of_a_run` takes them.
-        typical: log of the typical ratio in each world, shape (W,); NaN where it is not known.
+        typical: log of the typical ratio in each world, shape (W,); NaN if unknown.
         confidence: of the interval.
 
     Returns:
@@ -133,7 +135,7 @@ def of_the_typical(
 
 
 def _margin(logs: Array, level: float) -> Array:
-    """Return how far the mean of the logarithms may be from that of all seeds, one-sided, (W,)."""
+    """Return the one-sided error of the mean logarithm over seeds in each world, shape (W,)."""
     seeds = (~np.isnan(logs)).sum(axis=0)
     if len(logs) < 2:
         return np.zeros(logs.shape[1])

@@ -23,7 +23,7 @@ from fedsim.scenario import Scenario
 
 
 class ConstantKey(tuple[str, str, str]):
-    """The name of a constant: the block, the preset, and the field.
+    """The key of a constant: the block, the preset, and the field.
 
     >>> str(ConstantKey(("radio", "lte", "tail_time")))
     'lte.tail_time'
@@ -37,14 +37,14 @@ class ConstantKey(tuple[str, str, str]):
 
 @dataclass(frozen=True)
 class UncertainConstant:
-    """A figure of a preset, with the interval that holds it in nine of ten worlds.
+    """A constant with the interval that contains it with a probability of 90 %.
 
     Attributes:
-        key: its name.
+        key: its key.
         value, low, high: in the unit of the field, SI.
         unit: of the three.
         basis: "meas", "lit" or "est"; "given" for an interval of the user's.
-        source: where the interval is from, in words.
+        source: of the interval, in words.
     """
 
     key: ConstantKey
@@ -57,13 +57,13 @@ class UncertainConstant:
 
     @property
     def positive(self) -> bool:
-        """Whether it is drawn by its logarithm: it has one, all over the interval."""
+        """Whether it is sampled log-uniformly: the whole interval is above 0."""
         return self.low > 0
 
     def at(self, share: Array) -> Array:
-        """Return the values at shares of the probability, each in [0, 1]: log-uniform.
+        """Return the quantiles at shares of the probability, each in [0, 1].
 
-        A constant that may be zero has no logarithm there, and is uniform.
+        The distribution is log-uniform; a constant that may be zero is uniform.
         """
         if self.positive:
             return np.asarray(np.exp(log(self.low) + share * (log(self.high) - log(self.low))))
@@ -96,30 +96,30 @@ SRINIVASA_2017 = Citation(
 )
 
 FLOPS = ConstantKey(("work", "kernel", "flops"))
-"""What the operations of every task are multiplied by."""
+"""Factor on the operations of every task."""
 
 _LINK = {"uplink": "bit/s", "downlink": "bit/s", "latency": "s"}
 _RATES, _DELAYS, _KERNELS = (0.8, 1.2), (0.5, 2.0), (0.5, 2.0)
 _SPREAD = 0.1
-"""Devices of one model differ by up to 20 % in speed: the fastest of some are 10 % above the
-middle one, the slowest 10 % below."""
+"""Devices of one model differ by up to 20 % in speed: the fastest is 10 % above the median, the
+slowest 10 % below."""
 
 
 def server(field: str) -> ConstantKey:
-    """Return the name of a figure of the server's link."""
+    """Return the key of a figure of the server's link."""
     return ConstantKey(("network", "server", field))
 
 
 def spread(device: str) -> ConstantKey:
-    """Return the name of how much devices of a kind differ."""
+    """Return the key of the spread among devices of a kind."""
     return ConstantKey(("device", device, "spread"))
 
 
 def general(scenarios: Sequence[Scenario]) -> Iterator[UncertainConstant]:
-    """Yield the constants that are of no preset; those of one value in all scenarios.
+    """Yield the constants of no preset that have the same value in all scenarios.
 
     Args:
-        scenarios: of all variants, in which rounds follow from numbers.
+        scenarios: of all variants, which the recursion can price.
     """
     for field, unit in _LINK.items():
         links = [getattr(each.network, "server", None) for each in scenarios]
@@ -136,10 +136,10 @@ def general(scenarios: Sequence[Scenario]) -> Iterator[UncertainConstant]:
 
 
 def parse_interval(constant: UncertainConstant, text: str) -> UncertainConstant:
-    """Return a constant with an interval of the user's, such as "0.8..1.5" or "1 ms..9 ms".
+    """Return a constant with the user's interval, such as "0.8..1.5" or "1 ms..9 ms".
 
     Raises:
-        DataError: it is none.
+        DataError: it is not an interval.
     """
     first, dots, second = text.partition("..")
     field = constant.key[2]
@@ -157,12 +157,13 @@ def parse_interval(constant: UncertainConstant, text: str) -> UncertainConstant:
     if not (dots and least <= low < high < inf):
         wanted = f"{constant.low:g} {constant.unit}".strip(), f"{constant.high:g} {constant.unit}"
         example = f"{constant.key}={wanted[0]}..{wanted[1].strip()}"
-        raise DataError("doubt", f"--doubt: got {constant.key}={text}; expected such as {example}")
-    return replace(constant, low=low, high=high, basis="given", source="--doubt")
+        text = f"got {constant.key}={text}; expected an interval such as {example}"
+        raise DataError("interval", f"--interval: {text}")
+    return replace(constant, low=low, high=high, basis="given", source="--interval")
 
 
 def _counts(scenario: Scenario) -> Counter[str]:
-    """Return how many clients have each kind of device whose work takes time."""
+    """Return the number of clients with each kind of device whose work takes time."""
     found = Counter[str]()
     for group in scenario.fleet:
         if group.device.seconds(1.0, 1.0) > 0.0:
@@ -171,14 +172,15 @@ def _counts(scenario: Scenario) -> Counter[str]:
 
 
 def scores(count: int) -> Array:
-    """Return what places devices of a kind around their middle one, shape (count,).
+    """Return a score for each device of a kind, shape (count,).
 
-    The scores of a normal distribution at evenly spaced shares, shuffled by a fixed order, with the
-    largest at 1: a device takes exp(spread * score) times as long as its preset says.
+    A device takes exp(spread * score) times as long as its preset states. The scores are normal
+    quantiles at evenly spaced probabilities, scaled to a maximum of 1, in a fixed pseudo-random
+    order: the spread is uncertain, but which device is the slowest is not sampled.
     """
     if count < 2:
         return np.zeros(count)
     shares = (np.arange(count) + 0.5) / count
     found = np.asarray(ndtri(shares)) / float(ndtri(shares[-1]))
-    golden = (sqrt(5.0) - 1.0) / 2.0  # neighbours come far from each other
+    golden = (sqrt(5.0) - 1.0) / 2.0  # a low-discrepancy order: neighbours get distant scores
     return np.asarray(found[np.argsort(np.argsort((np.arange(count) * golden) % 1.0))])

@@ -1,4 +1,8 @@
-"""The design: worlds that are drawn from the doubt of constants, common to all runs."""
+"""The design: worlds sampled from the intervals of uncertain constants, common to all runs.
+
+All variants and seeds are priced in the same worlds (common random numbers), so that the ratio of
+two variants varies by the constants alone.
+"""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -13,7 +17,7 @@ from fedsim.robustness.constants import ConstantKey, UncertainConstant
 from fedsim.robustness.saltelli import Saltelli
 
 STEPS = 17
-"""Points of a line: one constant goes from end to end of its interval, all others stay."""
+"""Points of a line, along which one constant varies over its interval and all others stay."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +25,7 @@ class Worlds:
     """Sampled parameter sets: the value of each constant in each of them.
 
     Attributes:
-        constants: k of them.
+        constants: the uncertain constants, k.
         values: SI, shape (k, W).
     """
 
@@ -30,7 +34,7 @@ class Worlds:
 
     @property
     def count(self) -> int:
-        """How many there are, W."""
+        """The number of worlds, W."""
         return int(self.values.shape[1])
 
     @cached_property
@@ -42,30 +46,31 @@ class Worlds:
         return found.hexdigest()
 
     def world(self, part: slice = slice(None)) -> dict[ConstantKey, Array]:
-        """Return the constants by their names, in some of the worlds."""
+        """Return the values of the constants in some of the worlds, by key."""
         rows = zip(self.constants, self.values, strict=True)
         return {constant.key: own[part] for constant, own in rows}
 
     def one(self, number: int) -> dict[ConstantKey, float]:
-        """Return the constants by their names, in one world."""
+        """Return the values of the constants in one world, by key."""
         drawn = self.world(slice(number, number + 1))
         return {key: float(values[0]) for key, values in drawn.items()}
 
 
 @dataclass(frozen=True)
 class Design:
-    """Worlds, in four parts: drawn, as written, a line a constant, and those of the indices.
+    """Worlds in four parts: sampled ones, the one as written, lines, and those for Sobol' indices.
 
-    The drawn ones are independent of one another, and all probabilities are shares of them. Where
-    there are enough, those for Sobol' indices come last (see `Saltelli`).
+    Probabilities are shares of the sampled worlds, in which all constants vary together. Lines vary
+    one constant at a time, from the scenario as written. Worlds for Sobol' indices come last, if
+    there are enough sampled ones (see `Saltelli`).
 
-    Where a world costs a run, drawn ones and the one as written are all: neither lines nor indices.
+    If each world costs a run, there are only sampled ones and the one as written.
 
     Attributes:
-        constants: that are in doubt, at least one.
-        drawn: how many worlds are drawn; with lines, a power of two.
-        seed: of the drawing.
-        lines: whether there are lines, and worlds of indices.
+        constants: the uncertain ones, at least one.
+        drawn: the number of sampled worlds; with lines, a power of two.
+        seed: of the sampling.
+        lines: whether there are lines, and worlds for indices.
     """
 
     constants: tuple[UncertainConstant, ...]
@@ -77,13 +82,13 @@ class Design:
     def of(
         cls, constants: Sequence[UncertainConstant], worlds: int, seed: int, runs: int = 0
     ) -> "Design":
-        """Return the smallest design of at least so many drawn worlds.
+        """Return the smallest design with at least `worlds` sampled worlds.
 
         Args:
             constants: at least one.
-            worlds: so many at the least.
-            seed: of the drawing.
-            runs: so many independent worlds instead, where each of them costs runs; 0 if not.
+            worlds: least number of sampled worlds.
+            seed: of the sampling.
+            runs: number of worlds instead, if each of them costs a run; else 0.
         """
         if runs:
             return cls(tuple(constants), runs, seed, lines=False)
@@ -91,7 +96,7 @@ class Design:
 
     @property
     def words(self) -> str:
-        """How many worlds are drawn, in words."""
+        """The number of sampled worlds, in words."""
         return f"{self.drawn:,} world{'' if self.drawn == 1 else 's'}"
 
     @cached_property
@@ -103,18 +108,18 @@ class Design:
 
     @property
     def count(self) -> int:
-        """How many worlds there are."""
+        """The number of all worlds."""
         return int(self._mixed.start) + (self.saltelli.mixed if self.saltelli else 0)
 
     @property
     def _mixed(self) -> slice:
-        """The worlds that are there for indices alone."""
+        """The worlds for Sobol' indices."""
         lines = STEPS * len(self.constants) if self.lines else 0
         return slice(self.drawn + 1 + lines, None)
 
     @cached_property
     def values(self) -> Array:
-        """What each constant is in each world, SI, shape (k, count)."""
+        """The value of each constant in each world, SI, shape (k, count)."""
         shares, mixed = self._shares()
         drawn, last = (
             np.array([each.at(own) for each, own in zip(self.constants, part.T, strict=True)])
@@ -128,11 +133,11 @@ class Design:
 
     @property
     def as_written(self) -> Array:
-        """What each constant is in the scenario, SI, shape (k,)."""
+        """The value of each constant in the scenario, SI, shape (k,)."""
         return np.array([constant.value for constant in self.constants])
 
     def _shares(self) -> tuple[Array, Array]:
-        """Return what is drawn and what is mixed of that, in [0, 1], shapes (W, k)."""
+        """Return sampled and mixed points of the unit cube, shapes (W, k)."""
         if self.saltelli is not None:
             return self.saltelli.shares
         count = len(self.constants)
@@ -142,27 +147,27 @@ class Design:
 
     @cached_property
     def worlds(self) -> Worlds:
-        """All of them."""
+        """All worlds."""
         return Worlds(self.constants, self.values)
 
     def world(self, part: slice = slice(None)) -> dict[ConstantKey, Array]:
-        """Return the constants by their names, in some of the worlds."""
+        """Return the values of the constants in some of the worlds, by key."""
         return self.worlds.world(part)
 
     def one(self, number: int) -> dict[ConstantKey, float]:
-        """Return the constants by their names, in one world."""
+        """Return the values of the constants in one world, by key."""
         return self.worlds.one(number)
 
     def line(self, number: int) -> slice:
-        """Return which worlds are the line of a constant."""
+        """Return the worlds of the line of a constant."""
         first = self.drawn + 1 + number * STEPS
         return slice(first, first + STEPS)
 
     def indices(self, values: Array) -> Mapping[str, Array] | None:
-        """Return Sobol' indices of what is known in each world; None where worlds are too few.
+        """Return Sobol' indices of a quantity; None if there are too few worlds.
 
         Args:
-            values: of all worlds of the design, shape (count,).
+            values: the quantity in all worlds of the design, shape (count,).
         """
         if self.saltelli is None:
             return None

@@ -1,4 +1,4 @@
-"""Figures of robustness: probabilities, spreads of ratios, and a tornado of the constants."""
+"""Figures and tables of robustness: probabilities, ranges of ratios, a tornado of constants."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite, isnan
@@ -26,7 +26,7 @@ _SEEN = 0.01  # of the longest bar; shorter ones cannot be seen
 
 
 class Drawn(Protocol):
-    """What is drawn of a study; see `fedsim.robustness.result.Robustness`."""
+    """The part of `fedsim.robustness.result.Robustness` that figures use."""
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -171,10 +171,10 @@ def verdict_table(
     """
     drawn = plain(title, keys=2)
     drawn.caption = (
-        "ratio: typical over seeds, as written, and in nine of ten worlds; P typical: share of"
-        " worlds in which that is below 1; P(cheaper): of one run, seed and world both drawn"
-        " (90 % intervals);"
-        " noise: what of the ratio's variance is training's; optimal: worlds on the Pareto front"
+        "ratio: typical over seeds, as written, and its range in nine of ten worlds; P typical:"
+        " share of worlds in which it is below 1; P(cheaper): for one run, with a sampled seed and"
+        " world (90 % intervals); noise: share of the ratio's variance that is due to training;"
+        " optimal: share of worlds in which the variant is Pareto-optimal"
     )
     drawn.add_column("variant")
     drawn.add_column("cost")
@@ -208,8 +208,8 @@ def deciding_table(deciding: pd.DataFrame, labels: Mapping[str, str], title: str
     """
     drawn = plain(title, keys=3)
     drawn.caption = (
-        "first: the share of the variance of the log ratio that goes with the constant alone;"
-        " total: with others as well (Sobol', 90 % intervals); ratio: with this constant at the"
+        "first: share of the variance of the log ratio that the constant alone explains; total:"
+        " with its interactions (Sobol', 90 % intervals); ratio: with this constant at the"
         " ends of its interval, all others as written"
     )
     drawn.add_column("variant")

@@ -1,4 +1,4 @@
-"""Fleets: what each client is in many worlds, as arrays of clients x worlds."""
+"""Fleets in many worlds: the properties of clients as arrays of clients x worlds."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,11 +16,11 @@ from fedsim.physics.radios import Radio
 from fedsim.physics.radios.base import Framing
 from fedsim.ports import Array
 from fedsim.record.emissions import KILOWATT_HOUR
-from fedsim.repricing.history import Tape
+from fedsim.repricing.history import RunHistory
 from fedsim.robustness.constants import FLOPS, ConstantKey, scores, server, spread
 from fedsim.scenario import Group, Scenario
 
-# Loads: what each exchange of a run sends and computes, as numbers by client.
+# Loads: bits and operations of each exchange of a run, by client.
 
 Numbers = NDArray[np.intp]
 
@@ -29,15 +29,15 @@ class Load(NamedTuple):
     """One exchange: an entry for each client of the cohort.
 
     Attributes:
-        clients: their numbers; a slice where it is all of them, so that nothing is copied.
-        told, said: bits down and up, header and framing included, shape (t, 1), or (t, W) where
+        clients: their numbers; a slice if it is all of them, so that nothing is copied.
+        down, up: bits of the messages, header and framing included, shape (t, 1), or (t, W) if
             the framing differs by world.
         operations, samples: of all pieces of work together.
     """
 
     clients: Numbers | slice
-    told: Array
-    said: Array
+    down: Array
+    up: Array
     operations: Array
     samples: Array
 
@@ -46,46 +46,46 @@ class Loads:
     """All exchanges of a run.
 
     Args:
-        tape: of the run.
+        history: of the run.
         framings: of each client's radio.
-        header_bits: in front of every message.
-        overheads: of each client's packets in each world in place of its framing's, bytes, shape
-            (n, W); None where it is the same in all.
+        header_bits: of every message.
+        overheads: of each client's packets in each world, in place of the framing's, bytes, shape
+            (n, W); None if it is the same in all worlds.
     """
 
     def __init__(
         self,
-        tape: Tape,
+        history: RunHistory,
         framings: Sequence[Framing],
         header_bits: int,
         overheads: Array | None = None,
     ) -> None:
-        tasks = tape.tasks
+        tasks = history.tasks
         self._count = len(framings)
-        self._first = tape.exchanges.first
+        self._first = history.exchanges.first
         self._clients = np.array(tasks.client, np.intp)
         kinds = list(dict.fromkeys(framings))
         own = np.array([kinds.index(each) for each in framings], np.intp)[self._clients]
-        self._told = _framed_bits(tasks.told_bits, own, kinds, header_bits)
-        self._said = _framed_bits(tasks.bits, own, kinds, header_bits)
+        self._down = _framed_bits(tasks.received_bits, own, kinds, header_bits)
+        self._up = _framed_bits(tasks.bits, own, kinds, header_bits)
         self._overheads, self._packets = overheads, np.array([each.packet for each in framings])
-        if overheads is not None:  # bits without framing, which each exchange adds by world
-            self._told = np.array(tasks.told_bits, np.float64) + header_bits
-            self._said = np.array(tasks.bits, np.float64) + header_bits
+        if overheads is not None:  # without framing, which `of` adds for each world
+            self._down = np.array(tasks.received_bits, np.float64) + header_bits
+            self._up = np.array(tasks.bits, np.float64) + header_bits
         self._operations = _by_task(tasks.operations, tasks.begin, tasks.end)
         self._samples = _by_task(tasks.samples, tasks.begin, tasks.end)
 
     def clients(self, number: int) -> Numbers | slice:
         """Return the participants of an exchange, as `Load` represents them."""
         own = self._tasks(number)
-        if own.stop - own.start == self._count:  # in their order, as tasks are
+        if own.stop - own.start == self._count:  # all, in order
             return slice(None)
         return self._clients[own]
 
     def key(self, number: int) -> bytes:
-        """Return what is the same for two exchanges of the same load, and for no others."""
+        """Return a key that two exchanges share exactly if their loads are equal."""
         own = self._tasks(number)
-        parts = self._clients, self._told, self._said, self._operations, self._samples
+        parts = self._clients, self._down, self._up, self._operations, self._samples
         return b"".join(part[own].tobytes() for part in parts)
 
     def _tasks(self, number: int) -> slice:
@@ -94,11 +94,11 @@ class Loads:
     def of(self, number: int) -> Load:
         """Return one exchange."""
         own, clients = self._tasks(number), self.clients(number)
-        told, said = (self._charge(bits[own], clients) for bits in (self._told, self._said))
-        return Load(clients, told, said, self._operations[own], self._samples[own])
+        down, up = (self._charge(bits[own], clients) for bits in (self._down, self._up))
+        return Load(clients, down, up, self._operations[own], self._samples[own])
 
     def _charge(self, bits: Array, clients: Numbers | slice) -> Array:
-        """Return what messages of some clients are charged for, as `Load` has them."""
+        """Return bits with framing, shape as in `Load`."""
         column = bits[:, None]
         if self._overheads is None:
             return column
@@ -107,7 +107,7 @@ class Loads:
 
 
 def _framed_bits(bits: Sequence[int], own: Numbers, kinds: Sequence[Framing], header: int) -> Array:
-    """Return what messages are charged for: their own bits, the header's and the framing's."""
+    """Return the bits of messages with header and framing."""
     whole = np.array(bits, np.int64) + header
     framed = np.zeros_like(whole)
     for number, kind in enumerate(kinds):
@@ -117,14 +117,14 @@ def _framed_bits(bits: Sequence[int], own: Numbers, kinds: Sequence[Framing], he
 
 
 def _by_task(amounts: Sequence[float], begin: Sequence[int], end: Sequence[int]) -> Array:
-    """Add up what the pieces of work of each task take."""
+    """Return the sums of amounts over the pieces of work of each task."""
     pieces = np.array(end, np.intp) - np.array(begin, np.intp)
     tasks = np.repeat(np.arange(len(pieces)), pieces)
     return np.asarray(np.bincount(tasks, np.array(amounts, np.float64), len(pieces)), np.float64)
 
 
 World = Mapping[ConstantKey, Array]
-"""What constants are in W worlds, each of shape (W,); what is not in it is as the scenario says."""
+"""Values of constants in W worlds, each of shape (W,); others are as in the scenario."""
 
 
 @dataclass(frozen=True)
@@ -134,10 +134,10 @@ class Lanes:
     Attributes:
         rate: bit/s, shape (n, W).
         latency: of radio and route, one way, s, shape (n, W).
-        per_bit: J/bit, the time on air included, shape (n, W).
-        power: while a message is in progress, beyond power at rest, W, shape (n, W).
-        capacity: of the link that all share, bit/s, shape (W,) or a number.
-        contended: whether that may hold back any of all clients in any world.
+        per_bit: J/bit, including the power during its time on air, shape (n, W).
+        power: during a message, beyond idle power, W, shape (n, W).
+        capacity: of the shared link, bit/s, shape (W,) or a number.
+        contended: whether the link can be the bottleneck in any world.
     """
 
     rate: Array
@@ -150,17 +150,17 @@ class Lanes:
 
 @dataclass(frozen=True)
 class Clients:
-    """Clients, in each world.
+    """Clients in each world; arrays are of shape (n, W).
 
     Attributes:
-        idle: of device and radio at rest, W, shape (n, W); and so on.
-        working: beyond idle power, W.
-        per_operation, per_sample: seconds that work takes, s.
-        tail_power, tail_time, promotion_power, promotion_time: as `fedsim.physics.radios` has them.
-        reserve: what may be drawn of a battery before its client acts on it, J; infinite on mains.
+        idle: power of device and radio at rest, W.
+        working: power of the device at work, beyond idle power, W.
+        per_operation, per_sample: time of one operation, or of one sample, s.
+        tail_power, tail_time, promotion_power, promotion_time: see `fedsim.physics.radios`.
+        reserve: energy that a battery can deliver before it reaches a mark, J; infinite on mains.
         stateful: whether any radio has states.
-        emitted: grams of CO2 for a joule, 0 for clients without `carbon`, shape (n, W); None where
-            grams do not follow from numbers, or no client has any.
+        emitted: grams of CO2 per joule, 0 for clients without `carbon`; None if they depend on the
+            time of day, or no client has `carbon`.
         down, up: the two directions.
     """
 
@@ -188,7 +188,9 @@ def _part(whole: Any, ids: Numbers) -> Any:  # noqa: ANN401 - clients or lanes
     changed: dict[str, object] = {}
     for field in fields(whole):
         value = getattr(whole, field.name)
-        if isinstance(value, np.ndarray) and value.ndim == 2:  # not of the link, which all share
+        if (
+            isinstance(value, np.ndarray) and value.ndim == 2
+        ):  # one-dimensional ones are of the shared link
             changed[field.name] = value[ids]
         elif isinstance(value, Lanes):
             changed[field.name] = _part(value, ids)
@@ -196,9 +198,9 @@ def _part(whole: Any, ids: Numbers) -> Any:  # noqa: ANN401 - clients or lanes
 
 
 def unplayable(scenario: Scenario) -> str:
-    """Say what of a scenario `clients_of` knows no law of; nothing where it knows all.
+    """Return the first setting of a scenario that `clients_of` cannot express; empty if none.
 
-    These are worlds in which more than numbers matters, such as what was drawn at random.
+    The recursion needs deterministic laws with constant parameters.
     """
     network = scenario.network
     if type(network) is not StarNetwork or network.peers is not None:
@@ -207,43 +209,43 @@ def unplayable(scenario: Scenario) -> str:
         return f"network.server.discipline: {network.server.discipline}"
     if network.model != "fluid":
         return f"network.model: {network.model}"
-    wrong = (_of_group(group) for group in scenario.fleet)
+    wrong = (_first_limitation(group) for group in scenario.fleet)
     named = [f"fleet.{number}.{text}" for number, text in enumerate(wrong) if text]
     return named[0] if named else ""
 
 
-def _of_group(group: Group) -> str:
-    """Say what of a group is more than numbers, the first such thing."""
-    return next(_beyond(group), "")
+def _first_limitation(group: Group) -> str:
+    """Return the first setting of a group that the recursion cannot express."""
+    return next(_limitations(group), "")
 
 
-def _beyond(group: Group) -> Iterator[str]:
+def _limitations(group: Group) -> Iterator[str]:
     device, radio = group.device, group.radio
     if type(device) is not Device:
-        yield f"device: {device.kind} is no device of a speed, or of cycles"
+        yield f"device: {device.kind} has no constant speed or frequency"
     if device.slowdown.drawn:
-        yield f"device.slowdown: {device.slowdown.kind} is drawn"
+        yield f"device.slowdown: {device.slowdown.kind} is random"
     if type(radio) is not Radio:
-        yield f"radio: {radio.kind} is no radio of constant rate"
+        yield f"radio: {radio.kind} has no constant rate"
     if radio.traces or radio.loss.mean:
         yield f"radio: {radio.kind} follows a trace, or loses packets"
     if group.battery is not None and group.battery.charging.kind != "none":
-        yield "battery.charging: it is charged"
+        yield "battery.charging: the battery is charged"
 
 
 _STATES = ("promotion_power", "promotion_time", "tail_power", "tail_time")
 
 
 def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds: int) -> Clients:
-    """Return all clients of a scenario that is playable.
+    """Return the clients of a scenario for which `unplayable` is empty.
 
     Args:
         scenario: for its network.
-        groups: of its fleet; one of ideal clients where none was written.
+        groups: of its fleet; one of ideal clients if it has none.
         world: see `World`.
         worlds: W.
     """
-    laid = [_Laid(group, world, worlds) for group in groups]
+    groups_in_worlds = [_GroupInWorlds(group, world, worlds) for group in groups]
     counts = [group.count for group in groups]
 
     def each(rows: Sequence[Array]) -> Array:
@@ -258,49 +260,53 @@ def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds
     latency, flops = of_server("latency"), world.get(FLOPS, np.ones(worlds))
     slower = _slower(groups, world, worlds)
     return Clients(
-        idle=each([own.device("idle") + own.radio("idle") + own.waiting for own in laid]),
-        working=each([own.working() for own in laid]),
-        per_operation=each([own.per_operation() for own in laid]) * flops * slower,
-        per_sample=each([own.per_sample() for own in laid]) * slower,
-        **{name: each([own.state(name) for own in laid]) for name in _STATES},
-        reserve=each([own.reserve() for own in laid]),
+        idle=each(
+            [own.device("idle") + own.radio("idle") + own.waiting for own in groups_in_worlds]
+        ),
+        working=each([own.working() for own in groups_in_worlds]),
+        per_operation=each([own.per_operation() for own in groups_in_worlds]) * flops * slower,
+        per_sample=each([own.per_sample() for own in groups_in_worlds]) * slower,
+        **{name: each([own.state(name) for own in groups_in_worlds]) for name in _STATES},
+        reserve=each([own.reserve() for own in groups_in_worlds]),
         stateful=any(group.radio.states.stateful for group in groups),
-        emitted=each([own.emission_rate() for own in laid]) if counts_grams(groups) else None,
-        down=_lanes(laid, each, ("down", "receive"), of_server("downlink"), latency),
-        up=_lanes(laid, each, ("up", "send"), of_server("uplink"), latency),
+        emitted=each([own.emission_rate() for own in groups_in_worlds])
+        if counts_grams(groups)
+        else None,
+        down=_lanes(groups_in_worlds, each, ("down", "receive"), of_server("downlink"), latency),
+        up=_lanes(groups_in_worlds, each, ("up", "send"), of_server("uplink"), latency),
     )
 
 
 def counts_grams(groups: Sequence[Group]) -> bool:
-    """Return whether grams of CO2 follow from numbers: some clients have a constant intensity.
+    """Return whether grams of CO2 can be computed: all known intensities are constant.
 
-    An intensity that follows a file hangs on when a joule is drawn, which no recursion keeps.
+    One that follows a file depends on when a joule is drawn, which the recursion does not keep.
     """
     known = [group.carbon for group in groups if group.carbon is not None]
     return bool(known) and all(type(each) is GridCarbon for each in known)
 
 
 def _lanes(
-    laid: Sequence["_Laid"],
+    groups_in_worlds: Sequence["_GroupInWorlds"],
     each: Callable[[Sequence[Array]], Array],
     names: tuple[str, str],
     capacity: float | Array,
     latency: float | Array,
 ) -> Lanes:
     way, busy = names
-    rate = each([own.radio(way) for own in laid])
+    rate = each([own.radio(way) for own in groups_in_worlds])
     return Lanes(
         rate,
-        each([own.radio("latency") for own in laid]) + latency,
-        each([own.per_bit(way, busy) for own in laid]),
-        each([own.held for own in laid]),
+        each([own.radio("latency") for own in groups_in_worlds]) + latency,
+        each([own.per_bit(way, busy) for own in groups_in_worlds]),
+        each([own.held for own in groups_in_worlds]),
         capacity,
         bool((rate.sum(axis=0) > capacity).any()),
     )
 
 
 def _slower(groups: Sequence[Group], world: World, worlds: int) -> Array:
-    """Return how much longer each client takes than its preset says, shape (n, W) or ()."""
+    """Return the factor on each client's time of work, shape (n, W) or ()."""
     if not any(spread(group.device.kind) in world for group in groups):
         return np.ones(())
     counts = Counter[str]()
@@ -308,7 +314,7 @@ def _slower(groups: Sequence[Group], world: World, worlds: int) -> Array:
         counts[group.device.kind] += group.count
     rest = {kind: scores(count) for kind, count in counts.items()}
     rows = list[Array]()
-    for group in groups:  # devices of a kind differ by kind, however they are grouped
+    for group in groups:  # scores are dealt by kind, however its devices are grouped
         kind = group.device.kind
         own, rest[kind] = rest[kind][: group.count], rest[kind][group.count :]
         rows.append(np.exp(own[:, None] * world.get(spread(kind), np.zeros(worlds))))
@@ -316,17 +322,17 @@ def _slower(groups: Sequence[Group], world: World, worlds: int) -> Array:
 
 
 def overheads(groups: Sequence[Group], world: World, worlds: int) -> Array | None:
-    """Return what the transport adds to a packet of each client, whole bytes, shape (n, W).
+    """Return the framing of a packet of each client, whole bytes, shape (n, W).
 
-    None where no world says anything of it.
+    None if it is not among the uncertain constants.
     """
     if not any(ConstantKey(("radio", group.radio.kind, "framing")) in world for group in groups):
         return None
-    rows = [_Laid(group, world, worlds).radio("framing") for group in groups]
+    rows = [_GroupInWorlds(group, world, worlds).radio("framing") for group in groups]
     return np.floor(np.repeat(np.array(rows), [group.count for group in groups], axis=0))
 
 
-class _Laid:
+class _GroupInWorlds:
     """A group with its values in all worlds, each of shape (W,)."""
 
     def __init__(self, group: Group, world: World, worlds: int) -> None:
@@ -354,34 +360,34 @@ class _Laid:
         return np.asarray(share * self.radio("listen") + (1.0 - share) * self.radio("sleep"))
 
     def beyond(self, field: str) -> Array:
-        """Return a power of the radio beyond that at rest, W; none is less."""
+        """Return a power of the radio beyond idle power, W, at least 0."""
         return np.maximum(self.radio(field) - self.waiting, 0.0)
 
     def state(self, field: str) -> Array:
-        """Return a figure of the radio's states; nothing where it has none."""
+        """Return a figure of the radio's states; 0 if it has none."""
         if not self._group.radio.states.stateful:
             return np.zeros(self._worlds)
         return self.beyond(field) if field.endswith("_power") else self.radio(field)
 
     @property
     def held(self) -> Array:
-        """What the radio draws while a message is in progress, beyond rest, W.
+        """Power of the radio during a message, beyond idle power, W.
 
-        It is the law of `fedsim.physics.radios.base`, of numbers in many worlds.
+        The law of `fedsim.physics.radios.base`, vectorised over worlds.
         """
         base = self.beyond("base")
         by_state = (self.radio("send") > 0) | (self.radio("receive") > 0)
         return np.where(by_state, np.maximum(base, self.state("tail_power")), base)
 
     def per_bit(self, way: str, busy: str) -> Array:
-        """Return the energy of a bit, its time on the air included, J/bit."""
+        """Return the energy of a bit, including the power during its time on air, J/bit."""
         on_air = self.radio("base") + self.radio(busy) - self.waiting - self.held
         by_state = (self.radio("send") > 0) | (self.radio("receive") > 0)
         timed = np.where(by_state, np.maximum(on_air, 0.0), 0.0) / self.radio(way)
         return np.asarray(self.radio(f"energy_{way}") + timed)
 
     def working(self) -> Array:
-        """Return what it draws while it works, beyond idle power, W."""
+        """Return the power of the device at work, beyond idle power, W."""
         if self._group.device.speed is not None:  # type: ignore[attr-defined]  # as playable
             return self.device("active") - self.device("idle")
         return self.device("kappa") * self.device("frequency") ** 3
@@ -399,13 +405,13 @@ class _Laid:
         return self.device("cycles_per_sample") / self.device("frequency")
 
     def emission_rate(self) -> Array:
-        """Return the grams of CO2 for a joule; 0 where nothing is said of its electricity."""
+        """Return the grams of CO2 per joule; 0 if the electricity is unknown."""
         if self._group.carbon is None:
             return np.zeros(self._worlds)
         return self._value("carbon", self._group.carbon, "intensity") / KILOWATT_HOUR
 
     def reserve(self) -> Array:
-        """Return what may be drawn before the battery falls to a mark, J."""
+        """Return the energy that the battery can deliver before it reaches a mark, J."""
         battery = self._group.battery
         if battery is None:
             return np.full(self._worlds, inf)

@@ -1,4 +1,10 @@
-"""Pricing: what a finished run takes to its target in each world of a design."""
+"""Pricing: the costs of a finished run to its target in each world of a design.
+
+There are two ways. If the rounds of a run follow a recursion of plain numbers (`hindrance` is
+empty), all worlds are priced at once from its log (`price`). Otherwise each world takes a replay of
+the log in the simulator or, if decisions depend on time there, a new training run (`play`). The
+second way costs a run for each world, so it uses few worlds.
+"""
 
 import hashlib
 import tempfile
@@ -25,7 +31,7 @@ from fedsim.record.folder import SCENARIO
 from fedsim.record.manifest import read_manifest
 from fedsim.repricing import reprice
 from fedsim.repricing.conditions import refusals
-from fedsim.repricing.history import Original, read_tape
+from fedsim.repricing.history import Original, read_history
 from fedsim.results import Result
 from fedsim.robustness.constants import ConstantKey
 from fedsim.robustness.design import Worlds
@@ -40,19 +46,19 @@ from fedsim.scenario import Group, Scenario, Variant
 from fedsim.wire import HEADER_BITS
 
 _MOST = 2_000_000
-"""Numbers in an array of clients x worlds: more worlds than that are priced in parts."""
+"""Size limit of an array of clients x worlds, in numbers; more worlds are priced in parts."""
 
 World = Mapping[ConstantKey, Array]
 
 
 class Costs(NamedTuple):
-    """What a run takes in each world, shape (W,).
+    """Costs of a run in each world, shape (W,).
 
     Attributes:
-        t: seconds; infinite where the run never reached the target, NaN where it would have gone
-            another way.
+        t: seconds; infinite if the run never reached the target, NaN if it would have taken other
+            decisions in that world.
         joules: likewise.
-        grams: of CO2, likewise; NaN in every world where a run has none, or they do not follow.
+        grams: of CO2, likewise; NaN in every world if they are not tracked or cannot be computed.
     """
 
     t: Array
@@ -65,12 +71,12 @@ class FinishedRun:
     """A finished run, and the round in which it reached the target.
 
     Attributes:
-        folder: where it is.
-        variant, seed: which one.
-        look: the round, from 1; None where it never reached the target.
+        folder: of the run.
+        variant, seed: of the run.
+        look: the round, from 1; None if it never reached the target.
         bits: sent until then, both ways.
-        target: what it was to reach.
-        world: the number of the only one in which it is priced; None for all.
+        target: the target.
+        world: the number of the only world in which it is priced; None for all.
     """
 
     folder: Path
@@ -82,15 +88,15 @@ class FinishedRun:
     world: int | None = None
 
     def original(self, blocks: tuple[type[Spec], ...] = ()) -> Original:
-        """Return what is known of it."""
+        """Return the recorded run."""
         return Original.of(self.folder, blocks)
 
 
 def hindrance(original: Original) -> str:
-    """Say why a run's rounds cannot be priced by their recursion; nothing where they can.
+    """Return why a run cannot be priced by the recursion; empty if it can.
 
-    It is the law of a round that waits for all recipients, between a server and clients whose
-    radios and devices are numbers.
+    The recursion holds for rounds that wait for all recipients, with one server, and radios and
+    devices that are described by constants.
     """
     scenario = original.scenario
     variant = Variant(original.name, scenario)
@@ -100,7 +106,7 @@ def hindrance(original: Original) -> str:
         return f"{fault.key}: {fault.message.removeprefix(own)}"
     for rule in scenario.stop.rules:
         if rule.physical:
-            return f"stop.{rule.key}: time or energy decide when it ends, in each world elsewhere"
+            return f"stop.{rule.key}: it ends by time or energy, so in another round in each world"
     return unplayable(scenario)
 
 
@@ -111,12 +117,12 @@ def price(
 
     Args:
         run: see `FinishedRun`.
-        world: the constants in doubt, each of shape (W,).
+        world: the uncertain constants, each of shape (W,).
         worlds: W.
         blocks: user-defined classes that the scenario names.
 
     Raises:
-        DataError: its log does not tell enough.
+        DataError: its log lacks information.
     """
     original = run.original(blocks)
     if run.look is None:
@@ -131,17 +137,17 @@ def priced_at(looks: Sequence[int], original: Original, world: World, worlds: in
 
     Args:
         looks: the rounds, L of them, from 1, ascending.
-        original: what is known of the run.
-        world: the constants in doubt, each of shape (W,).
+        original: the recorded run.
+        world: the uncertain constants, each of shape (W,).
         worlds: W.
 
     Returns:
         Costs until the end of each of the rounds, of shape (L, W).
 
     Raises:
-        DataError: its log does not tell enough.
+        DataError: its log lacks information.
     """
-    scenario, tape = original.scenario, read_tape(original.folder, len(original.samples))
+    scenario, history = original.scenario, read_history(original.folder, len(original.samples))
     groups = scenario.fleet or (Group(count=len(original.samples)),)
     framings = [group.radio.packaging for group in groups for _ in range(group.count)]
     step = max(1, _MOST // len(framings))
@@ -150,35 +156,35 @@ def priced_at(looks: Sequence[int], original: Original, world: World, worlds: in
         part = slice(first, min(first + step, worlds))
         some = {key: values[part] for key, values in world.items()}
         framed = overheads(groups, some, part.stop - part.start)
-        loads = Loads(tape, framings, HEADER_BITS, framed)
+        loads = Loads(history, framings, HEADER_BITS, framed)
         clients = clients_of(scenario, groups, some, part.stop - part.start)
-        known = prices(tape, loads, clients, looks)
+        known = prices(history, loads, clients, looks)
         every = known.seconds, known.joules, known.grams
         parts.append(Costs(*(np.where(known.fits, each, np.nan) for each in every)))
     return Costs(*(np.concatenate(each, axis=1) for each in zip(*parts, strict=True)))
 
 
-# Playing: runs that are made again in a world, where no recursion prices them.
+# Runs that the recursion cannot price: replayed or repeated in one world.
 
 
 def play(run: FinishedRun, worlds: Worlds, blocks: tuple[type[Spec], ...] = ()) -> Costs:
-    """Play a run again in its world: its log where that can be, and else the training itself.
+    """Replay a run in its world, or train again if its log cannot be replayed there.
 
     Args:
         run: see `FinishedRun`; it has a world.
-        worlds: of which it is one.
+        worlds: all worlds.
         blocks: user-defined classes that the scenario names.
 
     Returns:
-        Seconds, joules and grams, each of shape (); infinite where it does not reach the target
-        there. Grams are NaN where its log has none.
+        Seconds, joules and grams, each of shape (); infinite if it does not reach the target in
+        that world. Grams are NaN if its log has none.
 
     Raises:
-        ScenarioError: the scenario is wrong in that world.
+        ScenarioError: the scenario is invalid in that world.
     """
     overrides = overridden(run.original(blocks).scenario, worlds.one(run.world or 0))
-    with tempfile.TemporaryDirectory(prefix="fedsim-") as aside:
-        again = _again(run, overrides, Path(aside), blocks)
+    with tempfile.TemporaryDirectory(prefix="fedsim-") as folder:
+        again = _again(run, overrides, Path(folder), blocks)
         row: dict[Any, Any] = run.target.costs(again).to_dict("records")[0]
     if again.summary["status"].iloc[0] == "done" and not row["reached"]:
         row = {name: np.inf for name in Costs._fields if name in row}
@@ -186,21 +192,21 @@ def play(run: FinishedRun, worlds: Worlds, blocks: tuple[type[Spec], ...] = ()) 
 
 
 def _again(
-    run: FinishedRun, overrides: list[str], aside: Path, blocks: tuple[type[Spec], ...]
+    run: FinishedRun, overrides: list[str], folder: Path, blocks: tuple[type[Spec], ...]
 ) -> Result:
     base = Path.cwd()
     try:
-        return reprice(run.folder, overrides, aside / "price", base=base, blocks=blocks)
+        return reprice(run.folder, overrides, folder / "price", base=base, blocks=blocks)
     except RepricingError:
         file = run.folder / SCENARIO
-    with catch_warnings():  # the run itself has reported them; its end in a world is in its row
+    with catch_warnings():  # the original run has given them; here the outcome is in the row
         for category in (TheoryWarning, RunWarning):
             simplefilter("ignore", category)
-        return make(file, out=aside / "made", overrides=overrides, blocks=blocks, check=False)
+        return make(file, out=folder / "made", overrides=overrides, blocks=blocks, check=False)
 
 
 def overridden(scenario: Scenario, world: Mapping[ConstantKey, float]) -> list[str]:
-    """Return the overrides that lay a world on a scenario.
+    """Return the overrides that give a scenario the constants of a world.
 
     Args:
         scenario: of the run.
@@ -219,17 +225,19 @@ def overridden(scenario: Scenario, world: Mapping[ConstantKey, float]) -> list[s
 
 
 def _write(block: Presettable, field: str, value: float) -> str:
-    """Return a value as a scenario writes it."""
-    whole = floor(value) if field == "framing" else value  # as prices have it
+    """Return a value as written in a scenario."""
+    whole = (
+        floor(value) if field == "framing" else value
+    )  # a whole number of bytes, as in `fleets.overheads`
     changed = block.model_copy(update={field: float(whole)})
     return str(changed.model_dump(mode="json")[field])
 
 
-# Stored: prices of runs, kept so that a study that was interrupted goes on where it was.
+# The store of prices, with which an interrupted study resumes.
 #
-# A file has the SHA-256 of its name and content in front. The name follows from all that the prices
-# follow from, so that a file that is read as something else than what was written, or under another
-# name, is found: it is priced again, as if it were not there.
+# The name of a file is a hash of everything that its prices depend on: the run's log and code, the
+# worlds, the target, and the code of the recursion. The file begins with the SHA-256 of its name
+# and content. So a file that is damaged or was renamed is detected; it is computed again.
 
 FOLDER = "prices"
 ENDING = ".prices"
@@ -238,16 +246,16 @@ _SEAL = hashlib.sha256().digest_size
 
 
 class PriceStore:
-    """Where prices are kept: a file a run or world, named by all that they follow from.
+    """A store of prices: one file for each run, or for each run and world.
 
     Args:
-        out: the folder of the study's robustness; nowhere if None.
+        out: the folder of the study's robustness; nothing is stored if None.
 
     Attributes:
-        damaged: the names of the files that were there and could not be used.
+        damaged: the names of damaged files.
 
     Raises:
-        OutputError: a symbolic link stands in its place.
+        OutputError: a symbolic link takes the place of the folder.
     """
 
     def __init__(self, out: Path | None) -> None:
@@ -259,12 +267,12 @@ class PriceStore:
 
     @property
     def remarks(self) -> list[str]:
-        """What a reader has to know of what was kept."""
+        """Notes on damaged files."""
         if not self.damaged:
             return []
         count = len(self.damaged)
         files = "1 file was" if count == 1 else f"{count} files were"
-        return [f"{files} damaged in {self._folder}: what they held was priced again"]
+        return [f"{files} damaged in {self._folder}: their runs were re-priced"]
 
     def _path(self, run: FinishedRun, worlds: Worlds) -> Path | None:
         if self._folder is None:
@@ -279,7 +287,7 @@ class PriceStore:
         return self._folder / name
 
     def read(self, run: FinishedRun, worlds: Worlds) -> Costs | None:
-        """Return what a run takes in every world, if it is known for certain."""
+        """Return the stored costs of a run in every world, if there is an undamaged file."""
         path = self._path(run, worlds)
         if path is None:
             return None
@@ -287,7 +295,7 @@ class PriceStore:
             written = path.read_bytes()
         except FileNotFoundError:
             return None
-        except OSError:  # a folder, a file that may not be read
+        except OSError:  # a folder, or a file without read permission
             written = b""
         content = written[_SEAL:]
         if written[:_SEAL] != _seal(path.name, content):
@@ -296,7 +304,7 @@ class PriceStore:
         return Costs(*np.load(BytesIO(content), allow_pickle=False))
 
     def store(self, run: FinishedRun, worlds: Worlds, costs: Costs) -> Costs:
-        """Keep what a run takes, and return it.
+        """Store the costs of a run, and return them.
 
         Raises:
             OutputError: it cannot be written.
@@ -310,7 +318,7 @@ class PriceStore:
         return costs
 
     def tidy(self) -> None:
-        """Drop prices of other worlds and other logs."""
+        """Remove files that this study has not used: of other worlds, logs or targets."""
         for path in [] if self._folder is None else sorted(self._folder.glob("*")):
             if path.suffix in {ENDING, _OLD} and path.name not in self._seen and path.is_file():
                 path.unlink(missing_ok=True)
@@ -318,7 +326,7 @@ class PriceStore:
 
 @cache
 def _pricing_code() -> str:
-    """Return a hash of what prices runs and all that it imports: other laws have other prices."""
+    """Return a hash of this module and all that it imports, since prices depend on that code."""
     return sources({__name__: Path(__file__).read_bytes()}).hash()
 
 
@@ -326,12 +334,12 @@ def _seal(name: str, content: bytes) -> bytes:
     return hashlib.sha256(name.encode() + b"\n" + content).digest()
 
 
-# Places where runs are priced: in turn, in processes, or on the workers of a cluster.
+# Where runs are priced: in this process, in worker processes, or on a cluster.
 
 
 @dataclass(frozen=True)
 class Pricing:
-    """How runs are priced, and where.
+    """Prices runs, here or by workers.
 
     Attributes:
         store: the known results, to which new ones are added as they arrive.
@@ -348,12 +356,12 @@ class Pricing:
     cluster: str | None = None
 
     def price(self, runs: Sequence[FinishedRun], worlds: Worlds) -> list[Costs]:
-        """Price runs in all worlds: a task a run."""
+        """Price runs in all worlds, one task for each run."""
         task = partial(price, world=worlds.world(), worlds=worlds.count, blocks=self.blocks)
         return self._results(runs, worlds, task)
 
     def play(self, runs: Sequence[FinishedRun], worlds: Worlds) -> list[Costs]:
-        """Play runs again in all worlds, or make them: a task a run and world."""
+        """Replay or repeat runs in all worlds, one task for each run and world."""
         tasks = [replace(run, world=number) for run in runs for number in range(worlds.count)]
         task = partial(play, worlds=worlds, blocks=self.blocks)
         known = self._results(tasks, worlds, task)
@@ -363,7 +371,7 @@ class Pricing:
     def _results(
         self, tasks: Sequence[FinishedRun], worlds: Worlds, price: Callable[[FinishedRun], Costs]
     ) -> list[Costs]:
-        """Return what tasks come to; those of which it is not known yet are done."""
+        """Return the costs of tasks, from the store or computed."""
         known = [self.store.read(task, worlds) for task in tasks]
         missing = [task for task, costs in zip(tasks, known, strict=True) if costs is None]
         fresh = iter(self._map(missing, worlds, price))
@@ -381,7 +389,7 @@ class Pricing:
             try:
                 done = zip(tasks, futures, strict=True)
                 return [kept(task, worlds, each.result()) for task, each in done]
-            finally:  # where one has failed, those that have not begun are not waited for
+            finally:  # if one has failed, the others need not begin
                 for each in futures:
                     each.cancel()
 

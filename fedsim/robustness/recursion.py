@@ -1,9 +1,14 @@
-"""The timeline: when each round of a finished run ends, and for how many joules, in many worlds.
+"""The recursion of rounds: end and joules of each round of a finished run, in many worlds at once.
 
 A round that waits for all recipients is a recursion: a client receives a message after promotion,
 latency and transfer, computes, and replies in the same way; the next exchange begins when the last
-reply has arrived. It is the law of `fedsim.sim`, with an array over worlds in place of each number,
-so that a thousand worlds take about as long as one run of the simulator.
+reply has arrived. It is the same law as that of `fedsim.sim`, with an array over worlds in place of
+each number, so that a thousand worlds take about as long as one run of the simulator.
+
+It is a second implementation of the physics of a round, next to the events of `fedsim.sim`, and so
+holds only for what both can express: one server, fluid links, radios with constant rates, devices
+whose work takes a deterministic time (`fleets.unplayable` lists the rest). Tests compare both.
+Shapes: n clients, W worlds; arrays are (n, W) unless stated otherwise.
 """
 
 from collections.abc import Sequence
@@ -13,14 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.ports import Array
-from fedsim.repricing.history import Tape
+from fedsim.repricing.history import RunHistory
 from fedsim.robustness.fleets import Clients, Lanes, Load, Loads
 
 # Sharing: when transfers over one link end, in many worlds at once.
 #
-# One link of a capacity is shared max-min fairly by transfers that each have a cap of their own:
-# the law of `fedsim.sim.network.processor_sharing`, for a column of numbers a world in place of one
+# The capacity of one link is shared max-min fairly by transfers, each with a cap of its own. It is
+# the law of `fedsim.sim.network.processor_sharing`, with a column for each world in place of one
 # number.
+#
+# Worlds are in step by the number of changes, not in time: in each pass of the loop every world
+# advances to its own next change. Worlds with fewer changes wait, masked, for the others.
 
 Order = NDArray[np.intp]
 
@@ -31,22 +39,22 @@ def by_cap(caps: Array) -> Order:
 
 
 def ends(begins: Array, bits: Array, caps: Array, order: Order, capacity: float | Array) -> Array:
-    """Return when each transfer ends, s, shape (n, W).
+    """Return the end of each transfer, s, shape (n, W).
 
-    All worlds go on from one change to their next one in step: a transfer begins, or one ends. Of
-    n transfers there are 2n changes at most.
+    A change is the begin or the end of a transfer: rates are constant in between. With n transfers
+    there are at most 2n changes, so the loop ends after as many passes.
 
     Args:
         begins: when the bits begin to flow, s, shape (n, W).
         bits: of each transfer, shape (n, 1) or (n, W).
-        caps: what each reaches alone, bit/s, shape (n, W).
-        order: as `by_cap` gives it.
+        caps: the rate of each transfer alone on the link, bit/s, shape (n, W).
+        order: from `by_cap`.
         capacity: of the link, bit/s, shape (W,) or one number.
     """
     now = begins.min(axis=0)
     left = np.broadcast_to(np.asarray(bits, np.float64), begins.shape).copy()
     over = np.full(begins.shape, np.nan)
-    going = np.ones(begins.shape, dtype=bool)  # not over: it flows, or it has not begun
+    going = np.ones(begins.shape, dtype=bool)  # not ended: flowing, or not begun
     while going.any():
         flows = going & (begins <= now)
         rates = fair_rates(flows, caps, order, capacity)
@@ -55,10 +63,12 @@ def ends(begins: Array, bits: Array, caps: Array, order: Order, capacity: float 
         coming = np.where(going & ~flows, begins - now, np.inf)
         step = np.minimum(lasts.min(axis=0), coming.min(axis=0))
         done = flows & (lasts <= step)
-        idle = ~np.isfinite(step)  # nothing goes on in these worlds
+        idle = ~np.isfinite(step)  # all transfers of these worlds have ended
         step[idle] = 0.0
         comes = coming <= step
         now = now + step
+        # A begin is set to its exact time: now + (begin - now) may round to a time just before it,
+        # from which no step of the clock's resolution leads further.
         now = np.where(comes.any(axis=0), np.where(comes, begins, -np.inf).max(axis=0), now)
         left = np.where(flows, np.maximum(left - np.where(flows, rates, 0.0) * step, 0.0), left)
         over = np.where(done, now, over)
@@ -69,52 +79,53 @@ def ends(begins: Array, bits: Array, caps: Array, order: Order, capacity: float 
 def fair_rates(
     flows: NDArray[np.bool_], caps: Array, order: Order, capacity: float | Array
 ) -> Array:
-    """Return the max-min fair rates, min(cap, share), bit/s, shape (n, W); 0 of what flows not.
+    """Return the max-min fair rates, min(cap, share), bit/s, shape (n, W); 0 if not flowing.
 
-    Taken in the order of their caps, the transfers from the first one on whose cap is above what
-    is left for each of the rest all run at that share.
+    Transfers are taken in ascending order of their caps. Each leaves its cap; from the first one on
+    whose cap exceeds an equal share of the rest of the capacity, all run at that share.
     """
     rates = np.where(flows, caps, 0.0)
     tight = rates.sum(axis=0) > capacity
-    if tight.any():  # elsewhere each runs at its cap
+    if tight.any():  # in other worlds each runs at its cap
         bound = np.broadcast_to(np.asarray(capacity, np.float64), tight.shape)[tight]
         rates[:, tight] = _share(flows[:, tight], caps[:, tight], order[:, tight], bound)
     return rates
 
 
 def _share(flows: NDArray[np.bool_], caps: Array, order: Order, capacity: Array) -> Array:
-    """Return the rates in worlds whose link holds some transfers back."""
+    """Return the rates in worlds whose link is the bottleneck of some transfers."""
     own = np.take_along_axis(np.where(flows, caps, 0.0), order, axis=0)
     on = np.take_along_axis(flows, order, axis=0)
-    rest = on.sum(axis=0) - np.cumsum(on, axis=0) + on  # how many from each one on
+    rest = on.sum(axis=0) - np.cumsum(on, axis=0) + on  # number of flows from each one on
     before = np.zeros_like(own)
     np.cumsum(own[:-1], axis=0, out=before[1:])
     share = np.divide(capacity - before, rest, out=np.full_like(own, np.inf), where=on)
     held = on & (own > share)
     first = np.where(held, share, np.inf).max(axis=0, where=held, initial=-np.inf)
-    # The shares fall from the first that is held back on, so that one's is the largest.
+    # From the first transfer that is held back, later shares are smaller: each cap subtracted
+    # exceeds the share. So the first one's share, the fair level, is the largest.
     level = np.where(held.any(axis=0), first, np.inf)
     return np.where(flows, np.minimum(caps, level), 0.0)
 
 
 _ROUNDING = 1e-14
-"""Times nearer than this share of the time that has passed differ by rounding alone."""
+"""Relative to the simulated time: times that differ by less do so by rounding alone."""
 
 _BEGINNINGS = 4
-"""So many exchanges of one load are kept: with some tails, rounds alternate between two."""
+"""Exchanges kept for each load: with some tails, rounds alternate between two begins."""
 
 _KEPT = 8_000_000
-"""Numbers in one of three arrays of clients x worlds, of all exchanges that are kept together."""
+"""Size limit of the cache, in numbers of one of its three arrays of clients x worlds."""
 
 
 @dataclass(frozen=True)
 class Prices:
-    """What a run has taken at some of its commits.
+    """Costs of a run until some of its commits.
 
     Attributes:
-        seconds, joules, grams: until then, shape (L, W), as the table of rounds adds them up;
-            grams of CO2 are NaN where `Clients.emitted` is None.
-        fits: in which worlds every battery stays above all of its marks, shape (W,).
+        seconds, joules, grams: until each commit, shape (L, W), as in the round table; grams of
+            CO2 are NaN if `Clients.emitted` is None.
+        fits: the worlds in which every battery stays above all of its marks, shape (W,).
     """
 
     seconds: Array
@@ -123,19 +134,19 @@ class Prices:
     fits: Array
 
 
-def prices(tape: Tape, loads: Loads, clients: Clients, looks: Sequence[int]) -> Prices:
-    """Return what a run takes in each of W worlds.
+def prices(history: RunHistory, loads: Loads, clients: Clients, looks: Sequence[int]) -> Prices:
+    """Return the costs of a run in each of W worlds.
 
     Args:
-        tape: of the run.
-        loads: its messages as they are charged, and its work.
-        clients: what they are, in each world.
+        history: of the run.
+        loads: its messages, with headers and framing, and its work.
+        clients: their properties in each world.
         looks: the rounds of interest, from 1, ascending.
     """
-    play = _Play(loads, clients)
+    play = _WorldsRun(loads, clients)
     exchange, seconds, joules, grams = 0, [], [], []
     for number in looks:
-        while exchange < tape.commits[number - 1]:
+        while exchange < history.commits[number - 1]:
             play.exchange(exchange)
             exchange += 1
         seconds.append(play.now)
@@ -146,13 +157,13 @@ def prices(tape: Tape, loads: Loads, clients: Clients, looks: Sequence[int]) -> 
 
 @dataclass(frozen=True)
 class _Exchange:
-    """What an exchange of n clients takes, shapes (n, W) and (W,).
+    """The costs of an exchange of n clients, shapes (n, W) and (W,).
 
     Attributes:
-        since: how long before it was opened bits flowed last, s; infinite where none did.
-        came: when each answer arrives, s after it was opened.
+        since: time from the last bit of each radio to the exchange, s; infinite without any.
+        came: arrival of each reply, s after the exchange was opened.
         spent: by each client, J.
-        duration: until the last answer, s.
+        duration: until the last reply, s.
     """
 
     since: Array
@@ -161,76 +172,77 @@ class _Exchange:
     duration: Array
 
     def begins_after(self, since: Array, error: float) -> bool:
-        """Return whether it begins as another one does, but for errors of rounding, s."""
-        with np.errstate(invalid="ignore"):  # infinite in both
+        """Return whether radios begin in the same state as in this one, up to rounding, s."""
+        with np.errstate(invalid="ignore"):  # inf - inf
             same = (since == self.since) | (np.abs(since - self.since) <= error)
         return bool(same.all())
 
 
-class _Play:
+class _WorldsRun:
     """A run in all worlds, exchange by exchange.
 
-    An exchange follows from its load and from how long ago each radio was active. In most runs
-    both soon repeat from round to round, and then nothing has to be worked out again: the time of
-    pricing a run goes with the number of different exchanges, and not of rounds.
+    The costs of an exchange follow from its load and from the time since each radio was active
+    (whether its tail still runs). In most runs both soon repeat from round to round, so results are
+    cached by load: the time of pricing a run grows with the number of different exchanges, not of
+    rounds. All times of an exchange are relative to its begin, which is what makes them repeat.
 
     Attributes:
-        now: when the current exchange was opened, s, shape (W,).
+        now: the begin of the current exchange, s, shape (W,).
     """
 
     def __init__(self, loads: Loads, clients: Clients) -> None:
         self._loads = loads
         self._clients = clients
-        self._rest = clients.idle.sum(axis=0)  # W, of all, whatever they do
+        self._rest = clients.idle.sum(axis=0)  # W, of all clients
         shape = clients.idle.shape
         self.now = np.zeros(shape[1])
-        self._last = np.full(shape, -np.inf)  # when bits flowed last
+        self._last = np.full(shape, -np.inf)  # time of the last bit of each radio
         self._spent = np.zeros(shape)  # J, beyond idle power
         self._orders = by_cap(clients.down.rate), by_cap(clients.up.rate)
-        self._passed: dict[bytes, list[_Exchange]] = {}  # by their loads
+        self._cache: dict[bytes, list[_Exchange]] = {}  # by load
 
     def exchange(self, number: int) -> None:
-        """Let a cohort receive, compute and answer."""
+        """Let a cohort receive, compute and reply."""
         ids, key = self._loads.clients(number), self._loads.key(number)
         since = self.now - self._last[ids]
-        passed = self._cached_exchange(key, since)
-        if passed is None:
-            passed = self._pass(self._loads.of(number), since)
-            self._keep(key, passed)
-        self._last[ids] = self.now + passed.came
-        self._spent[ids] += passed.spent
-        self.now = self.now + passed.duration
+        costs = self._cached_exchange(key, since)
+        if costs is None:
+            costs = self._compute(self._loads.of(number), since)
+            self._store_exchange(key, costs)
+        self._last[ids] = self.now + costs.came
+        self._spent[ids] += costs.spent
+        self.now = self.now + costs.duration
 
     def _cached_exchange(self, key: bytes, since: Array) -> "_Exchange | None":
-        """Return an exchange of this load that has begun like this, if one is kept."""
+        """Return a cached exchange of this load and these radio states, if any."""
         error = _ROUNDING * float(self.now.max())
-        for passed in self._passed.get(key, ()):
-            if passed.begins_after(since, error):
-                return passed
+        for costs in self._cache.get(key, ()):
+            if costs.begins_after(since, error):
+                return costs
         return None
 
-    def _keep(self, key: bytes, passed: "_Exchange") -> None:
-        """Keep what an exchange has taken, in place of the oldest where there is no more room."""
-        kept = self._passed.pop(key, [])
-        self._passed[key] = [*kept[1 - _BEGINNINGS :], passed]
-        while len(self._passed) > 1 and self._size > _KEPT:
-            del self._passed[next(iter(self._passed))]
+    def _store_exchange(self, key: bytes, costs: "_Exchange") -> None:
+        """Cache an exchange; the oldest entries go when the cache is full."""
+        kept = self._cache.pop(key, [])
+        self._cache[key] = [*kept[1 - _BEGINNINGS :], costs]
+        while len(self._cache) > 1 and self._size > _KEPT:
+            del self._cache[next(iter(self._cache))]
 
     @property
     def _size(self) -> int:
-        return self._last.size * sum(map(len, self._passed.values()))
+        return self._last.size * sum(map(len, self._cache.values()))
 
-    def _pass(self, load: Load, since: Array) -> "_Exchange":
-        """Work out an exchange; its times are from when it is opened."""
+    def _compute(self, load: Load, since: Array) -> "_Exchange":
+        """Compute an exchange; its times are relative to its begin."""
         clients = self._clients.of(load.clients)
         spent = np.zeros(since.shape)
-        told = np.zeros(since.shape)
-        heard = self._leg(clients, clients.down, told, load.told, -since, spent, up=False)
+        begin = np.zeros(since.shape)
+        received = self._leg(clients, clients.down, begin, load.down, -since, spent, up=False)
         works = clients.per_operation * load.operations[:, None]
         works += clients.per_sample * load.samples[:, None]
         spent += clients.working * works
-        done = heard + works
-        came = self._leg(clients, clients.up, done, load.said, heard, spent, up=True)
+        done = received + works
+        came = self._leg(clients, clients.up, done, load.up, received, spent, up=True)
         return _Exchange(since, came, spent, came.max(axis=0))
 
     def _leg(
@@ -244,13 +256,19 @@ class _Play:
         *,
         up: bool,
     ) -> Array:
-        """Send a message of each client in one direction; return when each has arrived, (n, W)."""
+        """Send a message of each client in one direction; return its arrival, (n, W).
+
+        `now` is when each message is ready, `last` the time of the last bit before it. A radio that
+        is still in its tail at `now` sends at once; its tail has lasted from its last bit until the
+        new bits flow. One that went idle pays its whole tail and a promotion; it is then connected,
+        without bits, for the latency. At the first message of a run there is no last bit, hence no
+        tail before it: the last correction takes that out again.
+        """
         began = now + lanes.latency
         if clients.stateful:
             connected = now <= last + clients.tail_time
             ready = np.where(connected, now, now + clients.promotion_time)
             began = ready + lanes.latency
-            # From its last bit on it was connected until now, or until it went idle.
             known = np.where(np.isfinite(last), last, now - clients.tail_time)
             tail = np.where(connected, began - known, clients.tail_time + lanes.latency)
             tail -= np.where(np.isfinite(last) | connected, 0.0, clients.tail_time)
@@ -268,15 +286,15 @@ class _Play:
         return ends(began, bits, lanes.rate, order, lanes.capacity)
 
     def joules(self) -> Array:
-        """Return what all have drawn until now, as rounds are charged, shape (W,).
+        """Return the joules of all clients so far, as a round is charged, shape (W,).
 
-        The tail of a radio that is connected still is charged when it ends.
+        A running tail is charged when it ends, as in the log, where its row is then written.
         """
         spent = (self._spent + self._expiry()).sum(axis=0)
         return np.asarray(self._rest * self.now + spent)
 
     def grams(self) -> Array:
-        """Return what that has emitted, g of CO2, shape (W,); NaN where it is not known."""
+        """Return the emissions of that energy, g of CO2, shape (W,); NaN if unknown."""
         clients = self._clients
         if clients.emitted is None:
             return np.full(self.now.shape, np.nan)
@@ -291,7 +309,7 @@ class _Play:
         return np.asarray(np.where(over, clients.tail_power * clients.tail_time, 0.0))
 
     def fits(self) -> Array:
-        """Return in which worlds no battery has fallen to a mark at which its client acts."""
+        """Return the worlds in which no battery has fallen to its threshold or cut-off."""
         clients = self._clients
         pending = np.where(
             np.isfinite(self._last),

@@ -1,4 +1,4 @@
-"""A study: its runs, its constants, and what holds in how many of their worlds."""
+"""The result of `fedsim.robust`: tables, figures and sentences."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,22 +23,22 @@ from fedsim.robustness.figures import deciding_table, robustness_figure, verdict
 from fedsim.robustness.verdicts import CostTable, deciding, fronts, verdicts
 from fedsim.text import as_csv, as_html, as_text, quantity, visible
 
-_FLIPS = 6  # reported in sentences; all are in the files
+_FLIPS = 6  # listed in sentences; all are in the files
 
 
 @dataclass(frozen=True, repr=False)
 class Robustness:
-    """What survives the doubt about constants, for a terminal, a notebook, files and figures.
+    """The robustness of a study's conclusions to uncertain constants.
 
     Attributes:
-        target: what costs are the costs of.
-        labels: what tables call each variant.
+        target: the target of the costs.
+        labels: the label of each variant.
         against: the variant that the others are compared with.
         table: the costs of all runs in all worlds.
         design: the constants and the worlds.
-        flips: the values at which verdicts turn round; see `fedsim.robustness.break_even.flips`.
-        remarks: what a reader has to know beside.
-        runs: that it is of, as `fedsim.analysis.compare.caveats.run_hashes` has them.
+        flips: the values at which verdicts reverse; see `fedsim.robustness.break_even.flips`.
+        remarks: notes on precision and on what is left out.
+        runs: hashes of the runs; see `fedsim.analysis.compare.caveats.run_hashes`.
     """
 
     target: Target
@@ -54,7 +54,7 @@ class Robustness:
         return "\n\n".join([*map(as_text, self.tables()), *self.notes])
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return HTML for notebooks."""
         notes = (f"<p>{escape(visible(note))}</p>" for note in self.notes)
         return "\n".join([*map(as_html, self.tables()), *notes])
 
@@ -65,7 +65,7 @@ class Robustness:
 
     @cached_property
     def fronts(self) -> pd.DataFrame:
-        """In what share of worlds each variant is optimal; see `verdicts.fronts`."""
+        """The share of worlds in which each variant is optimal; see `verdicts.fronts`."""
         return fronts(self.table, slice(0, self.design.drawn))
 
     @cached_property
@@ -85,7 +85,7 @@ class Robustness:
 
     @property
     def worlds(self) -> pd.DataFrame:
-        """A row a drawn world: its constants, SI, and the mean costs of each variant."""
+        """A row a sampled world: its constants, SI, and the mean costs of each variant."""
         drawn = slice(0, self.design.drawn)
         columns: dict[str, Array] = {
             str(each.key): own[drawn]
@@ -125,47 +125,47 @@ class Robustness:
 
     @property
     def notes(self) -> list[str]:
-        """What follows, in sentences, and what a reader has to know beside."""
+        """Conclusions in sentences, and notes."""
         return [*self._sentences(), *self.remarks]
 
     def _sentences(self) -> list[str]:
-        """Say where each verdict turns round, and which one does not along any interval."""
-        turned = self.flips[self.flips["value"].notna()]
-        told = []
-        for row in turned.to_dict("records"):
+        """Return where each verdict reverses, and which ones do not along any interval."""
+        reversed_ = self.flips[self.flips["value"].notna()]
+        lines = []
+        for row in reversed_.to_dict("records"):
             where = f"{row['constant']} is {row['wins']} {_show(row['value'], row['unit'])}"
-            told.append(f"{self._less(row['variant'], row['cost'])} where {where}")
-        if len(told) > _FLIPS:
-            told[_FLIPS:] = [
-                f"{len(told) - _FLIPS} more values at which a verdict turns: flips.csv"
-            ]
-        return [*told, *self._steady(turned)]
+            lines.append(f"{self._less(row['variant'], row['cost'])} where {where}")
+        if len(lines) > _FLIPS:
+            more = len(lines) - _FLIPS
+            lines[_FLIPS:] = [f"{more} more values at which a verdict reverses: flips.csv"]
+        return [*lines, *self._steady(reversed_)]
 
     def _less(self, variant: str, cost: str) -> str:
         return f"{self.labels[variant]} takes {LESS[cost]} than {self.labels[self.against]}"
 
-    def _steady(self, turned: pd.DataFrame) -> Iterator[str]:
-        """Say up to which end of which interval verdicts stay that no single constant turns."""
-        known = set(zip(turned["variant"], turned["cost"], strict=True))
+    def _steady(self, reversed_: pd.DataFrame) -> Iterator[str]:
+        """Yield sentences on verdicts that no single constant reverses within its interval."""
+        known = set(zip(reversed_["variant"], reversed_["cost"], strict=True))
         for (variant, cost), rows in self.flips.groupby(["variant", "cost"], sort=False):
             reached = np.isfinite(rows[["ratio_low", "ratio_high"]].to_numpy(float)).all()
             if (variant, cost) not in known and reached and not _same(rows):
                 row, end = _nearest_end(rows)
                 place = f"{row['constant']} is {_show(row[end], row['unit'])}"
                 ratio = f"{row[f'ratio_{end}']:.3f}"
-                words = "no single constant turns it round within its interval"
+                words = "no single constant reverses the verdict within its interval"
                 pair = f"{self.labels[str(variant)]} against {self.labels[self.against]}"
-                yield f"{pair}, {WORDS[str(cost)]}: {words}; nearest, {ratio}, where {place}"
+                nearest = f"the ratio nearest to 1 is {ratio}, where {place}"
+                yield f"{pair}, {WORDS[str(cost)]}: {words}; {nearest}"
 
     def tables(self) -> list[RichTable]:
-        """Return what a terminal shows: verdicts and shares of fronts, and what decides."""
+        """Return the tables for a terminal: verdicts, shares of fronts, deciding constants."""
         worlds = f"{self.design.words} of {len(self.design.constants)} constants"
         against = self.labels[self.against]
         title = f"{self.target.words}, against {against}, in {worlds}"
         own = self.verdicts[self.verdicts["against"] == self.against]
         tables = [verdict_table(own, self.fronts, self.labels, title)]
         if len(self.design.constants) and self.design.lines and len(self.labels) > 1:
-            title = f"what decides the ratio to {against}"
+            title = f"constants that decide the ratio to {against}"
             tables.append(deciding_table(self.deciding, self.labels, title))
         return tables
 
@@ -181,11 +181,11 @@ class Robustness:
 
     def figures(self) -> dict[str, Figure]:
         """Return the figures: probabilities and spreads of ratios, and a tornado a variant."""
-        title = f"{self.target.words}: in how many worlds does each hold?"
+        title = f"{self.target.words}: share of worlds in which each verdict holds"
         return {"robustness": robustness_figure(self, title)}
 
     def write(self, folder: Path) -> None:
-        """Write the tables as CSV, sealed where they are read again, the figures as PNG and SVG.
+        """Write the tables as CSV, with a seal for readers, and the figures as PNG and SVG.
 
         Raises:
             OccupiedError: another process is writing into the folder.

@@ -1,8 +1,15 @@
-"""Saltelli's design and the Sobol' indices that are estimated from it, in one class.
+"""Saltelli's design, and the Sobol' indices that are estimated from it.
 
 Saltelli et al., "Variance based sensitivity analysis of model output", Comp. Phys. Comm. 2010:
-N points A, N others B, and for each of k constants the points A with that one from B. First
-indices are by the estimator of that paper, total ones by Jansen's (1999), as SALib has them.
+N points A, N others B, and for each of k constants the points A with that one from B. First-order
+indices use the estimator of that paper, total ones Jansen's (1999), as implemented in SALib.
+
+A first-order index is the share of the variance that one constant explains alone; a total index
+includes its interactions with others. First-order indices sum to at most 1, total ones to at least
+1; estimates can violate both, and even be negative.
+
+A and B serve twice: all of their points are sampled worlds, from which probabilities are estimated,
+but mixed points exist for a part of them only (`_SHARE`), since each costs k further worlds.
 """
 
 from collections.abc import Mapping
@@ -17,12 +24,11 @@ from SALib.sample import sobol as sampling
 from fedsim.ports import Array
 
 FEWEST = 256
-"""Base points from which indices are estimated. The bootstrap's 90 % intervals hold the indices of
-a linear function, of Ishigami's and of Sobol's g-function in nine of ten draws from so many on; of
-64 points, which once were the default, all indices of a function lay within in 47 to 75 % of the
-draws."""
+"""Least number of base points N for indices. From this number on, the bootstrap's 90 % intervals
+contain the indices of a linear function, of Ishigami's and of Sobol's g-function in nine of ten
+samples; with 64 points, all indices of a function were inside in only 47 to 75 % of the samples."""
 
-_SHARE = 4  # of the points, for one of which there are mixed worlds: k worlds each
+_SHARE = 4  # one of so many points of A has mixed worlds, k of them
 _RESAMPLES = 200
 _ROUNDING = 1e-12
 _NAMES = {"first": "S1", "first_error": "S1_conf", "total": "ST", "total_error": "ST_conf"}
@@ -30,12 +36,12 @@ _NAMES = {"first": "S1", "first_error": "S1_conf", "total": "ST", "total_error":
 
 @dataclass(frozen=True)
 class Saltelli:
-    """Points in the unit cube, and indices of what is known at them.
+    """Points in the unit cube, and indices of a quantity that is known at them.
 
     Attributes:
         names: of the constants, k of them.
-        points: how many of A, and of B; a power of two.
-        seed: of the drawing.
+        points: the number of points in A, and in B; a power of two.
+        seed: of the sampling.
     """
 
     names: tuple[str, ...]
@@ -44,17 +50,17 @@ class Saltelli:
 
     @classmethod
     def enough(cls, drawn: int) -> bool:
-        """Return whether so many drawn worlds, A and B together, are enough for indices."""
+        """Return whether a number of sampled worlds, A and B together, is enough for indices."""
         return drawn // 2 // _SHARE >= FEWEST
 
     @property
     def base(self) -> int:
-        """N, of how many points there are mixed ones."""
+        """N, the number of points of A that have mixed ones."""
         return self.points // _SHARE
 
     @property
     def mixed(self) -> int:
-        """How many points are mixed of A and B."""
+        """The number of mixed points."""
         return self.base * len(self.names)
 
     @property
@@ -64,7 +70,7 @@ class Saltelli:
 
     @cached_property
     def shares(self) -> tuple[Array, Array]:
-        """A above B, shape (2 points, k), and the mixed points, shape (N k, k), by point."""
+        """A above B, shape (2 points, k), and the mixed points, shape (N k, k), point by point."""
         count = len(self.names)
         made = sampling.sample(
             self._problem, self.points, calc_second_order=False, seed=self.seed
@@ -75,12 +81,12 @@ class Saltelli:
         """Return indices with their errors, each of shape (k,).
 
         Args:
-            drawn: of A above B, shape (2 points,).
-            mixed: of the mixed points, shape (N k,).
+            drawn: the quantity at A, then at B, shape (2 points,).
+            mixed: at the mixed points, shape (N k,).
 
         Returns:
-            first, total; first_error and total_error, half of their 90 % intervals by bootstrap.
-            0 where nothing varies, NaN where some value is not finite.
+            first, total; first_error and total_error, half widths of their 90 % intervals by
+            bootstrap. All are 0 if the quantity is constant, NaN if some value is not finite.
         """
         count, base = len(self.names), self.base
         values = np.empty((base, count + 2))

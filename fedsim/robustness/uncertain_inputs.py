@@ -1,4 +1,4 @@
-"""Finding: which constants the scenarios of a study stand on."""
+"""The uncertain inputs of a study: constants of presets that its scenarios use."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
@@ -15,39 +15,39 @@ from fedsim.robustness.constants import ConstantKey, UncertainConstant, general,
 from fedsim.scenario import Group, Scenario
 
 BLOCKS = ("device", "radio", "carbon")
-"""The blocks of a group that start from presets, and whose figures have their doubt."""
+"""The blocks of a group that have presets, whose figures have intervals."""
 
-Doubts = Mapping[str, str]
-"""Intervals of the user's: "lte.tail_time" -> "1 s..15 s"."""
+Intervals = Mapping[str, str]
+"""Intervals given by the user: "lte.tail_time" -> "1 s..15 s"."""
 
 
 def constants_of(
-    scenarios: Sequence[Scenario], doubts: Doubts, *, priced: bool = True
+    scenarios: Sequence[Scenario], intervals: Intervals, *, priced: bool = True
 ) -> tuple[UncertainConstant, ...]:
-    """Return the constants that scenarios stand on and whose value is in doubt, each once.
+    """Return the uncertain constants of scenarios, each once.
 
-    A figure that a scenario gives itself, in place of its preset's, is a choice, and certain; so is
-    one without an interval. An interval of the user's makes a constant of either.
+    A figure that the scenario sets, in place of its preset's, is a choice and thus certain; so is
+    one without an interval. An interval given by the user makes either uncertain.
 
     Args:
         scenarios: of all variants.
-        doubts: see `Doubts`.
-        priced: whether runs are priced by their recursion, which knows constants that are of no
-            preset as well (see `fedsim.robustness.constants`); no scenario has a key of these.
+        intervals: see `Intervals`.
+        priced: whether runs are priced by the recursion, which has constants of no preset as well
+            (see `fedsim.robustness.constants`); scenarios have no keys for these.
 
     Raises:
-        DataError: there is no such constant, or it has no one value, or an interval holds what
-            cannot be.
+        DataError: an interval is of an unknown constant, or of one with several values, or
+            contains invalid values.
     """
     seen: dict[ConstantKey, dict[float, Presettable]] = {}
     for key, block in _figures(scenarios):
         seen.setdefault(key, {}).setdefault(getattr(block, key[2]), block)
     named = {str(key): key for key in seen}
     more = {str(each.key): each for each in (general(scenarios) if priced else ())}
-    for name in doubts:
+    for name in intervals:
         if name in more:
-            more[name] = parse_interval(more[name], doubts[name])
-    rest = {name: text for name, text in doubts.items() if name not in more}
+            more[name] = parse_interval(more[name], intervals[name])
+    rest = {name: text for name, text in intervals.items() if name not in more}
     own = {
         _find_constant(name, named | {each: more[each].key for each in more}): rest[name]
         for name in rest
@@ -57,8 +57,10 @@ def constants_of(
         block = next(iter(values.values()))
         if key in own:
             found.append(_replace(key, list(values), own[key], block))
-        elif (doubt := _doubt(key, block)) is not None and _as_preset(key, block) in values:
-            found.append(_constant(key, doubt, block))
+        elif (known := _preset_interval(key, block)) is not None and _as_preset(
+            key, block
+        ) in values:
+            found.append(_constant(key, known, block))
     for one, other in combinations([each for each in found if each.key in own], 2):
         _check_together(one, other, seen)
     return tuple(each for each in (*found, *more.values()) if each.low < each.high)
@@ -69,10 +71,10 @@ def _check_together(
     other: UncertainConstant,
     seen: Mapping[ConstantKey, Mapping[float, Presettable]],
 ) -> None:
-    """Check that no two ends of two intervals of the user's exclude each other.
+    """Check that all combinations of ends of two given intervals are valid.
 
     Raises:
-        DataError: a block cannot have both.
+        DataError: a block cannot have both values.
     """
     if one.key[:2] != other.key[:2]:
         return
@@ -82,13 +84,15 @@ def _check_together(
         try:
             type(block).in_si(**{**block.model_dump(mode="json"), **values})
         except ValidationError as error:
-            told = "; ".join(each["msg"] for each in error.errors())
+            reasons = "; ".join(each["msg"] for each in error.errors())
             pair = f"{one.key} {ends[0]:g} {one.unit} and {other.key} {ends[1]:g} {other.unit}"
-            raise DataError("doubt", f"--doubt: {pair} cannot be combined: {told}") from error
+            raise DataError(
+                "interval", f"--interval: {pair} exclude each other: {reasons}"
+            ) from error
 
 
 def _figures(scenarios: Sequence[Scenario]) -> Iterator[tuple[ConstantKey, Presettable]]:
-    """Yield every number of the blocks of all fleets, and the block that it is of."""
+    """Yield every number in the blocks of all fleets, with its block."""
     for scenario in scenarios:
         for group in scenario.fleet:
             for name in BLOCKS:
@@ -99,7 +103,7 @@ def _figures(scenarios: Sequence[Scenario]) -> Iterator[tuple[ConstantKey, Prese
 
 
 def _numbers(block: Presettable, group: Group) -> Iterator[str]:
-    """Yield the fields of a block that are finite numbers and matter to its group."""
+    """Yield the fields of a block that are finite numbers with an effect on its group."""
     for field in type(block).model_fields:
         value = getattr(block, field)
         own = field != "battery" or (group.battery is not None and not group.battery.capacity)
@@ -107,7 +111,7 @@ def _numbers(block: Presettable, group: Group) -> Iterator[str]:
             yield field
 
 
-def _doubt(key: ConstantKey, block: Presettable) -> Doubt | None:
+def _preset_interval(key: ConstantKey, block: Presettable) -> Doubt | None:
     preset = type(block).presets.get(key[1])
     return None if preset is None else preset.doubts.get(key[2])
 
@@ -117,56 +121,57 @@ def _as_preset(key: ConstantKey, block: Presettable) -> float:
 
 
 def _read(key: ConstantKey, text: str | float, block: Presettable) -> float:
-    """Return what a field reads a text as.
+    """Return the value that a field parses from a text.
 
     Raises:
-        ValidationError: a ValueError; it is none that the field takes.
+        ValidationError: a ValueError; the field does not accept it.
     """
     values = {**block.model_dump(mode="json"), key[2]: text}
     return float(getattr(type(block).model_validate(values), key[2]))
 
 
-def _constant(key: ConstantKey, doubt: Doubt, block: Presettable) -> UncertainConstant:
+def _constant(key: ConstantKey, known: Doubt, block: Presettable) -> UncertainConstant:
     value = float(getattr(block, key[2]))
-    low, high = (_read(key, end, block) for end in (doubt.low, doubt.high))
+    low, high = (_read(key, end, block) for end in (known.low, known.high))
     return UncertainConstant(
-        key, value, low, high, _unit(key, block), doubt.basis, str(doubt.source)
+        key, value, low, high, _unit(key, block), known.basis, str(known.source)
     )
 
 
 def _replace(
     key: ConstantKey, values: Sequence[float], text: str, block: Presettable
 ) -> UncertainConstant:
-    """Return a constant with an interval of the user's.
+    """Return a constant with the user's interval.
 
     Raises:
-        DataError: it is none, or the constant has several values.
+        DataError: it is not an interval, or the constant has several values.
     """
     if len(values) > 1:
         seen = " and ".join(f"{value:g}" for value in values[:3])
-        wanted = "an interval is of a constant of one value; give these blocks presets of their own"
-        raise DataError("doubt", f"--doubt: {key} is {seen} in this study; {wanted}")
+        wanted = "expected a constant of one value; use a preset for each of these blocks"
+        raise DataError("interval", f"--interval: {key} is {seen} in this study; {wanted}")
     low, high = _ends(key, text, block)
-    return UncertainConstant(key, values[0], low, high, _unit(key, block), "given", "--doubt")
+    return UncertainConstant(key, values[0], low, high, _unit(key, block), "given", "--interval")
 
 
 def _ends(key: ConstantKey, text: str, block: Presettable) -> tuple[float, float]:
-    """Read "1 s..15 s".
+    """Parse "1 s..15 s".
 
     Raises:
-        DataError: it is no interval, or holds what the field cannot be.
+        DataError: it is not an interval, or contains invalid values.
     """
     first, dots, second = text.partition("..")
     if not dots:
-        wanted = f"give two values with two dots between them, such as {key}={_example(key, block)}"
-        raise DataError("doubt", f"--doubt: got {key!s}={text}; {wanted}")
+        wanted = f"expected LOW..HIGH, such as {key}={_example(key, block)}"
+        raise DataError("interval", f"--interval: got {key!s}={text}; {wanted}")
     try:
         low, high = (_read(key, end.strip(), block) for end in (first, second))
     except ValidationError as error:
-        told = "; ".join(each["msg"] for each in error.errors())
-        raise DataError("doubt", f"--doubt {key}: {told}") from error
+        reasons = "; ".join(each["msg"] for each in error.errors())
+        raise DataError("interval", f"--interval {key}: {reasons}") from error
     if not low < high < inf:
-        raise DataError("doubt", f"--doubt {key}: got {text}; the first value is to be the lower")
+        wanted = "expected the lower value first"
+        raise DataError("interval", f"--interval {key}: got {text}; {wanted}")
     return low, high
 
 
@@ -177,15 +182,15 @@ def _example(key: ConstantKey, block: Presettable) -> str:
 
 
 def _find_constant(name: str, known: Mapping[str, ConstantKey]) -> ConstantKey:
-    """Return the constant of a name.
+    """Return the key of a constant, given its name.
 
     Raises:
-        DataError: the study stands on none of that name.
+        DataError: the study has no constant of that name.
     """
     if name not in known:
-        there = f"there are {', '.join(known)}" if known else "the study stands on no preset"
-        text = f"--doubt: this study has no constant {name!r}{nearest(name, [*known])}; {there}"
-        raise DataError("doubt", text)
+        there = f"expected one of {', '.join(known)}" if known else "the study uses no preset"
+        text = f"--interval: got the constant {name!r}{nearest(name, [*known])}; {there}"
+        raise DataError("interval", text)
     return known[name]
 
 

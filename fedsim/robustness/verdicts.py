@@ -12,19 +12,19 @@ from fedsim.robustness.confidence import of_a_run, of_the_typical, seeds_share
 from fedsim.robustness.design import Design
 
 COSTS = ("t", "joules")
-"""What depends on the constants in every study: seconds and joules. Grams of CO2 come beside where
-some clients have a carbon intensity."""
+"""Costs that depend on constants in every study: seconds and joules. Grams of CO2 are a further one
+if some clients have a carbon intensity."""
 
 _SPREAD = (0.05, 0.5, 0.95)
 
 
 class CostTable(NamedTuple):
-    """What variants cost under seeds in worlds.
+    """Costs of variants by seed and world.
 
     Attributes:
         variants, seeds: their names.
-        costs: cost -> shape (V, S, W); infinite where a run never reached the target, NaN where
-            there is none, or it cannot be priced in that world.
+        costs: cost -> shape (V, S, W); infinite if a run never reached the target, NaN if there
+            is no run, or it cannot be priced in that world.
         bits: shape (V, S).
     """
 
@@ -51,14 +51,14 @@ def verdicts(table: CostTable, drawn: slice, written: int) -> pd.DataFrame:
 
     Args:
         table: of costs.
-        drawn: which worlds are drawn from the doubt.
-        written: which world is as the scenario says.
+        drawn: the sampled worlds.
+        written: the number of the world as written in the scenario.
 
     Returns:
-        variant, against, cost; by_seed (what the seeds decide in the world as written, in the
-        words of `pairwise`); ratio (the typical one over seeds, as written), ratio_low, ratio_mid,
-        ratio_high (its 5, 50 and 95 % quantiles over worlds); probability (that one run is
-        cheaper, of a seed and a world both drawn; see `confidence.of_a_run`) with its 90 % interval
+        variant, against, cost; by_seed (the verdict of the seeds in the world as written, in
+        the words of `pairwise`); ratio (the typical one over seeds, as written), ratio_low,
+        ratio_mid, ratio_high (its 5, 50 and 95 % quantiles over worlds); probability (that one run
+        is cheaper, with a sampled seed and world; see `confidence.of_a_run`) with its 90 % interval
         probability_low and probability_high; typical (the share of worlds in which the typical
         ratio is below 1; see `confidence.of_the_typical`), likewise with typical_low and
         typical_high; noise (the share of the variance of the log ratio that is due to the seeds,
@@ -82,7 +82,7 @@ def verdicts(table: CostTable, drawn: slice, written: int) -> pd.DataFrame:
 
 
 def is_priced(table: CostTable, cost: str, *variants: int) -> bool:
-    """Return whether a cost is one of all of some variants: grams may be those of a few."""
+    """Return whether some variants all have a cost: grams may be known for a few only."""
     return cost in COSTS or all(~np.isnan(table.costs[cost][one]).all() for one in variants)
 
 
@@ -117,7 +117,7 @@ def _verdict(
 
 
 def _quantiles(ratios: Array) -> Array:
-    """Return the quantiles of ratios in [0, inf], which are infinite where their neighbours are."""
+    """Return the quantiles of ratios in [0, inf]; one next to an infinite ratio is infinite."""
     with np.errstate(invalid="ignore"):  # inf - inf, or inf times a weight of 0, is NaN
         between = np.quantile(ratios, _SPREAD)
     above = np.quantile(ratios, _SPREAD, method="higher")
@@ -125,11 +125,11 @@ def _quantiles(ratios: Array) -> Array:
 
 
 def fronts(table: CostTable, drawn: slice) -> pd.DataFrame:
-    """Return in what share of the worlds each variant is Pareto-optimal in bits, time and energy.
+    """Return the share of worlds in which each variant is Pareto-optimal in bits, time and energy.
 
     Returns:
-        A row a variant: variant, optimal (a share; 0 where it never reached the target), cheapest
-        in each cost alone (t, joules; shares; NaN for variants without it).
+        A row a variant: variant, optimal (a share; 0 if it never reached the target), and the
+        shares in which it is cheapest in each cost alone (t, joules; NaN without that cost).
     """
     means = {cost: _means(values[:, :, drawn]) for cost, values in table.costs.items()}
     bits = np.broadcast_to(_means(table.bits[:, :, None]), means["t"].shape)
@@ -149,7 +149,7 @@ def fronts(table: CostTable, drawn: slice) -> pd.DataFrame:
 
 
 def _means(values: Array) -> Array:
-    """Return geometric means over seeds, shape (V, W); NaN where none of them got there."""
+    """Return geometric means over seeds, shape (V, W); NaN if no seed reached the target."""
     there = ~np.isnan(values).all(axis=2, keepdims=True) & ~np.isinf(values).all(
         axis=2, keepdims=True
     )
@@ -160,13 +160,13 @@ def _means(values: Array) -> Array:
     return np.asarray(np.exp(found))
 
 
-# Deciding: which constants make a ratio of costs what it is.
+# Sensitivity: the constants that a ratio of costs depends on most.
 
 _COLUMNS = ("first", "first_error", "total", "total_error")
 
 
 def deciding(table: CostTable, design: Design, against: int) -> pd.DataFrame:
-    """Return what each constant does to each ratio of costs.
+    """Return the influence of each constant on each ratio of costs.
 
     Args:
         table: of costs in the worlds of the design.
@@ -176,7 +176,7 @@ def deciding(table: CostTable, design: Design, against: int) -> pd.DataFrame:
     Returns:
         A row a variant, cost and constant: variant, cost, constant; first and total (Sobol'
         indices of the log of the typical ratio, see `Saltelli`), first_error and total_error (half
-        of their 90 % intervals, by bootstrap), NaN where worlds are too few; at_low and at_high
+        of their 90 % intervals, by bootstrap), NaN with too few worlds; at_low and at_high
         (the ratio with this constant at the ends of its interval, all others as written). No rows
         of a design without lines.
     """
@@ -201,9 +201,9 @@ def deciding(table: CostTable, design: Design, against: int) -> pd.DataFrame:
 
 
 def by_weight(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of `deciding`, the constant that decides most first.
+    """Return rows of `deciding`, the most influential constant first.
 
-    By total indices; where these are not known, by how far the ratio goes along the interval.
+    By total indices or, if these are unknown, by the change of the ratio along the interval.
     """
     reach = np.abs(np.log(rows["at_high"].to_numpy(float) / rows["at_low"].to_numpy(float)))
     known = rows.assign(reach=reach)

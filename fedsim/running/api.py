@@ -36,7 +36,7 @@ from fedsim.results import Result
 from fedsim.running import cluster as clusters
 from fedsim.running import staging
 from fedsim.running.campaign import Campaign, Engine, ExecutorEngine, check_ends
-from fedsim.running.check import foreseen, unresumable
+from fedsim.running.check import preflight_notes, unresumable_notes
 from fedsim.running.folder import WHOLE, Shard, changes, check_place, study_of
 from fedsim.running.main_guard import end_if_loading
 from fedsim.running.run import RunProgress, Watch, ignore_progress
@@ -44,11 +44,11 @@ from fedsim.running.workers import Order
 from fedsim.scenario import Plan, Scenario, load
 from fedsim.signals import defer_signals
 
-# Folders for runs without a given one: they last until the session ends.
+# Folders of runs for which the caller gives none: they last until the session ends.
 
 
 def session_folder(name: str) -> Path:
-    """Return a new, empty folder, called as a study is; it is removed when Python ends."""
+    """Return a new, empty folder, named after a study; it is removed when Python ends."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:60] or "runs"
     home = _home(os.getpid())
     names = (plain if number == 1 else f"{plain}-{number}" for number in count(1))
@@ -59,7 +59,7 @@ def session_folder(name: str) -> Path:
 
 @cache
 def _home(process: int) -> Path:
-    """Return the folder of all of a process; one that was forked from it has another."""
+    """Return the temporary folder of a process; a forked child gets one of its own."""
     folder = Path(mkdtemp(prefix="fedsim-"))
     atexit.register(_remove, folder, process)
     return folder
@@ -72,20 +72,19 @@ def _remove(folder: Path, process: int) -> None:
 
 # The progress of a campaign, as a bar in a notebook.
 #
-# It is tqdm's, which notebooks know: it draws a widget where ipywidgets are installed, and a line
-# of text where they are not. Rich, which draws the table in a terminal, needs ipywidgets in a
-# notebook.
+# The bar is tqdm's: it draws a widget if ipywidgets are installed, else a line of text. Rich, which
+# draws the table in a terminal, would need ipywidgets in every notebook.
 
 _REDRAW = 0.1  # seconds of real time
 
-_LONG = 1.0  # seconds of real time without a word, after which it is shown what goes on
+_LONG = 1.0  # seconds of real time without a report until the current activity is shown
 
 _FORMAT = "{desc} {percentage:3.0f}% |{bar}| {elapsed}{postfix}"
 
 
 @contextmanager
 def notebook_bar(name: str, runs: int) -> Iterator[Watch]:
-    """Show a bar for all runs together, if this is a notebook; it goes when they have ended."""
+    """Show one bar for all runs in a notebook, until they have ended; elsewhere show nothing."""
     if not in_notebook():
         yield ignore_progress
         return
@@ -96,13 +95,13 @@ def notebook_bar(name: str, runs: int) -> Iterator[Watch]:
 
 
 def in_notebook() -> bool:
-    """Say whether this is a kernel of Jupyter, or of what speaks its language."""
+    """Return whether this process is a Jupyter kernel."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return "IPKernelApp" in getattr(shell, "config", ())
 
 
 def _bar() -> Any:  # noqa: ANN401 - a class of tqdm's, which has no types
-    """Return the class of bars that can be drawn here."""
+    """Return the class of progress bars that this notebook can draw."""
     if find_spec("ipywidgets") is None:
         from tqdm import tqdm
 
@@ -113,13 +112,13 @@ def _bar() -> Any:  # noqa: ANN401 - a class of tqdm's, which has no types
 
 
 class _Bar:
-    """Keeps a bar: a run counts by the share of its rounds until it ends, then as one."""
+    """Updates a bar: a run counts by the share of its rounds that are done, and as 1 at its end."""
 
     def __init__(self, bar: Any) -> None:  # noqa: ANN401 - of tqdm's, see above
         self._bar = bar
         self._shares: dict[tuple[str, int], float] = {}
         self._drawn = 0.0
-        self._heard = time.monotonic()
+        self._last_report = time.monotonic()
 
     @contextmanager
     def looking(self) -> Iterator[None]:
@@ -135,18 +134,18 @@ class _Bar:
 
     def _look_until(self, over: threading.Event) -> None:
         while not over.wait(_LONG):
-            if time.monotonic() - self._heard >= _LONG and (words := current_activity()):
+            if time.monotonic() - self._last_report >= _LONG and (words := current_activity()):
                 self._bar.set_postfix_str(words)
 
     def __call__(self, reached: RunProgress) -> None:
-        self._heard = time.monotonic()
+        self._last_report = time.monotonic()
         if reached.doing:
             self._bar.set_postfix_str(f"{_run(reached)}, {reached.doing}")
             return
         key = reached.variant, reached.seed
         self._shares[key] = 1.0 if reached.ended else reached.round / max(reached.rounds, 1)
-        if reached.ended or self._heard - self._drawn >= _REDRAW:
-            self._drawn = self._heard
+        if reached.ended or self._last_report - self._drawn >= _REDRAW:
+            self._drawn = self._last_report
             self._bar.set_postfix_str(_state(reached), refresh=False)
             self._bar.update(sum(self._shares.values()) - self._bar.n)
 
@@ -179,51 +178,59 @@ def run(
 ) -> Result:
     """Run every variant of a scenario under every seed.
 
-    Whatever becomes of a run, the others are made. Then what failed is raised, with its variant
-    and seed; what diverged, was left by all clients, or ended above where it began is a
-    `RunWarning`. What `out` holds whole, of the same scenario, data, code and versions, is kept.
+    A run that fails does not stop the others. When all have ended, failures are raised as an error
+    that names variant and seed; a run that diverged, lost all its clients, or ended with a larger
+    objective than it began with gives a `RunWarning`. Complete runs in `out` of the same scenario,
+    data, code and versions are reused.
 
     Args:
         source: a YAML file, a mapping, or a `Scenario`.
-        out: where the run folders go; if None, a temporary folder, until this session ends.
-        overrides: "key=value" texts that replace what the scenario says.
-        blocks: classes of one's own that the scenario may name by their kind.
-        watch: told of rounds, a few times a second at least; if None, a notebook shows a bar.
-        jobs: how many runs go on at once, in processes of their own where more than one.
-        executor: where they go on instead, as `client.get_executor()` of Dask; it is left open.
-        fresh: make all runs anew.
-        carry: "bytes" encodes and decodes every message; the logs are those of "values".
-        tell: told what is without effect, what becomes of runs in `out`, and which have failed.
-        cluster: Dask's, where runs go on instead: "tcp://host:8786", or "local:4" on this machine.
-        check: whether to raise and warn by the states of the runs, which the summary has, too.
-        shard: "3/16" makes the third of sixteen shares; others may share `out` meanwhile.
+        out: the folder of the run folders; if None, a temporary one until this session ends.
+        overrides: "key=value" texts that replace values of the scenario.
+        blocks: user-defined classes that the scenario may name by their kind.
+        watch: called with the progress of runs, a few times a second; if None, a notebook shows a
+            bar.
+        jobs: number of runs at a time; with more than 1, each is made in a worker process.
+        executor: makes the runs instead, such as `client.get_executor()` of Dask; it is left open.
+        fresh: make all runs again, complete ones included.
+        carry: "bytes" encodes and decodes every message; the logs are the same as with "values".
+        tell: called with each note: settings without effect, runs of `out` that are made again,
+            runs that failed.
+        cluster: a Dask cluster that makes the runs: "tcp://host:8786", or "local:4" on this
+            machine.
+        check: whether to raise and warn according to the final states of the runs; the summary
+            has them in any case.
+        shard: "3/16" makes the third of sixteen shares; other processes may make theirs in `out`
+            at the same time.
 
     Raises:
-        ScenarioError, BlockError: the scenario, or one of `blocks`, is wrong; nothing has run.
-        DataError: `out` holds runs of another scenario; `shard` or `cluster` is wrong.
+        ScenarioError, BlockError: the scenario, or one of `blocks`, is invalid; nothing has run.
+        DataError: `out` holds runs of another scenario; `shard` or `cluster` is invalid.
         OccupiedError: another process is writing into `out`; nothing has run.
-        OutputError: something cannot be written.
-        RunError: runs have failed, or the cluster is gone; the others are kept.
-        ValueError: there are fewer than 1 jobs, or `carry` is not known.
+        OutputError: a file cannot be written.
+        RunError: runs have failed, or the cluster is gone; the other runs are kept.
+        ValueError: `jobs` is below 1, or `carry` is unknown.
     """
     end_if_loading()
     share = _share(shard, jobs, executor, cluster)
     plan = load(source, overrides=overrides, blocks=blocks)
     builder, place = Builder(plan, _check_carry(carry)), None if out is None else Path(out)
     with record_optima() as optima:
-        notes = _foreseen(plan, builder, place, tell, fresh=fresh)
-    made = partial(_make, builder=builder, jobs=jobs, executor=executor, cluster=cluster)
+        notes = _preflight(plan, builder, place, tell, fresh=fresh)
+    make_runs = partial(_make, builder=builder, jobs=jobs, executor=executor, cluster=cluster)
     elsewhere = executor is not None or cluster is not None
-    making = _Making(plan, made, notes, share, tell, watch, fresh, carry, elsewhere, optima, check)
-    return making.into(place)
+    request = _RunRequest(
+        plan, make_runs, notes, share, tell, watch, fresh, carry, elsewhere, optima, check
+    )
+    return request.into(place)
 
 
 @dataclass(frozen=True)
-class _Making:
+class _RunRequest:
     """A plan's runs with their executor and progress callback."""
 
     plan: Plan
-    made: "Callable[[Campaign, Watch], tuple[Path, ...]]"
+    make_runs: "Callable[[Campaign, Watch], tuple[Path, ...]]"
     notes: tuple[Note, ...]
     share: Shard
     tell: Tell
@@ -235,8 +242,8 @@ class _Making:
     check: bool
 
     @property
-    def aside(self) -> bool:
-        """Whether several may make a run, so that it is moved into its place once it is whole."""
+    def is_staged(self) -> bool:
+        """Whether other processes may make the same run: it is staged, and moved when complete."""
         return self.elsewhere or self.share != WHOLE
 
     def into(self, out: Path | None) -> Result:
@@ -251,12 +258,12 @@ class _Making:
         return result
 
     def _make(self, folder: Path) -> Result:
-        with staging.open_place(folder) if self.aside else nullcontext() as place:
+        with staging.share_folder(folder) if self.is_staged else nullcontext() as place:
             order = Order(self.plan, folder, self.fresh, self.carry, place, self.optima)
             campaign = Campaign(order, self.share, self.tell)
             bar = notebook_bar(self.plan.name, len(campaign.runs))
-            with nullcontext(self.watch) if self.watch else bar as told:
-                runs = self.made(campaign, told)
+            with nullcontext(self.watch) if self.watch else bar as callback:
+                runs = self.make_runs(campaign, callback)
         return Result(folder, runs, self.notes)
 
 
@@ -269,7 +276,7 @@ def _make(
     executor: Executor | None,
     cluster: str | None,
 ) -> tuple[Path, ...]:
-    """Make the runs of a campaign where it is wanted, and return their folders."""
+    """Make the runs of a campaign in the chosen place; return their folders."""
     if cluster is not None:
         with clusters.open_cluster(cluster) as engine:
             return campaign.by(engine, watch)
@@ -279,37 +286,37 @@ def _make(
 
 
 def _engine(executor: Executor) -> Engine:
-    """Return what makes runs by an executor: Dask's tells how far they are."""
+    """Return an engine for an executor; that of a Dask client also reports progress."""
     client = clusters.client_of(executor)
     return ExecutorEngine(executor) if client is None else clusters.Cluster(client)
 
 
 def _share(shard: str | None, jobs: int, executor: Executor | None, cluster: str | None) -> Shard:
-    """Return which runs are to be made, in the one place that there is for them.
+    """Validate where runs are made, and return which of them.
 
     Raises:
-        DataError: there is no such shard, or no such place, or several.
-        ValueError: there are fewer than 1 jobs.
+        DataError: the shard is invalid, or more than one place is given.
+        ValueError: `jobs` is below 1.
     """
     clusters.check_choice(jobs, executor, cluster)
     return WHOLE if shard is None else Shard.parse(shard)
 
 
 def _check_carry(carry: Carry) -> Carry:
-    """Return a way for messages to go.
+    """Validate how messages are carried.
 
     Raises:
-        ValueError: there is none of this name.
+        ValueError: the name is unknown.
     """
     if carry not in get_args(Carry):
         raise ValueError(f"carry is one of {', '.join(get_args(Carry))}; got {carry!r}")
     return carry
 
 
-def _foreseen(
+def _preflight(
     plan: Plan, builder: Builder, out: Path | None, tell: Tell, *, fresh: bool
 ) -> tuple[Note, ...]:
-    """Check what is to run and where it goes; return the notes on it, of which `tell` is told."""
+    """Check the plan and its folder; return the notes, after calling `tell` with each."""
     if out is not None:
         check_folder(out)
     if out is not None and not fresh:
@@ -317,15 +324,15 @@ def _foreseen(
     jobs = builder.check()
     for job in jobs:
         _warn(job)
-    before = () if out is None else (*changes(plan, out), *unresumable(plan))
-    notes = *before, *foreseen(jobs)
+    before = () if out is None else (*changes(plan, out), *unresumable_notes(plan))
+    notes = *before, *preflight_notes(jobs)
     for note in notes:
         tell(note)
     return notes
 
 
 def _temporary(plan: Plan, make: Callable[[Path], Result]) -> Result:
-    """Make the runs in a folder that stays for as long as the session."""
+    """Make the runs in a folder that is removed when the session ends."""
     folder = session_folder(plan.name)
     try:
         study_of(plan).write(folder)
@@ -339,24 +346,26 @@ def _temporary(plan: Plan, make: Callable[[Path], Result]) -> Result:
 def _make_locked(plan: Plan, out: Path, make: Callable[[Path], Result], *, fresh: bool) -> Result:
     """Make the runs in a folder under its exclusive lock."""
     with hold(out):
-        _take_up(plan, out, fresh=fresh)
+        _claim_folder(plan, out, fresh=fresh)
         return make(out)
 
 
 def _make_shared(plan: Plan, out: Path, make: Callable[[Path], Result], *, fresh: bool) -> Result:
-    """Make the runs in a folder that others write other shares of the same plan into."""
+    """Make the runs in a folder into which other processes write other shards of the plan."""
     study = study_of(plan)
 
     def check() -> None:
         if study_in(out) != study:
-            text = "others make runs of another state of the scenario there"
+            text = "other processes make runs of another version of the scenario there"
             raise OccupiedError(f"{out} is in use: {text}; give another folder with --out")
 
-    with share(out, lambda: _take_up(plan, out, fresh=fresh), check, lambda: staging.clear(out)):
+    with share(
+        out, lambda: _claim_folder(plan, out, fresh=fresh), check, lambda: staging.clear(out)
+    ):
         return make(out)
 
 
-def _take_up(plan: Plan, out: Path, *, fresh: bool) -> None:
+def _claim_folder(plan: Plan, out: Path, *, fresh: bool) -> None:
     """Assign a folder to a plan, under its exclusive lock.
 
     Raises:
@@ -373,7 +382,7 @@ def _take_up(plan: Plan, out: Path, *, fresh: bool) -> None:
 
 
 def _warn(job: Job) -> None:
-    """Tell which conditions of its theory the method of a variant does not meet."""
+    """Warn of the conditions of its theory that the method of a variant does not meet."""
     for concern in job.concerns:
         text = f"{job.variant.name}: algorithm.{concern.key}: {concern.text}"
         warnings.warn(text, TheoryWarning, stacklevel=5)

@@ -1,10 +1,10 @@
-"""Batches of runs on their way to the workers of a cluster of Dask's, and what comes back.
+"""Batches of runs for the workers of a Dask cluster, and the outcomes that come back.
 
-A worker that dies has its batches made by others, by Dask itself; a batch whose workers
-all died is sent again run by run. A worker has several batches, and which one killed it is unknown:
-a run is given up only where workers die that had nothing but this run, in the end. Where the
-scheduler is out of reach for a while, what was on the way is sent again; runs that have been made
-meanwhile are whole where they belong, or are made again with the same result.
+Dask itself gives the batches of a dead worker to others. A batch whose workers all died is sent
+again run by run. Since a worker has several batches, the one that killed it is unknown: a run is
+abandoned only when workers died that had no other run. If the scheduler is out of reach for a
+while, all batches in transit are sent again; runs that were completed meanwhile are found complete
+in their folders, or are made again with the same result.
 """
 
 from collections import Counter, deque
@@ -19,46 +19,48 @@ from fedsim.blocks.plugins import specs_in
 from fedsim.errors import BlockError, RunError
 from fedsim.progress import activity
 from fedsim.record.folder import SCENARIO, SUMMARY
-from fedsim.running.run import RunProgress, surroundings
+from fedsim.running.run import RunProgress, environment
 from fedsim.running.workers import (
     Known,
     Order,
     Outcome,
+    ProgressReporter,
     Run,
-    Teller,
     encode_order,
-    make_some,
-    names,
+    make_all,
+    run_name,
 )
 
 # Scheduling of runs: which runs a worker gets next, and how many of them in one task.
 #
-# A task costs a cluster some milliseconds, whatever is in it. So short runs go in batches of about
-# a second, and towards the end in smaller ones, down to a quarter of it, so that the campaign does
-# not wait long for one worker's batch. The variants of a scenario share the data and the optimum
-# of a seed: a worker keeps to the seeds that it has begun as long as no worker has the others,
-# then helps where most is left. Within a seed the longest go first, as far as that is known: from
-# this campaign, or from runs of an earlier one that lie in the folder. What is not known goes
-# first of all.
+# A task costs a cluster some milliseconds, whatever it contains. So short runs go in batches of
+# about a second, and towards the end in smaller ones, down to a quarter of it, so that the campaign
+# does not wait long for one worker's batch.
+#
+# The variants of a scenario share the data and the optimum of a seed, which each worker builds for
+# itself. So a worker stays with the seed that it has begun, then takes one that no other worker
+# has, and at last helps with the seed of most remaining runs. Within a seed the longest runs go
+# first, as usual for scheduling on parallel machines. Durations are known from this campaign, or
+# from runs of an earlier one in the folder; variants without any go before all others.
 
 LASTING = 1.0
-"""Seconds of real time that a batch of short runs is to take."""
+"""Target duration of a batch of short runs, seconds of real time."""
 
 _SHARES = 4
-"""A batch has at most so much of what is left: a share for each worker, divided by this.
+"""A batch holds at most one worker's share of the remaining runs, divided by this number.
 
-So does its time, for what it takes to send and to take in is the same for one run as for many.
+The target duration of larger batches is divided by it as well.
 """
 
 
 class Batch(NamedTuple):
-    """Runs that one task makes."""
+    """The runs of one task."""
 
     runs: tuple[Known, ...]
 
 
 class Batches:
-    """What is left to be made.
+    """The runs of a campaign that are not assigned yet, and the durations known so far.
 
     Args:
         order: the campaign.
@@ -71,7 +73,7 @@ class Batches:
         self._measured: set[int] = set()  # numbers of variants
         self._alone: list[Known] = []
         self._left: dict[int, list[Known]] = {}  # seed -> runs
-        self._seed: dict[str, int] = {}  # worker -> that it keeps to
+        self._seed: dict[str, int] = {}  # worker -> the seed that it stays with
         self._awaited = {known.run for known in runs}
         self._numbers = {each.name: number for number, each in enumerate(order.plan.variants)}
         for known in runs:
@@ -81,16 +83,16 @@ class Batches:
 
     @property
     def left(self) -> int:
-        """How many runs have not been taken."""
+        """Number of runs that are not assigned to a worker."""
         return len(self._alone) + sum(map(len, self._left.values()))
 
     @property
     def awaited(self) -> int:
-        """How many runs have not ended, as far as anybody has heard."""
+        """Number of runs whose end was not reported yet."""
         return len(self._awaited)
 
     def take(self, worker: str, workers: int) -> Batch:
-        """Take a batch for a worker, of so many that there are; something has to be left."""
+        """Take a batch for one of `workers` workers; at least one run must be left."""
         if self._alone:
             return Batch((self._alone.pop(),))
         taken, seconds = list[Known](), 0.0
@@ -104,7 +106,7 @@ class Batches:
         return Batch(tuple(taken))
 
     def note(self, outcomes: Iterable[Outcome]) -> None:
-        """Note how long runs took, of which nothing is awaited any more."""
+        """Register runs that have ended, and how long they took."""
         for outcome in outcomes:
             self._awaited.discard(outcome.run)
             number = outcome.run.number
@@ -113,13 +115,13 @@ class Batches:
                 self._seconds[number] = (before + outcome.seconds) / 2
                 self._measured.add(number)
 
-    def report_progress(self, told: RunProgress) -> None:
-        """Note what a worker tells of a run, which it may have ended."""
-        if told.ended:
-            self._awaited.discard(Run(self._numbers[told.variant], told.seed))
+    def report_progress(self, report: RunProgress) -> None:
+        """Register a worker's report on a run, which may be that it has ended."""
+        if report.ended:
+            self._awaited.discard(Run(self._numbers[report.variant], report.seed))
 
     def again(self, batch: Batch) -> None:
-        """Return an unmade batch, whose runs are scheduled one by one from now on."""
+        """Put a batch that was not made back; its runs are scheduled one by one from now on."""
         self._alone += batch.runs
 
     def _seed_for(self, worker: str) -> int:
@@ -137,7 +139,7 @@ class Batches:
 
 
 def _earlier(order: Order, runs: Iterable[Run]) -> dict[int, float]:
-    """Return how long runs of variants took that lie in the folder, in seconds."""
+    """Return how long runs of an earlier campaign in the folder took, s, by variant."""
     found: dict[int, float] = {}
     for run in runs:
         if run.number not in found and (seconds := run_duration(order.folder(run))) is not None:
@@ -146,9 +148,10 @@ def _earlier(order: Order, runs: Iterable[Run]) -> dict[int, float]:
 
 
 def run_duration(folder: Path) -> float | None:
-    """Return how long a run took that is whole, in seconds of real time, by its files.
+    """Return how long a complete run took, s of real time, by the dates of its files.
 
-    Its scenario is written first, its summary last. Nothing is known where the clock went back.
+    Its scenario is written first, its summary last. None if the run is incomplete or the clock
+    was set back meanwhile.
     """
     try:
         first, last = ((folder / name).stat().st_mtime_ns for name in (SCENARIO, SUMMARY))
@@ -160,40 +163,40 @@ def run_duration(folder: Path) -> float | None:
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-_AHEAD = 2  # batches that a worker has, so that it need not wait for the next
-_LOOK = 1.0  # seconds of real time between two looks at which workers there are
-_PAUSE = 0.25  # seconds of real time between two words of a worker: all pass through one scheduler
+_AHEAD = 2  # batches per worker, so that it need not wait for the next one
+_LOOK = 1.0  # seconds of real time between two queries of the list of workers
+_PAUSE = 0.25  # seconds of real time between two reports of a worker: one scheduler handles all
 
 
 class _Landed(NamedTuple):
-    """A batch that has come back."""
+    """A batch whose task has ended."""
 
     batch: Batch
     future: "Future"
 
 
 class Sending:
-    """Sends batches to workers, and takes what comes back."""
+    """Sends batches to workers and collects their outcomes."""
 
     def __init__(self, client: "Client", order: Order, topic: str, batches: Batches) -> None:
         self._client, self._order, self._topic = client, order, topic
         self._batches = batches
         self._address = client.scheduler_info()["address"]
-        self._surroundings = surroundings()
+        self._surroundings = environment()
         self._pickled: Future | None = None
         self._landed: Queue[_Landed] = Queue()
         self._flying: dict[str, Future] = {}  # by their keys
         self._has: Counter[str] = Counter()  # worker -> batches
         self._sent: dict[str, str] = {}  # key -> worker
-        self._suspects = deque[Batch]()  # of one run each, of which perhaps workers have died
-        self._alone = ""  # the key of a suspect that is made while nothing else is
+        self._suspects = deque[Batch]()  # of one run each, which may have killed their workers
+        self._alone = ""  # the key of the suspect that is made while no other batch is
         self._looked, self._workers = 0.0, list[str]()
 
     def all(self) -> Iterator[Outcome]:
-        """Yield what became of each run.
+        """Yield the outcome of each run.
 
         Raises:
-            BlockError: a class of the scenario is kept by no file that can be sent.
+            BlockError: a class of the scenario is in no file that can be sent.
             RunError: the scheduler is gone, or its workers cannot make runs.
         """
         _check_classes(self._order)
@@ -207,7 +210,7 @@ class Sending:
                 self._client.cancel([*self._flying.values()])
 
     def _send(self) -> None:
-        """Give every worker what it is to have; suspects come last, one after another."""
+        """Send batches to all workers; suspects come last, one after another."""
         if self._alone in self._flying:
             return
         for worker in self._present():
@@ -227,7 +230,7 @@ class Sending:
 
     def _submit(self, batch: Batch, worker: str) -> "Future":
         if self._pickled is None:
-            # As the result of a task it is sent once to each worker, and made again where lost.
+            # As the result of a task, Dask sends it once to each worker, and again if it is lost.
             self._pickled = self._client.submit(
                 _keep_pickled, encode_order(self._order), pure=False
             )
@@ -243,14 +246,14 @@ class Sending:
         )
 
     def _present(self) -> list[str]:
-        """Return the addresses of the workers that there are."""
+        """Return the addresses of the present workers."""
         if monotonic() - self._looked > _LOOK or not self._workers:
             self._workers = [*self._client.scheduler_info(n_workers=-1)["workers"]]
             self._looked = monotonic()
         return self._workers
 
     def _next(self) -> Iterator[Outcome]:
-        """Wait for a batch, a moment at most, and yield what became of its runs.
+        """Wait for a batch, for `_LOOK` seconds at most, and yield the outcomes of its runs.
 
         Raises:
             RunError: the scheduler is gone.
@@ -269,7 +272,7 @@ class Sending:
         try:
             error = future.exception()
             outcomes = future.result() if error is None else []
-        except (FutureCancelledError, OSError):  # as the scheduler is out of reach
+        except (FutureCancelledError, OSError):  # the scheduler is out of reach
             self._pickled = None
             self._batches.again(batch)
             return
@@ -280,15 +283,15 @@ class Sending:
         yield from outcomes
 
     def _retry_lost(self, batch: Batch, error: BaseException, *, alone: bool) -> Iterator[Outcome]:
-        """Send the runs of a batch again, each by itself, or say that one is given up.
+        """Schedule the runs of a lost batch again, each alone, or yield that a run is abandoned.
 
         Args:
-            batch: that has not come back.
-            error: why.
-            alone: whether nothing else was made meanwhile.
+            batch: the lost one.
+            error: the error of its task.
+            alone: whether it was the only batch on the cluster.
 
         Raises:
-            RunError: it is not for a worker that has died.
+            RunError: the error is not that its workers died.
         """
         from distributed import KilledWorker
 
@@ -302,8 +305,8 @@ class Sending:
             return
         run = batch.runs[0].run
         text = (
-            f"{names(self._order, run)}: each of {error.allowed_failures + 1} workers that made it"
-            " has died, perhaps for want of memory"
+            f"{run_name(self._order, run)}: each of {error.allowed_failures + 1} workers that made"
+            " it has died, perhaps because memory was short"
         )
         outcome = Outcome(run, error=RunError(text))
         self._batches.note([outcome])
@@ -314,7 +317,7 @@ class Sending:
         runs = "1 run" if count == 1 else f"{count} runs"
         return RunError(
             f"the scheduler {self._address} is gone: {runs} had not ended; the others are kept, and"
-            " the same command makes the rest"
+            " the same command makes the missing ones"
         )
 
 
@@ -325,43 +328,46 @@ def _keep_pickled(pickled: bytes) -> bytes:
 def _make(
     pickled: bytes, wanted: Mapping[str, str], runs: Sequence[Known], topic: str
 ) -> list[Outcome]:
-    """Make runs on a worker, which tells of them while they go on.
+    """Make runs on a worker, which reports their progress.
 
     Raises:
-        RunError: its runs would have other bytes than those of the calling process.
+        RunError: its versions differ from those of the calling process, so runs would differ.
     """
     from distributed import get_worker
 
     worker = get_worker()
-    _check(worker.address, wanted, surroundings())
-    teller = Teller(lambda progress: worker.log_event(topic, [*progress]), _PAUSE, ends=False)
-    with teller.report_activity() as watch:
-        return make_some(pickled, runs, watch)
+    _check(worker.address, wanted, environment())
+    reporter = ProgressReporter(
+        lambda progress: worker.log_event(topic, [*progress]), _PAUSE, ends=False
+    )
+    with reporter.report_activity() as watch:
+        return make_all(pickled, runs, watch)
 
 
 def _check_classes(order: Order) -> None:
-    """Make sure that workers can have the classes of a scenario.
+    """Validate that workers can load the classes of a scenario.
 
     Raises:
-        BlockError: one is of the script that runs, or was typed in.
+        BlockError: one is defined in the running script or an interactive session.
     """
     blocks = (block for each in order.plan.variants for block in specs_in(each.scenario))
     for model in {model for block in blocks for model in type(block).__mro__}:
         if model.__module__ == "__main__":
-            text = "is of the script itself, or was typed in, and workers of a cluster have neither"
-            helps = "put it into a file of its own, and give that as a plugin"
+            text = "is defined in the script or an interactive session, which workers do not have"
+            helps = "put it into a separate file, and give that as a plugin"
             raise BlockError(f"the class {model.__name__} {text}: {helps}")
 
 
 def _check(worker: str, wanted: Mapping[str, str], there: Mapping[str, str]) -> None:
-    """Make sure that a worker makes the runs that its parent would.
+    """Validate that a worker has the same versions as the calling process.
 
     Raises:
-        RunError: it has other versions.
+        RunError: some differ.
     """
     differ = [name for name in wanted if there.get(name) != wanted[name]]
     if differ:
-        told = "; ".join(
+        report = "; ".join(
             f"{name} is {there.get(name)} there, {wanted[name]} here" for name in differ
         )
-        raise RunError(f"the worker {worker} would make other runs: {told}; give it what is here")
+        text = f"the worker {worker} would make other runs: {report}"
+        raise RunError(f"{text}; install the same versions")

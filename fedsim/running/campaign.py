@@ -17,17 +17,17 @@ from typing import Any, Protocol
 from fedsim.building import Builder
 from fedsim.errors import (
     AuditError,
-    Clash,
+    ClientOrderError,
     Deadlock,
     Diverged,
+    DuplicateColumnError,
     Failed,
     FedsimError,
-    Misdrawn,
-    Mistimed,
     OutputError,
     RunError,
     RunWarning,
     Unfinished,
+    WorkDurationError,
 )
 from fedsim.record.folder import SCENARIO, SUMMARY, note_failure
 from fedsim.record.scenarios import RISEN, RUNS, Note, Tell, ignore_note
@@ -42,21 +42,21 @@ from fedsim.running.workers import (
     Outcome,
     Run,
     encode_order,
+    find_finished,
     make,
-    make_some,
-    names,
+    make_all,
     postpone_signals,
-    telling,
-    there_in,
+    process_callback,
+    run_name,
     workers,
 )
 
 
 class Engine(Protocol):
-    """Something that makes runs elsewhere."""
+    """Makes runs outside this process."""
 
     def outcomes(self, order: Order, runs: Sequence[Known], watch: Watch) -> Iterator[Outcome]:
-        """Make runs, and yield what became of each as it ends."""
+        """Make runs; yield the outcome of each as it ends."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class Campaign:
     """The runs of a plan.
 
     Attributes:
-        order: the plan, and where its runs go.
-        shard: which of them are made.
-        tell: told of each run that fails.
+        order: the plan and its folder.
+        shard: the share of the runs to make.
+        tell: called with a note for each run that fails.
     """
 
     order: Order
@@ -81,32 +81,33 @@ class Campaign:
 
     @property
     def runs(self) -> list[Run]:
-        """The runs, seed by seed: the variants share the data of a seed, which is built once."""
+        """The runs, seed by seed: variants share the data of a seed, which is then built once."""
         variants = enumerate(self.order.plan.variants)
         every = [Run(number, seed) for number, variant in variants for seed in variant.seeds]
         return sorted(self.shard.of(every), key=attrgetter("seed"))
 
     def in_turn(self, builder: Builder, watch: Watch) -> tuple[Path, ...]:
-        """Make the runs one after the other, and return their folders.
+        """Make the runs one after another in this process; return their folders.
 
         Raises:
-            FedsimError: of a run that has failed; the others are made.
+            FedsimError: a run has failed; the others are made.
         """
         with self.order.home() as home:
             for run in self.runs:
-                known = Known(run, there_in(self.order, run))
+                known = Known(run, find_finished(self.order, run))
                 self._take(make(self.order, builder, home, known, watch))
         return self._check_outcomes()
 
     def in_processes(self, jobs: int, watch: Watch) -> tuple[Path, ...]:
-        """Make the runs in processes of their own, and return their folders.
+        """Make the runs in worker processes; return their folders.
 
-        A process that dies takes those with it that others are making. What had begun is made
-        again, each alone: so the run whose process dies is known, and the others are made.
+        When one process of a pool dies, `ProcessPoolExecutor` ends the others too, and does not
+        report which run was the cause. So every run that had begun is a suspect and is repeated in
+        a pool of its own. A run whose process dies again is the cause; the others complete.
 
         Raises:
-            FedsimError: of a run that has failed; the others are made.
-            BlockError: a block is made of what another process cannot be sent.
+            FedsimError: a run has failed; the others are made.
+            BlockError: a block cannot be pickled.
         """
         watch = once(watch)
         left = self._run_pool(self.runs, jobs, watch)
@@ -115,22 +116,22 @@ class Campaign:
             for run in suspects:
                 if self._run_pool([run], 1, watch):
                     text = (
-                        "a worker process has died of it, twice, perhaps for want of memory;"
-                        " fewer --jobs take less"
+                        "its worker process died twice, perhaps because memory was short;"
+                        " fewer --jobs need less"
                     )
-                    self._take(Outcome(run, error=RunError(f"{names(self.order, run)}: {text}")))
+                    self._take(Outcome(run, error=RunError(f"{run_name(self.order, run)}: {text}")))
             left = self._run_pool([run for run in left if run not in suspects], jobs, watch)
         return self._check_outcomes()
 
     def by(self, engine: Engine, watch: Watch) -> tuple[Path, ...]:
-        """Make the runs wherever an engine does, and return their folders.
+        """Make the runs by an engine; return their folders.
 
         Raises:
-            FedsimError: of a run that has failed; the others are made.
+            FedsimError: a run has failed; the others are made.
             RunError: the engine is gone.
         """
-        watch = once(_marking(watch, self.order.place))
-        known = [Known(run, there_in(self.order, run)) for run in self.runs]
+        watch = once(_mark_remote(watch, self.order.place))
+        known = [Known(run, find_finished(self.order, run)) for run in self.runs]
         for outcome in engine.outcomes(self.order, known, watch):
             if outcome.files is not None and self.order.place is not None:
                 folder = self.order.folder(outcome.run)
@@ -141,13 +142,13 @@ class Campaign:
         return self._check_outcomes()
 
     def _run_pool(self, runs: Sequence[Run], jobs: int, watch: Watch) -> list[Run]:
-        """Make runs in a pool of processes; return those that have not ended as one has died."""
+        """Make runs in a pool of processes; return those without an outcome if a process died."""
         if not runs:
             return []
         pickled, left = encode_order(self.order), []
-        known = [Known(run, there_in(self.order, run)) for run in runs]
+        known = [Known(run, find_finished(self.order, run)) for run in runs]
         with workers(min(jobs, len(runs)), watch) as pool:
-            with postpone_signals():  # else an interrupt could leave a process half begun
+            with postpone_signals():  # an interrupt must not leave a process half started
                 futures = {pool.submit(_make_reported, pickled, [each]): each.run for each in known}
             for future in as_completed(futures):
                 try:
@@ -161,28 +162,29 @@ class Campaign:
         return (folder / SCENARIO).exists() and not (folder / SUMMARY).exists()
 
     def _take(self, *outcomes: Outcome) -> None:
-        """Note which runs have failed, and tell."""
+        """Register the runs that failed, and report them."""
         for outcome in outcomes:
             if outcome.error is not None:
                 self._failed[outcome.run] = outcome.error
                 variant = self.order.plan.variants[outcome.run.number].name
                 text = f"seed {outcome.run.seed} has failed: {outcome.error}"
                 self.tell(Note(variant, RUNS, text))
-                with suppress(OutputError):  # which may be what it has failed for
+                with suppress(OutputError):  # a full disk may be the reason of the failure
                     note_failure(self.order.folder(outcome.run), str(outcome.error))
 
     def _check_outcomes(self) -> tuple[Path, ...]:
-        """Return the folders of the runs, where none has failed.
+        """Return the folders of the runs, if none has failed.
 
         Raises:
-            FedsimError: of a run that has failed.
+            FedsimError: one run has failed, or the disk is full.
+            Unfinished: several runs have failed.
         """
         errors = list(self._failed.values())
         if len(errors) == 1 or (errors and all(isinstance(each, OutputError) for each in errors)):
             raise _of_run(errors[0], self.order, next(iter(self._failed)))
         if errors:
-            told = [f"{names(self.order, run)}: {each}" for run, each in self._failed.items()]
-            raise Unfinished(len(self.runs), told) from errors[0]
+            failed = [f"{run_name(self.order, run)}: {each}" for run, each in self._failed.items()]
+            raise Unfinished(len(self.runs), failed) from errors[0]
         return self.folders
 
 
@@ -190,20 +192,20 @@ def _of_run(error: Exception, order: Order, run: Run) -> Exception:
     """Return the error of one run, with its variant and seed."""
     if isinstance(error, FedsimError):
         error.variant, error.seed = order.plan.variants[run.number].name, run.seed
-    else:  # of a user's own code
-        error.add_note(f"in the run {names(order, run)}")
+    else:  # raised by user-defined code
+        error.add_note(f"in the run {run_name(order, run)}")
     return error
 
 
 @dataclass(frozen=True)
 class ExecutorEngine:
-    """Any executor, as an engine; it is not shut down."""
+    """An engine that uses any `concurrent.futures` executor; it is not shut down."""
 
     executor: Executor
 
     def outcomes(self, order: Order, runs: Sequence[Known], watch: Watch) -> Iterator[Outcome]:
-        """Make runs, one a task; yield what became of each as it ends."""
-        del watch  # nothing is known of a run elsewhere before it ends
+        """Make runs, one a task; yield the outcome of each as it ends."""
+        del watch  # a plain executor reports nothing before a task ends
         pickled = encode_order(order)
         futures: dict[Future[list[Outcome]], Run] = {
             self.executor.submit(_make_reported, pickled, [known]): known.run for known in runs
@@ -213,7 +215,7 @@ class ExecutorEngine:
                 try:
                     yield from future.result()
                 except BrokenExecutor as error:
-                    text = f"a worker has died, perhaps for want of memory ({error})"
+                    text = f"a worker died, perhaps because memory was short ({error})"
                     yield Outcome(futures[future], error=RunError(text))
         finally:
             for future in futures:
@@ -221,15 +223,15 @@ class ExecutorEngine:
 
 
 def _make_reported(pickled: bytes, runs: Sequence[Known]) -> list[Outcome]:
-    """Make runs in this process, and tell how far they are."""
-    return make_some(pickled, runs, telling())
+    """Make runs in this process and report their progress."""
+    return make_all(pickled, runs, process_callback())
 
 
-def _marking(watch: Watch, place: Place | None) -> Watch:
+def _mark_remote(watch: Watch, place: Place | None) -> Watch:
     """Wrap a progress callback so that it also marks remote runs as active."""
     marked: set[tuple[str, int]] = set()
 
-    def told(progress: RunProgress) -> None:
+    def report(progress: RunProgress) -> None:
         key = progress.variant, progress.seed
         if place is not None and progress.ended:
             place.unmark(*key)
@@ -238,15 +240,15 @@ def _marking(watch: Watch, place: Place | None) -> Watch:
             place.mark(*key)
         watch(progress)
 
-    return told
+    return report
 
 
 def once(watch: Watch) -> Watch:
-    """Wrap a progress callback: each run's end is reported once, and nothing after it."""
+    """Wrap a progress callback: the end of each run is reported once, and nothing after it."""
     over: set[tuple[str, int]] = set()
-    one = RLock()  # one report at a time: progress of a run, and its outcome
+    one = RLock()  # progress comes from a listening thread, outcomes from the calling one
 
-    def told(progress: RunProgress) -> None:
+    def report(progress: RunProgress) -> None:
         key = progress.variant, progress.seed
         with one:
             if key not in over:
@@ -254,7 +256,7 @@ def once(watch: Watch) -> Watch:
                     over.add(key)
                 watch(progress)
 
-    return told
+    return report
 
 
 # Errors and warnings of `fedsim.run` after all runs have been made.
@@ -263,23 +265,31 @@ def once(watch: Watch) -> Watch:
 _DIVERGED = status_of(Diverged)
 
 _KINDS: Mapping[str, type[RunError]] = {
-    status_of(kind): kind for kind in (AuditError, Clash, Deadlock, Failed, Misdrawn, Mistimed)
+    status_of(kind): kind
+    for kind in (
+        AuditError,
+        DuplicateColumnError,
+        Deadlock,
+        Failed,
+        ClientOrderError,
+        WorkDurationError,
+    )
 }
-"""The errors that a run alone can end with, by the states that it has then."""
+"""The errors that end a run, by the state that the run has then."""
 
 
 def check_ends(result: Result, stacklevel: int) -> None:
-    """Warn of runs that ended, yet not as was hoped; raise where runs have failed.
+    """Warn of runs that ended badly; raise if runs have failed.
 
     Args:
-        result: of all runs.
-        stacklevel: of the warnings, counted from the caller of this function.
+        result: the runs.
+        stacklevel: for the warnings, counted from the caller of this function.
 
     Raises:
-        RunError: a run has the state of an error other than divergence; the text says of which
-            variant and seed, and so do the attributes of the error, of the first such run.
+        RunError: a run ended with an error other than divergence; text and attributes name its
+            variant and seed; of several such runs, the attributes name the first.
     """
-    if not result.runs:  # as a shard may have none
+    if not result.runs:  # a shard can be empty
         return
     warned: dict[tuple[str, str], list[str]] = {}
     failed: list[Mapping[Any, Any]] = []
@@ -298,7 +308,7 @@ def check_ends(result: Result, stacklevel: int) -> None:
 
 
 def _describe(row: Mapping[Any, Any]) -> str:
-    """Return how a run has ended, as a sentence that names it."""
+    """Return the end of a run as a sentence that names the run."""
     said = str(Ending(row["status"], row["reason"]))
     if row["status"] == ROSE:
         risen = f"{RISEN}: "

@@ -18,20 +18,22 @@ from fedsim.building import Builder, Job
 from fedsim.problems import ProgramProblem
 from fedsim.record.scenarios import RUNS, Note
 from fedsim.running.probe import ROUNDS, Extent, Opening, extent, group_costs, opening
-from fedsim.running.run import no_identity
+from fedsim.running.run import why_unresumable
 from fedsim.scenario import Plan, load
 from fedsim.scenario.plan import Written
 from fedsim.text import as_html, as_text, plain, quantity, visible
 
-# Preflight notes on a scenario; see `fedsim.record.notes`.
+# Preflight notes on a scenario; see `Note` in `fedsim.record.scenarios`.
 
 
-def foreseen(jobs: Sequence[Job], openings: Mapping[str, Opening] | None = None) -> Iterator[Note]:
-    """Yield what can be said before anything runs; what is said of several variants, once.
+def preflight_notes(
+    jobs: Sequence[Job], openings: Mapping[str, Opening] | None = None
+) -> Iterator[Note]:
+    """Yield the notes on jobs before any run; one note for variants that share it.
 
     Args:
         jobs: one a variant.
-        openings: the first rounds of their runs, by variant, where known already.
+        openings: the first rounds of their runs by variant, as far as known already.
     """
     alike: dict[tuple[str, str], list[str]] = {}
     for note in _of_each(jobs, openings or {}):
@@ -40,31 +42,31 @@ def foreseen(jobs: Sequence[Job], openings: Mapping[str, Opening] | None = None)
         yield Note(", ".join(variants), key, text)
 
 
-def unresumable(plan: Plan) -> Iterator[Note]:
-    """Yield which runs are made again whenever they are asked for, and why."""
+def unresumable_notes(plan: Plan) -> Iterator[Note]:
+    """Yield notes on runs that cannot be resumed, with the reason."""
     alike: dict[str, list[str]] = {}
     for variant in plan.variants:
-        if reason := no_identity(variant.scenario):
+        if reason := why_unresumable(variant.scenario):
             alike.setdefault(reason, []).append(variant.name)
     for reason, names in alike.items():
         text = (
-            f"what was handed over in Python cannot be compared for certain ({reason}): these runs"
-            " are made again every time"
+            f"objects passed in Python cannot be compared reliably ({reason}): these runs are made"
+            " again every time"
         )
         yield Note(", ".join(names), RUNS, text)
 
 
 def _of_each(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[Note]:
-    yield from _repeats(jobs)
+    yield from _duplicate_variants(jobs)
     for job in jobs:
         yield from _unlimited_notes(job)
         yield from _full_batches(job, job.algorithm, "algorithm")
-        yield from _narrow(job)
-        yield from _alike(job, openings.get(job.variant.name))
+        yield from _rounded_values(job)
+        yield from _identical_seeds(job, openings.get(job.variant.name))
 
 
-def _repeats(jobs: Sequence[Job]) -> Iterator[Note]:
-    """Yield which variants are the same scenario as one before them."""
+def _duplicate_variants(jobs: Sequence[Job]) -> Iterator[Note]:
+    """Yield notes on variants that are the same scenario as an earlier one."""
     first: dict[tuple[str, str, tuple[int, ...]], str] = {}
     for job in jobs:
         rest = job.scenario.model_dump_json(exclude={"algorithm"})
@@ -72,50 +74,50 @@ def _repeats(jobs: Sequence[Job]) -> Iterator[Note]:
         name = first.setdefault(key, job.variant.name)
         if name != job.variant.name:
             text = (
-                f"the same scenario as {name}, which is run twice: all that it sets is set there"
+                f"the same scenario as {name}, which is run twice: all its values are set there"
                 " already (a block is merged key by key with the base's block of the same kind)"
             )
             yield Note(job.variant.name, "variants", text)
 
 
 def _unlimited_notes(job: Job) -> Iterator[Note]:
-    """Yield that rounds end by a default."""
+    """Yield a note if the number of rounds is a default."""
     stop = job.scenario.stop
     if "rounds" not in stop.model_fields_set:
-        text = f"not given: a run ends after {stop.rounds:,} rounds at the latest, by default"
+        text = f"not given: a run ends after {stop.rounds:,} rounds by default"
         yield Note(job.variant.name, "stop.rounds", text)
 
 
-def _narrow(job: Job) -> Iterator[Note]:
-    """Yield that numbers are rounded on the wire which clients' own programs compute with."""
+def _rounded_values(job: Job) -> Iterator[Note]:
+    """Yield a note if the wire format rounds the numbers of clients' own programs."""
     form, problem = job.scenario.wire.values, job.problem  # noqa: PD011 - no table
     if isinstance(problem, ProgramProblem) and problem.number_bytes > form.size:
         bits = 8 * problem.number_bytes
         text = (
             f"got {form.value}, but the model of {problem.loss.kind} has numbers of {bits} bits,"
-            f" which are rounded on the way; float{bits} sends them as they are"
+            f" which are rounded for sending; float{bits} sends them exactly"
         )
         yield Note(job.variant.name, "wire.values", text)
 
 
 def _full_batches(job: Job, block: BaseModel, key: str) -> Iterator[Note]:
-    """Yield where a batch is larger than what any client has."""
+    """Yield notes on batches that are larger than the samples of any client."""
     most = int(job.problem.rows.max())
     for name in type(block).model_fields:
         value, where = getattr(block, name), f"{key}.{name}"
         size = value.start if isinstance(value, GrowingBatch) else value
         if name == "batch" and size is not None and size > most:
             text = (
-                f"got {size:g}, but no client has more than {most} samples: every gradient is one"
-                " on all of them"
+                f"got {size:g}, but no client has more than {most} samples: every gradient is over"
+                " all samples of a client"
             )
             yield Note(job.variant.name, where, text)
         elif isinstance(value, BaseModel):
             yield from _full_batches(job, value, where)
 
 
-def _alike(job: Job, known: Opening | None) -> Iterator[Note]:
-    """Yield that several seeds make the same run, as far as the first rounds show."""
+def _identical_seeds(job: Job, known: Opening | None) -> Iterator[Note]:
+    """Yield a note if all seeds make the same run, as far as the first rounds show."""
     count = len(job.variant.seeds)
     if count == 1 or job.drawn:
         return
@@ -123,13 +125,13 @@ def _alike(job: Job, known: Opening | None) -> Iterator[Note]:
     if len(began.rounds) == ROUNDS and not began.drew:
         text = (
             f"got {count}, but neither the problem nor the first {ROUNDS} rounds draw a random"
-            " number: unless later ones do, all seeds make the same run"
+            " number: unless later rounds do, all seeds give the same run"
         )
         yield Note(job.variant.name, "seeds", text)
 
 
 _TIMED, _TIMED_ALL = 0.1, 1.0
-"""Seconds for which the rounds of a variant are timed at the most, and those of all of them."""
+"""Longest time for which rounds are timed, s: of one variant, and of all together."""
 
 _FIGURES = {
     "time": ("round_s", "s"),
@@ -142,21 +144,20 @@ _FIGURES = {
 
 @dataclass(frozen=True, repr=False)
 class Check:
-    """What would run; a notebook shows it as a table.
+    """The runs of a scenario and the costs of their first rounds; a notebook shows it as a table.
 
     Attributes:
         plan: the scenarios, complete, with their seeds.
-        extent: how many runs there are, and how long they take on this machine.
+        extent: the number of runs, and how long they take on this machine.
         variants: a row a variant: algorithm, clients, dimension (of the model), optimum (the
-            least objective; NaN where none is known), and what its second round costs all clients
-            together, or its only one: round (0 where none has ended), round_s, bits_down,
-            bits_up, joules, asked (how many clients).
-        costs: a row a variant, round and group of the fleet: the means over the group's clients
-            of what the round costs one.
-        notes: what has no effect, or not the one that is meant.
-        concerns: which conditions of a method's theory do not hold.
+            smallest objective; NaN if unknown), and the cost of its second round for all clients
+            together, or of its only one: round (0 if none has ended), round_s, bits_down,
+            bits_up, joules, asked (the size of the cohort).
+        costs: a row a variant, round and group of the fleet: the mean cost per client.
+        notes: settings without effect, or with an unexpected one.
+        concerns: conditions of a method's theory that do not hold.
         jobs: the variants, each built under its first seed.
-        openings: how their runs begin, by variant.
+        openings: the first rounds of their runs, by variant.
     """
 
     plan: Plan
@@ -170,29 +171,29 @@ class Check:
 
     @property
     def title(self) -> str:
-        """How much would run."""
+        """The number of runs and their estimated time."""
         return str(self.extent)
 
     @property
-    def told(self) -> tuple[str, ...]:
-        """What is noted, a line each."""
+    def lines(self) -> tuple[str, ...]:
+        """All notes and concerns, a line each."""
         return tuple(map(str, (*self.notes, *self.concerns)))
 
     def __repr__(self) -> str:
-        return "\n".join([self.title, as_text(self.table()), *self.told])
+        return "\n".join([self.title, as_text(self.table()), *self.lines])
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
-        notes = "".join(f"<li>{escape(visible(text))}</li>" for text in self.told)
+        """Return HTML for notebooks."""
+        notes = "".join(f"<li>{escape(visible(text))}</li>" for text in self.lines)
         title = f"<p>{escape(visible(self.title))}</p>\n"
         return title + as_html(self.table()) + (f"<ul>{notes}</ul>" if notes else "")
 
     def table(self) -> Table:
-        """Return what a round costs, a row a variant, as rich draws it in a terminal."""
+        """Return the costs of a round as a table for the terminal, a row a variant."""
         table = plain("costs of a round, all clients")
         table.add_column("variant")
         table.add_column("method")
-        for head in ("round", "asked", *_FIGURES):
+        for head in ("round", "clients", *_FIGURES):
             table.add_column(head, justify="right")
         for row in self.variants.to_dict("records"):
             figures = [quantity(row[name], unit) for name, unit in _FIGURES.values()]
@@ -205,25 +206,25 @@ class Check:
 def check(
     source: Written, *, overrides: Sequence[str] = (), blocks: Sequence[type[Spec]] = ()
 ) -> Check:
-    """Validate a scenario, and find what its first two rounds cost; nothing is written.
+    """Validate a scenario, and find the costs of its first two rounds; nothing is written.
 
     Args:
         source: a YAML file or the name of an example, a mapping, or a `Scenario`.
-        overrides: "key=value" texts that replace what the scenario says.
-        blocks: classes of one's own that the scenario may name by their kind.
+        overrides: "key=value" texts that replace values of the scenario.
+        blocks: user-defined classes that the scenario may name by their kind.
 
     Raises:
-        ScenarioError, BlockError: the scenario, or one of `blocks`, is wrong.
+        ScenarioError, BlockError: the scenario, or one of `blocks`, is invalid.
         DataError: its data cannot be read.
     """
     return check_plan(load(source, overrides=overrides, blocks=blocks))
 
 
 def check_plan(plan: Plan) -> Check:
-    """Find what the first two rounds of each variant of a plan cost; nothing is written.
+    """Find the costs of the first two rounds of each variant of a plan; nothing is written.
 
     Raises:
-        ScenarioError: the data cannot be read, or the world not be built.
+        ScenarioError: the data cannot be read, or the world cannot be built.
     """
     started = perf_counter()
     jobs = tuple(Builder(plan).check())
@@ -241,7 +242,7 @@ def check_plan(plan: Plan) -> Check:
         extent(plan, jobs, openings, built),
         pd.DataFrame([_variant(job, began) for job, began in pairs]),
         pd.concat([group_costs(*pair) for pair in pairs], ignore_index=True),
-        tuple(foreseen(jobs, openings)),
+        tuple(preflight_notes(jobs, openings)),
         concerns,
         jobs,
         openings,

@@ -1,6 +1,6 @@
-"""Dask clusters: runs are made by its workers, which report their progress.
+"""Dask clusters: their workers make the runs and report progress.
 
-What they tell are events of Dask's own, which pass through the scheduler.
+Reports are Dask's own events, which pass through the scheduler.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,12 +30,12 @@ _CONFIG = {
     "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "2s",
 }
-"""For a local cluster: Dask's own monitoring is off, which takes a fiftieth of the time."""
+"""For a local cluster: Dask's own monitoring is off, since it takes 2 % of the time."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Dask's workers, as an engine.
+    """An engine that makes runs on Dask's workers.
 
     Attributes:
         client: connected to their scheduler.
@@ -44,19 +44,19 @@ class Cluster:
     client: "Client"
 
     def outcomes(self, order: Order, runs: Sequence[Known], watch: Watch) -> Iterator[Outcome]:
-        """Make runs in batches; yield what became of each.
+        """Make runs in batches; yield the outcome of each.
 
         Raises:
-            RunError: the scheduler is gone, or has no workers that know fedsim.
+            RunError: the scheduler is gone, or its workers cannot make runs.
         """
         topic, batches = f"fedsim-{token_hex(8)}", Batches(order, runs)
 
-        def heard(event: tuple[float, Sequence[Any]]) -> None:
+        def on_event(event: tuple[float, Sequence[Any]]) -> None:
             progress = RunProgress(*event[1])
             batches.report_progress(progress)
             watch(progress)
 
-        self.client.subscribe_topic(topic, heard)
+        self.client.subscribe_topic(topic, on_event)
         try:
             yield from Sending(self.client, order, topic, batches).all()
         finally:
@@ -66,13 +66,13 @@ class Cluster:
 
 @contextmanager
 def open_cluster(where: str) -> "Iterator[Cluster]":
-    """Connect to the cluster at an address, or open one of so many workers here.
+    """Connect to the cluster at an address, or start one on this machine.
 
     Args:
         where: "tcp://host:8786", or "local:4".
 
     Raises:
-        DataError: Dask is not installed, there is no such cluster, or it has another fedsim.
+        DataError: Dask is not installed, or no scheduler answers.
     """
     check_installed()
     from distributed import Client
@@ -81,47 +81,48 @@ def open_cluster(where: str) -> "Iterator[Cluster]":
     kind, _, count = where.partition(":")
     if kind == "local":
         if not count.isdecimal() or int(count) < 1:
-            raise DataError("cluster", f"give local:N with N workers, 1 at least; got {where!r}")
+            raise DataError("cluster", f"got {where!r}; expected local:N with N at least 1")
         with _local(int(count)) as made, Client(made, set_as_default=False) as client:
             yield Cluster(client)
         return
-    # A connection that breaks and comes back is no news, and one that does not is told of anyhow.
+    # Dask logs every lost connection. One that comes back does not concern the user; one that does
+    # not is reported as an error of the campaign.
     with silent(CRITICAL), silent(CRITICAL, root="distributed.client"):
         try:
             connected = Client(where, set_as_default=False, name="fedsim")
         except (OSError, ValueError, TypeError) as error:
-            text = f"there is no scheduler at {where} ({error}); give tcp://HOST:PORT, or local:N"
+            text = f"no scheduler answers at {where} ({error}); expected tcp://HOST:PORT or local:N"
             raise DataError("cluster", text) from None
         with connected as client:
             yield Cluster(client)
 
 
 def check_installed() -> None:
-    """Make sure that Dask is there.
+    """Check that Dask is installed.
 
     Raises:
-        DataError: it is not; says how to install it.
+        DataError: it is not; the text has the command that installs it.
     """
     try:
         there = find_spec("distributed") is not None
-    except ValueError:  # it is kept from being imported
+    except ValueError:  # sys.modules blocks its import
         there = False
     if not there:
         raise DataError("cluster", missing("a cluster", "Dask", "dask"))
 
 
 def check_choice(jobs: int, executor: Executor | None, cluster: str | None) -> None:
-    """Make sure that there is one place only where runs are made, and that it can be had.
+    """Validate that at most one of processes, executor and cluster is chosen.
 
     Raises:
-        DataError: there are several, or Dask is not installed.
-        ValueError: there are fewer than 1 jobs.
+        DataError: more than one is chosen, or Dask is not installed.
+        ValueError: `jobs` is below 1.
     """
     if jobs < 1:
-        raise ValueError(f"at least 1 job is needed; got {jobs}")
+        raise ValueError(f"got {jobs} jobs; expected at least 1")
     if (jobs != 1) + (executor is not None) + (cluster is not None) > 1:
         raise DataError(
-            "cluster", "runs go on in one place: give jobs, or an executor or a cluster"
+            "cluster", "runs are made in one place: give jobs, an executor or a cluster"
         )
     if cluster is not None:
         check_installed()
@@ -129,12 +130,12 @@ def check_choice(jobs: int, executor: Executor | None, cluster: str | None) -> N
 
 @contextmanager
 def _local(count: int) -> Iterator[Any]:
-    """Open a cluster of processes on this machine, which hear no interrupts: their parent does."""
+    """Start a cluster of processes on this machine; only the parent handles interrupts."""
     from dask import config
     from distributed import LocalCluster
 
     with ExitStack() as stack:
-        # An interrupted part tidies nothing up.
+        # The exit stack removes what was created, in whichever line an interrupt arrives.
         home = stack.enter_context(TemporaryDirectory(prefix="fedsim-"))
         stack.enter_context(config.set(_CONFIG | {"temporary-directory": home}))
         note = Path(home) / "loading"
@@ -144,7 +145,7 @@ def _local(count: int) -> Iterator[Any]:
                     n_workers=count,
                     threads_per_worker=1,
                     dashboard_address="127.0.0.1:0",
-                    silence_logs=CRITICAL,  # what becomes of runs is told anyhow
+                    silence_logs=CRITICAL,  # outcomes of runs are reported anyway
                     env={VARIABLE: str(max(usable_threads() // count, 1))},
                 )
                 stack.callback(_close, cluster)
@@ -164,5 +165,5 @@ def client_of(executor: Executor) -> "Client | None":
     """Return the client of this executor; None if it is not Dask's."""
     if type(executor).__module__.partition(".")[0] != "distributed":
         return None
-    found: Client = vars(executor)["_client"]  # which it does not hand on otherwise
+    found: Client = vars(executor)["_client"]  # Dask has no public attribute for it
     return found

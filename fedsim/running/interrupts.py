@@ -1,13 +1,13 @@
 """Interrupts: the effect of Ctrl-C, `kill` and a closed terminal on a command.
 
-All of them mean the same: end now, in one line, and leave nothing behind but what was written
-whole. While a command is being loaded there is nothing to tidy up, so it ends at once; later the
-signal becomes an exception, and the first one alone: those that follow it would cut off the
-tidying up. A signal that the caller of the command has set to be ignored, as a shell does with
-Ctrl-C for what runs in the background, and `nohup` with a closed terminal, stays ignored.
+All of them mean the same: end now, print one line, and leave only complete files. While a command
+is loading there is nothing to clean up, so it ends at once. Later the first signal becomes an
+exception; the following ones are ignored, since they would interrupt the cleanup. A signal that the
+command's caller has set to be ignored (a shell sets Ctrl-C so for background jobs, `nohup` the
+closing of the terminal) stays ignored.
 
-This runs before anything else of fedsim does, and imports next to nothing: as long as it is
-loaded, an interrupt still shows Python's own traceback.
+This module is loaded before all others of fedsim, and imports next to nothing: until it is loaded,
+an interrupt shows Python's own traceback.
 """
 
 import atexit
@@ -39,13 +39,13 @@ _IMPORTS = "<frozen importlib._bootstrap>"
 class Interrupted(SystemExit):
     """A signal has asked the command to end; the code is 128 and the signal's number.
 
-    No handler of the simulated world can catch it by mistake, and asyncio lets it through. A module
-    that is being imported may, and from a destructor no exception gets out: an interrupt that has
-    gone without being told comes again.
+    As a `SystemExit` it passes `except Exception` in the simulated world, and asyncio lets it
+    through. A module that is being imported may still catch it, and exceptions do not leave a
+    destructor: an interrupt that is collected unreported is raised again.
 
     Attributes:
         number: the signal's.
-        pending: whether it has yet to be told.
+        pending: whether it has not been reported yet.
     """
 
     def __init__(self, number: int, *, pending: bool = False) -> None:
@@ -64,8 +64,8 @@ class Interrupted(SystemExit):
 def behind(error: BaseException) -> Interrupted | None:
     """Return the interrupt that caused an error, if any, for reporting it.
 
-    Before Python 3.12 what is raised while a class names its attributes, as modules that are being
-    loaded have it, becomes the cause of a RuntimeError.
+    Before Python 3.12, an exception in `__set_name__`, which runs when a module defines a class,
+    becomes the cause of a RuntimeError.
     """
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, Interrupted):
@@ -76,16 +76,16 @@ def behind(error: BaseException) -> Interrupted | None:
 
 
 def describe_signal(number: int) -> str:
-    """Return what is said of a signal."""
+    """Return the line that is printed for a signal."""
     name = signal.Signals(number).name
     return (
-        f"interrupted ({name}); what has ended can be compared, marked as unfinished, what was"
-        " written of others can be read, and the same command goes on"
+        f"interrupted ({name}); runs that have ended can be compared, tables of unfinished ones can"
+        " be read, and the same command resumes"
     )
 
 
 def end_at_once() -> None:
-    """Let a signal end the process: nothing has begun that is to be tidied up."""
+    """Let a signal end the process at once: nothing needs cleanup yet."""
     _answer(_leave)
 
 
@@ -96,14 +96,14 @@ def raise_once() -> None:
 
 
 class LastWord:
-    """The code with which the process ends as soon as all that asked to run at its end has run.
+    """Ends an interrupted process with its exit code, after all other `atexit` handlers.
 
-    What follows after that takes apart modules that an interrupt may have cut off while they were
-    being loaded: there an extension can end the process with an error of the interpreter's, in
-    place of the code. What asks first is run last, so this is made before anything else is loaded.
+    The interpreter would next tear down modules, some of which the interrupt may have cut off while
+    they were loading. An extension in that state can crash the interpreter, which replaces the exit
+    code. Handlers run last in, first out, so this object is created before anything is loaded.
 
     Attributes:
-        code: of an interrupted command; None lets the process end in its own way.
+        code: the exit code of an interrupted command; None lets the process end as usual.
     """
 
     def __init__(self) -> None:
@@ -113,15 +113,15 @@ class LastWord:
     def _end(self) -> None:
         if self.code is None:
             return
-        gc.collect()  # what is left in circles tidies up after itself: drafts of files, for one
+        gc.collect()  # objects in reference cycles clean up: drafts of files, for one
         for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):  # it has no reader, or it is closed
+            with suppress(OSError, ValueError):  # its reader is gone, or it is closed
                 stream.flush()
         os._exit(self.code)
 
 
 def ignore() -> None:
-    """Let no signal interrupt the end of a command that is done."""
+    """Ignore signals from now on: the command is ending."""
     for number in active_signals():
         signal.signal(number, signal.SIG_IGN)
 
@@ -137,11 +137,11 @@ def _leave(number: int, _: "FrameType | None") -> None:
 
 
 def _raise(number: int, frame: "FrameType | None", until: float | None = None) -> None:
-    """Raise the interrupt; during an import only once that is over.
+    """Raise the interrupt; during an import, only after it.
 
-    An extension whose initialization is cut off leaves the interpreter in a state in which it
-    crashes at its end, or reports another error. A module that runs for long when it is imported,
-    such as a user's script, is interrupted after some seconds all the same.
+    An extension whose initialization is interrupted leaves the interpreter in a state in which it
+    may crash at exit or raise another error. A module that takes long to import, such as a user's
+    script, is interrupted after `_PATIENCE` seconds nevertheless.
     """
     ignore()
     until = time.monotonic() + _PATIENCE if until is None else until
@@ -157,13 +157,13 @@ def _raise_soon(number: int, until: float) -> None:
 
 
 def _imports(frame: "FrameType | None") -> bool:
-    """Say whether an import is in progress in a frame or one of its callers."""
+    """Return whether an import is in progress in a frame or one of its callers."""
     while frame is not None and frame.f_code.co_filename != _IMPORTS:
         frame = frame.f_back
     return frame is not None
 
 
 def _ignore_interrupt(lost: "sys.UnraisableHookArgs") -> None:
-    """Say nothing of an interrupt that a destructor could not raise: it comes again."""
+    """Print nothing for an interrupt that a destructor could not raise: it is raised again."""
     if not isinstance(lost.exc_value, Interrupted):
         sys.__unraisablehook__(lost)

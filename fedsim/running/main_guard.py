@@ -1,8 +1,9 @@
-"""A worker process that loads the caller's script, and the script that starts workers as it loads.
+"""The guard against scripts that start workers when workers import them.
 
-Python starts a worker process by importing the script that was run. Where that calls `fedsim.run`
-outside of `if __name__ == "__main__":`, each worker would begin the study again. Such a worker ends
-with an exit code of its own, by which its parent knows the reason.
+A spawned Python process begins by importing the script that was run. If that script calls
+`fedsim.run` outside of `if __name__ == "__main__":`, each worker would begin the study again, and
+start workers in turn. Such a worker ends with a special exit code, by which its parent knows the
+reason.
 """
 
 import os
@@ -17,19 +18,19 @@ from typing import Any
 from fedsim.errors import RunError
 
 _PARENT, _NOTE = "FEDSIM_PARENT", "FEDSIM_LOADING"
-"""Environment variable: the parent of a worker process, and its file for error reports."""
+"""Environment variables: the parent's process id, and a file that such a worker creates."""
 
 _CODE = 87
-"""The exit code of a worker that was told to run the study again."""
+"""The exit code of a worker whose import of the script would run the study again."""
 
 UNGUARDED = (
-    "a script whose runs are made in several processes needs its calls of fedsim below"
-    ' `if __name__ == "__main__":`, for every worker process imports the script; or take jobs=1'
+    "a script that makes runs in several processes needs its calls of fedsim below"
+    ' `if __name__ == "__main__":`, since every worker process imports the script; or use jobs=1'
 )
 
 
-class Recording(SpawnContext):
-    """The context of processes that begin anew; it knows which have begun."""
+class RecordingContext(SpawnContext):
+    """A spawn context that records the processes it has started."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,10 +42,10 @@ class Recording(SpawnContext):
         return self.begun[-1]
 
     def check(self) -> None:
-        """Refuse that the script starts workers as a worker imports it.
+        """Raise an error if a worker ended because its import of the script would start workers.
 
         Raises:
-            RunError: it does.
+            RunError: one did.
         """
         if any(process.exitcode == _CODE for process in self.begun):
             raise RunError(UNGUARDED)
@@ -55,7 +56,7 @@ def mark_workers(note: Path | None = None) -> Iterator[None]:
     """Mark processes that are started in this block as workers of this process.
 
     Args:
-        note: written by one that ends in `end_if_loading`, if exit codes are out of reach.
+        note: created by a worker that ends in `end_if_loading`, if exit codes are not available.
     """
     said = {_PARENT: str(os.getpid()), _NOTE: "" if note is None else str(note)}
     before = {name: os.environ.get(name) for name in said}
@@ -71,7 +72,7 @@ def mark_workers(note: Path | None = None) -> Iterator[None]:
 
 
 def end_if_loading() -> None:
-    """End this process where it is a worker of fedsim's that is importing the caller's script."""
+    """End this process if it is a worker of fedsim that is importing the caller's script."""
     loading = getattr(current_process(), "_inheriting", False)
     if loading and os.environ.get(_PARENT) == str(os.getppid()):
         if note := os.environ.get(_NOTE):

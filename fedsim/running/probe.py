@@ -332,7 +332,7 @@ def duration(seconds: float) -> str:
 # The cost of a round for a client of each group of the fleet.
 
 COSTS = ("bits_down", "bits_up", "receive_s", "compute_s", "send_s", "joules")
-"""The columns of costs that are told."""
+"""The columns of costs that are shown."""
 
 
 def members_of(job: Job, group: int) -> NDArray[np.intp]:

@@ -43,50 +43,53 @@ from fedsim.record.summary import DONE, NO_CLIENTS, ROSE, Ending, is_whole, stat
 from fedsim.scenario import Scenario, Variant, dump
 from fedsim.sim.world import World
 
-# Notes on a run that has ended, beside its results.
+# Notes on a completed run, stored beside its results.
 
 _ROUNDING = 1e-9  # relative
 
 
 def has_risen(scenario: Scenario, start: float | None, end: float) -> bool:
-    """Return whether an objective is above where its run began.
+    """Return whether a run ended with a larger objective than it began with.
 
-    Under a constraint it may have to be: the start need not be feasible.
+    Never under a constraint: an infeasible start may have a smaller objective than any solution.
     """
     if start is None or scenario.algorithm.constrained:
         return False
     return end > start + _ROUNDING * abs(start)
 
 
-def verdict(
+def end_notes(
     scenario: Scenario, ending: Ending, start: float | None, end: float, advice: Callable[[], str]
 ) -> Iterator[str]:
     """Yield the notes of a run that ended without an error, each a key and a sentence.
 
     Args:
         scenario: of the run.
-        ending: how and why it ended.
+        ending: its state and the reason.
         start: the objective at the initial model; None if unknown.
-        end: the objective of its last round; NaN where there was none.
-        advice: returns what to say of its step size, which may take long to know.
+        end: the objective of its last round; NaN without any.
+        advice: returns a hint on the step size, which may take long to compute.
     """
     status, reason = ending
     if status == NO_CLIENTS:
-        yield f"{DESERTED}: no stop rule ended it: {reason}"
+        yield f"{DESERTED}: it ended before any stop rule applied: {reason}"
     if has_risen(scenario, start, end):
-        yield f"{RISEN}: it ended at {end:.6g}, above {start:.6g}, where it began{advice()}"
+        yield f"{RISEN}: it ended at {end:.6g}, above its initial value {start:.6g}{advice()}"
     if reason.startswith("rounds: ") and "rounds" not in scenario.stop.model_fields_set:
-        yield f"stop.rounds: {reason.removeprefix('rounds: ')}: a default has ended it, not a rule"
+        yield f"stop.rounds: {reason.removeprefix('rounds: ')}: the default limit has ended it"
 
 
 # Provenance: a hash of the code that a run's bytes depend on, found by following imports.
 #
-# Nothing is listed by hand: what a module imports, wherever in it, is read off its source, and so
-# on from there. So a module counts from the moment somebody imports it, and one that only shows
-# what runs have come to does not count. Nothing is imported or run for that.
+# No list of modules is kept by hand: the imports of each module, at any depth of its code, are read
+# from its source, and followed. So a new module counts as soon as another one imports it, and
+# modules that only display results never do. No module is imported or executed for this.
+#
+# The hash is of whole files. An edit of a comment changes it, and all runs are made again: that
+# costs time, whereas a hash that ignores too much would reuse a run with other bytes.
 
 _CHECKED = re.compile(r"^if TYPE_CHECKING:.*\n(?:(?:[ \t]+.*)?\n)*", re.MULTILINE)
-"""What is read by type checkers only, and never runs."""
+"""Blocks that only type checkers read."""
 
 _STATEMENT = re.compile(
     r"import\b(?:[ \t]*\(([^)]*)\)|([^\n;#]*))",  # begins with a literal, so it is fast
@@ -96,10 +99,10 @@ _PLAIN = re.compile(r"(?:^|[:;])[ \t]*$")
 
 
 def imports(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield what a module imports: from where, as written, and which names.
+    """Yield the imports of a module: the source, as written, and the names.
 
-    It takes a tenth of the time of a parser. Text that reads like an import, such as an example
-    in a docstring, counts as one: too much is followed rather than too little.
+    Regular expressions take a tenth of the time of a parser. Text that looks like an import, such
+    as an example in a docstring, counts as one: an extra module is harmless, a missing one is not.
     """
     text = _CHECKED.sub("", text.replace("\\\n", " "))
     for found in _STATEMENT.finditer(text):
@@ -113,18 +116,19 @@ def imports(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 class Sources(NamedTuple):
-    """What some modules and all that they import are made of.
+    """The files of some modules and of all that they import.
 
     Attributes:
         modules: the content of each file, by the name of the module.
-        packages: installed ones, which are imported and not followed; without the standard library.
+        packages: imported packages that are installed, whose imports are not followed; without the
+            standard library.
     """
 
     modules: dict[str, bytes]
     packages: frozenset[str]
 
     def hash(self) -> str:
-        """Return a hash of the modules; by what name one was loaded does not matter."""
+        """Return a hash of the modules, independent of the names under which they were loaded."""
         each = sorted(sha256(content).digest() for content in self.modules.values())
         return sha256(b"".join(each)).hexdigest()
 
@@ -133,8 +137,8 @@ def sources(roots: Mapping[str, bytes], known: Container[str] = ()) -> Sources:
     """Follow the imports of some modules.
 
     Args:
-        roots: their texts by their names; the packages that they are in are followed, too.
-        known: names of modules that are not looked at, nor what they import.
+        roots: their texts by their names; imports of the packages that contain them are followed.
+        known: names of modules that are skipped, with their imports.
     """
     own = frozenset(name.partition(".")[0] for name in roots)
     modules, packages, waiting = dict(roots), set[str](), list(roots)
@@ -158,7 +162,7 @@ def _imports(name: str, content: bytes) -> Iterator[tuple[str, tuple[str, ...]]]
     is_package = spec is not None and spec.submodule_search_locations is not None
     package = name if is_package else name.rpartition(".")[0]
     for written, names in imports(content.decode(errors="replace")):
-        with suppress(ImportError):  # it goes above the top
+        with suppress(ImportError):  # a relative import beyond the top package
             yield resolve_name(written, package), names
 
 
@@ -170,7 +174,7 @@ def _is_installed(top: str) -> bool:
 
 @cache
 def _load(name: str, names: tuple[str, ...]) -> list[tuple[str, Path]]:
-    """Return what is loaded for an import: the module, the packages it is in, and submodules."""
+    """Return the files that an import loads: the module, its packages, and named submodules."""
     parts = name.split(".")
     if parts[0] in sys.stdlib_module_names:
         return []
@@ -186,7 +190,7 @@ def _load(name: str, names: tuple[str, ...]) -> list[tuple[str, Path]]:
 
 
 def _spec(name: str) -> ModuleSpec | None:
-    """Return where a module is, without importing anything; None where there is none."""
+    """Return the spec of a module without importing it; None if there is none."""
     loaded: ModuleSpec | None = getattr(sys.modules.get(name), "__spec__", None)
     return loaded or _find_spec(name, tuple(sys.path))
 
@@ -200,22 +204,22 @@ def _find_spec(name: str, path: tuple[str, ...]) -> ModuleSpec | None:
     inside = above.submodule_search_locations if above else None
     try:
         return PathFinder.find_spec(name, inside) if inside else None
-    except KeyError:  # a folder without __init__ in another such that was not imported
+    except KeyError:  # a namespace package within another one that was not imported
         return None
 
 
 class RunProgress(NamedTuple):
-    """How far a run is.
+    """The progress of a run.
 
     Attributes:
         variant, seed: of the run.
         algorithm: its kind.
-        rounds: the most there can be.
+        rounds: the largest possible number.
         round: the last one that was committed.
-        objective, gap: after it; NaN where nothing is known.
-        ended: whether the run is over, or was there already.
-        doing: what goes on since then, in a few words, where the run is in another process and
-            that takes long; see `fedsim.progress`.
+        objective, gap: after it; NaN if unknown.
+        ended: whether the run is over, or existed already.
+        doing: the current activity in a few words, if the run is in another process and has
+            reported no progress for long; see `fedsim.progress`.
     """
 
     variant: str
@@ -230,7 +234,7 @@ class RunProgress(NamedTuple):
 
 
 Watch = Callable[[RunProgress], None]
-"""Told of every round of every run, and of its end."""
+"""A callback for every round of every run, and for its end."""
 
 
 def ignore_progress(progress: RunProgress) -> None:
@@ -246,25 +250,25 @@ def execute(
     """Run one job into its folder, `OUT/<variant>/seed-<n>`, and return that.
 
     Args:
-        job: what to run.
-        out: where the folders of runs go.
-        watch: told of every round.
-        origin: further words of the manifest, where it is no run of its own.
+        job: the run.
+        out: the folder of the run folders.
+        watch: called with every round.
+        origin: further entries of the manifest, for a re-priced run.
 
     Raises:
-        OutputError: something of it cannot be written.
+        OutputError: a file of it cannot be written.
     """
     folder = RunFolder(out, job.variant.name, job.seed)
     folder.write_text(SCENARIO, scenario_text(job))
-    begun, keeper = beginning(job.variant, job.seed), job.keeper(folder.path)
-    book = RunRecorder(folder.path, len(job.members), job.variant.name, job.seed, keeper)
+    initial, models = beginning(job.variant, job.seed), job.model_writer(folder.path)
+    recorder = RunRecorder(folder.path, len(job.members), job.variant.name, job.seed, models)
     try:
-        with book:
-            word = book.log.word(job.opening)
-            book.log.append(0.0, 0.0, Event.EVALUATE, SERVER, detail=word)
-            with activity("making the world"):
-                world = World(job.setup, book, partial(_tell, watch, begun))
-            status, reason = _let_run(world)
+        with recorder:
+            word = recorder.log.word(job.opening)
+            recorder.log.append(0.0, 0.0, Event.EVALUATE, SERVER, detail=word)
+            with activity("building the world"):
+                world = World(job.setup, recorder, partial(_report, watch, initial))
+            status, reason = _run_world(world)
             if status == "diverged":
                 reason += job.advice()
             with activity("closing and auditing the log"):
@@ -272,8 +276,8 @@ def execute(
     except AuditError as error:
         status, reason = status_of(type(error)), str(error)
     with activity("writing the tables"):
-        folder.write_table("clients", book.clients(job.facts, world.meters()))
-        events = {"rows": book.log.rows, "sha256": book.log.sha256}
+        folder.write_table("clients", recorder.clients(job.facts, world.meters()))
+        events = {"rows": recorder.log.rows, "sha256": recorder.log.sha256}
         made = {**_make(job), EVENTS: events, **(origin or {})}
         folder.close(made, _summary(job, world, status=status, reason=reason))
     return folder.path
@@ -283,8 +287,8 @@ class Finished(NamedTuple):
     """Metadata of a completed run, small enough to send to a worker.
 
     Attributes:
-        manifest, summary: what these files say.
-        scenario: the text of that file.
+        manifest, summary: the contents of these files.
+        scenario: the text of the scenario file.
     """
 
     manifest: Mapping[str, Any]
@@ -293,7 +297,7 @@ class Finished(NamedTuple):
 
 
 def finished_in(path: Path) -> Finished | None:
-    """Return what tells of the run in a folder; None unless every file has the hash that it had."""
+    """Return the metadata of the run in a folder; None unless all its files are undamaged."""
     try:
         check_files(path, RESULTS)
         made = read_manifest(path)
@@ -304,15 +308,14 @@ def finished_in(path: Path) -> Finished | None:
 
 
 def is_finished(job: Job, out: Path) -> bool:
-    """Say whether the folder of a job holds this very run, whole."""
-    return is_same(job, finished_in(RunFolder.place(out, job.variant.name, job.seed)))
+    """Return whether the folder of a job holds this run, complete."""
+    return matches(job, finished_in(RunFolder.place(out, job.variant.name, job.seed)))
 
 
-def is_same(job: Job, there: Finished | None) -> bool:
-    """Say whether a run that is there is the one that a job makes.
+def matches(job: Job, there: Finished | None) -> bool:
+    """Return whether an existing run is the one that a job would make.
 
-    It is where scenario, data, code and versions are those that this run would be made with, for
-    then it would come out the same.
+    It is if scenario, data, code and versions are the same: the result would be, too.
     """
     if there is None:
         return False
@@ -324,7 +327,7 @@ def is_same(job: Job, there: Finished | None) -> bool:
 
 
 def _make(job: ExecutableRun) -> dict[str, Any]:
-    made = made_with(job.seed, job.variant.fingerprint, made_by(job))
+    made = made_with(job.seed, job.variant.fingerprint, code_hash(job))
     return {**made, COMPUTING: dict(job.computing), INPUTS: dict(job.inputs)}
 
 
@@ -334,13 +337,14 @@ def scenario_text(job: ExecutableRun) -> str:
     return sign(dump(own, job.variant.question))
 
 
-def made_by(job: ExecutableRun) -> str:
-    """Return a hash of the code that makes a run: fedsim's, and that of blocks of one's own.
+def code_hash(job: ExecutableRun) -> str:
+    """Return a hash of the code that makes a run: fedsim's, and that of user-defined blocks.
 
-    Fedsim's is what this module imports, at whatever distance; so what only shows results, or
-    reads a command, does not count. Of packages that such blocks import, the version counts. What
-    Python hands over counts as it is in memory, with all that its code reads (`identity_in`).
-    Where that cannot be compared for certain, the hash is new every time; `no_identity` says why.
+    Fedsim's is all that this module imports, directly or not; code that displays results or parses
+    commands does not count. Of packages that user-defined blocks import, the version counts.
+    Objects passed in Python count by their contents in memory, with all that their code reads
+    (`identity_in`). If these cannot be compared reliably, the hash is random, so that no run is
+    ever reused; `why_unresumable` returns the reason.
     """
     scenario, own = job.variant.scenario, _own_code()
     identity = identity_in(scenario)
@@ -355,19 +359,19 @@ def made_by(job: ExecutableRun) -> str:
     return digest.hexdigest()
 
 
-def no_identity(scenario: Scenario) -> str:
-    """Return why runs of a scenario are never taken for ones that are there; empty if they are."""
+def why_unresumable(scenario: Scenario) -> str:
+    """Return why complete runs of a scenario are never reused; empty if they are."""
     if reason := identity_in(scenario).reason:
         return reason
     try:
         own_modules(scenario)
     except OSError:
-        return "a class of its blocks was typed in, and no file keeps it"
+        return "a class of its blocks was typed into an interactive session, and is in no file"
     return ""
 
 
-def surroundings() -> dict[str, str]:
-    """Return what else than a job decides which bytes a run has, by what it is called."""
+def environment() -> dict[str, str]:
+    """Return what decides the bytes of a run beside its job: versions and machine, by name."""
     made = made_with(0, "", "")
     own = {"the code of fedsim": _own_code().hash()[:12]}
     return {"Python": made["python"], **made["versions"], **own, "the machine": made["machine"]}
@@ -379,31 +383,31 @@ def _own_code() -> Sources:
 
 
 def beginning(variant: Variant, seed: int) -> RunProgress:
-    """Return how far a run is that has not begun."""
+    """Return the progress of a run that has not begun."""
     scenario = variant.scenario
     return RunProgress(variant.name, seed, scenario.algorithm.kind, scenario.stop.rounds)
 
 
 def ending(job: ExecutableRun, out: Path) -> RunProgress:
-    """Return how far a run has come that is over."""
+    """Return the progress of a run that has ended."""
     summary = read_json(RunFolder.place(out, job.variant.name, job.seed) / SUMMARY)
     return final_progress(beginning(job.variant, job.seed), summary)
 
 
-def final_progress(begun: RunProgress, summary: Mapping[str, Any]) -> RunProgress:
-    """Return how far a run has come, by its summary."""
+def final_progress(initial: RunProgress, summary: Mapping[str, Any]) -> RunProgress:
+    """Return the final progress of a run, from its summary."""
     objective, gap = (nan if summary[key] is None else summary[key] for key in ("objective", "gap"))
-    return begun._replace(round=summary["rounds"], objective=objective, gap=gap, ended=True)
+    return initial._replace(round=summary["rounds"], objective=objective, gap=gap, ended=True)
 
 
-def _tell(watch: Watch, run: RunProgress, number: int, objective: float, gap: float) -> None:
+def _report(watch: Watch, run: RunProgress, number: int, objective: float, gap: float) -> None:
     watch(run._replace(round=number, objective=objective, gap=gap))
 
 
-def _let_run(world: World) -> Ending:
-    """Run a world; return how and why it ended.
+def _run_world(world: World) -> Ending:
+    """Run a world; return its final state and the reason.
 
-    One thread does the linear algebra: with more, the last bits depend on their number.
+    One thread does the linear algebra: with more, the last bits would depend on their number.
     """
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):
         try:
@@ -419,7 +423,7 @@ def _summary(job: ExecutableRun, world: World, *, status: str, reason: str) -> d
     if status == DONE and has_risen(scenario, start, objective):
         status = ROSE
     ending = Ending(status, reason)
-    notes = verdict(scenario, ending, start, objective, job.advice) if is_whole(status) else ()
+    notes = end_notes(scenario, ending, start, objective, job.advice) if is_whole(status) else ()
     return {
         **job.identity,
         "status": status,

@@ -1,8 +1,11 @@
-"""Where runs go that workers make: into the folder itself where they see it, else to the parent.
+"""Staging of runs that workers make, which may be on other machines.
 
-Workers may be on other machines. Whether the folder is theirs, too, is found out: the parent
-leaves a token in it. A run that somebody else makes is made aside and moved into its place once
-it is whole, so that a worker that was given up, and comes back, spoils nothing.
+A worker can write into the campaign's folder only if it sees the same file system. It finds out by
+a token, a file with a random name that the parent leaves in the folder. A worker that sees it makes
+a run in a staging folder below `.making` and renames that into place when the run is complete;
+any other worker makes the run in a temporary folder and returns its files to the parent. In both
+cases a run appears at once and whole. So a worker that was taken for dead and comes back, or two
+workers that make the same run, cannot mix their files.
 """
 
 import os
@@ -21,10 +24,10 @@ from fedsim.record.manifest import MANIFEST
 from fedsim.signals import defer_signals
 
 MAKING = ".making"
-"""In OUT: what workers are making; it goes with the campaign."""
+"""In OUT: the staging folders of a campaign; removed at its end."""
 
 _OLD = "-old"
-"""How the name of a run ends that a newer one takes the place of."""
+"""Suffix of a run that a newer one has replaced."""
 
 Files = Mapping[str, bytes]
 """The files of a run by their names."""
@@ -32,7 +35,7 @@ Files = Mapping[str, bytes]
 
 @dataclass(frozen=True)
 class Place:
-    """A folder of runs, as it is known elsewhere.
+    """A folder of runs, as a worker on any machine knows it.
 
     Attributes:
         out: its path on the parent's machine, absolute.
@@ -44,25 +47,25 @@ class Place:
 
     @property
     def is_here(self) -> bool:
-        """Whether this process sees the very folder."""
+        """Whether this process sees the same folder."""
         return (self.out / MAKING / self.token).is_file()
 
     def mark(self, variant: str, seed: int) -> None:
-        """Let others see that a run goes on, which is made where they do not look."""
+        """Mark a run as running, for `fedsim status`, which does not look into staging folders."""
         with suppress(OSError):  # it is only informative
             self._mark_file(variant, seed).mkdir(parents=True)
 
     def unmark(self, variant: str, seed: int) -> None:
-        """Let others see that it no longer does."""
+        """Remove that mark."""
         with suppress(OSError):
             self._mark_file(variant, seed).rmdir()
 
     def _mark_file(self, variant: str, seed: int) -> Path:
-        return RunFolder.place(self.out / MAKING / f"{self.token}-told", variant, seed)
+        return RunFolder.place(self.out / MAKING / f"{self.token}-running", variant, seed)
 
     @contextmanager
-    def aside(self) -> Iterator[Path]:
-        """Make a folder to make a run in; it goes when that has been settled, or sent."""
+    def stage(self) -> Iterator[Path]:
+        """Create a staging folder; it is removed when its runs have been published or sent."""
         if not self.is_here:
             with TemporaryDirectory(prefix="fedsim-") as made:
                 yield Path(made)
@@ -80,8 +83,8 @@ class Place:
 
 
 @contextmanager
-def open_place(out: Path) -> Iterator[Place]:
-    """Leave a token in a folder for as long as runs are made elsewhere.
+def share_folder(out: Path) -> Iterator[Place]:
+    """Leave a token in a folder within the block.
 
     Raises:
         OutputError: it cannot be written.
@@ -100,24 +103,24 @@ def _close(place: Place) -> None:
     for left in (place.out / MAKING).glob(f"{place.token}*"):
         with suppress(OSError):
             left.unlink() if left.is_file() else rmtree(left)
-    with suppress(OSError):  # others are making runs
+    with suppress(OSError):  # other campaigns still stage runs there
         (place.out / MAKING).rmdir()
 
 
 def clear(out: Path) -> None:
     """Remove leftovers of killed workers; no other process may be working there.
 
-    A run that was whole is moved where it was to go, unless there is something.
+    A complete run that its worker had no time to publish is moved into place, if that is free.
 
     Raises:
-        OutputError: a symbolic link stands where runs are made.
+        OutputError: a symbolic link takes the place of the staging folder.
     """
     check_links(out, out / MAKING)
     for summary in (out / MAKING).glob(f"*/*/seed-*/{SUMMARY}"):
         made = summary.parent
         if not made.name.endswith(_OLD):
             place = out / made.parent.name / made.name
-            with suppress(OSError):  # it is made again
+            with suppress(OSError):  # else the run is made again
                 check_links(out, made)
                 check_links(out, place)
                 place.parent.mkdir(parents=True, exist_ok=True)
@@ -125,15 +128,15 @@ def clear(out: Path) -> None:
     rmtree(out / MAKING, ignore_errors=True)
 
 
-def settle(made: Path, place: Path) -> None:
-    """Move a run that is whole into its place, and an older one to where this one was made.
+def publish(made: Path, place: Path) -> None:
+    """Move a complete run into place, and an older one out of it, into the staging folder.
 
-    Another process may do the same at the same moment, with the same run: one of them stays. For a
-    moment there may be neither the old one nor the new one; a process killed then leaves the new
-    one to `clear`.
+    Two renames are needed, since a folder that is not empty cannot be replaced by one. Between them
+    there is no run in that place: a process killed at that moment leaves the new run to `clear`.
+    Another process may publish the same run at the same time; then one of both remains.
 
     Raises:
-        OutputError: it cannot be moved.
+        OutputError: the run cannot be moved.
     """
     check_links(place.parent.parent, place)
     try:
@@ -146,7 +149,7 @@ def settle(made: Path, place: Path) -> None:
 
 
 def _move(made: Path, place: Path) -> bool:
-    """Move a folder to where there is none, and say whether it could be done."""
+    """Move a folder to a free place; return False if the place is taken."""
     try:
         made.rename(place)
     except OSError as error:
@@ -157,32 +160,32 @@ def _move(made: Path, place: Path) -> bool:
 
 
 def pack(folder: Path) -> Files:
-    """Return the files of a run that is whole."""
+    """Return the files of a complete run."""
     return {name: (folder / name).read_bytes() for name in (*RESULTS, MANIFEST)}
 
 
 def unpack(files: Files, place: Path, out: Place, seconds: float) -> None:
-    """Write a run that was made elsewhere, whole or not at all.
+    """Write a run that a worker on another machine made, whole or not at all.
 
     Args:
         files: of the run.
-        place: where it belongs.
+        place: its folder.
         out: the folder of all runs.
-        seconds: of real time that it took.
+        seconds: how long it took, s of real time.
 
     Raises:
         OutputError: it cannot be written.
     """
-    with out.aside() as home:
+    with out.stage() as home:
         made = home / place.parent.name / place.name
         for name, content in files.items():
             write_whole(made / name, content)
-        date(made, seconds)
-        settle(made, place)
+        set_times(made, seconds)
+        publish(made, place)
 
 
-def date(made: Path, seconds: float) -> None:
-    """Let the files of a run say how long it took, as they do where it was made: first to last."""
+def set_times(made: Path, seconds: float) -> None:
+    """Set the dates of a run's first and last file apart by its duration; see `run_duration`."""
     with suppress(OSError):  # it is only informative
         last = (made / SUMMARY).stat().st_mtime_ns
         first = last - round(seconds * 1e9)

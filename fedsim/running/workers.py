@@ -1,7 +1,8 @@
-"""Workers: processes that make runs, tell how far they are, and end with their campaign.
+"""Worker processes: they make runs, report progress, and end with their campaign.
 
-They tell it through one pipe, in messages so short that each is written at once or not at all,
-so a worker that is killed takes no lock with it and leaves nothing by halves.
+All workers of a pool report through one pipe, without a lock. A message is shorter than PIPE_BUF,
+so the system writes it atomically: two reports never mix, and a worker that is killed neither
+leaves half a message nor keeps a lock on which the others would wait.
 """
 
 import os
@@ -42,7 +43,7 @@ from fedsim.progress import current_activity
 from fedsim.protocol.transport import Carry
 from fedsim.record.folder import SUMMARY, RunFolder, read_json, tidy
 from fedsim.record.lock import Handed
-from fedsim.running.main_guard import Recording, mark_workers
+from fedsim.running.main_guard import RecordingContext, mark_workers
 from fedsim.running.run import (
     Finished,
     RunProgress,
@@ -52,31 +53,30 @@ from fedsim.running.run import (
     final_progress,
     finished_in,
     ignore_progress,
-    is_same,
+    matches,
 )
-from fedsim.running.staging import Files, Place, pack, settle
+from fedsim.running.staging import Files, Place, pack, publish
 from fedsim.scenario import Plan
 from fedsim.signals import ENDING, defer_signals
 
-_PAUSE = 0.1  # seconds of real time between two words of a worker
-_LONG = 0.5  # seconds of real time without a word, after which it is told what goes on
+_PAUSE = 0.1  # seconds of real time between two reports of a worker
+_LONG = 0.5  # seconds of real time without progress until the current activity is reported
 
 _watch: Watch = ignore_progress
 
 
-def telling() -> Watch:
+def process_callback() -> Watch:
     """Return the progress callback of this process: it does nothing unless it is a worker."""
     return _watch
 
 
 @contextmanager
 def postpone_signals() -> Iterator[None]:
-    """Let signals wait for the end of the block, and let processes begun in it not hear them.
+    """Defer signals to the end of the block; processes started in it inherit them blocked.
 
-    A process inherits what is blocked. It hears no signal while it is being loaded, and then
-    what it decides to hear.
+    A worker thus receives no signal while it is loading; `_begin` then sets its handlers.
     """
-    resource_tracker.ensure_running()  # it unblocks signals, so not amid what postpones them
+    resource_tracker.ensure_running()  # starting it unblocks signals: so before they are blocked
     with defer_signals():
         mask = pthread_sigmask(SIG_BLOCK, ENDING)
         try:
@@ -86,106 +86,109 @@ def postpone_signals() -> Iterator[None]:
 
 
 @contextmanager
-def workers(jobs: int, told: Watch) -> Iterator[Executor]:
-    """Open a pool of processes, and tell how far their runs are.
+def workers(jobs: int, watch: Watch) -> Iterator[Executor]:
+    """Open a pool of worker processes, and report the progress of their runs.
 
-    What is submitted belongs into a `postpone_signals` block, for that begins the processes.
+    Submit tasks within a `postpone_signals` block: the pool starts its processes then.
 
     Raises:
-        RunError: one of them has died, or the script would start workers in each of them.
+        RunError: a worker died, or the caller's script would start workers in each worker.
     """
-    context = Recording()  # it spawns: a fork would copy the locks of threads that it does not copy
+    # Spawned: a fork would copy locks that threads hold, but not the threads.
+    context = RecordingContext()
     with postpone_signals(), mark_workers():
         others = set(active_children())
-        ear, mouth = context.Pipe(duplex=False)
-        given = mouth, max(usable_threads() // jobs, 1), Handed()
+        receiver, sender = context.Pipe(duplex=False)
+        given = sender, max(usable_threads() // jobs, 1), Handed()
         pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=given)
-    listener = threading.Thread(target=_listen, args=(ear, told), daemon=True)
+    listener = threading.Thread(target=_listen, args=(receiver, watch), daemon=True)
     listener.start()
     try:
         with mark_workers(), pool:
             try:
                 yield pool
             except BaseException:
-                # A run may have hours to go: it is not waited for; another time it is made again.
+                # A run may take hours: the interrupted caller does not wait for it. The next
+                # command makes it again.
                 for worker in set(active_children()) - others:
                     worker.kill()
                 raise
         context.check()
     except BrokenProcessPool:
         context.check()
-        text = "a worker process has died, perhaps for want of memory; fewer --jobs take less"
+        text = "a worker process died, perhaps because memory was short; fewer --jobs need less"
         raise RunError(text) from None
     finally:
-        mouth.close()
+        sender.close()
         listener.join()
-        ear.close()
+        receiver.close()
 
 
-def _listen(ear: "Connection[None, RunProgress]", told: Watch) -> None:
-    """Tell what workers say, until the last of them is gone."""
+def _listen(receiver: "Connection[None, RunProgress]", watch: Watch) -> None:
+    """Pass on the reports of workers until the last of them has ended."""
     try:
         with suppress(EOFError):
             while True:
-                told(ear.recv())
-    finally:  # whatever has gone wrong in telling, no worker is to wait for a listener
+                watch(receiver.recv())
+    finally:  # after an error in the callback the pipe is still emptied, or workers would block
         with suppress(EOFError):
             while True:
-                ear.recv_bytes()
+                receiver.recv_bytes()
 
 
-def _begin(mouth: "Connection[RunProgress, None]", threads: int, locks: Handed) -> None:
-    """Prepare a process: it leaves interrupts to its parent, and ends with it.
+def _begin(sender: "Connection[RunProgress, None]", threads: int, locks: Handed) -> None:
+    """Initialise a worker: it leaves interrupts to its parent, and ends with it.
 
-    It computes on its share of the threads, and holds the parent's locks as long as it lives: where
-    the parent is killed, no other process writes while it does.
+    It computes on its share of the threads. It inherits the parent's folder locks, and holds them
+    while it lives: if the parent is killed, no other process writes into the folder before the
+    last worker has ended.
     """
-    del locks  # it has had them since it was begun
+    del locks  # unpickling has taken them
     global _watch  # noqa: PLW0603 - a process is one worker
     os.environ[VARIABLE] = str(threads)
-    _watch = Teller(partial(_say, mouth))
+    _watch = ProgressReporter(partial(_send_to_parent, sender))
     for number in ENDING:
         signal(number, SIG_IGN)
     signal(SIGTERM, SIG_DFL)
     pthread_sigmask(SIG_UNBLOCK, ENDING)
     threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
-    threading.Thread(target=_watch.keep_telling, args=(threading.Event(),), daemon=True).start()
+    threading.Thread(target=_watch.report_until, args=(threading.Event(),), daemon=True).start()
 
 
-def _say(mouth: "Connection[RunProgress, None]", progress: RunProgress) -> None:
-    """Tell the parent how far a run is, unless it is gone: then this process ends in a moment."""
+def _send_to_parent(sender: "Connection[RunProgress, None]", progress: RunProgress) -> None:
+    """Send progress to the parent; if that is gone, this process is about to end as well."""
     with suppress(BrokenPipeError):
-        mouth.send(progress)
+        sender.send(progress)
 
 
 def _end_with(parent: BaseProcess | None) -> None:
-    """Wait until the parent is gone, killed perhaps, and end at once."""
+    """Wait until the parent has ended, for whatever reason, and end at once."""
     if parent is not None:
         parent.join()
         os._exit(1)
 
 
-class Teller:
-    """Tells how far a run is, a few times a second.
+class ProgressReporter:
+    """Reports the progress of runs, a few times a second.
 
     Args:
         say: sends progress to the parent.
-        pause: seconds of real time between two words, at least.
-        ends: whether it tells of every end, however soon one follows another.
+        pause: shortest time between two reports, s of real time.
+        ends: whether the end of a run is reported even within that time.
     """
 
     def __init__(self, say: Watch, pause: float = _PAUSE, *, ends: bool = True) -> None:
-        self._say, self._pause, self._ends = say, pause, ends
+        self._send_to_parent, self._pause, self._ends = say, pause, ends
         self._last = 0.0
-        self._run: RunProgress | None = None  # as it was last told of
-        self._one = threading.Lock()  # speaks at a time
+        self._run: RunProgress | None = None  # as it was last reported
+        self._one = threading.Lock()  # one thread sends at a time
 
-    def turn_to(self, begun: RunProgress) -> None:
-        """Tell of a run that begins now, unless it ends at once."""
+    def begin_run(self, begun: RunProgress) -> None:
+        """Register the run that begins now."""
         self._last, self._run = time.monotonic(), begun
 
     def __call__(self, progress: RunProgress) -> None:
-        """Tell how far the run is, unless that was told a moment ago."""
+        """Report the progress of the run, unless the last report was less than a pause ago."""
         moment = time.monotonic()
         self._run = None if progress.ended else progress
         if (progress.ended and self._ends) or moment - self._last >= self._pause:
@@ -194,9 +197,9 @@ class Teller:
 
     @contextmanager
     def report_activity(self) -> Iterator[Watch]:
-        """Tell within the block what goes on in what takes long."""
+        """Within the block, report the current activity when there is no progress for long."""
         over = threading.Event()
-        thread = threading.Thread(target=self.keep_telling, args=(over,), daemon=True)
+        thread = threading.Thread(target=self.report_until, args=(over,), daemon=True)
         thread.start()
         try:
             yield self
@@ -204,8 +207,8 @@ class Teller:
             over.set()
             thread.join()
 
-    def keep_telling(self, over: threading.Event) -> None:
-        """Tell what goes on in what takes long, until it is over."""
+    def report_until(self, over: threading.Event) -> None:
+        """Report the current activity when there is no progress for long, until `over` is set."""
         while not over.wait(_LONG):
             run = self._run
             if (
@@ -217,13 +220,13 @@ class Teller:
 
     def _send(self, progress: RunProgress) -> None:
         with self._one:
-            self._say(progress)
+            self._send_to_parent(progress)
 
 
 # A worker's tasks: it makes the runs assigned to it, and reports the outcome of each.
 #
-# What it is sent holds all that it needs: the scenario with the blocks of a user's own, and what
-# is there already of a run, for the worker may not see that.
+# An order holds all that a worker needs: the scenario with its user-defined blocks, and the
+# metadata of runs that exist already, since the worker may be on a machine without that folder.
 
 
 class Run(NamedTuple):
@@ -234,21 +237,21 @@ class Run(NamedTuple):
 
 
 class Known(NamedTuple):
-    """A run, and what tells of it where it has been made already."""
+    """A run, and its metadata if it has been made already."""
 
     run: Run
     there: Finished | None = None
 
 
 class Outcome(NamedTuple):
-    """What became of a run.
+    """The outcome of a run.
 
     Attributes:
-        run: which one.
-        ended: how far it has come; None where it has failed.
-        error: why it has failed, if it has.
-        files: of the run, if the requesting process has to write them.
-        seconds: of real time that it took, building included; 0 where it was there already.
+        run: its variant and seed.
+        ended: its final progress; None if it failed.
+        error: the reason if it failed.
+        files: its files, if the requesting process has to write them.
+        seconds: how long it took, s of real time, building included; 0 if it existed already.
     """
 
     run: Run
@@ -260,18 +263,18 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Order:
-    """What a worker has to know of a campaign.
+    """A campaign as it is sent to workers.
 
     Attributes:
         plan: the variants and their seeds.
-        out: where the runs go.
-        fresh: whether what is there already is made anew.
-        carry: how messages go from node to node.
+        out: the folder of the runs.
+        fresh: whether existing runs are made again.
+        carry: how messages are carried between nodes.
         place: `out` for workers that may not see it, which make runs in a staging folder; None
             for those of this machine, which write there, so that partial runs can be read.
         optima: those known already, to avoid computing them again.
-        serial: tells it apart from every other order, so that a worker keeps nothing of an earlier
-            one that says the same: what Python has handed over may have changed since.
+        serial: unique, so that a worker does not take its cached builder of an earlier order for
+            this one: objects passed in Python may have changed in between.
     """
 
     plan: Plan
@@ -284,58 +287,58 @@ class Order:
 
     @contextmanager
     def home(self) -> Iterator[Path]:
-        """Make a folder for runs to be made in: `out` itself, or one aside, which goes.
+        """Return the folder to make runs in: `out`, or a staging folder, removed afterwards.
 
         Raises:
-            OutputError: it cannot be made.
+            OutputError: it cannot be created.
         """
         if self.place is None:
             yield self.out
             return
-        with self.place.aside() as home:
+        with self.place.stage() as home:
             yield home
 
     def folder(self, run: Run) -> Path:
-        """Return where a run goes."""
+        """Return the folder of a run."""
         return RunFolder.place(self.out, self.plan.variants[run.number].name, run.seed)
 
     def initial_progress(self, run: Run) -> RunProgress:
-        """Return how far a run is before its first round."""
+        """Return the progress of a run before its first round."""
         return beginning(self.plan.variants[run.number], run.seed)
 
 
 def encode_order(order: Order) -> bytes:
-    """Return what a worker is sent of a campaign.
+    """Return an order pickled for workers.
 
     Raises:
-        BlockError: a block is made of what another process cannot be sent.
+        BlockError: a block cannot be pickled.
     """
     try:
         return dump(order)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:  # as pickle tells it
+    except (pickle.PicklingError, AttributeError, TypeError) as error:  # of pickle
         text = (
-            f"a block of this scenario cannot be sent to another process ({error}): take jobs=1, or"
-            " put its class into a file of its own, a plugin"
+            f"a block of this scenario cannot be sent to another process ({error}): use jobs=1, or"
+            " put its class into a separate file, a plugin"
         )
         raise BlockError(text) from error
 
 
 def make(order: Order, builder: Builder, home: Path, known: Known, watch: Watch) -> Outcome:
-    """Make a run unless it is there, and return what became of it; it does not fail.
+    """Make a run unless it exists; return its outcome, also if it fails.
 
     Args:
         order: the campaign.
         builder: of its plan.
-        home: of the order, to make it in.
-        known: which run, and what tells of it where it is there.
-        watch: told of every round, and of the end of a run that is where it belongs.
+        home: the folder to make it in.
+        known: the run, with its metadata if it exists.
+        watch: called with every round, and with the end of a run whose files are in place.
     """
     started = perf_counter()
     try:
         outcome = _make(order, builder, home, known, watch)
-    except Exception as error:  # noqa: BLE001 - it may come from code of a user's: say of which run
+    except Exception as error:  # noqa: BLE001 - from user code: any
         return Outcome(known.run, error=error)
-    if outcome.ended is not None and outcome.files is None:  # else it has to be written first
+    if outcome.ended is not None and outcome.files is None:  # else its files are yet to be written
         watch(outcome.ended)
     return outcome._replace(seconds=perf_counter() - started if outcome.seconds else 0.0)
 
@@ -344,52 +347,50 @@ def _make(order: Order, builder: Builder, home: Path, known: Known, watch: Watch
     run, there = known
     job = builder.build(order.plan.variants[run.number], run.seed)
     begun = order.initial_progress(run)
-    if there is not None and is_same(job, there):
+    if there is not None and matches(job, there):
         return Outcome(run, final_progress(begun, there.summary))
     if not home.exists():
-        raise RunError(
-            "no campaign waits for this run any more: its unfinished files have been removed"
-        )
+        raise RunError("its campaign is over: the unfinished files of this run have been removed")
     folder = execute(job, home, watch)
     outcome = Outcome(run, final_progress(begun, read_json(folder / SUMMARY)), seconds=1)
     if order.place is None:
         return outcome
     if not order.place.is_here:
         return outcome._replace(files=pack(folder))
-    settle(folder, order.folder(run))
+    publish(folder, order.folder(run))
     return outcome
 
 
 _ONE = Lock()
-"""A process makes one run at a time: it decides for all its threads how many compute."""
+"""A process makes one run at a time: limits on threads of linear algebra are per process."""
 
 
-def make_some(pickled: bytes, runs: Sequence[Known], watch: Watch) -> list[Outcome]:
-    """Make runs in this process, one after the other, and return what became of each."""
+def make_all(pickled: bytes, runs: Sequence[Known], watch: Watch) -> list[Outcome]:
+    """Make runs in this process, one after another; return their outcomes."""
     with _ONE:
         order, builder = _open_campaign(pickled)
         try:
             with order.home() as home:
-                return [_made_sendable(order, builder, home, known, watch) for known in runs]
-        except (OSError, OutputError) as error:  # of the folder that they are made in
-            text = f"it cannot be made: {error}"
+                return [_make_sendable(order, builder, home, known, watch) for known in runs]
+        except (OSError, OutputError) as error:  # of the staging folder
+            text = f"the run cannot be made: {error}"
             return [Outcome(known.run, error=OutputError(text)) for known in runs]
 
 
-def _made_sendable(
+def _make_sendable(
     order: Order, builder: Builder, home: Path, known: Known, watch: Watch
 ) -> Outcome:
-    """Make a run; return what became of it, with an error that another process can read."""
-    if isinstance(watch, Teller):
-        watch.turn_to(order.initial_progress(known.run))
+    """Make a run; return its outcome with an error that can be pickled."""
+    if isinstance(watch, ProgressReporter):
+        watch.begin_run(order.initial_progress(known.run))
     outcome = make(order, builder, home, known, watch)
     return outcome if outcome.error is None else _sendable(outcome)
 
 
 @lru_cache(maxsize=1)
 def _open_campaign(pickled: bytes) -> tuple[Order, Builder]:
-    """Return the campaign that this process works for, and its builder."""
-    order: Order = pickle.loads(pickled)  # noqa: S301 - of our own making
+    """Return the unpickled campaign and its builder, which the process keeps between tasks."""
+    order: Order = pickle.loads(pickled)  # noqa: S301 - pickled by fedsim
     use_optima(order.optima)
     return order, Builder(order.plan, order.carry)
 
@@ -397,23 +398,23 @@ def _open_campaign(pickled: bytes) -> tuple[Order, Builder]:
 def _sendable(outcome: Outcome) -> Outcome:
     """Return an outcome whose error can be pickled."""
     try:
-        pickle.loads(pickle.dumps(outcome.error))  # noqa: S301 - of our own making
-    except Exception:  # noqa: BLE001 - an error of a user's own; whatever its pickling raises
+        pickle.loads(pickle.dumps(outcome.error))  # noqa: S301 - pickled by fedsim
+    except Exception:  # noqa: BLE001 - pickling a user-defined error may raise anything
         text = f"{type(outcome.error).__name__}: {outcome.error}"
         return outcome._replace(error=RunError(text))
     return outcome
 
 
-def there_in(order: Order, run: Run) -> Finished | None:
-    """Return what tells of a run that is in its folder, unless it is to be made in any case."""
+def find_finished(order: Order, run: Run) -> Finished | None:
+    """Return the metadata of a complete run in its folder; None if runs are made afresh."""
     if order.fresh:
         return None
     folder = order.folder(run)
     if there := finished_in(folder):
-        tidy(folder)  # of what a disk did not let go
+        tidy(folder)  # leftovers that could not be removed when it ended
     return there
 
 
-def names(order: Order, run: Run) -> str:
-    """Return what to call a run."""
+def run_name(order: Order, run: Run) -> str:
+    """Return the name of a run for messages."""
     return f"{order.plan.variants[run.number].name}, seed {run.seed}"

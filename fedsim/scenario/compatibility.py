@@ -1,10 +1,11 @@
 """Compatibility of compressors and error feedback with the meaning of a method's messages.
 
-The rule is that of `fedsim.ports.Meaning`. EF keeps an error and adds it to what is sent next,
-which makes increments good and spoils states. EF21 sends the change of what the receiver holds,
-which is right for both, as long as the receiver hears every message: where clients are not all sent
-the same, the server keeps what each of them holds. Differences have their
-errors in the next difference already, so that feedback would count them twice.
+The rule is that of `fedsim.ports.Meaning`. EF keeps the error of a message and adds it to the next
+one: that corrects increments, which the receiver adds up, but corrupts states, which it replaces.
+EF21 sends the compressed change of the receiver's state, which is correct for both, as long as the
+receiver gets every message; if clients receive different messages, the server stores the state of
+each. A difference to the receiver's state contains earlier errors already, so feedback would count
+them twice.
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ WAYS = ("up", "down")
 
 
 def compression(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield what a link's compressor and its feedback do not go with."""
+    """Yield compressors and kinds of feedback that do not fit the method."""
     for way in WAYS:
         feedback = _link(scenario, way).error_feedback
         if reason := why_not(scenario, way, feedback):
@@ -33,33 +34,30 @@ def compression(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def why_not(scenario: ScenarioKeys, way: str, feedback: Feedback) -> str:
-    """Say why a link cannot have a kind of feedback; empty where it can."""
+    """Return why a link cannot have a kind of feedback; empty if it can."""
     if feedback == "none":
         return ""
     method = scenario.algorithm
     meanings = set((method.up if way == "up" else method.down).values()) - {Meaning.EXACT}
     if not meanings:
-        return f"nothing compresses what {_sender(scenario, way)} sends, so there is no error"
+        return f"messages of {_sender(scenario, way)} are not compressed, so there is no error"
     if _requires_unbiased(scenario, way) and meanings & {Meaning.DIFFERENCE, Meaning.ESTIMATE}:
-        return (
-            f"the theory of {method.kind} needs what arrives to be unbiased, and what feedback"
-            " has added to it is not"
-        )
+        return f"the theory of {method.kind} needs unbiased messages, and feedback adds a bias"
     if meanings == {Meaning.DIFFERENCE}:
         return (
-            f"{_sender(scenario, way)} sends the difference to what the other side holds of it"
-            " already, errors included, which is error feedback by itself"
+            f"{_sender(scenario, way)} sends the difference to the receiver's state, errors"
+            " included, which is error feedback by itself"
         )
     if feedback == "ef":
         return _added_to_states(scenario, way) if Meaning.STATE in meanings else ""
-    return refusal(_link(scenario, way).compressor, feedback) or _unheard(scenario, way)
+    return refusal(_link(scenario, way).compressor, feedback) or _may_miss(scenario, way)
 
 
 def _added_to_states(scenario: ScenarioKeys, way: str) -> str:
     other = "the server holds" if way == "up" else "clients hold"
     return (
-        f"{_sender(scenario, way)} sends models, which replace what {other}, and errors that are"
-        " kept for later would be in every model after this one"
+        f"{_sender(scenario, way)} sends models, which replace what {other}, and stored errors"
+        " would be added to every later model"
     )
 
 
@@ -73,7 +71,7 @@ def _link(scenario: ScenarioKeys, way: str) -> Compression:
 
 
 def _remedies(scenario: ScenarioKeys, way: str) -> list[str]:
-    """Return what would be accepted in place of a link's feedback, the best first."""
+    """Return accepted values in place of a link's feedback, the best first."""
     found = _list_accepted(scenario, way)
     method, seen = scenario.algorithm, _link(scenario, way).error_feedback
     added = method.adding_up() if way == "up" else None
@@ -87,31 +85,31 @@ def _remedies(scenario: ScenarioKeys, way: str) -> list[str]:
 
 
 def _list_accepted(scenario: ScenarioKeys, way: str) -> list[str]:
-    """Return the kinds of feedback that a link could have, as they are written."""
+    """Return the accepted kinds of feedback of a link, as written in a scenario."""
     kinds: tuple[Feedback, ...] = ("ef21", "ef")
     return [f"error_feedback: {one}" for one in kinds if not why_not(scenario, way, one)]
 
 
 def _requires_unbiased(scenario: ScenarioKeys, way: str) -> bool:
-    """Return whether the method's theory wants what arrives to be right in the mean."""
+    """Return whether the method's theory needs unbiased messages."""
     method = scenario.algorithm
     return method.unbiased if way == "up" else method.unbiased_down
 
 
 def _needs_unbiased(scenario: ScenarioKeys, way: str) -> bool:
-    """Return whether a link's compressor is biased where a theory wants none that is."""
+    """Return whether a link's compressor is biased although the theory needs an unbiased one."""
     contract = _link(scenario, way).compressor.contract(2)
     return _requires_unbiased(scenario, way) and contract.kind not in ("exact", "unbiased")
 
 
 def _is_biased(scenario: ScenarioKeys, way: str) -> Iterator[Conflict]:
-    """A theory asks for an unbiased compressor, or feedback makes increments good."""
+    """Yield a biased compressor that neither the theory nor feedback allows."""
     method, link = scenario.algorithm, _link(scenario, way)
     compressor, feedback = link.compressor, link.error_feedback
     good = _list_accepted(scenario, way)
     if not _needs_unbiased(scenario, way) or (good and feedback != "none"):
         return
-    instead = f", or {' or '.join(good)}, which make increments good" if good else ""
+    instead = f", or {' or '.join(good)}, which correct increments" if good else ""
     unbiased = join_names(COMPRESSORS.where(lambda each: each.unbiased()), "or")
     text = (
         f"got {compressor.kind}, which is {compressor.law}; the theory of {method.kind} needs"
@@ -120,19 +118,19 @@ def _is_biased(scenario: ScenarioKeys, way: str) -> Iterator[Conflict]:
     yield f"wire.{way}.compressor.kind", text, compressor.kind
 
 
-def _unheard(scenario: ScenarioKeys, way: str) -> str:
-    """Say why a receiver under EF21 may not hear every message; empty where it does."""
+def _may_miss(scenario: ScenarioKeys, way: str) -> str:
+    """Return why a receiver under EF21 may miss a message; empty if it cannot."""
     if way == "down":
-        return _unheard_down(scenario)
-    reason = _unheard_up(scenario)
-    return f"{reason}, and what it holds would be wrong from then on" if reason else ""
+        return _clients_may_miss(scenario)
+    reason = _server_may_miss(scenario)
+    return f"{reason}, and its state would be wrong from then on" if reason else ""
 
 
-def _unheard_up(scenario: ScenarioKeys) -> str:
-    """Say what the server may not hear of a client's messages; empty for nothing.
+def _server_may_miss(scenario: ScenarioKeys) -> str:
+    """Return why the server may miss messages of a client; empty if it cannot.
 
-    What is broken off when a client goes is taken back, all of it at once. What is lost on
-    the air may have a successor already, which says what has changed since.
+    If a client leaves, its aborted messages are rolled back together. A message lost on the air may
+    have a successor already, which is a change relative to it.
     """
     if not (scenario.silence.keep_late and scenario.participation.keep_late):
         return "the server drops late replies"
@@ -141,18 +139,18 @@ def _unheard_up(scenario: ScenarioKeys) -> str:
     return ""
 
 
-def _unheard_down(scenario: ScenarioKeys) -> str:
-    """Say why the server does not know what each client holds; empty where it does.
+def _clients_may_miss(scenario: ScenarioKeys) -> str:
+    """Return why the server may not know the states of clients; empty if it does.
 
-    It need not send the same to all: it keeps what each client holds (`held_alike`). But all
-    that it sends has to arrive, since nothing tells it what has not.
+    It need not send the same to all, since it stores each client's state (`held_alike`). But every
+    message has to arrive, since the server gets no acknowledgements.
     """
     for number, group in enumerate(scenario.fleet):
         if group.missing:
             return _unsure(f"{group.missing[:-1].replace('(', f'(fleet.{number}.')})")
     if scenario.network.broadcast == "cell":
         if any(group.radio.loss.mean > 0 for group in scenario.fleet):
-            return _unsure("is not sent again where it is lost (network.broadcast: cell)")
+            return _unsure("is not retransmitted if it is lost (network.broadcast: cell)")
         if not held_alike(scenario):
             return (
                 "a cell's broadcast is one message for all its clients, and these hold different"

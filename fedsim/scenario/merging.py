@@ -1,4 +1,16 @@
-"""Merging scenarios as written: overrides into the base, the base into variants."""
+"""Merging scenarios as written: overrides into the base, the base into variants.
+
+Three rules meet here, and the order matters. Overrides apply to the file as written, so that one
+such as `variants.gd.algorithm.step_size=0.1` changes a variant, and one of the base changes all of
+them. Then each variant is merged over the base, key by key. A block whose `kind` changes is the
+exception: keys of the old kind mean nothing, or something else, under the new one, so the block is
+replaced as a whole. A method is the exception from that: within a family of methods, such as `gd`,
+`hb` and `chb`, a variant that names another kind keeps the keys that both have, or each variant
+would have to repeat the step size.
+
+Merging works on located trees, not on validated objects: every value keeps its file, line or
+option, for the errors that come later.
+"""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,33 +25,32 @@ OPTION = "--set"
 """The option of the commands that gives an override."""
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
-"""What the name of a variant is, so that it can name a folder."""
+"""The pattern of names of variants, which also name folders."""
 
 STAR = "star"
-"""The topology of a network that names none."""
+"""The default topology of a network."""
 
 OF_THE_WHOLE = ("variants", "seeds")
-"""Keys that a variant cannot have: they are of the file as a whole."""
+"""Keys of the file as a whole, which a variant cannot have."""
 
 
 METHOD = "algorithm"
-"""The key of a block that inherits from one of another kind."""
+"""The key of the block that inherits keys from one of another kind."""
 
 Inherited = Callable[[str, str], Collection[str]]
-"""Says which keys a method of a kind takes from one of another kind that it replaces."""
+"""Returns the keys that a method inherits, given the replaced kind and its own."""
 
 
 def none_inherited(_before: str, _after: str) -> Collection[str]:
-    """No key is inherited."""
+    """Return no keys."""
     return ()
 
 
 def merge(base: Located, over: Located, inherited: Inherited = none_inherited) -> Located:
-    """Lay `over` on `base`: blocks are merged key by key, all else is replaced.
+    """Merge `over` into `base`: blocks key by key; anything else is replaced.
 
-    A block of another kind or topology replaces a block whole, since its keys mean other
-    things; but a method inherits what both have where they are of one family. A name stands for a
-    block of that kind.
+    A block of another kind or topology replaces a block as a whole, except that a method inherits
+    the keys that both have if they are of one family. A text stands for a block of that kind.
     """
     below = _block(base)
     if not isinstance(over.content, dict) or below is None:
@@ -55,14 +66,14 @@ def merge(base: Located, over: Located, inherited: Inherited = none_inherited) -
 
 
 def _as_block(below: Located | None, over: Located) -> Located:
-    """Return the block that the name of a method stands for, where it is laid on a block."""
+    """Return the block that the name of a method stands for, if it is merged into a block."""
     if below is None or not isinstance(over.content, str):
         return over
     return Located(over.origin, {"kind": over})
 
 
 def _inheriting(below: Mapping[str, Located], over: Located, inherited: Inherited) -> Located:
-    """Return a block of another kind with what it takes from the one that it replaces."""
+    """Return a block of another kind with the keys that it inherits from the replaced one."""
     content = over.content if isinstance(over.content, dict) else {}
     kinds = [str(each["kind"].content) for each in (below, content) if "kind" in each]
     taken = inherited(*kinds) if len(kinds) == 2 else ()
@@ -88,9 +99,9 @@ def _changes_kind(base: dict[str, Located], over: dict[str, Located]) -> bool:
 def overridden(
     tree: Located, overrides: Sequence[str], inherited: Inherited = none_inherited
 ) -> tuple[Located, list[Fault]]:
-    """Set values, "key.path=value" each with a value in YAML, in a scenario in turn.
+    """Apply overrides "key.path=value", with values in YAML, to a scenario, in order.
 
-    A value takes the place of what was there: `variants={}` leaves no variants.
+    A value replaces the old one and is not merged: `variants={}` removes all variants.
     """
     faults: list[Fault] = []
     for text in overrides:
@@ -102,16 +113,16 @@ def overridden(
 
 
 def _overridden(tree: Located, text: str, inherited: Inherited) -> Located:
-    """Lay one override on a scenario.
+    """Apply one override to a scenario.
 
     Raises:
-        ScenarioError: it is malformed, or its path leads through a list that is too short.
+        ScenarioError: it is malformed, or its path has an index beyond the end of a list.
     """
     origin = Origin(f"{OPTION} {printable(text)}")
     key, equals, written = text.partition("=")
     path = path_of(key)
     if not equals or not all(path) or len(path) > DEEPEST:
-        wanted = f"give a key path, = and a value, such as {OPTION} algorithm.censor=0.1"
+        wanted = f"expected a key path, = and a value, such as {OPTION} algorithm.censor=0.1"
         fault = Fault(str(origin), "", wanted)
         raise ScenarioError([fault])
     try:
@@ -136,12 +147,12 @@ def place(
     inherited: Inherited = none_inherited,
     depth: int = 0,
 ) -> Located:
-    """Return a tree with `value` at `path[depth:]`, in place of what was there.
+    """Return a tree with `value` at `path[depth:]`, replacing the old value.
 
-    Another kind takes the place of the block whole, or inherits, as in `merge`.
+    Another kind replaces the block as a whole, or inherits keys, as in `merge`.
 
     Raises:
-        ScenarioError: the path leads through a list that is too short.
+        ScenarioError: the path has an index beyond the end of a list.
     """
     if depth == len(path):
         return value
@@ -174,10 +185,10 @@ def _no_item(path: Sequence[str], length: int, origin: Origin) -> Fault:
 def variants(
     tree: Located, inherited: Inherited = none_inherited
 ) -> tuple[dict[str, Located], list[Fault]]:
-    """Return the scenario as written, named `base`, and its variants; and what is wrong.
+    """Return the scenario as written, named `base`, with its variants; and faults.
 
-    None of those returned has variants of its own; one that is wrong is left out. One that differs
-    in nothing gives the scenario as written its own name and place.
+    No returned tree has variants; an invalid variant is left out. A variant without differences
+    gives the scenario as written its name and its place in the order.
     """
     if not isinstance(tree.content, dict):
         return {BASE: tree}, []
@@ -187,7 +198,7 @@ def variants(
     if written is None or written.content is None:
         return {BASE: base}, []
     if not isinstance(written.content, dict):
-        seen = f"got {show(written.plain())}; give a block of names, each with what differs"
+        seen = f"got {show(written.plain())}; expected a block of names, each with its differences"
         return {BASE: base}, [tree.fault(("variants",), seen)]
     merged, faults = {BASE: base}, list[Fault]()
     for name, over in written.content.items():
@@ -202,7 +213,7 @@ def variants(
 
 
 def own_name(tree: Located) -> str:
-    """Return what the scenario as written is called among its variants."""
+    """Return the name of the scenario as written among its variants."""
     written = tree.get("variants")
     over = written.content if written else None
     names = over.items() if isinstance(over, dict) else ()
@@ -214,15 +225,20 @@ def _wrong_variant(
 ) -> list[tuple[tuple[str, ...], str]]:
     """Return the keys and the faults of a variant, before it is merged."""
     if not re.fullmatch(NAME, name):
-        return [((), "a variant names a folder: letters, digits, - _ and ., the first no sign")]
+        return [
+            (
+                (),
+                "a variant names a folder: expected letters, digits, - _ and ., first no sign",
+            )
+        ]
     if is_reserved(name):
-        text = "the name is that of something else in the folder of a study; give another one"
+        text = "the name is reserved for another file in the folder of a study; use another one"
         return [((), text)]
     for other in others:
         if name.casefold() == other.casefold():
-            what = "that of the scenario as written" if other == BASE else f"as good as '{other}'"
-            return [((), f"the name is {what}; case makes no difference to some file systems")]
+            what = "that of the scenario as written" if other == BASE else f"the same as '{other}'"
+            return [((), f"the name is {what}; some file systems ignore case")]
     if not isinstance(over.content, dict):
-        return [((), f"got {show(over.plain())}; give a block with the keys that differ")]
-    text = "belongs to the file as a whole; move it out of the variant"
+        return [((), f"got {show(over.plain())}; expected a block with the keys that differ")]
+    text = "is a key of the whole file; move it out of the variant"
     return [((key,), text) for key in OF_THE_WHOLE if key in over.content]

@@ -111,7 +111,7 @@ def _ways(scenario: ScenarioKeys) -> Iterator[Conflict]:
     if network.model != "fluid":
         yield "network.model", f"got {network.model}, but peers take fluid alone", network.model
     if network.broadcast != "unicast":
-        text = f"got {network.broadcast}, but a peer tells each neighbour for itself; use unicast"
+        text = f"got {network.broadcast}, but a peer sends to each neighbour; use unicast"
         yield "network.broadcast", text, network.broadcast
     for key, discipline in network.disciplines.items():
         if discipline == "slotted":

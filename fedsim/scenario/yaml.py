@@ -1,4 +1,9 @@
-"""Reading YAML 1.2: text in, located data and faults out. Nothing in the text can run."""
+"""Reading YAML 1.2: text in, located data and faults out. Nothing in the text can run.
+
+The library only parses the text to nodes; the values are built here. So each value keeps its line
+for later errors, nothing in the text can construct an object, and all faults of a file are reported
+at once rather than the first.
+"""
 
 import re
 from collections.abc import Callable
@@ -18,17 +23,17 @@ from fedsim.files import check_is_file
 from fedsim.scenario.examples import suggest
 from fedsim.scenario.located import DEEPEST, Content, KeyPath, Located, Origin, number, text
 
-# The scanner: ruamel.yaml's, by the letter of YAML 1.2 where it is of YAML 1.1.
+# The scanner: that of ruamel.yaml, corrected where it follows YAML 1.1.
 
 _SPACES = "\0 \t\r\n\x85\u2028\u2029"
 _ENDS = f"{_SPACES},[]{{}}"
 
 
 class Scanner12(Scanner):
-    """Takes the `?` of `{?x: 1}` for a part of the text, which the library writes so, too.
+    """Reads the `?` of `{?x: 1}` as a part of the text, as the library itself writes it.
 
-    YAML 1.2.2, section 7.3.3: a plain scalar may begin with `?` where neither a space nor, in
-    flow style, an indicator follows. The library's own rule, that of YAML 1.1, drops it.
+    YAML 1.2.2, section 7.3.3: a plain scalar may begin with `?` unless a space or, in flow style,
+    an indicator follows. The library has the rule of YAML 1.1, which drops the `?`.
     """
 
     def check_key(self) -> bool:
@@ -42,7 +47,7 @@ class Scanner12(Scanner):
         return bool(super().check_plain())
 
 
-# Syntax errors of YAML: the reason, line and column, and the line itself with a mark below.
+# Syntax errors: the reason, line and column, and the line itself with a mark below.
 
 _REMEDIES = {
     "mapping values are not allowed": "a line has one key; write a block within it in braces, such "
@@ -54,10 +59,10 @@ _REMEDIES = {
     "expected a single document": "a file is one scenario; leave out the line ---",
     "quoted scalar": "the quotes are not closed",
 }
-"""What helps against what the library says, by words of it."""
+"""Remedies, by words of the library's messages."""
 
 _BREAK = re.compile("\r\n|[\n\r]")
-"""What the library takes for the end of a line, and counts."""
+"""Line ends as the library counts them."""
 
 _WIDEST = 90  # columns of a line that are shown
 
@@ -70,16 +75,18 @@ class _Place(NamedTuple):
 
 
 def syntax_fault(error: Exception, written: str, origin: Callable[[int], Origin]) -> Fault:
-    """Say why a text is no YAML, and show where.
+    """Return the fault of a text that is not YAML, with its place.
 
     Args:
         error: of the library.
         written: the text.
-        origin: says where a line of it, from 1, is from.
+        origin: returns the origin of a line, numbered from 1.
     """
     reason, place, began = _describe_error(error, written)
     lines = _BREAK.split(written)
-    at_end = not any(lines[place.line :])  # there it was noticed, and there is nothing to be shown
+    at_end = not any(
+        lines[place.line :]
+    )  # the error was detected at the end, where there is no line to show
     shown = began if at_end and began else place
     text = f"not YAML 1.2: {reason}, at column {place.column + 1}"
     if began and began.line != place.line:
@@ -89,7 +96,7 @@ def syntax_fault(error: Exception, written: str, origin: Callable[[int], Origin]
 
 
 def _describe_error(error: Exception, written: str) -> tuple[str, _Place, _Place | None]:
-    """Return why, where it was noticed, and where began what is wrong if that is known."""
+    """Return the reason, where it was detected, and where the construct began, if known."""
     if isinstance(error, RecursionError):
         return f"nested more than {DEEPEST} deep", _Place(0, 0), None
     if isinstance(error, MarkedYAMLError):

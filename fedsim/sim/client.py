@@ -15,7 +15,7 @@ import numpy as np
 
 from fedsim.computing import Evaluator
 from fedsim.computing.serial import finite
-from fedsim.errors import Diverged, Mistimed
+from fedsim.errors import Diverged, WorkDurationError
 from fedsim.ports import (
     SERVER,
     SILENCE,
@@ -248,14 +248,14 @@ class Worker(Clocked):
         """Sample the duration of work on this device, s.
 
         Raises:
-            Mistimed: it never ends, or ends before it begins.
+            WorkDurationError: it never ends, or ends before it begins.
         """
         device = self.processor.device
         seconds = device.seconds(work.operations, work.samples)
         if device.slowdown.drawn:
             seconds *= device.slowdown.draw(self._slowdowns)
         if not 0.0 <= seconds < inf:
-            raise Mistimed(
+            raise WorkDurationError(
                 f"{work.operations:g} operations on {work.samples:g} samples would take"
                 f" {seconds:g} s on the device {device.kind} of client {self.id}; its `seconds`"
                 f" and the factors of its slowdown {device.slowdown.kind} are finite and at least 0"

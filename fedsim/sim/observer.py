@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from math import isfinite, isnan, nan
 
-from fedsim.errors import Clash, Diverged
+from fedsim.errors import Diverged, DuplicateColumnError
 from fedsim.ports import SERVER, Array
 from fedsim.progress import activity
 from fedsim.protocol.stop_rules import RoundEnd
@@ -142,7 +142,7 @@ class Observer:
         """Return the measures together with the figures of the method.
 
         Raises:
-            Clash: the algorithm has given what there is a column of already.
+            DuplicateColumnError: the algorithm has given what there is a column of already.
         """
         for name in given:
             if name not in figures and name not in OWN:
@@ -152,7 +152,8 @@ class Observer:
                 if name in figures
                 else "every round table has a column of that name; the method takes another name"
             )
-            raise Clash(f"the method gives a figure {name!r} of its own, and {where}")
+            text = f"the method gives a figure {name!r} of its own, and {where}"
+            raise DuplicateColumnError(text)
         return {**figures, **given}
 
     @property

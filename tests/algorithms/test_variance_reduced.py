@@ -183,7 +183,7 @@ def test_marina_wants_all_clients() -> None:
     ("blocks", "match"),
     [
         ({"wire": {"up": {"compressor": {"kind": "top-k", "count": 2}}}}, "needs\n? *an unbiased"),
-        ({"wire": RANDOM | {"up": RANDOM["up"] | {"error_feedback": "ef"}}}, "to be unbiased"),
+        ({"wire": RANDOM | {"up": RANDOM["up"] | {"error_feedback": "ef"}}}, "unbiased messages"),
         ({"participation": {"kind": "asynchronous"}}, "needs rounds"),
         ({"participation": {"kind": "full", "deadline": "1 s", "late": "drop"}}, "running sum"),
     ],

@@ -85,7 +85,7 @@ def test_empty_runs_alone_are_said_to_be_so(out: Path) -> None:
         EMPTY(out / f"gd/seed-{seed}")
     comparison = Comparison.of([out / "gd"])
     assert comparison.cases[0].table["reached"].tolist() == [0]
-    assert any("end of its first round" in note for note in comparison.notes)
+    assert any("completed a round" in note for note in comparison.notes)
 
 
 def test_a_folder_of_a_run_that_was_stopped_at_once_is_named(out: Path) -> None:
@@ -120,15 +120,16 @@ def test_a_folder_of_an_older_version_is_one_line_of_every_reader(out: Path) -> 
     for folder in run_folders(out):  # as it was then: other keys, no seal
         says("manifest.json", schema_version=3)(folder)
         says("summary.json", looks=0)(folder)
-    said = "are of schema version 3, and 5 is read; make the run again with fedsim run"
+    helps = "make the run again with fedsim run"
+    said = f"have schema version 3, and this fedsim reads version 5; {helps}"
     commands = ["compare"], ["compare", "--out", "new"], ["report"], ["trace"], ["reprice"]
     for command, *more in commands:
         result = CliRunner().invoke(app, [command, str(out), *more])
         assert result.exit_code == 2, result.output
         (line,) = result.stderr.splitlines()
-        one = f"the log in {out}/base/seed-1 {said}".replace("are of", "is of")
+        one = f"the log in {out}/base/seed-1 {said}".replace("have", "has", 1)
         assert line == (one if command in {"trace", "reprice"} else f"the 4 logs in {out} {said}")
-    with pytest.raises(VersionError, match="is of schema version 3"):
+    with pytest.raises(VersionError, match="has schema version 3"):
         _ = fedsim.Result(out, tuple(run_folders(out))).summary
     says("manifest.json", schema_version=99)(out / "gd/seed-1")
     with pytest.raises(DataError) as caught:
@@ -140,7 +141,7 @@ def test_a_folder_of_an_older_version_is_one_line_of_every_reader(out: Path) -> 
     ("harm", "words"),
     [
         (sealed(text("scenario.yaml", "a: [b")), "it is no YAML"),
-        (sealed(text("scenario.yaml", "- 1")), "nothing of a fleet"),
+        (sealed(text("scenario.yaml", "- 1")), "no fleet"),
         (text("scenario.yaml", "a: [b"), "scenario.yaml is damaged"),
         (without("scenario.yaml"), "there is no"),
     ],

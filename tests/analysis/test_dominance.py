@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from matplotlib.container import ErrorbarContainer
 from rich.console import Console
 
-from fedsim.analysis.compare.comparison import summary_table
+from fedsim.analysis.compare.comparison import paired_table, summary_table
 from fedsim.analysis.compare.cost_tables import COMPARED, pair, summarise, with_bits
 from fedsim.analysis.compare.dominance import Decisions, pareto
 from fedsim.analysis.compare.trade_offs import cost_bars, pareto_scatter
@@ -62,6 +62,16 @@ def test_equal_figures_are_their_mean_and_their_interval_and_can_be_drawn(runs: 
     drawn = Console(width=100, record=True, file=StringIO())
     drawn.print(summary_table(table.assign(pareto=False, tie=False), labels, ""))
     assert "\N{PLUS-MINUS SIGN}0%" in drawn.export_text()
+
+
+def test_figures_of_pairs_stand_to_the_right_and_words_to_the_left() -> None:
+    drawn = costs(a=np.array([1.0, 2.0]), b=np.array([2.0, 3.0]))
+    table = paired_table(pair(with_bits(drawn), "a"), {"a": "a", "b": "b"}, "pairs")
+    sides = {str(column.header): column.justify for column in table.columns}
+    words = {"variant", "cost", "verdict"}
+    assert words < sides.keys()
+    assert {head for head, side in sides.items() if side == "left"} == words
+    assert {side for head, side in sides.items() if head not in words} == {"right"}
 
 
 def test_bars_of_a_point_reach_from_the_low_to_the_high_end_of_its_interval() -> None:

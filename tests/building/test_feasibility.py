@@ -171,7 +171,7 @@ def test_a_battery_gives_no_energy_in_no_time(tmp_path: Path) -> None:
     job(tmp_path, fleet=group(count=2, radio=radio))
     faults = found(tmp_path, fleet=group(count=2, radio=radio, battery={"capacity": "1 Wh"}))
     assert list(faults) == ["fleet.0.radio.up"]
-    for words in ("phone-mid over lte", "438.39 nJ/bit", "give a rate"):
+    for words in ("phone-mid over lte", "438.39 nJ/bit", "expected a rate"):
         assert words in faults["fleet.0.radio.up"]
 
 

@@ -203,7 +203,7 @@ def test_a_method_and_the_observer_share_the_round_table() -> None:
 )
 def test_two_figures_of_one_name_end_the_run_and_are_named(name: str, words: str) -> None:
     (row,) = chatty(name, "sparsity").summary.to_dict("records")
-    assert row["status"] == "clash"
+    assert row["status"] == "duplicate-column"
     assert f"'{name}'" in row["reason"]
     assert words in row["reason"]
 

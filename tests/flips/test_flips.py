@@ -123,7 +123,7 @@ def test_status_counts_no_run_that_would_be_made_again(out: Path, name: str) -> 
     assert [each.done for each in status(out).variants] == [(1, 2), (1, 2)]
     flip(out / "base/seed-2" / name)
     base, gd = status(out).variants
-    assert (base.done, base.left, gd.done) == ((1,), (2,), (1, 2))
+    assert (base.done, base.pending, gd.done) == ((1,), (2,), (1, 2))
     assert f"base/seed-2/{name} is damaged" in base.reasons[2]
 
 
@@ -131,8 +131,8 @@ def test_status_names_another_file_in_the_place_of_a_manifest(out: Path) -> None
     folder = out / "base/seed-2"
     shutil.copy(folder / "summary.json", folder / "manifest.json")
     (base, _) = status(out).variants
-    assert base.left == (2,)
-    assert "manifest.json is damaged (it does not tell its schema version)" in base.reasons[2]
+    assert base.pending == (2,)
+    assert "manifest.json is damaged (it lacks its schema version)" in base.reasons[2]
 
 
 def test_status_misses_a_log_and_a_damaged_reason(out: Path, flips: Flips) -> None:
@@ -157,5 +157,5 @@ def test_a_file_that_lacks_its_last_byte_is_made_again(flips: Flips, name: str) 
 def test_status_names_the_manifest_of_another_variant(out: Path) -> None:
     shutil.copy(out / "gd/seed-1/manifest.json", out / "base/seed-1/manifest.json")
     found = {each.variant: each for each in status(out).variants}
-    assert found["base"].left == (1,)
-    assert "manifest.json says" in found["base"].reasons[1]
+    assert found["base"].pending == (1,)
+    assert "its hash in manifest.json" in found["base"].reasons[1]

@@ -147,7 +147,7 @@ def test_work_that_ends_before_it_begins_or_never_ends_the_run(
     said = " ".join(result.stderr.split())
     assert seen in said
     assert "on the device roofline of client 0; its `seconds`" in said
-    assert summary(out)["status"] == "mistimed"
+    assert summary(out)["status"] == "work-duration"
 
 
 @pytest.mark.parametrize("live", LIVES)

@@ -226,7 +226,7 @@ def test_every_file_of_a_set_is_needed_and_fetched(
 
 
 @pytest.mark.parametrize(
-    ("size", "told"), [(7, "more than the 7 bytes came"), (10**6, "bytes came, of 1000000 that")]
+    ("size", "told"), [(7, "got more bytes than the 7"), (10**6, "expected 1000000")]
 )
 def test_what_is_not_of_the_stated_length_is_not_kept(
     size: int, told: str, address: str, cache: Path, monkeypatch: pytest.MonkeyPatch

@@ -38,7 +38,7 @@ def test_of_every_client_the_share_is_held_out_and_never_all(
     wanted = [min(round(fraction * size), size - 1) for size in sizes.tolist()]
     spec = HeldOut(fraction=fraction)
     if not any(wanted):
-        with pytest.raises(DataError, match="no row"):
+        with pytest.raises(DataError, match="less than one row"):
             spec.divide(samples, stream(seed, "test"))
         return
     kept, held = spec.divide(samples, stream(seed, "test"))

@@ -54,10 +54,10 @@ NO_TEST = "give problem.test"
 UNSEEN = Samples(np.ones((2, 12)), np.array([1.0, 7.0]))
 REFUSED: list[tuple[Measure, Problem, str]] = [
     (Distance(), gaussian(Squared()), "this data has none"),
-    (Support(), gaussian(Squared()), "plants one"),
+    (Support(), gaussian(Squared()), "use a generator"),
     (RelativeDistance(), gaussian(Squared(), np.zeros(12)), "not zero"),
     (Support(), gaussian(Squared(), np.zeros(12)), "not zero"),
-    (Distance(), gaussian(Softmax(), np.ones(12)), "of 12 entries, but .* softmax has 24"),
+    (Distance(), gaussian(Softmax(), np.ones(12)), "with 12 entries, but .* softmax has 24"),
     (Rank(), gaussian(Squared()), r"softmax or trace-regression; .* the shape \(12,\)"),
     (ConstraintValue(), gaussian(Squared()), "neyman-pearson; the loss here is squared"),
     (TrainingAccuracy(), gaussian(Squared()), "squared does not classify"),

@@ -244,6 +244,7 @@ def test_weights_are_not_negative(make: Callable[..., Penalty]) -> None:
 
 def test_the_operations_grow_with_the_decomposition() -> None:
     assert L1(weight=1.0).operations((100,)) == 300.0
+    assert GroupL2(weight=1.0).operations((20, 5)) == 300.0
     assert Nuclear(weight=1.0).operations((32, 32)) == 16 * 32**3 + 8 * 32**3
     assert Nuclear(weight=1.0).operations((2, 10)) == Nuclear(weight=1.0).operations((10, 2))
 

@@ -172,7 +172,7 @@ def test_a_class_that_speaks_of_other_messages_is_refused_when_it_is_made() -> N
     with pytest.raises(TypeError, match="has Asked twice"):
         make(Asked, Told, Asked)
     for stranger in (int, "Asked", Beacon):
-        with pytest.raises(TypeError, match="no message of a method"):
+        with pytest.raises(TypeError, match="which is no message class"):
             make(Asked, Told, stranger)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedsim.conformance.link import EveryClientPresent
-from fedsim.errors import Misdrawn, ScenarioError
+from fedsim.errors import ClientOrderError, ScenarioError
 from fedsim.ports import Array
 from fedsim.protocol.participation import Sample
 from fedsim.protocol.selection import Selection
@@ -52,7 +52,7 @@ def test_those_first_in_the_order_are_asked() -> None:
     ],
 )
 def test_what_is_no_order_is_refused(draws: tuple[Any, ...], words: list[str]) -> None:
-    with pytest.raises(Misdrawn, match="the order of told") as caught:
+    with pytest.raises(ClientOrderError, match="the order of told") as caught:
         asked(*draws)
     assert all(word in str(caught.value) for word in words)
 

@@ -170,7 +170,10 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
         "from 0, one a row; got -1",
     ),
     "no data": (lambda: {"data": None}, "got None"),
-    "sparse rows": (lambda: {"data": (torch.tensor(X).to_sparse(), Y)}, "got one that is sparse"),
+    "sparse rows": (
+        lambda: {"data": (torch.tensor(X).to_sparse(), Y)},
+        "got a tensor that is sparse",
+    ),
     "a function with arguments": (
         lambda: {"module": takes},
         "without arguments; it fails: TypeError",
@@ -192,7 +195,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a device": (lambda: {"device": "tpu"}, "loss.device.*'cpu' or 'cuda'.*'tpu'"),
     "a key": (lambda: {"lr": 0.1}, "loss.lr"),
-    "one output": (lambda: {"module": one}, "an output a class, and the module has one output"),
+    "one output": (lambda: {"module": one}, "needs an output for each class"),
     "nothing": (lambda: {"module": Returns(lambda _: None)}, "got a NoneType"),
     "a dictionary": (lambda: {"module": Returns(lambda o: {"a": o})}, "got a dict; wrap it"),
     "a list of numbers": (lambda: {"module": Returns(torch.flatten)}, r"got the shape \(6,\)"),

@@ -3,10 +3,15 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsim.errors import DataError
 from fedsim.record.parts import PartWriter, read_table
+from fedsim.record.read import run_folders
 from fedsim.record.rounds import RoundTable, Traffic
 from tests.tiers import examples
 
@@ -62,3 +67,40 @@ def test_measures_become_columns(tmp_path: Path) -> None:
     table.add(1.0, Traffic(), objective=1.0, gap=0.5, measures={"drift": 0.25})
     table.close()
     assert read_table(tmp_path, "rounds")["drift"].to_pylist() == [0.25]
+
+
+@pytest.mark.parametrize("name", ["round", "t", *COSTS])
+def test_a_round_table_that_lacks_a_count_or_a_cost_is_damaged(name: str, tmp_path: Path) -> None:
+    whole: dict[str, list[float | None]] = {
+        key: [1, 2] for key in ("round", "t", "objective", "gap", *COSTS)
+    }
+    pq.write_table(pa.table(whole), tmp_path / "rounds.parquet")
+    assert read_table(tmp_path, "rounds").num_rows == 2
+    pq.write_table(pa.table(whole | {name: [1, None]}), tmp_path / "rounds.parquet")
+    with pytest.raises(DataError, match=f"column {name} lacks values"):
+        read_table(tmp_path, "rounds")
+
+
+def test_a_run_without_a_round_has_the_columns_of_one_that_has_some(tmp_path: Path) -> None:
+    schemas = []
+    for rounds in (0, 1):
+        table = RoundTable(PartWriter(tmp_path / str(rounds), "rounds"), "base", 1)
+        for _ in range(rounds):
+            add(table, Traffic())
+        table.close()
+        schemas.append(read_table(tmp_path / str(rounds), "rounds").schema)
+    none, some = ({field.name: field.type for field in schema} for schema in schemas)
+    assert {"transmissions", "beacons", "joules"} <= none.keys()
+    assert none == {name: some[name] for name in none}
+    assert some.keys() - none.keys() <= {"seed", "algorithm"}
+
+
+@pytest.mark.parametrize(
+    "name", ["events.parquet", "events.parts", "manifest.json", "summary.json"]
+)
+def test_a_run_counts_as_begun_from_its_first_file_on(name: str, tmp_path: Path) -> None:
+    run = tmp_path / "base" / "seed-1"
+    run.mkdir(parents=True)
+    assert run_folders(tmp_path) == []
+    (run / name).touch()
+    assert run_folders(tmp_path) == [run]

@@ -34,9 +34,9 @@ class Told(BaseModel):
 
 
 def test_all_that_a_file_does_not_tell_is_named() -> None:
-    with pytest.raises(DataError, match="it does not tell rounds, reason"):
+    with pytest.raises(DataError, match="it lacks rounds, reason"):
         check_kinds(Told, {}, Path("summary.json"))
-    with pytest.raises(DataError, match=r"it does not tell reason\b"):
+    with pytest.raises(DataError, match=r"it lacks reason\b"):
         check_kinds(Told, {"rounds": "many"}, Path("summary.json"))
 
 
@@ -62,5 +62,5 @@ def test_a_scenario_of_a_run_that_has_not_ended_is_held_against_its_own_hash(
     assert read_text(tmp_path).startswith("seeds: 1\n")
     changed = sign("seeds: 1\n").replace("seeds: 1", "seeds: 2")
     (tmp_path / SCENARIO).write_text(changed, encoding="utf-8")
-    with pytest.raises(DataError, match="another hash"):
+    with pytest.raises(DataError, match="does not match its hash"):
         read_text(tmp_path)

@@ -84,7 +84,7 @@ def test_a_table_that_is_missing_empty_or_without_a_column_is_named(
 def test_a_run_that_is_done_has_a_row_for_each_round_of_its_summary(rows: int, run: Path) -> None:
     file = run / "rounds.parquet"
     rewritten(file, lambda each: pa.concat_tables([each, each]).slice(0, rows))
-    with pytest.raises(DataError, match=f"{rows} rows, though summary.json tells of 2 rounds"):
+    with pytest.raises(DataError, match=f"{rows} rows, but summary.json has 2 rounds"):
         check_run(run)
 
 

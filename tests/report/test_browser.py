@@ -169,7 +169,7 @@ def test_a_hover_reads_a_curve_as_its_table_has_it(tab: Tab, study: ReportedStud
     tab.mouse.move(1, 1)
     plot.hover()
     lines = plot.locator("g:not([hidden])", has=tab.locator("path.line"))
-    (line,) = [each for each in lines.all() if each.evaluate("each => each.dataset.told") == label]
+    (line,) = [each for each in lines.all() if each.evaluate("each => each.dataset.tip") == label]
     end = line.locator(".line").bounding_box()
     assert end is not None
     tab.mouse.move(end["x"] + end["width"], end["y"] + end["height"])

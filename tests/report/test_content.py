@@ -232,10 +232,10 @@ def test_whoever_was_asked_has_heard_or_missed_it(study: ReportedStudy) -> None:
     clients = participation.with_received_counts(study)
     for run in study.runs:
         own, rounds = run.rows(clients), run.rows(study.rounds)
-        assert (own["heard"] >= own["transmissions"] + own["silent"]).all()
+        assert (own["received"] >= own["transmissions"] + own["silent"]).all()
         answers = own[["transmissions", "silent", "lost"]].to_numpy(dtype=int).sum()
-        assert own["heard"].sum() <= rounds["cohort"].sum() <= answers + len(own)
-        assert own["heard"].sum() + own["skipped"].sum() <= len(rounds) * len(own)
+        assert own["received"].sum() <= rounds["cohort"].sum() <= answers + len(own)
+        assert own["received"].sum() + own["skipped"].sum() <= len(rounds) * len(own)
 
 
 def test_kinds_of_clients_are_those_of_the_scenario(runs: Path, study: ReportedStudy) -> None:

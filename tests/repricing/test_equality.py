@@ -169,7 +169,7 @@ def test_the_manifest_says_of_which_log_it_is(tmp_path: Path) -> None:
     )
     assert priced["repriced_from"] == {key: before[key] for key in ("events", "code")}
     changed = ["fleet.0.radio=wifi"]
-    with pytest.raises(fedsim.DataError, match=r"priced again.*nothing was written"):
+    with pytest.raises(fedsim.DataError, match=r"re-priced.*nothing was written"):
         fedsim.run(small(), out=tmp_path / "priced", overrides=changed)
     fresh = fedsim.run(small(), out=tmp_path / "fresh", overrides=changed)
     copytree(tmp_path / "priced/base", tmp_path / "fresh/base", dirs_exist_ok=True)

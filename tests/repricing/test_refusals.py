@@ -40,13 +40,13 @@ TRAINING = {
     "wire.values=float64": ("wire.values", "float64"),
     "participation={kind: uniform, count: 2}": (
         "participation.kind",
-        'got "uniform", the log is of "full"',
+        'got "uniform", but the run had "full"',
     ),
     "silence={kind: deadline, after: 30 s}": (
         "silence.kind",
-        'got "deadline", the log is of "beacon"',
+        'got "deadline", but the run had "beacon"',
     ),
-    "seed=3": ("seed", "got 3, the log is of 1"),
+    "seed=3": ("seed", "got 3, but the run had 1"),
     "seeds=3": ("seeds", "got 3"),
     "measures=[{kind: sparsity}]": ("measures", "got a list"),
 }
@@ -96,7 +96,7 @@ def test_nobody_may_be_away(tmp_path: Path) -> None:
 
 
 def test_the_fleet_keeps_its_size(made: Path, tmp_path: Path) -> None:
-    with pytest.raises(RepricingError, match="got 6 clients, and the log is of 5"):
+    with pytest.raises(RepricingError, match="got 6 clients, but the log has 5"):
         fedsim.reprice(made, ["fleet.0.count=4"], tmp_path)
 
 
@@ -118,7 +118,7 @@ def test_what_would_go_on_needs_training(tmp_path: Path) -> None:
     ((key, text),) = refusal(tmp_path, source, free)
     assert key == "stop.energy"
     assert "the log ends after round" in text
-    assert "this run would go on" in text
+    assert "this run would continue" in text
 
 
 def test_a_round_that_the_clock_has_cut_off_cannot_be_begun_again(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_round_that_the_clock_has_cut_off_cannot_be_begun_again(tmp_path: Path
     ((key, text),) = refusal(tmp_path, source, [])
     assert key == "stop.time"
     assert "the log ends in the middle of round" in text
-    assert "would go on" not in text
+    assert "would continue" not in text
 
 
 def test_a_battery_that_is_empty_stops_the_repricing(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_log_in_which_batteries_ran_empty_is_refused(tmp_path: Path) -> None:
     first, second = source["fleet"]
     source["fleet"] = [first | {"battery": {"capacity": "0.2 mWh"}}, second]
     fedsim.run(source, out=tmp_path / "before")
-    with pytest.raises(DataError, match="says skipped"):
+    with pytest.raises(DataError, match="a row skipped"):
         fedsim.reprice(tmp_path / "before", ["fleet.0.battery=null"], tmp_path / "priced")
 
 
@@ -167,7 +167,7 @@ def test_a_method_must_not_look_at_the_clock(tmp_path: Path) -> None:
     source = small("gd", 3) | {"algorithm": {"kind": "looking", "step_size": "1/L"}}
     ((key, text),) = refusal(tmp_path, source, [WIFI], blocks=[Looking])
     assert key == "algorithm.kind"
-    assert "looking, which has looked at the clock" in text
+    assert "looking, which has read the clock" in text
 
 
 def test_a_method_must_not_look_at_batteries_unless_there_are_none(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ class Busy(GradientDescent):
 def test_a_method_that_keeps_time_by_itself_is_found_out(tmp_path: Path) -> None:
     source = small("gd", 3) | {"algorithm": {"kind": "sleeping", "step_size": "1/L"}}
     fedsim.run(source, out=tmp_path / "before", blocks=[Sleeping])
-    with pytest.raises(DataError, match="the log of sleeping does not come about again"):
+    with pytest.raises(DataError, match="a replay of sleeping does not reproduce"):
         fedsim.reprice(tmp_path / "before", [WIFI], tmp_path / "priced", blocks=[Sleeping])
 
 
@@ -238,7 +238,7 @@ def test_a_log_of_an_older_version_is_refused(tmp_path: Path) -> None:
     (run,) = fedsim.run(small(rounds=3), out=tmp_path / "before").runs
     text = (run / MANIFEST).read_text()
     (run / MANIFEST).write_text(text.replace('"schema_version": 5', '"schema_version": 4'))
-    with pytest.raises(DataError, match="is of schema version 4, and 5 is read"):
+    with pytest.raises(DataError, match="has schema version 4, and this fedsim reads version 5"):
         fedsim.reprice(tmp_path / "before", [WIFI], tmp_path / "priced")
 
 
@@ -254,12 +254,12 @@ def test_the_command(made: Path, tmp_path: Path) -> None:
     command = ["reprice", str(made), "--out", str(tmp_path / "priced"), "--set"]
     done = CliRunner().invoke(app, [*command, WIFI])
     assert done.exit_code == 0
-    assert "time then" in done.output
+    assert "original time" in done.output
     fedsim.run(small(rounds=3), out=tmp_path / "fresh", overrides=[WIFI])
     assert differing(tmp_path / "fresh", tmp_path / "priced") == []
     refused = CliRunner().invoke(app, [*command, "algorithm.censor=0.3"])
     assert refused.exit_code == 2
-    assert "That takes another run, not another price:" in refused.stderr
+    assert "These changes need a new run; a log cannot be re-priced for them:" in refused.stderr
     assert "algorithm.censor" in refused.stderr
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import fedsim
 from fedsim.errors import DataError
-from fedsim.repricing.history import _check, read_tape
+from fedsim.repricing.history import _check, read_history
 from fedsim.sim.star import ENDED
 
 from .prices import FLEET, small
@@ -37,7 +37,7 @@ def test_a_log_in_which_time_has_decided_something_is_refused(
     decided = events.astype({"event": str})
     decided.loc[7, "event"] = event
     row = decided.loc[7]
-    said = f"at {row['t']:g} s a row of {row['node']} says {event}"
+    said = f"at {row['t']:g} s there is a row {event} of {row['node']}"
     with pytest.raises(DataError, match=re.escape(said)):
         _check(decided, tmp_path)
     _check(events, tmp_path)
@@ -66,11 +66,11 @@ def test_an_exchange_has_a_row_before_those_of_its_messages(events: pd.DataFrame
 
 
 def test_the_tape_has_every_exchange_task_and_round(made: Path, events: pd.DataFrame) -> None:
-    tape = read_tape(made, CLIENTS)
+    tape = read_history(made, CLIENTS)
     assert tape.commits == [2, 4, 6, 8]
     assert tape.exchanges.first == list(range(0, 2 * ROUNDS * CLIENTS + 1, CLIENTS))
-    assert tape.exchanges.said == [CLIENTS] * 2 * ROUNDS
-    assert not any(tape.exchanges.drawn)
+    assert tape.exchanges.replies == [CLIENTS] * 2 * ROUNDS
+    assert not any(tape.exchanges.sampled)
     assert tape.tasks.client == list(range(CLIENTS)) * 2 * ROUNDS
     counts = np.subtract(tape.tasks.end, tape.tasks.begin).reshape(ROUNDS, -1)
     assert (counts[:, :CLIENTS] == 1).all()  # the constraint
@@ -86,8 +86,8 @@ def test_a_log_with_a_missing_answer_is_no_tape(made: Path, tmp_path: Path) -> N
     heard = np.flatnonzero((events["event"] == "receive") & (events["node"] == "server"))
     events.drop(index=heard[3]).to_parquet(tmp_path / "events.parquet")
     (tmp_path / "rounds.parquet").write_bytes((made / "rounds.parquet").read_bytes())
-    with pytest.raises(DataError, match="not every client has answered"):
-        read_tape(tmp_path, CLIENTS)
+    with pytest.raises(DataError, match="some client has not replied"):
+        read_history(tmp_path, CLIENTS)
 
 
 def written(made: Path, folder: Path, events: pd.DataFrame) -> Path:
@@ -112,8 +112,8 @@ def test_a_row_by_which_time_has_decided_makes_a_log_no_tape(
     row = int(np.flatnonzero(events["event"] == "compute")[3])
     folder = written(made, tmp_path, changed(events, row, "event", event))
     node, time = events["node"].iloc[row], events["t"].iloc[row]
-    with pytest.raises(DataError, match=f"at {time:g} s a row of {node} says {event}"):
-        read_tape(folder, CLIENTS)
+    with pytest.raises(DataError, match=f"at {time:g} s there is a row {event} of {node}"):
+        read_history(folder, CLIENTS)
 
 
 def test_what_comes_after_the_last_round_counts_only_where_the_method_has_ended(
@@ -128,29 +128,32 @@ def test_what_comes_after_the_last_round_counts_only_where_the_method_has_ended(
     before, after = parts[0].iloc[: last + 1], parts[0].iloc[last + 1 :]
     longer = pd.concat([before, parts[1], after], ignore_index=True)
     longer = longer.astype(dict.fromkeys(texts, "category"))
-    stopped, whole = read_tape(made, CLIENTS), read_tape(written(made, tmp_path, longer), CLIENTS)
+    stopped, whole = (
+        read_history(made, CLIENTS),
+        read_history(written(made, tmp_path, longer), CLIENTS),
+    )
     assert whole == stopped
     assert stopped.reason != ENDED
     written(made, tmp_path, changed(longer, len(longer) - 1, "detail", ENDED))
-    with pytest.raises(DataError, match="says late"):
-        read_tape(tmp_path, CLIENTS)
+    with pytest.raises(DataError, match="a row late"):
+        read_history(tmp_path, CLIENTS)
 
 
 def test_a_task_has_what_its_rows_say(made: Path, events: pd.DataFrame) -> None:
     """Bits, labels and work by exchange and client, looked up row by row."""
-    tape = read_tape(made, CLIENTS)
+    tape = read_history(made, CLIENTS)
     opened = np.flatnonzero(events["event"] == "exchange").tolist()
     assert tape.opening == events["detail"].iloc[0]
     for exchange, (begin, end) in enumerate(zip(opened, [*opened[1:], len(events)], strict=True)):
         part = events.iloc[begin:end]
-        assert tape.exchanges.one[exchange]
+        assert tape.exchanges.shared[exchange]
         for task in range(tape.exchanges.first[exchange], tape.exchanges.first[exchange + 1]):
             name = f"client-{tape.tasks.client[task]}"
             told = part[(part["event"] == "receive") & (part["node"] == name)].iloc[0]
             heard = part[(part["event"] == "receive") & (part["peer"] == name)].iloc[0]
             work = part[(part["event"] == "compute") & (part["node"] == name)]
             span = slice(tape.tasks.begin[task], tape.tasks.end[task])
-            assert (tape.tasks.told[task], tape.tasks.told_bits[task]) == (
+            assert (tape.tasks.received[task], tape.tasks.received_bits[task]) == (
                 told["message"], told["payload_bits"])  # fmt: skip
             assert (tape.tasks.message[task], tape.tasks.bits[task]) == (
                 heard["message"], heard["payload_bits"])  # fmt: skip

@@ -23,13 +23,13 @@ DOUBT = "1 s..20 s"
 
 
 def found(
-    *fleets: list[dict[str, Any]], doubts: dict[str, str] | None = None
+    *fleets: list[dict[str, Any]], intervals: dict[str, str] | None = None
 ) -> dict[str, UncertainConstant]:
     """Return the constants of a study of a fleet and of variants with others."""
     variants = {f"v{number}": {"fleet": fleet} for number, fleet in enumerate(fleets[1:])}
     plan = fedsim.load(small("gd", fleet=fleets[0], variants=variants))
     scenarios = [each.scenario for each in plan.variants]
-    known = constants_of(scenarios, doubts or {}, priced=False)
+    known = constants_of(scenarios, intervals or {}, priced=False)
     assert all(each.low < each.high for each in known)
     return {str(each.key): each for each in known}
 
@@ -48,42 +48,42 @@ def test_the_capacity_of_a_preset_matters_where_a_battery_takes_it(
     battery: dict[str, str] | None, stands: bool
 ) -> None:
     group = PHONE if battery is None else {**PHONE, "battery": battery}
-    doubts = {"phone-mid.battery": "5 Wh..20 Wh"}
+    intervals = {"phone-mid.battery": "5 Wh..20 Wh"}
     if stands:
-        assert found([group], doubts=doubts)["phone-mid.battery"].low == 5 * 3600.0
+        assert found([group], intervals=intervals)["phone-mid.battery"].low == 5 * 3600.0
     else:
-        with pytest.raises(DataError, match=r"no constant 'phone-mid\.battery'"):
-            found([group], doubts=doubts)
+        with pytest.raises(DataError, match=r"got the constant 'phone-mid\.battery'"):
+            found([group], intervals=intervals)
 
 
 def test_an_interval_is_of_a_constant_of_one_value() -> None:
     fleet = [PHONE, {**PHONE, "radio": {"kind": "lte", "tail_time": "2 s"}}]
     first = found([PHONE])["lte.tail_time"].value
     with pytest.raises(DataError, match=rf"lte\.tail_time is {first:g} and 2 in this study"):
-        found(fleet, doubts={"lte.tail_time": DOUBT})
-    assert found([fleet[1]], doubts={"lte.tail_time": DOUBT})["lte.tail_time"].value == 2.0
+        found(fleet, intervals={"lte.tail_time": DOUBT})
+    assert found([fleet[1]], intervals={"lte.tail_time": DOUBT})["lte.tail_time"].value == 2.0
 
 
 def test_what_is_no_interval_is_refused_with_an_example_that_is_one() -> None:
-    with pytest.raises(DataError, match="the first value is to be the lower"):
-        found([PHONE], doubts={"lte.tail_time": "2 s..2 s"})
+    with pytest.raises(DataError, match="expected the lower value first"):
+        found([PHONE], intervals={"lte.tail_time": "2 s..2 s"})
     with pytest.raises(DataError) as caught:
-        found([PHONE], doubts={"lte.tail_time": "2 s"})
+        found([PHONE], intervals={"lte.tail_time": "2 s"})
     example = str(caught.value).partition("lte.tail_time=2 s")[2].partition("lte.tail_time=")[2]
     value = found([PHONE])["lte.tail_time"].value
-    own = found([PHONE], doubts={"lte.tail_time": example.strip()})["lte.tail_time"]
+    own = found([PHONE], intervals={"lte.tail_time": example.strip()})["lte.tail_time"]
     assert (own.low, own.high) == pytest.approx((value / 2, value * 2))
 
 
 @pytest.mark.parametrize(("active", "idle"), [("3 W..9 W", "1 W..4 W"), ("5 W..9 W", "1 W..4 W")])
 def test_two_intervals_go_together_where_all_their_ends_do(active: str, idle: str) -> None:
-    doubts = {"pi-4.active": active, "pi-4.idle": idle}
+    intervals = {"pi-4.active": active, "pi-4.idle": idle}
     fleet = [{"count": 3, "device": "pi-4", "radio": "wifi"}]
     if active.startswith("3"):
-        with pytest.raises(DataError, match=r"3 W and pi-4\.idle 4 W cannot be combined"):
-            found(fleet, doubts=doubts)
+        with pytest.raises(DataError, match=r"3 W and pi-4\.idle 4 W exclude each other"):
+            found(fleet, intervals=intervals)
     else:
-        assert found(fleet, doubts=doubts)["pi-4.active"].high == 9.0
+        assert found(fleet, intervals=intervals)["pi-4.active"].high == 9.0
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,7 @@ def test_a_run_that_may_end_by_its_clock_or_its_energy_is_hindered(
 ) -> None:
     run = fedsim.run(small("gd", stop={"rounds": 1, **limit}), out=tmp_path / "run")
     told = hindrance(Original.of(run.runs[0], ()))
-    assert told.startswith(f"stop.{next(iter(limit))}: time or energy decide when it ends")
+    assert told.startswith(f"stop.{next(iter(limit))}: it ends by time or energy")
 
 
 def test_a_run_of_rounds_alone_is_not(original: Original) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.patches import Rectangle
 from typer.testing import CliRunner
 
 import fedsim
@@ -15,8 +16,9 @@ from fedsim.cli import app
 from fedsim.errors import DataError
 from fedsim.report import overview
 from fedsim.report.study import ReportedStudy
-from fedsim.robustness import Robustness, draw_worlds, pricing
+from fedsim.robustness import Robustness, draw_worlds, figures, pricing
 from fedsim.robustness.constants import scores
+from fedsim.robustness.figures import robustness_figure
 from tests.methods import scenario
 from tests.runs import files
 
@@ -130,7 +132,7 @@ def test_a_drawn_world_is_the_run_made_afresh_in_it(tmp_path: Path) -> None:
 def test_intervals_of_what_is_of_no_preset_are_given_like_others(tmp_path: Path) -> None:
     fedsim.run(study(network=NARROW), out=tmp_path)
     doubts = {"server.uplink": "8 Mbit/s..10 Mbit/s", "kernel.flops": "0.9..1.5"}
-    table = fedsim.robust(tmp_path, worlds=8, doubts=doubts).constants.set_index("constant")
+    table = fedsim.robust(tmp_path, worlds=8, intervals=doubts).constants.set_index("constant")
     ends = table[["low", "high"]].to_dict("index")
     assert ends["server.uplink"] == {"low": 8e6, "high": 10e6}
     assert ends["kernel.flops"] == {"low": 0.9, "high": 1.5}
@@ -140,8 +142,8 @@ def test_intervals_of_what_is_of_no_preset_are_given_like_others(tmp_path: Path)
         "server.latency": "1 ms",
         "pi-4.spread": "x..1",
     }.items():
-        with pytest.raises(DataError, match=f"--doubt: got {name}="):
-            fedsim.robust(tmp_path, worlds=8, doubts={name: text})
+        with pytest.raises(DataError, match=f"--interval: got {name}="):
+            fedsim.robust(tmp_path, worlds=8, intervals={name: text})
 
 
 def test_prices_of_another_law_are_not_taken(
@@ -181,7 +183,7 @@ def test_a_figure_that_the_scenario_gives_is_certain(tmp_path: Path) -> None:
     assert "lte.tail_power" in names
     assert "lte.tail_time" not in names
     doubts = {"lte.tail_time": "1 s..4 s"}
-    row = fedsim.robust(tmp_path, worlds=8, doubts=doubts).constants.set_index("constant")
+    row = fedsim.robust(tmp_path, worlds=8, intervals=doubts).constants.set_index("constant")
     (own,) = row.loc[["lte.tail_time"]].to_dict("records")
     assert (own["low"], own["value"], own["high"], own["basis"]) == (1.0, 2.0, 4.0, "given")
 
@@ -222,7 +224,7 @@ def test_damaged_prices_are_found_and_priced_again(folder: Path, tmp_path: Path)
 
     def again(count: int) -> None:
         known = fedsim.robust(folder, worlds=8, out=out)
-        words = [note for note in known.notes if "priced again" in note]
+        words = [note for note in known.notes if "re-priced" in note]
         assert len(words) == (count > 0)
         if count:
             start = "1 file was" if count == 1 else f"{count} files were"
@@ -253,13 +255,59 @@ def test_a_world_is_told_with_the_mean_costs_of_each_variant(known: Robustness) 
             assert told == pytest.approx(values[:, :drawn].mean(axis=0), rel=1e-12)
 
 
+def test_verdicts_are_numbered_rows_by_variant_in_the_order_of_the_scenario(
+    known: Robustness,
+) -> None:
+    table, order = known.verdicts, list(known.table.variants)
+    assert table.index.tolist() == list(range(len(table)))
+    places = [[order.index(name) for name in table[key]] for key in ("variant", "against")]
+    assert list(zip(*places, strict=True)) == sorted(zip(*places, strict=True))
+
+
+def test_the_figure_shows_the_ratios_and_shares_of_the_verdicts(known: Robustness) -> None:
+    figure = robustness_figure(known, "any")
+    own = known.verdicts[known.verdicts["against"] == known.against]
+    costs = [cost for cost in ("t", "joules", "grams") if (own["cost"] == cost).any()]
+    assert len(figure.axes) == 2 * len(costs)
+    for axis, cost in zip(figure.axes, costs, strict=False):
+        drawn = [np.asarray(line.get_xdata(), np.float64).tolist() for line in axis.get_lines()]
+        texts = {text.get_text() for text in axis.texts}
+        rows = own[own["cost"] == cost].to_dict("records")
+        assert {row["variant"] for row in rows} == set(known.labels) - {known.against}
+        for row in rows:
+            assert [row["ratio_low"], row["ratio_high"]] in drawn
+            assert [row["ratio"]] in drawn
+            assert f"{100 * row['typical']:.3g} %" in texts
+            low, high = axis.get_xlim()
+            assert low < row["ratio_low"] <= row["ratio_high"] < high
+    deciding = known.deciding
+    for axis, cost in zip(figure.axes[len(costs) :], costs, strict=True):
+        ends = deciding[deciding["cost"] == cost][["at_low", "at_high"]].to_numpy()
+        bars = [each for each in axis.patches if isinstance(each, Rectangle)]
+        assert len(bars) % 2 == 0
+        for bar in bars:
+            assert np.isclose(ends, bar.get_x() + bar.get_width(), rtol=1e-9).any()
+
+
+def test_ratios_that_are_far_apart_are_drawn_by_their_logarithms(
+    known: Robustness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for far, scale in ((1.0, "log"), (1e9, "linear")):
+        monkeypatch.setattr(figures, "_FAR", far)
+        axes = robustness_figure(known, "any").axes
+        assert {axis.get_xscale() for axis in axes[: len(axes) // 2]} == {scale}
+
+
 def test_the_command_prints_tables_and_writes_files(folder: Path) -> None:
     done = command(folder, "--worlds", "40")
     assert done.exit_code == 0, done.output
     told = " ".join(done.output.split())
-    assert "what decides the ratio" in told
-    assert "64 worlds are too few to say how much each constant decides" in told
-    assert "no single constant turns it round within its interval; nearest" in told
+    assert "constants that decide the ratio" in told
+    assert "64 worlds are too few to find how much each constant decides" in told
+    assert (
+        "no single constant reverses the verdict within its interval; the ratio nearest to 1"
+        in told
+    )
     names = {path.name for path in (folder / "robustness").iterdir()}
     tables = {f"{name}.csv" for name in ("verdicts", "fronts", "deciding", "flips", "constants")}
     assert {*tables, "worlds.csv", "robustness.png", "robustness.svg"} <= names
@@ -285,7 +333,7 @@ def test_worlds_are_drawn_for_other_questions_within_their_intervals(folder: Pat
 
 
 def test_worlds_of_nothing_in_doubt_are_refused() -> None:
-    with pytest.raises(DataError, match="no constant in doubt"):
+    with pytest.raises(DataError, match="no uncertain constant"):
         draw_worlds(study(fleet=[{"count": 5}]), 3)
     with pytest.raises(DataError, match="got 0 worlds"):
         draw_worlds(study(), 0)
@@ -307,11 +355,11 @@ def test_where_a_deadline_decides_runs_are_made_in_few_worlds(late: Path) -> Non
     with pytest.raises(DataError, match=r"participation\.deadline[\s\S]*--runs 30"):
         fedsim.robust(late)
     doubts = {"lte.tail_time": "1 s..4 s"}
-    few = fedsim.robust(late, runs=2, doubts=doubts)
+    few = fedsim.robust(late, runs=2, intervals=doubts)
     assert few.design.drawn == 2
     assert few.deciding.empty
     assert few.flips.empty
-    assert any("made again" in note or "played again" in note for note in few.notes)
+    assert any("made again" in note or "replayed" in note for note in few.notes)
     assert set(few.verdicts["worlds"]) == {2}
     written = few.table.costs["grams"][:, 0, few.design.drawn]
     grams = fedsim.open(late).rounds.groupby("variant", sort=False, observed=True)["grams"].sum()
@@ -373,7 +421,7 @@ def test_runs_that_are_made_again_do_not_warn_again_of_their_theory(tmp_path: Pa
 @pytest.mark.parametrize("runs", [1, 3])
 def test_the_command_writes_what_few_worlds_say(runs: int, late: Path, tmp_path: Path) -> None:
     """With one constant k + 2 is 3: three worlds are no design of Saltelli's, whatever divides."""
-    doubt = ("--doubt", "lte.tail_time=1 s..4 s") if runs == 1 else ()
+    doubt = ("--interval", "lte.tail_time=1 s..4 s") if runs == 1 else ()
     done = command(late, "--runs", runs, "--out", tmp_path, *doubt)
     assert done.exit_code == 0, done.output
     assert "Sobol" not in done.output
@@ -387,21 +435,21 @@ def test_the_command_writes_what_few_worlds_say(runs: int, late: Path, tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--doubt", "lte.tail=1 s..2 s"], "has no constant 'lte.tail'"),
-        (["--doubt", "lte.tail_time"], "give a constant and its interval"),
-        (["--doubt", "lte.tail_time=1 s"], "give two values with two dots between them"),
-        (["--doubt", "lte.tail_time=4 s..1 s"], "the first value is to be the lower"),
-        (["--doubt", "lte.tail_time=-1 s..1 s"], 'got "-1 s"'),
-        (["--doubt", "lte.up=0 bit/s..1 Mbit/s"], "above 0"),
-        (["--doubt", "pi-4.active=0.1 W..9 W"], "less than idle"),
+        (["--interval", "lte.tail=1 s..2 s"], "got the constant 'lte.tail'"),
+        (["--interval", "lte.tail_time"], "expected a constant and its interval"),
+        (["--interval", "lte.tail_time=1 s"], "expected LOW..HIGH"),
+        (["--interval", "lte.tail_time=4 s..1 s"], "expected the lower value first"),
+        (["--interval", "lte.tail_time=-1 s..1 s"], 'got "-1 s"'),
+        (["--interval", "lte.up=0 bit/s..1 Mbit/s"], "above 0"),
+        (["--interval", "pi-4.active=0.1 W..9 W"], "less than idle"),
         (
-            ["--doubt", "pi-4.active=3 W..9 W", "--doubt", "pi-4.idle=1 W..4 W"],
-            "cannot be combined",
+            ["--interval", "pi-4.active=3 W..9 W", "--interval", "pi-4.idle=1 W..4 W"],
+            "exclude each other",
         ),
         (["--against", "gdd"], "there is no variant 'gdd'"),
         (["--target", "gapp=1"], "gapp"),
-        (["--jobs", "2", "--cluster", "local:2"], "runs go on in one place"),
-        (["--cluster", "local:none"], "local:N with N workers"),
+        (["--jobs", "2", "--cluster", "local:2"], "runs are made in one place"),
+        (["--cluster", "local:none"], "expected local:N"),
     ],
 )
 def test_wrong_input_is_one_readable_error(
@@ -419,7 +467,7 @@ def test_a_study_of_one_variant_has_no_verdict(folder: Path, tmp_path: Path) -> 
     shutil.copytree(folder / "gd", alone / "gd")
     done = command(alone)
     assert done.exit_code == 2
-    assert "a verdict is about two or more" in " ".join(done.output.split())
+    assert "expected two or more" in " ".join(done.output.split())
 
 
 def test_a_study_of_ideal_clients_has_nothing_in_doubt(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Rounds in many worlds at once: each world is the one in which the log is played again."""
+"""Rounds in many worlds at once: each world is the one in which the log is replayed."""
 
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,10 @@ import pytest
 import fedsim
 from fedsim.physics.radios.base import powers_of
 from fedsim.ports import Array
-from fedsim.repricing.history import Original, read_tape
+from fedsim.repricing.history import Original, read_history
 from fedsim.robustness.constants import ConstantKey
 from fedsim.robustness.fleets import Load, Loads, clients_of, unplayable
-from fedsim.robustness.recursion import Prices, _Play, prices
+from fedsim.robustness.recursion import Prices, _WorldsRun, prices
 from fedsim.wire import HEADER_BITS
 from tests.repricing.prices import small
 from tests.tiers import some
@@ -67,7 +67,7 @@ STATE_FLEET = [
 def priced(folder: Path, worlds: Any = WORLD) -> Prices:
     """Price a run at each of its rounds in the three worlds."""
     original = Original.of(folder, ())
-    scenario, tape = original.scenario, read_tape(folder, len(original.samples))
+    scenario, tape = original.scenario, read_history(folder, len(original.samples))
     assert not unplayable(scenario)
     framings = [group.radio.packaging for group in scenario.fleet for _ in range(group.count)]
     world = {key: np.array(values, float) for key, (_, _, values) in worlds.items()}
@@ -131,7 +131,7 @@ def test_a_battery_that_runs_low_is_noticed(capacity: str, fits: bool, tmp_path:
     original = Original.of(run.runs[0], ())
     override = [f"fleet.0.battery.capacity={capacity}"]
     changed = original.plan(override).variants[0].scenario
-    tape = read_tape(run.runs[0], 10)
+    tape = read_history(run.runs[0], 10)
     framings = [group.radio.packaging for group in changed.fleet for _ in range(group.count)]
     clients = clients_of(changed, changed.fleet, {}, 1)
     known = prices(tape, Loads(tape, framings, HEADER_BITS), clients, [5])
@@ -146,17 +146,19 @@ def test_an_exchange_like_an_earlier_one_is_not_worked_out_again(
 ) -> None:
     """Rounds of one load take the same once they begin the same; it is rounding that differs."""
     run = fedsim.run(small("gd", rounds=40, network=NETWORKS["narrow"]), out=tmp_path / "run")
-    worked_out, work_out = list[float](), _Play._pass
+    worked_out, work_out = list[float](), _WorldsRun._compute
 
-    def counted(play: _Play, load: Load, since: Array) -> Any:
+    def counted(play: _WorldsRun, load: Load, since: Array) -> Any:
         worked_out.append(float(play.now.max()))
         return work_out(play, load, since)
 
-    monkeypatch.setattr(_Play, "_pass", counted)
+    monkeypatch.setattr(_WorldsRun, "_compute", counted)
     known = priced(run.runs[0])
     assert len(worked_out) <= 6  # of 40: radios at rest first, then rounds that alternate
     worked_out.clear()
-    monkeypatch.setattr(_Play, "_cached_exchange", lambda *_: None)  # so none is like another one
+    monkeypatch.setattr(
+        _WorldsRun, "_cached_exchange", lambda *_: None
+    )  # so none is like another one
     again = priced(run.runs[0])
     assert len(worked_out) == 40
     np.testing.assert_allclose(known.seconds, again.seconds, rtol=1e-13)

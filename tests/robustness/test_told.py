@@ -47,7 +47,7 @@ def told(folder: Path) -> list[str]:
 def test_compare_says_which_verdict_is_fragile(folder: Path) -> None:
     sentences = told(folder)
     worlds = pd.read_csv(folder / "robustness" / "verdicts.csv")["worlds"].max()
-    wanted = f"gd takes fewer joules than chb in 63 % of {worlds} worlds alone: see fedsim robust"
+    wanted = f"gd takes fewer joules than chb in only 63 % of {worlds} worlds: see fedsim robust"
     assert wanted in sentences
     assert not [each for each in sentences if "less time" in each and "63 %" in each]
 
@@ -81,8 +81,8 @@ def test_damaged_tables_of_robust_are_not_taken_for_an_answer(
     damage(folder / "robustness" / name)
     comparison = Comparison.of([folder])
     said = [note for note in comparison.notes if "tables that are damaged" in note]
-    wrong = f"{folder / 'robustness'} has tables that are damaged, or of an earlier version"
-    assert said == [f"{wrong}: give fedsim robust again"]
+    wrong = f"{folder / 'robustness'} has tables that are damaged, or of another version"
+    assert said == [f"{wrong}: repeat fedsim robust"]
     assert not [note for note in comparison.notes if "63 %" in note]
     assert read_doubts(comparison.runs, str(comparison.cases[0].target)) is None
 
@@ -90,18 +90,18 @@ def test_damaged_tables_of_robust_are_not_taken_for_an_answer(
 def test_tables_without_a_seal_are_not_taken_for_an_answer(folder: Path) -> None:
     (folder / "robustness" / "sealed.json").unlink()
     notes = Comparison.of([folder]).notes
-    assert any("of an earlier version" in note for note in notes)
+    assert any("of another version" in note for note in notes)
     assert not any("63 %" in note for note in notes)
 
 
 def test_tables_of_runs_that_were_made_again_are_not_taken_for_an_answer(folder: Path) -> None:
     """Or of fewer runs than there are; some of the runs they are of may be compared alone."""
     some = Comparison.of([folder / name for name in ("chb", "gd")])
-    assert not any("of other runs" in note for note in some.notes)
+    assert not any("made again since" in note for note in some.notes)
     fedsim.run(study(seeds=2), out=folder)
     notes = Comparison.of([folder]).notes
-    wanted = f"{folder / 'robustness'} is of other runs than there are now"
-    assert f"{wanted}: give fedsim robust again" in notes
+    wanted = f"{folder / 'robustness'} is about runs that were made again since"
+    assert f"{wanted}: repeat fedsim robust" in notes
     assert not any("63 %" in note for note in notes)
 
 

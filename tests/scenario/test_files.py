@@ -19,7 +19,7 @@ def test_a_file_that_is_not_there_or_not_a_file(tmp_path: Path) -> None:
     missing = file_fault(tmp_path / "no.yaml")
     assert missing.where == str(tmp_path / "no.yaml")
     assert "No such file" in missing.message
-    assert "it is a folder; give a file" in file_fault(tmp_path).message
+    assert "it is a folder; expected a file" in file_fault(tmp_path).message
     assert "cannot be read" in file_fault(Path("a\0b")).message
 
 

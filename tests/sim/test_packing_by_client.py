@@ -155,7 +155,9 @@ def test_what_differs_from_client_to_client_has_no_one_value() -> None:
     spec = Compression.model_validate(link("top-k", "ef21"))
     payload = packer(spec, FLOAT64, 1, SERVER, by_client=True).pack(np.ones(30))
     for name in ("values", "bits"):
-        with pytest.raises(ValueError, match="no one payload to read; use the vector"):
+        with pytest.raises(
+            ValueError, match="no single payload for the server to read; use the vector"
+        ):
             getattr(payload, name)
 
 

@@ -212,8 +212,8 @@ def test_among_peers_the_nodes_between_two_neighbours_pay(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("blocks", "words"),
     [
-        ({}, "client-0 .* forwards the messages of other clients and may go"),
-        ({"network": {"broadcast": "cell"}}, "client-0 forwards what the server sends to others"),
+        ({}, "client-0 .* forwards the messages of other clients and may leave"),
+        ({"network": {"broadcast": "cell"}}, "client-0 forwards the server's messages to others"),
     ],
 )
 def test_what_would_never_end_or_cannot_be_heard_is_refused(

@@ -33,7 +33,7 @@ def main() -> int:
         help="where worlds that fail are written, made small; by default where a test plays them",
     )
     parser.add_argument(
-        "--tally", type=Path, help="where ends are kept; worlds that are in it are not played again"
+        "--tally", type=Path, help="where ends are kept; worlds that are in it are not replayed"
     )
     parser.add_argument("--world", type=int, help="play this one only, and show it")
     parser.add_argument("--file", type=Path, help="play the world of this file only")

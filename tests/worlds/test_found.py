@@ -69,7 +69,7 @@ def test_a_campaign_writes_down_what_fails_made_small(
     assert small["fleet"] == [{}]  # which says that there is one client
     assert small["stop"] == {"rounds": 2}
     assert replayed(path).sign == "short"
-    assert command.main() == 1  # all are in the tally, and none is played again
+    assert command.main() == 1  # all are in the tally, and none is replayed
     assert capsys.readouterr().out == first[first.index("1 worlds") :]
 
 

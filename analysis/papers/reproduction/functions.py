@@ -17,7 +17,7 @@ Values = dict[str, pd.Series]
 
 
 def transmitting(result: fedsim.Result, variant: str, seed: int) -> Array:
-    """Return who transmits when, shape (iterations, M) of 0 and 1, of a censoring method."""
+    """Return the transmissions of a censoring method, shape (iterations, M) of 0 and 1."""
     runs, events = result.summary, result.events
     own = runs[(runs["variant"] == variant) & (runs["seed"] == seed)]
     sent = events[(events["seed"] == seed) & (events["variant"] == variant)]
@@ -37,7 +37,7 @@ def constants(row: Row) -> Array:
 
 
 def _each(result: fedsim.Result, row: Row, of: Callable[[Array, Array, float], float]) -> Values:
-    """Return of each run a value of (who transmits when, L_m, eps1)."""
+    """Return of each run a value of (which client transmits when, L_m, eps1)."""
     steep, found = constants(row), Values()
     for variant, runs in result.summary.groupby("variant", sort=False, observed=True):
         eps1 = runs.get("parameters.eps1", pd.Series(np.nan, runs.index))

@@ -1,4 +1,4 @@
-"""Caveats of a comparison, shown beside its results."""
+"""Caveats of a comparison: what limits its conclusions, in sentences beside the results."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,32 +30,31 @@ from fedsim.record.summary import Ending, end_of
 
 # The robustness of a comparison to parameter uncertainty, as written by `fedsim robust`.
 #
-# `compare` and the report read its tables again. They are sealed: beside them stands a file with
-# the hash of each and of the runs that they speak of. So a table that was damaged or changed, or
-# whose runs were made again, is not taken for an answer: it counts as if it were not there, and a
-# note says so.
+# `compare` and the report read its tables again. They are sealed: a file beside them has the hash
+# of each table and of the runs that it is about. So a table that was damaged or edited, or whose
+# runs were made again, is not used, and a note gives the reason.
 
 FOLDER, VERDICTS, DECIDING = "robustness", "verdicts.csv", "deciding.csv"
-"""Where it writes, in the folder of the study; its tables of verdicts, and of what decides."""
+"""Its folder in that of the study, and its tables of verdicts and of deciding constants."""
 
 SEALED = "sealed.json"
-"""The file beside them with the hashes of both tables and of the runs that they are of."""
+"""The file with the hashes of both tables and of their runs."""
 
 _RUNS = "runs"
 
 SURE = 0.9
-"""A verdict that holds in so many worlds, or in none but so few, is no matter of constants."""
+"""A verdict that holds in at least this share of worlds, or at most in the rest, is decided."""
 
 CLOSE = 1.1
 """Costs with a ratio below this may differ by uncertain constants alone, if not analysed."""
 
-_MOST_PAIRS = 3  # pairs that are told one by one
+_MOST_PAIRS = 3  # pairs that are listed
 
 LESS = {"t": "less time", "joules": "fewer joules", "grams": "fewer grams of CO2"}
-"""What a variant takes that costs less."""
+"""The words for a lower cost."""
 
 WORDS = {"t": "time", "joules": "energy", "grams": "CO2"}
-"""What a cost is a cost in."""
+"""The words for costs."""
 
 
 def is_undecided(share: float) -> bool:
@@ -64,7 +63,7 @@ def is_undecided(share: float) -> bool:
 
 
 def run_hashes(folders: Sequence[Path]) -> dict[str, str]:
-    """Return a hash of each run, by variant and seed: of its scenario, and of what its log tells.
+    """Return a hash of each run, by variant and seed: of its scenario and its log.
 
     Args:
         folders: of the runs of one study.
@@ -95,10 +94,10 @@ def seal_tables(folder: Path, runs: Mapping[str, str]) -> None:
 
 
 def read_doubts(runs: EndedRuns, target: str, table: str = VERDICTS) -> pd.DataFrame | None:
-    """Return a table of `fedsim robust` on runs; None where it has not been asked, or of others.
+    """Return a table of `fedsim robust` about runs; None if there is none about these.
 
-    None, too, where the table is not to the byte what was written, or of runs that were made again
-    since; `unusable` says so.
+    None, too, if the table was modified, or the runs were made again since; `unusable` then yields
+    the reason.
 
     Args:
         runs: of one study.
@@ -123,7 +122,7 @@ def read_doubts(runs: EndedRuns, target: str, table: str = VERDICTS) -> pd.DataF
 def unusable(runs: EndedRuns) -> Iterator[str]:
     """Yield why the tables of `fedsim robust` on runs are not used, if any are there."""
     if fault := _fault(runs):
-        yield f"{_place(runs)} {fault}: give fedsim robust again"
+        yield f"{_place(runs)} {fault}: repeat fedsim robust"
 
 
 def _places(runs: EndedRuns) -> set[Path]:
@@ -139,9 +138,9 @@ def _seal(runs: EndedRuns) -> dict[str, Any]:
 
 
 def _fault(runs: EndedRuns) -> str:
-    """Say what is wrong with the tables on runs; nothing where they are sound, or there are none.
+    """Return the fault of the tables about runs; empty if they are valid or missing.
 
-    Of fewer runs than the tables are of, nothing is wrong with these: the question is another one.
+    Tables that cover more runs than these are valid.
     """
     folder = _place(runs)
     if len(_places(runs)) > 1 or not (folder / VERDICTS).is_file():
@@ -153,15 +152,15 @@ def _fault(runs: EndedRuns) -> str:
     except (OSError, DataError, KeyError, TypeError, ValueError):
         sound = False
     if not sound:
-        return "has tables that are damaged, or of an earlier version"
+        return "has tables that are damaged, or of another version"
     own = run_hashes(runs.folders)
     if any(known.get(name) != digest for name, digest in own.items()):
-        return "is of other runs than there are now"
+        return "is about runs that were made again since"
     return ""
 
 
 def fragile(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[str]:
-    """Yield which differences in time or energy are fragile, a sentence each cost.
+    """Yield differences in time or energy that may depend on constants, a sentence a cost.
 
     Args:
         runs: that are compared.
@@ -171,14 +170,14 @@ def fragile(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[str]:
     known = read_doubts(runs, target)
     for cost, words in LESS.items():
         if known is not None:
-            told = list(_unsure(runs, known[known["cost"] == cost], words))
-            yield from told[:_MOST_PAIRS]
-            if len(told) > _MOST_PAIRS:
-                yield f"{len(told) - _MOST_PAIRS} more pairs of which that is so: see fedsim robust"
+            pairs_undecided = list(_unsure(runs, known[known["cost"] == cost], words))
+            yield from pairs_undecided[:_MOST_PAIRS]
+            if (more := len(pairs_undecided) - _MOST_PAIRS) > 0:
+                yield f"likewise for {more} more pairs: see fedsim robust"
         elif cost in costs and (pairs := _close(costs, cost)):
             named = _list([f"{runs.labels[a]} and {runs.labels[b]}" for a, b in pairs])
-            text = f"which takes {words} of {named} may depend on uncertain parameters"
-            yield f"{heading(target)}: {text}, as they are within 10 %: see fedsim robust"
+            text = f"the lower cost ({words}) of {named} may depend on uncertain parameters"
+            yield f"{heading(target)}: {text}, since they are within 10 %: see fedsim robust"
 
 
 def _unsure(runs: EndedRuns, rows: pd.DataFrame, words: str) -> Iterator[str]:
@@ -186,7 +185,7 @@ def _unsure(runs: EndedRuns, rows: pd.DataFrame, words: str) -> Iterator[str]:
         if is_undecided(row["typical"]) and row["typical"] >= 0.5:
             one, other = runs.labels[row["variant"]], runs.labels[row["against"]]
             share = f"{100 * row['typical']:.0f} % of {row['worlds']:,.0f} worlds"
-            yield f"{one} takes {words} than {other} in {share} alone: see fedsim robust"
+            yield f"{one} takes {words} than {other} in only {share}: see fedsim robust"
 
 
 def _close(costs: pd.DataFrame, cost: str) -> list[tuple[str, str]]:
@@ -205,12 +204,12 @@ def _list(names: Sequence[str]) -> str:
     return "; ".join([*names[:_MOST_PAIRS], *more])
 
 
-_MOST_NAMES = 5  # failures that are told one by one, and names in a sentence
+_MOST_NAMES = 5  # failures that are listed, and names in a sentence
 _ROUNDING = 1e-12  # relative; sums in another order differ by less
 
 
 def caveats(runs: EndedRuns, costs: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Return what limits a comparison, a sentence each.
+    """Return the caveats of a comparison, one sentence each.
 
     Args:
         runs: that are compared.
@@ -226,7 +225,7 @@ def caveats(runs: EndedRuns, costs: Mapping[str, pd.DataFrame]) -> list[str]:
 
 
 def failures(runs: EndedRuns) -> Iterator[str]:
-    """Yield how the runs ended that no stop rule has ended."""
+    """Yield the ends of runs that ended before a stop rule applied."""
     failed = runs.summary[~runs.summary["status"].map(lambda status: end_of(status).complete)]
     for row in failed.head(_MOST_NAMES).to_dict("records"):
         name = f"{runs.labels[row['variant']]}, seed {row['seed']}"
@@ -234,11 +233,11 @@ def failures(runs: EndedRuns) -> Iterator[str]:
     if len(failed) > _MOST_NAMES:
         yield f"{len(failed) - _MOST_NAMES} more runs did not end by a stop rule"
     if runs.rounds.empty and failed.empty:
-        yield "no run has got as far as the end of its first round: let them run for longer"
+        yield "no run has completed a round: let them run for longer"
 
 
 def _risen(runs: EndedRuns) -> Iterator[str]:
-    """Tell which runs have ended above where they began."""
+    """Yield runs that ended above their initial objective."""
     for row in runs.summary.to_dict("records"):
         notes = row["notes"] if isinstance(row.get("notes"), list) else ()
         for text in notes:
@@ -248,7 +247,7 @@ def _risen(runs: EndedRuns) -> Iterator[str]:
 
 
 def _problems(runs: EndedRuns) -> Iterator[str]:
-    """Tell where runs of one seed have solved different problems."""
+    """Yield a caveat if runs of one seed have solved different problems."""
     kinds = runs.summary.drop_duplicates(["seed", "problem"])["seed"]
     several = kinds[kinds.duplicated()]
     if len(several):
@@ -263,7 +262,7 @@ def _problems(runs: EndedRuns) -> Iterator[str]:
 
 
 def _repeats(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[str]:
-    """Yield which variants cost the same under every seed, so that a mean has no interval."""
+    """Yield variants whose costs are equal under all seeds, so that means have no interval."""
     columns = [cost for cost in with_grams(COMPARED, costs) if cost in costs]
     arrived = costs[costs["reached"]].groupby("variant", sort=False)
     figures = arrived[columns]
@@ -271,19 +270,19 @@ def _repeats(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[str]
     same = alike.all(axis=1) & (arrived.size() > 1)
     if same.any():
         names = _with_runs(runs, same.index[same])
-        use = "so that the intervals of their means say nothing"
+        use = "so that the intervals of their means are meaningless"
         yield f"{heading(target)}: seeds make no difference to the costs of {names}, {use}"
 
 
 def _survivors(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[str]:
-    """Tell of which variants only some runs got there: their means leave out the worst ones."""
+    """Yield variants of which only some runs reached the target: means leave out the worst."""
     shares = costs.groupby("variant", sort=False)["reached"].mean()
     some = shares[(shares > 0) & (shares < 1)]
     if len(some):
         names = _with_runs(runs, some.index)
         yield (
-            f"{heading(target)}: not all runs of {names} reached it: the means are of those that"
-            " did; a run that did not counts as costlier than any that did"
+            f"{heading(target)}: not all runs of {names} reached it: means are over those that did;"
+            " in paired tests, a run that did not counts as costlier than any that did"
         )
 
 

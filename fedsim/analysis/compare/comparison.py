@@ -132,7 +132,7 @@ def _p(value: float) -> str:
     return _LESS if value < _LEAST else f"{value:.2g}"
 
 
-_MOST_ROWS, _MOST_DRAWN = 40, 12  # variants in a terminal, and those that a figure tells apart
+_MOST_ROWS, _MOST_DRAWN = 40, 12  # variants in a terminal, and in a figure
 
 
 class Case(NamedTuple):
@@ -265,7 +265,7 @@ class Comparison:
     def frames(self) -> dict[str, pd.DataFrame]:
         """Return all tables: of runs, of variants and of pairs, with their target in front.
 
-        The column `unfinished` tells how far a campaign went that was cut off; else it is empty.
+        The column `unfinished` has the extent of an interrupted campaign; else it is empty.
         """
         tables: dict[str, list[pd.DataFrame]] = {"runs": [], "costs": [], "pairs": []}
         for case in self.cases:

@@ -40,7 +40,7 @@ class UnfinishedCampaign(NamedTuple):
         name: of the scenario.
         asked: how many runs there are to be.
         lacking: the seeds that lack, of each variant that lacks any.
-        priced: whether the runs are priced again.
+        priced: whether the runs are re-priced.
     """
 
     place: Path
@@ -292,9 +292,9 @@ def _sound(places: Sequence[Path]) -> tuple[list[_Run], list[str], list[Unfinish
             wanted = "give a folder that `fedsim run` has written, or one in it"
             wrong.append(f"there are no runs in {place}: {wanted}")
     wrong += dict.fromkeys(each.describe() for each in cut_off)
-    told = set[Path]().union(*(each.folders for each in cut_off))
+    missing_folders = set[Path]().union(*(each.folders for each in cut_off))
     runs, refused = list[_Run](), list[DataError]()
-    for path, study in (found[whole] for whole in found if whole not in told):
+    for path, study in (found[whole] for whole in found if whole not in missing_folders):
         try:
             runs.append(_read(path, study))
         except DataError as error:
@@ -319,7 +319,7 @@ def _sentences(errors: Sequence[DataError]) -> Iterator[str]:
             yield str(error)
     for (place, said), (first, *more) in old.items():
         count = f"the {1 + len(more)} logs in {place}"
-        yield f"{count} {said.replace('is of', 'are of', 1)}; {first.helps}" if more else str(first)
+        yield f"{count} {said.replace('has', 'have', 1)}; {first.helps}" if more else str(first)
 
 
 def _nothing(run: _Run) -> str:

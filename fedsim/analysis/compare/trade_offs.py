@@ -95,9 +95,9 @@ def pareto_scatter(
     name_variants(figure)
     if not figure.legends:
         every[1].set_title("no run reached the target", color=GREY, fontsize=10)
-    told = "full marks: Pareto-optimal in the two costs of a panel; half ones:"
-    told += f" {INDISTINGUISHABLE} from these"
-    entitle(figure, f"{title}\n{told}")
+    caption = "full marks: Pareto-optimal in the two costs of a panel; half ones:"
+    caption += f" {INDISTINGUISHABLE} from these"
+    entitle(figure, f"{title}\n{caption}")
     return figure
 
 

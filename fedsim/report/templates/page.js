@@ -77,7 +77,7 @@
     });
   }
 
-  // What is under the pointer is told at once, and under a finger too.
+  // What is under the pointer is shown at once, also for touch.
   const tip = document.createElement("div");
   tip.className = "tip";
   tip.hidden = true;
@@ -133,30 +133,30 @@
     if (!best) return "";
     const [line, x, y] = best;
     const at = [read(area.dataset.x, x / 10000), read(area.dataset.y, 1 - y / 10000)];
-    return `${line.parentNode.dataset.told || ""}\n${at.join(": ")}`;
+    return `${line.parentNode.dataset.tip || ""}\n${at.join(": ")}`;
   }
 
-  // A title would be told by the browser as well, a second later.
+  // The browser would show a title as well, a second later.
   function taken(title) {
-    title.parentNode.dataset.told = title.textContent;
+    title.parentNode.dataset.tip = title.textContent;
     title.remove();
   }
 
-  function told(event) {
+  function tipFor(event) {
     if (!event.target.closest) return "";
     const area = event.target.closest(".drawing")?.querySelector(":scope > svg.area[data-y]");
     if (area) {
       area.querySelectorAll("title").forEach(taken);
       return nearest(area, event);
     }
-    const mark = event.target.closest("svg :has(> title), svg [data-told]");
+    const mark = event.target.closest("svg :has(> title), svg [data-tip]");
     if (!mark) return "";
     mark.querySelectorAll(":scope > title").forEach(taken);
-    return mark.dataset.told;
+    return mark.dataset.tip;
   }
 
-  function tell(event) {
-    tip.textContent = told(event);
+  function showTip(event) {
+    tip.textContent = tipFor(event);
     tip.hidden = !tip.textContent;
     if (tip.hidden) return;
     const right = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 6);
@@ -165,6 +165,6 @@
     tip.style.left = `${Math.max(right, 6)}px`;
     tip.style.top = `${fits ? below : event.clientY - tip.offsetHeight - 10}px`;
   }
-  for (const kind of ["pointermove", "pointerdown"]) document.addEventListener(kind, tell);
+  for (const kind of ["pointermove", "pointerdown"]) document.addEventListener(kind, showTip);
   document.addEventListener("scroll", () => { tip.hidden = true; }, true);
 })();

@@ -114,7 +114,7 @@ def test_the_name_that_git_gives_is_that_of_git_itself(tmp_path: Path) -> None:
         ("other", SHA, ["is not trace.txt, and was not stored", "of 8000 bytes", SHA]),
         ("good", "git:" + "0" * 40, [GIT, "git:000"]),
         ("cut", SHA, ["trace.txt"]),
-        ("longer", SHA, ["cannot fetch trace.txt", "more than the 8000 bytes came"]),
+        ("longer", SHA, ["cannot fetch trace.txt", "got more bytes than the 8000"]),
         ("gone", SHA, ["cannot fetch trace.txt", "404", "Without a network", "put it at"]),
     ],
 )

@@ -4,6 +4,7 @@ import os
 import pickle
 import pickletools
 import struct
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,19 @@ def test_nothing_is_imported_even_where_the_instructions_were_not_looked_at(
         loads_plain(pickle.dumps({"a": os.system}), PATH, "trace")
     with pytest.raises(DataError, match="refers to 'evil', outside of the file"):
         loads_plain(b"Pevil\n.", PATH, "trace")
+
+
+def test_a_list_in_many_places_is_refused_before_it_is_laid_out() -> None:
+    count = 2000
+    content = b"\x80\x04]\x94(" + b"K\x01" * count + b"e0](" + b"h\x00" * count + b"e."
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="far more values"):
+            loads_plain(content, PATH, "trace")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * count**2 / 4  # a place takes 8 bytes
 
 
 @pytest.mark.parametrize("name", ATTACKS)

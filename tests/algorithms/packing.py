@@ -129,7 +129,9 @@ class Listening:
         lane = self.world.actors.network._up[client]
         envelopes = lane.messages()
         late = [
-            reply.message for reply in star(self.world).server._end.late if reply.client == client
+            reply.message
+            for reply in star(self.world).server._protocol.late
+            if reply.client == client
         ]
         messages = [*late, *(envelope.message for envelope in envelopes)]
         return [payload for message in messages for payload in message.payloads()]

@@ -491,3 +491,24 @@ def test_half_of_the_iterations_is_counted_from_the_first(
     summary = pd.DataFrame({"variant": ["base"], "seed": [1], "parameters.eps1": [1.0]})
     result: Any = type("Result", (), {"summary": summary})
     assert functions.most_of_half(result, None)["base"].tolist() == [over]
+
+
+@pytest.mark.slow
+def test_few_rows_have_the_loss_of_all(real_data: Path, tmp_path: Path) -> None:
+    """At random models, worker by worker, the losses of MNIST and of its triangles agree."""
+    if not (real_data / "mnist").is_dir():
+        pytest.skip(f"no mnist in {real_data}")
+    data, _ = functions.triangles(tmp_path)
+    few = np.load(data.rpartition("path: ")[2].removesuffix("}"))
+    plan = fedsim.load(model.SCENARIOS / f"{functions.MNIST}.yaml")
+    source = plan.variants[0].scenario.problem.data
+    assert source is not None
+    samples = source.load(real_data, np.random.default_rng())
+    models = np.random.default_rng(1).standard_normal((3, 784))
+    for worker in (0, 8):
+        rows = slice(6666 * worker, 6666 * (worker + 1))
+        X, y = (few[name][few["client"] == worker] for name in ("X", "y"))
+        assert X.shape == (785, 784)
+        for w in models:
+            whole = np.sum((samples.X[rows] @ w - samples.y[rows]) ** 2)
+            assert np.sum((X @ w - y) ** 2) == pytest.approx(whole, rel=1e-10)

@@ -111,6 +111,7 @@ FIGURE_11 = {0: (523, 240), 1: (487, 235), 2: (498, 238)}
 def test_counts_on_the_data_of_lag_are_those_of_a_plain_loop(seed: int, tmp_path: Path) -> None:
     """The step is that of the LAG authors' code, where L has lambda once, not for each worker."""
     samples = PlantedDirections().load(Path(), np.random.default_rng(seed))
+    assert samples.client is not None
     file = tmp_path / "rows.npz"
     np.savez(file, X=samples.X, y=samples.y, client=samples.client)
     step = 1 / (np.linalg.eigvalsh(samples.X.T @ samples.X)[-1] / 4 + 0.001)

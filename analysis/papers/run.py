@@ -55,9 +55,9 @@ def measure(
         numbers.update(found)
         tried.update(best)
         results[setting.name] = own[0]
-    told = next(iter(results.values())).setting
+    words = next(iter(results.values())).setting
     seconds = sum(os.times()[:4]) - began if fresh else math.nan
-    return Found(numbers, told, tried, seconds), results
+    return Found(numbers, words, tried, seconds), results
 
 
 def show(key: str, row: Row, found: Found, console: Console) -> None:

@@ -11,6 +11,7 @@ import pytest
 from fedsim.blocks.spec import Spec
 from fedsim.errors import ScenarioError
 from fedsim.problems import ARCHITECTURES, SOURCES
+from fedsim.protocol.stop_rules import STOPS
 from fedsim.scenario import Scenario, load
 from fedsim.scenario.registries import REGISTRIES
 
@@ -70,6 +71,7 @@ def _told(value: object) -> object:
 
 def _classes(seen: dict[type[Spec], Any]) -> list[type[Spec]]:
     known = {model for registry in REGISTRIES for model in registry} | set(seen) | {Scenario}
+    known -= {model for model in STOPS if model.value_key()}  # fields of `Stop` have their values
     return sorted((each for each in known if each.__name__ not in WHOLE), key=str)
 
 

@@ -19,6 +19,7 @@ from fedsim.analysis import (
     typeset,
     typeset_labels,
 )
+from fedsim.analysis.style import Maths
 from reproduction import functions
 from reproduction.measures import Found
 from reproduction.model import SEPARATOR, Drawing, Row
@@ -41,7 +42,7 @@ def draw(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
 
 
 def _title(figure: Drawing, found: Found) -> str:
-    return type(typeset(""))(f"{typeset(figure.title)}\n{found.setting}")
+    return Maths(f"{typeset(figure.title)}\n{found.setting}")
 
 
 def by_cost(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
@@ -118,7 +119,10 @@ def workers(figure: Drawing, row: Row, results: Results, found: Found) -> Figure
         eps1 = result.summary["parameters.eps1"].dropna()
         if len(eps1):
             axis.axvline(
-                float(np.sqrt(eps1).mean()), color=GREY, linestyle="--", label=typeset("sqrt(eps1)")
+                float(np.sqrt(eps1).mean()),
+                color=GREY,
+                linestyle="--",
+                label=Maths(r"$\sqrt{\varepsilon_1}$"),
             )
         axis.axhline(first / 2, color=GREY, linestyle=":", label="half of the iterations")
         label_axis(axis.xaxis, "smoothness $L_m$ of the worker", log=True)

@@ -281,10 +281,10 @@ class Row(Part):
 
     def values(self, line: str) -> dict[str, float | str]:
         """Return the published values of a line of its table, by measure."""
-        told = self.published.get(line, {})
-        if isinstance(told, Mapping):
-            return dict(told)
-        pairs = zip(self.measures, told, strict=False)
+        given_values = self.published.get(line, {})
+        if isinstance(given_values, Mapping):
+            return dict(given_values)
+        pairs = zip(self.measures, given_values, strict=False)
         return {name: value for name, value in pairs if value is not None}
 
 

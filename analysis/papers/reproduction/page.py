@@ -31,7 +31,7 @@ measured, for the most part because a file of the user's is needed. What is beyo
 under "Further".
 
 Settings are those that the paper states, those read from code that it cites, and those that are
-ours, told apart in each row. Where a row has several seeds, a number is their mean, with the
+ours, set apart in each row. Where a row has several seeds, a number is their mean, with the
 smallest and largest in brackets. Times are those of one processor. Orders by time and energy
 depend on constants of radios and devices: [Robustness of the claims](../claim_robustness.md)
 tests them, and [Claims in time and energy](../claims.md) asks what papers claim on seven radios.
@@ -130,10 +130,10 @@ def _entry(
     yield f"{level} {paper.name}, {row.place}\n"
     yield f"**{state(own)[0].upper()}{state(own)[1:]}.** {row.claim.strip()}\n"
     origins = {"Stated": row.stated, "From cited code": row.cited, "Ours": row.ours}
-    told = [f"{head}: {text.strip().rstrip('.')}." for head, text in origins.items() if text]
+    said = [f"{head}: {text.strip().rstrip('.')}." for head, text in origins.items() if text]
     took = f"; {duration(found.seconds)}" if found and isfinite(found.seconds) else ""
     needs = f" Needs {row.needs}." if row.needs else ""
-    yield "\n".join([*told, f"`{COMMAND} {name} {key}`{took}.{needs}"]) + "\n"
+    yield "\n".join([*said, f"`{COMMAND} {name} {key}`{took}.{needs}"]) + "\n"
     if found:
         yield "\n".join(markdown(*table(row, found))) + "\n"
         if said := list(_verdicts(row, own or [])):

@@ -138,13 +138,13 @@ def _scores(queries: Shape, keys: Shape) -> int:
     return prod(queries[:-1]) * keys[-2]
 
 
-def _supported(formulas: dict[str, Callable[..., int]]) -> dict[Any, Callable[..., int]]:
+def _check_supported(formulas: dict[str, Callable[..., int]]) -> dict[Any, Callable[..., int]]:
     """Return the formulas by PyTorch operation, without operations that this build lacks."""
     every = torch.ops.aten
     return {getattr(every, name): each for name, each in formulas.items() if hasattr(every, name)}
 
 
-_FORMULAS = _supported(
+_FORMULAS = _check_supported(
     {
         "mv": _product,
         "addmv": _added_product,

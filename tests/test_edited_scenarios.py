@@ -212,7 +212,7 @@ def test_what_is_stale_is_not_priced(out: Path, made: Path, tmp_path: Path) -> N
     command("run", made.parent / "one.yaml", "--out", out, "--set", "variants={}")
     result = fedsim.reprice(out, [WIFI], tmp_path / "priced")
     assert result.summary["variant"].tolist() == ["base", "base"]
-    (note,) = result.preflight_notes
+    (note,) = result.foreseen
     assert note.about == "gd"
     assert "no variant gd any more" in note.text
     said = command("reprice", out, "--set", WIFI, "--out", tmp_path / "again")

@@ -148,8 +148,8 @@ def _share(folder: Path) -> None:
         (folder / "a").touch()
 
 
-def _make_aside(folder: Path) -> None:
-    with share_folder(folder) as place, place.aside() as home:
+def _make_staged(folder: Path) -> None:
+    with share_folder(folder) as place, place.stage() as home:
         (home / "b").touch()
     (folder / "a").touch()
 
@@ -165,7 +165,7 @@ def nothing() -> None:
     """Do nothing."""
 
 
-@pytest.mark.parametrize("use", [_hold, _share, _make_aside, _drop])
+@pytest.mark.parametrize("use", [_hold, _share, _make_staged, _drop])
 @pytest.mark.parametrize("number", WAYS)
 def test_an_interrupt_of_what_tidies_up_leaves_nothing(
     use: Callable[[Path], None],

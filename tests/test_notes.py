@@ -131,7 +131,7 @@ def test_the_batch_of_a_solver_too() -> None:
 def test_rounds_that_end_by_default_are_named_before_and_after() -> None:
     written = small(algorithm=GD, stop={"time": "1e-3 s", "gap": 1e9})
     result = fedsim.run(written)
-    assert [note.key for note in result.preflight_notes] == ["stop.rounds"]
+    assert [note.key for note in result.foreseen] == ["stop.rounds"]
     assert result.seen == ()  # another rule has ended it
     ideal = {"fleet": [], "problem": {**small()["problem"], "split": {"kind": "iid", "clients": 2}}}
     result = fedsim.run(small(algorithm=GD, stop={"gap": 1e-300}, **ideal))
@@ -202,7 +202,7 @@ def test_check_and_run_say_the_same_before_anything_runs(tmp_path: Path) -> None
     path.write_text(path.read_text() + "variants: {same: {}, again: {}}\n")
     said: list[Note] = []
     result = fedsim.run(path, out=tmp_path / "out", tell=said.append)
-    assert tuple(said) == result.preflight_notes
+    assert tuple(said) == result.foreseen
     assert [(note.about, note.key) for note in said] == [
         ("again", "variants"),
         ("same, again", "seeds"),

@@ -80,7 +80,7 @@ def _run(
     for number in range(1, ROUNDS + 1):
         value, cost = objective(number), 2 ** (number / 4)
         known: float | None = None if isnan(value) else value
-        figures = dict.fromkeys(rule.columns, known)
+        figures: dict[str, float | None] = dict.fromkeys(rule.columns, known)
         ends.append(
             RoundEnd(
                 round=number,

@@ -168,7 +168,7 @@ class Watched:
         clients = star(self.world).clients.in_order()  # the others hold nothing yet
         shares = [(server.weights[client.id], client.state) for client in clients]
         held = sum((p * self._held(each, message) for p, each in shares), start=0.0)
-        coming = [(reply.client, reply.message) for reply in server._end.late]
+        coming = [(reply.client, reply.message) for reply in server._protocol.late]
         for lane in self.world.actors.network._up.in_order():
             waiting = lane.messages()
             coming += [(lane.client, envelope.message) for envelope in waiting]

@@ -83,7 +83,7 @@ class Watch:
         """Compare the two ends."""
         assert self.world is not None
         held = [client.state.held for client in star(self.world).clients.in_order()]
-        coming = [reply.message for reply in server._end.late]
+        coming = [reply.message for reply in server._protocol.late]
         for lane in self.world.actors.network._up.in_order():
             waiting = lane.messages()
             coming += [envelope.message for envelope in waiting]

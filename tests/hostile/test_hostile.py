@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsim.blocks import installed
+from fedsim.blocks import catalogue
 from fedsim.errors import DataError, ScenarioError
 from fedsim.problems.data import SOURCES, Csv, LibSVM, Source
 from fedsim.scenario import load
@@ -91,7 +91,7 @@ def test_packages_are_looked_through_once_however_much_is_unknown(
         asked.append(group)
         return ()
 
-    monkeypatch.setattr(installed, "entry_points", entry_points)
+    monkeypatch.setattr(catalogue, "entry_points", entry_points)
     with pytest.raises(ScenarioError) as caught:
         load(small(fleet=[{"count": 1, "device": "phone-x", "radio": "ltte"}] * 50))
     assert len(caught.value.faults) == 100

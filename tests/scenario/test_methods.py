@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from fedsim.algorithms import ALGORITHMS, Algorithm, GradientDescent
-from fedsim.blocks import installed
+from fedsim.blocks import catalogue as installed
 from fedsim.errors import BlockError
 from fedsim.scenario import Scenario, dump, load
 from fedsim.scenario.registries import catalogue

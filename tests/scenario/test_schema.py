@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from fedsim.algorithms import ALGORITHMS
-from fedsim.blocks import installed
+from fedsim.blocks import catalogue
 from fedsim.blocks.registry import kinds_of
 from fedsim.errors import BlockError
 from fedsim.physics.availability import AVAILABILITY
@@ -187,7 +187,7 @@ def test_a_users_algorithm_is_in_its_schema_only() -> None:
 def test_an_installed_algorithm_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [EntryPoint("nesterov", "tests.scenario.test_methods:Nesterov", ALGORITHMS.group)]
     monkeypatch.setattr(
-        installed, "entry_points", lambda group: points if group == ALGORITHMS.group else []
+        catalogue, "entry_points", lambda group: points if group == ALGORITHMS.group else []
     )
     assert schema() == schema([Nesterov])
     points[:] = [EntryPoint("broken", "no.such.module:Mine", ALGORITHMS.group)]

@@ -137,10 +137,10 @@ def test_what_is_foreseen_is_what_happens_whatever_was_done_since_it_was_asked(
                 act(life)
                 if act is cut and life.supply.store.alive:
                     life.supply.switch_on()
-                preflight_notes = life.supply.recovers()
+                recovers = life.supply.recovers()
                 ready_at = life.supply._ready_at
                 lived = life.ready_at()
-                assert preflight_notes == (lived < inf), (act, charge, rest)
+                assert recovers == (lived < inf), (act, charge, rest)
                 assert lived == pytest.approx(ready_at), (act, charge, rest)
 
 

@@ -63,12 +63,20 @@ def smoothness(dice: Dice, clients: int) -> Drawn:
     return Drawn(block, "binary" if form == "logistic" else "regression", features, clients)
 
 
+def directions(dice: Dice, clients: int) -> Drawn:
+    features = clients + dice.whole(0, 6)
+    block: Block = {"clients": clients, "features": features}
+    block |= dice.options({"constant": dice.size(0.1, 50), "labels": dice.one(["shared", "own"])})
+    return Drawn(block, "binary", features, clients)
+
+
 SOURCES: dict[str, Callable[[Dice, int], Drawn]] = {
     "tong": tong,
     "shifted-mean": shifted_mean,
     "sparse-linear": sparse_linear,
     "low-rank": low_rank,
     "smoothness": smoothness,
+    "directions": directions,
     **FORMATS,
 }
 """Every source; see `test_worlds` for those that cannot be drawn."""

@@ -90,7 +90,8 @@ def _short(value: float) -> float | None:
 def folder(setting: Setting) -> str:
     """Return the name of a case's run folders, the same for rows that have it in common."""
     given = "\n".join((*setting.overrides, *setting.tried))
-    return setting.scenario.stem + (f"-{sha256(given.encode()).hexdigest()[:8]}" if given else "")
+    name: str = setting.scenario.stem
+    return name + (f"-{sha256(given.encode()).hexdigest()[:8]}" if given else "")
 
 
 def run(setting: Setting, out: Path, overrides: Sequence[str]) -> list[fedsim.Result]:

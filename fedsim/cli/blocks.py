@@ -28,8 +28,8 @@ def list_command(
 ) -> None:
     """List the blocks that a scenario can name: algorithms, compressors, devices, ...
 
-    Without TABLE an overview; with TABLE its blocks, with sources; with NAME one of them, with
-    its parameters.
+    Without TABLE an overview; with TABLE its blocks and their sources;
+    with NAME one of them and its parameters.
     """
     from fedsim.blocks.wording import unknown
     from fedsim.cli import describe

@@ -187,7 +187,7 @@ def test_a_figure_is_not_called_as_a_column_of_every_round_table() -> None:
         return 1.0, {"joules": 2.0}
 
     loss = {"evaluate": judged, "evaluated_by": "server"}
-    with pytest.raises(fedsim.ScenarioError, match=r"loss\.kind: .*'joules'.*another name"):
+    with pytest.raises(fedsim.ScenarioError, match=r"loss\.kind: .*'joules'.*rename the metric"):
         fedsim.run(scenario(loss=loss))
 
 

@@ -31,5 +31,5 @@ def test_without_framing_packets_add_nothing() -> None:
 
 @pytest.mark.parametrize(("overhead", "packet"), [(-1, 100), (100, 100), (1, 0)])
 def test_what_leaves_no_room_is_refused(overhead: int, packet: int) -> None:
-    with pytest.raises(ValueError, match=f"got {overhead} of {packet} bytes"):
+    with pytest.raises(ValueError, match=f"got an overhead of {overhead} of {packet} bytes"):
         Framing(overhead, packet)

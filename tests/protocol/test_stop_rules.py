@@ -284,5 +284,7 @@ def test_a_rule_that_may_depend_on_costs_ends_each_world_elsewhere(
     (run,) = fedsim.run(small(**GD, stop=stop), blocks=MINE, out=tmp_path).runs
     told = hindrance(Original.of(run, tuple(MINE)))
     assert told == (
-        "stop.half: time or energy decide when it ends, in each world elsewhere" if physical else ""
+        "stop.half: it ends by time or energy, so in another round in each world"
+        if physical
+        else ""
     )

@@ -66,7 +66,7 @@ def test_a_table_that_is_missing_empty_or_without_a_column_is_named(
 
     changes: dict[str, Callable[[pa.Table], pa.Table]] = {
         "has no column": lambda each: each.drop_columns([text]),
-        f"column {text} is of binary": as_bytes,
+        f"column {text}: got binary": as_bytes,
     }
     if table != "rounds":  # a run may end before its first one
         changes["it holds no rows"] = lambda each: each.slice(0, 0)

@@ -108,5 +108,5 @@ WRONG: list[tuple[int, str, str, list[str]]] = [
     (26, "  base: {}", "variants.base", ["the scenario as written"]),
     (28, "    algorithm: {kind: gdd}", "algorithm.kind", ["variant gd: ", "'gd'?"]),
     (28, "    algorithm: {kind: signsgd}", "algorithm.step_size", ["variant gd: missing"]),
-    (28, "    seeds: 3", "variants.gd.seeds", ["the file as a whole"]),
+    (28, "    seeds: 3", "variants.gd.seeds", ["of the whole file"]),
 ]

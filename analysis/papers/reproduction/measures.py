@@ -4,7 +4,7 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -157,7 +157,8 @@ def _values(
 ) -> dict[str, pd.Series]:
     """Return a measure's values: variant -> a series by seed."""
     if measure.function:
-        return functions.MEASURES[measure.function](result, row, **measure.given)
+        calculate: Callable[..., dict[str, pd.Series]] = functions.MEASURES[measure.function]
+        return calculate(result, row, **measure.given)
     rounds = result.rounds
     column = measure.column
     if measure.total:

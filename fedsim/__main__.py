@@ -46,8 +46,8 @@ def _lacks_memory(error: BaseException) -> bool:
     """Return whether an error is the system's, or a library's, for want of memory."""
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
-    told = ("failed to map segment", "cannot allocate memory", "can't start new thread")
-    return isinstance(error, MemoryError) or any(each in str(error).lower() for each in told)
+    signs = ("failed to map segment", "cannot allocate memory", "can't start new thread")
+    return isinstance(error, MemoryError) or any(each in str(error).lower() for each in signs)
 
 
 if __name__ == "__main__":

@@ -241,7 +241,7 @@ def test_a_worker_that_dies_is_told_in_one_error(tmp_path: Path) -> None:
             with suppress(ProcessLookupError):
                 process.kill()
 
-    with pytest.raises(fedsim.RunError, match="a worker process died"):
+    with pytest.raises(fedsim.RunError, match="worker process died"):
         fedsim.run(small(seeds=2, stop={"rounds": 500}), out=tmp_path, jobs=2, watch=watch)
 
 

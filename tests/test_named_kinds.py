@@ -19,10 +19,10 @@ HYPHENATED = re.compile(r"(?<![\w./:{-])[a-z][a-z0-9]*(?:-[a-z0-9]+)+(?![\w/(-]|
 
 WORDS = {
     *("cut-off", "fan-in", "floating-point", "max-min", "n-th", "near-feasible", "off-line"),
-    *("on-line", "one-by-one", "one-way", "p-values", "re-enactment", "round-trip"),
+    *("on-line", "one-by-one", "re-priced", "one-way", "p-values", "re-enactment", "round-trip"),
     *("energy-module-nbiot", "kilowatt-hour", "ns-3", "single-board"),
     *("scikit-learn", "client-0", "client-1", "l0-norm", "m-1", "text-align", "max-width"),
-    *("built-in", "user-defined"),
+    *("built-in", "user-defined", "user-supplied", "tick-datasets", "mu-strongly", "map-style"),
 }
 """Hyphenated words that are no kinds: of English, of other packages, and of styles."""
 

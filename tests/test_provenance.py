@@ -133,7 +133,7 @@ SCENARIO = """{
 
 KEPT = (
     "report/page.py",
-    "analysis/tables.py",
+    "analysis/ranking.py",
     "cli/describe.py",
     "running/api.py",
     "results/result.py",

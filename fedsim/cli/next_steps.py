@@ -3,20 +3,19 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, floor, log10
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedsim.analysis import Target
 from fedsim.record.columns import higher_is_better
 from fedsim.record.summary import end_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedsim.analysis import Comparison
+    from fedsim.analysis import Comparison, Target
     from fedsim.results import Result
 
 Steps = tuple[str, ...]
@@ -72,6 +71,8 @@ def after_run(result: "Result", typed: TypedRun) -> Steps:
         if summary["reason"].str.contains("1/L = ", regex=False).all():
             return (typed.again("algorithm.step_size=1/L"),)
         return (typed.again(name="check"),)
+    from fedsim.analysis import Target
+
     target = Target.usual(summary)
     limited = summary.loc[complete, "reason"].str.startswith("rounds: ").all()
     if target.measure and limited and not target.costs(result)["reached"].any():
@@ -105,7 +106,9 @@ def after_comparison(comparison: "Comparison", place: Path, *, reported: bool = 
     return *report, command("trace", place)
 
 
-def reached_by_all(rounds: "pd.DataFrame", target: Target, variants: Sequence[str]) -> float | None:
+def reached_by_all(
+    rounds: "pd.DataFrame", target: "Target", variants: Sequence[str]
+) -> float | None:
     """Return the strictest value of a target's measure that all runs have reached, in two digits.
 
     None where some run has never evaluated it, or all are as near as the target itself asks.
@@ -119,9 +122,10 @@ def reached_by_all(rounds: "pd.DataFrame", target: Target, variants: Sequence[st
     worst = float(best.min() if higher else best.max())
     if worst == 0:
         return None
-    unit = 10.0 ** (floor(log10(abs(worst))) - 1)
+    exact = Decimal(worst)  # in binary 1.9 / 0.1 is not 19, and a digit would be lost
+    unit = Decimal(1).scaleb(exact.adjusted() - 1)
+    bound = exact.quantize(unit, ROUND_FLOOR if higher else ROUND_CEILING)
     # A gap has to be below its target; so a value that is one already in two digits goes up.
-    steps = floor(worst / unit) if higher else ceil(worst / unit)
-    if not higher and steps * unit <= worst:
-        steps += 1
-    return float(f"{steps * unit:.2g}")
+    if not higher and float(bound) <= worst:
+        bound += unit
+    return float(bound)

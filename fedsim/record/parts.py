@@ -232,7 +232,7 @@ def _read(
     """Read one file, from disk or from memory; the path is for errors.
 
     On this thread alone: where there is no memory for another one, Arrow waits for it for ever, and
-    hears no signal meanwhile. It takes one for a file, and none for what is in memory.
+    no signal interrupts that. It takes one for a file, and none for what is in memory.
     """
     try:
         if columns is None and isinstance(source, Path):

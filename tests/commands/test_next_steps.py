@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.console import Console
 from ruamel.yaml import YAML
@@ -91,6 +91,7 @@ def test_where_not_all_got_there_the_target_that_all_have_reached_is_next(tmp_pa
 
 @examples(200)
 @given(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=6), st.booleans())
+@example(values=[1.9], higher=False)
 def test_the_target_that_all_have_reached_is_the_strictest_of_two_digits(
     values: list[float], higher: bool
 ) -> None:

@@ -446,7 +446,7 @@ def test_the_command_writes_what_few_worlds_say(runs: int, late: Path, tmp_path:
             ["--interval", "pi-4.active=3 W..9 W", "--interval", "pi-4.idle=1 W..4 W"],
             "exclude each other",
         ),
-        (["--against", "gdd"], "there is no variant 'gdd'"),
+        (["--against", "gdd"], "got the variant 'gdd'; did you mean 'gd'?"),
         (["--target", "gapp=1"], "gapp"),
         (["--jobs", "2", "--cluster", "local:2"], "runs are made in one place"),
         (["--cluster", "local:none"], "expected local:N"),

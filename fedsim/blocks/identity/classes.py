@@ -83,11 +83,11 @@ def _class(cls: type, walk: Walk) -> Parts:
         if name not in _SKIPPED and not name.startswith("__pydantic_"):
             yield name, value
     yield from _of_pydantic(cls)
-    yield from _registered(cls)
+    yield from _registered_classes(cls)
     yield from patches(cls)
 
 
-def _registered(cls: type) -> Parts:
+def _registered_classes(cls: type) -> Parts:
     """Yield the classes that were registered as subclasses of an abstract one, by their names."""
     if isinstance(cls, ABCMeta) and not is_known(cls.__module__):
         every = [each for reference in _get_dump(cls)[0] if (each := reference()) is not None]

@@ -50,8 +50,9 @@ def test_every_world_ends_as_it_may_and_passes_the_audit(first: int, files: Path
     some = played(range(first, first + _CHUNK), files)
     findings = [each for each in some if each.outcome.end == "finding"]
     assert not findings, "\n".join(f"world {each.number}: {each.outcome.text}" for each in findings)
-    accepted = sum(each.outcome.end != "refused" for each in some)
-    assert accepted > 0.5 * len(some)  # of all worlds it is two thirds; see `report`
+    refused = [each.outcome.text for each in some if each.outcome.end == "refused"]
+    possible = len(some) - sum("pip install" in text for text in refused)  # for an extra
+    assert len(some) - len(refused) > 0.5 * possible  # of all worlds it is two thirds; see `report`
 
 
 def test_a_world_is_a_function_of_its_number() -> None:

@@ -61,7 +61,9 @@ def test_a_command_that_is_interrupted_says_so_and_leaves_nothing(
     assert ended.faults(way) == [], ended.said
     assert ended.code == 128 + way
     if "interrupted" in ended.said:
-        assert "can be compared" in " ".join(ended.said.split())
+        assert "runs that have ended can be compared, tables of unfinished ones can" in " ".join(
+            ended.said.split()
+        )
 
 
 @pytest.mark.slow
@@ -241,7 +243,10 @@ def test_a_worker_that_dies_is_told_in_one_error(tmp_path: Path) -> None:
             with suppress(ProcessLookupError):
                 process.kill()
 
-    with pytest.raises(fedsim.RunError, match="worker process died"):
+    said = (
+        r"(a worker process died|its worker process died twice), perhaps because memory was short"
+    )
+    with pytest.raises(fedsim.RunError, match=said):
         fedsim.run(small(seeds=2, stop={"rounds": 500}), out=tmp_path, jobs=2, watch=watch)
 
 

@@ -5,7 +5,8 @@ from collections import Counter
 import pytest
 from hypothesis import given
 
-from fedsim.sim.network.lanes import TRANSITIONS, Lane, LaneEvent, LaneState, RouteClass
+from fedsim.sim.network.lane_states import TRANSITIONS, LaneEvent, LaneState, RouteClass
+from fedsim.sim.network.lanes import Lane
 from tests.tiers import examples
 
 from .links import ServerLink

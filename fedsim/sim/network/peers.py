@@ -20,7 +20,8 @@ from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.flows import Changed, Link
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.lanes import Bearer, Lane, LaneState
+from fedsim.sim.network.lane_states import LaneState
+from fedsim.sim.network.lanes import Bearer, Lane
 from fedsim.sim.network.transmission import FluidBearer, OwnLaw, RateChanged
 from fedsim.sim.network.transport import (
     ABORTED,

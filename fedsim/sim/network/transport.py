@@ -16,7 +16,8 @@ from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import LazyTable
-from fedsim.sim.network.lanes import TRANSITIONS, Lane, LaneEvent, LaneState, Receive, RouteClass
+from fedsim.sim.network.lane_states import TRANSITIONS, LaneEvent, LaneState, RouteClass
+from fedsim.sim.network.lanes import Lane, Receive
 from fedsim.sim.network.relays import Relays
 from fedsim.sim.power.radio import RadioMeter
 

@@ -45,5 +45,29 @@ def adult(folder: Path) -> None:
     (folder / "a1a").write_text("\n".join(lines) + "\n", encoding="ascii")
 
 
-STAND_INS: dict[str, Callable[[Path], None]] = {"small-sets": small_sets, "adult": adult}
+def video(folder: Path) -> None:
+    """Write 82 frames of 240 x 320 bytes: a gradient that moves, and a little noise."""
+    rng = np.random.default_rng(3)
+    y, x = np.mgrid[:240, :320]
+    noise = rng.integers(0, 4, (240, 320))
+    frames = [128 + 60 * np.sin((x + 4 * t) / 40) + 40 * np.cos(y / 30) + noise for t in range(82)]
+    folder.mkdir(parents=True, exist_ok=True)
+    np.stack(frames).astype(np.uint8).tofile(folder / "xylophone.gray")
+
+
+def femnist(folder: Path) -> None:
+    """Write 16 writers of 110 images of ten digits, each bright at pixels of its own."""
+    rng = np.random.default_rng(3)
+    client, y = np.repeat(np.arange(16), 110), np.tile(np.arange(10), 176)
+    X = rng.uniform(size=(len(y), 784)) * (np.arange(784) % 10 == y[:, None])
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez(folder / "femnist.npz", X=X, y=y, client=client)
+
+
+STAND_INS: dict[str, Callable[[Path], None]] = {
+    "small-sets": small_sets,
+    "adult": adult,
+    "femnist": femnist,
+    "video": video,
+}
 """By name."""

@@ -61,6 +61,7 @@ from fedsim.problems import (
     Squared,
     Tong,
     TorchLoss,
+    Writers,
 )
 from fedsim.problems.architectures import DenseLayers, LogisticModel
 from fedsim.problems.losses import Rows, State
@@ -95,6 +96,8 @@ DEALING: list[Split] = [
     Shards(),
     Shards(per_client=3),
     LabelMix(alpha=0.3),
+    Writers(),
+    Writers(rows=2),
 ]
 DRAWING = [
     Bundled(name="wine"),

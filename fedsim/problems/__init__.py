@@ -44,7 +44,7 @@ from fedsim.problems.data import (
     Tong,
     fetch,
 )
-from fedsim.problems.held_out import HeldOut, load_both
+from fedsim.problems.held_out import HeldOut, HeldOutClients, load_both
 from fedsim.problems.losses import (
     LOSSES,
     LinearLoss,
@@ -97,6 +97,7 @@ from fedsim.problems.splits import (
     LogNormal,
     Shards,
     Split,
+    Writers,
 )
 
 __all__ = [
@@ -134,6 +135,7 @@ __all__ = [
     "Groups",
     "HeldOut",
     "HeldOutAccuracy",
+    "HeldOutClients",
     "HeldOutLoss",
     "HuggingFace",
     "Idx",
@@ -187,6 +189,7 @@ __all__ = [
     "TraceRegression",
     "TrainingAccuracy",
     "Transformer",
+    "Writers",
     "constrained_optimum",
     "fetch",
     "load_both",

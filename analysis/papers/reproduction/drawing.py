@@ -20,7 +20,7 @@ from fedsim.analysis import (
     typeset_labels,
 )
 from fedsim.analysis.style import Maths
-from reproduction import functions
+from reproduction import functions, measures, video
 from reproduction.measures import Found
 from reproduction.model import SEPARATOR, Drawing, Row
 from reproduction.states import mean
@@ -48,8 +48,13 @@ def _title(figure: Drawing, found: Found) -> str:
 def by_cost(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
     """Draw a column against what rounds cost, a panel a cost."""
     case = figure.case or next(iter(results))
-    labels = next(each.labels for each in row.settings() if each.name == case)
-    shown = {name: label for name, label in labels.items() if name in (figure.variants or labels)}
+    (setting,) = (each for each in row.settings() if each.name == case)
+    labels = measures.choose(setting, found)
+    shown = {
+        name: label
+        for name, label in labels.items()
+        if not figure.variants or {name, label} & set(figure.variants)
+    }
     drawing = progress(
         results[case].rounds,
         typeset_labels(shown),
@@ -152,10 +157,32 @@ def descents(figure: Drawing, row: Row, results: Results, found: Found) -> Figur
     return drawing
 
 
+def recovered(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
+    """Draw a frame of a video, the model in its place under the first seed, and the difference."""
+    frames = video.VIDEOS[figure.given["video"]]()
+    basis, _, frame = video.span(frames)
+    result = next(iter(results.values()))
+    (name, *_) = figure.variants or row.variants
+    model = basis @ result.model(name, int(result.summary["seed"].min()))
+    pictures = {
+        "frame 82": (frame, 0, 1),
+        row.variants[name]: (model, 0, 1),
+        "difference": (np.abs(model - frame), 0, 1),
+    }
+    drawing, every = panels(len(pictures), len(pictures), height=2.0)
+    for axis, (label, (pixels, low, high)) in zip(every, pictures.items(), strict=True):
+        axis.imshow(pixels.reshape(frames.shape[1:]), cmap="gray", vmin=low, vmax=high)
+        axis.set(xticks=[], yticks=[], xlabel=label)
+        axis.spines[:].set_visible(False)
+    entitle(drawing, _title(figure, found))
+    return drawing
+
+
 DRAWN: dict[str, Callable[[Drawing, Row, Results, Found], Figure]] = {
     "progress": by_cost,
     "against": by_case,
     "workers": workers,
     "descents": descents,
+    "recovered": recovered,
 }
 """The kinds of figures."""

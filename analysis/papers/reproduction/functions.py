@@ -9,7 +9,7 @@ import pandas as pd
 import fedsim
 from fedsim.ports import Array
 from fedsim.problems.data import PlantedSmoothness
-from reproduction import small_sets
+from reproduction import small_sets, video
 from reproduction.model import SCENARIOS, Row
 
 Values = dict[str, pd.Series]
@@ -113,6 +113,21 @@ def parameter(result: fedsim.Result, row: Row, name: str) -> Values:  # noqa: AR
     }
 
 
+def first_above(
+    result: fedsim.Result,
+    row: Row,  # noqa: ARG001 - of its kind
+    column: str,
+    level: float,
+) -> Values:
+    """Return the round in which a column is first above a level, or not finite; NaN if never."""
+    rounds = result.rounds
+    over = rounds[~(rounds[column] <= level)].drop_duplicates(["variant", "seed"])
+    return {
+        str(variant): own.set_index("seed")["round"].astype(float)
+        for variant, own in over.groupby("variant", observed=True)
+    }
+
+
 MEASURES: dict[str, Callable[..., Values]] = {
     "worker-sent": worker_sent,
     "in-order": in_order,
@@ -120,6 +135,7 @@ MEASURES: dict[str, Callable[..., Values]] = {
     "most-of-half": most_of_half,
     "descent": descent,
     "parameter": parameter,
+    "first-above": first_above,
 }
 """Measures that are more than a column in some round: (result, row, given) -> values."""
 
@@ -155,5 +171,6 @@ def triangles(folder: Path) -> list[str]:
 PREPARED: dict[str, Callable[[Path], list[str]]] = {
     "mnist-triangles": triangles,
     **small_sets.PREPARED,
+    **video.PREPARED,
 }
 """What a scenario needs and no file has: (folder) -> overrides, such as the path of a made file."""

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -109,8 +110,9 @@ def run(setting: Setting, out: Path, overrides: Sequence[str]) -> list[fedsim.Re
         }
         folder = out / str(number) if setting.tried else out
         with warnings.catch_warnings():
-            # Papers censor more, and step further, than theory covers: on purpose.
+            # Papers censor more, and step further, than theory covers, and some runs diverge.
             warnings.simplefilter("ignore", fedsim.TheoryWarning)
+            warnings.simplefilter("ignore", fedsim.RunWarning)
             results.append(fedsim.run(setting.scenario, out=folder, overrides=list(every.values())))
     return results
 
@@ -119,37 +121,69 @@ def take(
     row: Row, setting: Setting, results: Sequence[fedsim.Result]
 ) -> tuple[Numbers, dict[str, str]]:
     """Return the numbers of a case, and which of what was tried is the best of each variant."""
-    each = [_numbers(row, setting, result) for result in results]
-    if len(each) == 1:
-        return each[0], {}
+    every = [_numbers(row, setting, result) for result in results]
+    if len(every) == 1:
+        return every[0]
+    each = [own for own, _ in every]
     found, best = dict[str, Sequence[float]](), dict[str, str]()
     for label in setting.labels.values():
         line = SEPARATOR.join(filter(None, (setting.name, label)))
         key = f"{line}{SEPARATOR}{row.best}"
-        sizes = [mean(own[key]) if key in own else math.nan for own in each]
-        place = int(np.argmin(np.nan_to_num(sizes, nan=math.inf)))
+        sizes = [_size(own.get(key, (math.nan,))) for own in each]
+        place = int(np.argmin(sizes))
         mine = {name: own for name, own in each[place].items() if name.startswith(line + SEPARATOR)}
         found.update(mine)
         best[line] = setting.tried[place].partition("=")[2]
     return found, best
 
 
-def _numbers(row: Row, setting: Setting, result: fedsim.Result) -> dict[str, Sequence[float]]:
+def _numbers(
+    row: Row, setting: Setting, result: fedsim.Result
+) -> tuple[dict[str, Sequence[float]], dict[str, str]]:
+    """Return the numbers of a result, and what a star in the name of a variant stands for."""
     seeds = list(result.summary["seed"].unique())
-    there = set(result.summary["variant"])
-    found = dict[str, Sequence[float]]()
+    there = list(result.summary["variant"].unique())
+    found, best = dict[str, Sequence[float]](), dict[str, str]()
     tables = {
         name: _values(measure, result, row, setting.fields)
         for name, measure in row.measures.items()
     }
-    for variant, label in setting.labels.items():
-        if variant not in there:
+
+    def values(name: str, variant: str) -> list[float]:
+        own = tables[name].get(variant, pd.Series(dtype=float)).reindex(seeds)
+        return [float(value) for value in own]
+
+    for pattern, label in setting.labels.items():
+        named = [variant for variant in there if fnmatchcase(variant, pattern)]
+        if not named:
             continue
-        for name, table in tables.items():
-            own = table.get(variant, pd.Series(dtype=float)).reindex(seeds)
-            key = SEPARATOR.join(filter(None, (setting.name, label, name)))
-            found[key] = own.astype(float).tolist()
-    return found
+        line = SEPARATOR.join(filter(None, (setting.name, label)))
+        variant = named[0]
+        if "*" in pattern:
+            variant = min(named, key=lambda each: _size(values(row.best, each)))
+            best[line] = variant.removeprefix(pattern.partition("*")[0])
+        for name in tables:
+            found[f"{line}{SEPARATOR}{name}"] = values(name, variant)
+    return found, best
+
+
+def _size(values: Sequence[float]) -> float:
+    """Return the mean of values; infinity if one is missing."""
+    middle = mean(values)
+    return math.inf if math.isnan(middle) else middle
+
+
+def choose(setting: Setting, found: Found) -> dict[str, str]:
+    """Return the variants of a case by what they are called, the best for a name with a star."""
+    chosen = {}
+    for pattern, label in setting.labels.items():
+        line = SEPARATOR.join(filter(None, (setting.name, label)))
+        head, star, _ = pattern.partition("*")
+        if not star:
+            chosen[pattern] = label
+        elif line in found.tried:
+            chosen[head + found.tried[line]] = label
+    return chosen
 
 
 def _values(

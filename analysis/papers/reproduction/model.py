@@ -101,7 +101,8 @@ class Setting(NamedTuple):
         overrides: of the scenario.
         tried: overrides of which the best is taken, each a run; empty for one run without.
         fields: the values of the axes.
-        labels: variant -> what it is called.
+        labels: variant -> what it is called; a star in the name of a variant stands for anything,
+            and of the variants that have such a name the best is taken.
     """
 
     name: str
@@ -168,7 +169,7 @@ class Drawing(Part):
         column: of the round table.
         label: of the axis upwards.
         against: the costs, a panel each; rounds, bits, seconds and joules if empty.
-        variants: those drawn, all where none is named.
+        variants: those drawn, by their names or by what they are called; all where none is named.
         log: whether the column is drawn on a logarithmic axis.
         log_costs: whether costs are drawn on logarithmic axes.
         target: where a line is to be.
@@ -223,13 +224,15 @@ class Row(Part):
         needs: a file of the user's that it needs, in words.
         prepared: a name of `functions.PREPARED`, which makes what the scenario needs.
         cases: name -> overrides; one case without any if none is given.
-        variants: variant of the scenario -> what the page calls it.
+        variants: variant of the scenario -> what the page calls it; with a star in its name, the
+            best of several, such as those of a sweep.
         measures: name -> how it is taken.
         published: "label" or "case | label" -> the paper's values, in the order of `measures`, or
             by name; null for none. A text is shown, and held against nothing.
         tolerance: measure -> how far a published number may be off, "3 %" or absolute.
         checks: what the paper claims -> the expression that holds if it is so.
-        best: the measure by which the best of what is `tried` is chosen: the least.
+        best: the measure by which the best of what is `tried`, or of the variants of a name with a
+            star, is chosen: the least.
         figures: name of the file -> how it is drawn.
         notes: Markdown below the row's numbers.
         reduced: the form in which tests run it.

@@ -115,7 +115,7 @@ def scenario(**problem: Any) -> dict[str, Any]:
     }
     return {
         "problem": block | problem,
-        "algorithm": {"kind": "fedavg", "step_size": 0.1},
+        "algorithm": {"kind": "fedavg", "step_size": 0.01},
         "fleet": [{"count": 4, "device": "phone-mid", "radio": "lte"}],
         "measures": ["test_accuracy"],
         "stop": {"rounds": 2},
@@ -123,16 +123,17 @@ def scenario(**problem: Any) -> dict[str, Any]:
 
 
 def test_a_split_makes_the_clients_for_testing_besides_those_of_the_fleet(tmp_path: Path) -> None:
-    built = job(tmp_path, **scenario())
+    written = scenario(split={"kind": "iid"})
+    built = job(tmp_path, **written)
     test = built.problem.test
     assert test is not None
-    assert built.problem.rows.tolist() == [60] * 4
-    assert test.rows == 120
+    assert built.problem.rows.tolist() == [299] * 4
+    assert test.rows == 598
     # Preprocessing is fitted on the clients that train: only their features have the mean 0.
     X = np.vstack([each.arranged.X for each in built.problem.losses])
     assert np.abs(X.mean(axis=0)).max() < 1e-12
     assert np.abs(np.asarray(test.X).mean(axis=0)).max() > 1e-3
-    result = fedsim.run(scenario(), out=tmp_path)
+    result = fedsim.run(scenario(), out=tmp_path)  # by writers, which sees the features
     assert result.rounds["test_accuracy"].between(0, 1).all()
 
 

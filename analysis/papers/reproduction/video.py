@@ -10,7 +10,8 @@ The video is a user's, xylophone.gray where FEDSIM_DATA points, of 240 x 320 byt
 
     ffmpeg -i xylophone.mp4 -vf format=gray -f rawvideo xylophone.gray
 
-Elsewhere it is one of ours: two discs and a bar that move over a still background.
+Elsewhere it is one of ours: two discs and a bar over a still background, whose strokes repeat every
+40 frames.
 """
 
 import os
@@ -44,11 +45,11 @@ def make() -> Frames:
     frames = np.empty((SHOWN + 1, HEIGHT, WIDTH), np.uint8)
     for number in range(len(frames)):
         angle, shown = 2 * np.pi * number / 40, still.copy()
-        for radius, brightness, turns in ((40, 0.9, 1), (25, 0.05, -2)):
+        for radius, brightness, turns in ((16, 0.9, 1), (12, 0.05, -2)):
             cx = WIDTH / 2 + 100 * np.cos(turns * angle)
             cy = HEIGHT / 2 + 70 * np.sin(turns * angle)
             shown[(x - cx) ** 2 + (y - cy) ** 2 < radius**2] = brightness
-        shown[np.abs(x - WIDTH / 2 - 120 * np.sin(angle / 2)) < 10] = 0.7
+        shown[np.abs(x - WIDTH / 2 - 120 * np.sin(angle)) < 3] = 0.7
         frames[number] = np.rint(255 * shown)
     return frames
 
@@ -113,7 +114,7 @@ def prepare(video: str, folder: Path) -> list[str]:
     basis, before, frame = span(VIDEOS[video]())
     X, y = sums(basis, frame, CLIENTS, SUMS)
     inside = basis.T @ frame
-    outside = np.sqrt(max(frame @ frame - inside @ inside, 0.0))
+    outside = float(np.linalg.norm(frame - basis @ inside))
     scale = np.sqrt(2 * (LEARNT + 1) / (frame @ frame))
     folder.mkdir(parents=True, exist_ok=True)
     files = {name: (folder / f"{name}.npz").resolve() for name in ("video", "frame", "frames")}

@@ -7,7 +7,7 @@ import math
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -244,7 +244,7 @@ def taken(result: fedsim.Result, **measure: Any) -> dict[str, list[float]]:
     labels = {name: name for name in result.summary["variant"].unique()}
     row = row_of(variants=labels, measures={"x": measure}, published={}, tolerance={}, checks={})
     (setting,) = row.settings()
-    numbers, _ = measures.take(row, setting, [result])
+    _, numbers, _ = measures.take(row, setting, [result])
     return {name.partition(" | ")[0]: list(values) for name, values in numbers.items()}
 
 
@@ -279,26 +279,63 @@ def test_a_value_is_of_the_end_of_a_round_or_of_where_a_level_is_reached(
     assert worst["gd"][0] == int(own["round"][own["objective"] <= last].iloc[0])
 
 
+def tried_results(*objectives: Mapping[str, float | None]) -> list[Any]:
+    """Return results whose runs end at these objectives: a mapping a trial, None for no round."""
+    return [
+        FakeResult(
+            tuple(Path(f"{trial}/{name}/seed-1") for name in ends),
+            {name: value for name, value in ends.items() if value is not None},
+            pd.DataFrame({"variant": list(ends), "seed": 1}),
+        )
+        for trial, ends in enumerate(objectives)
+    ]
+
+
+@dataclass(frozen=True)
+class FakeResult:
+    runs: tuple[Path, ...]
+    ends: Mapping[str, float]
+    summary: pd.DataFrame
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a number be where a run ends; of the runs that were chosen, by their folders."""
+
+    def values(_: Any, result: FakeResult, *__: Any) -> dict[str, pd.Series]:
+        return {name: pd.Series([value], index=[1]) for name, value in result.ends.items()}
+
+    monkeypatch.setattr(measures, "_values", values)
+
+
+@pytest.mark.usefixtures("ends")
 def test_of_what_is_tried_the_best_is_taken() -> None:
     """Of each variant apart; what does not get there is the worst."""
     row = row_of(best="rounds", cases={"": {"tried": ["algorithm.k=1", "algorithm.k=2"]}})
     (setting,) = row.settings()
-    frames = [
-        pd.DataFrame({"variant": ["base", "hb"], "seed": 1, "round": [a, b], "bits": 1})
-        for a, b in ((5.0, math.nan), (7.0, 9.0))
-    ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            measures,
-            "_numbers",
-            lambda row, setting, table: {
-                f"{label} | rounds": [float(value)]
-                for label, value in zip(("A", "B"), table["round"], strict=True)
-            },
-        )
-        numbers, best = measures.take(row, setting, frames)
-    assert numbers == {"A | rounds": [5.0], "B | rounds": [9.0]}
+    results = tried_results({"base": 5.0, "hb": None}, {"base": 7.0, "hb": 9.0})
+    chosen, _, best = measures.take(row, setting, results)
+    assert chosen.runs == (Path("0/base/seed-1"), Path("1/hb/seed-1"))
     assert best == {"A": "1", "B": "2"}
+
+
+@pytest.mark.usefixtures("ends")
+def test_of_variants_that_share_a_label_the_best_is_taken() -> None:
+    """Whatever the trial; `search` fills in what is tried, and leaves the rest of `set`."""
+    case = {
+        "set": ["seeds=1", "algorithm.k=$k"],
+        "search": {"k": [1, 2]},
+        "variants": {"base": "A", "hb": "B", "gd": "B"},
+    }
+    row = row_of(best="rounds", cases={"": case})
+    (setting,) = row.settings()
+    assert setting.overrides == ("seeds=1",)
+    assert [each.overrides for each in setting.tried] == [("algorithm.k=1",), ("algorithm.k=2",)]
+    assert len(row.names()) == len(set(row.names()))
+    ends = {"base": 5.0, "hb": 4.0, "gd": 8.0}, {"base": 6.0, "hb": 3.5, "gd": 3.0}
+    chosen, _, best = measures.take(row, setting, tried_results(*ends))
+    assert chosen.runs == (Path("0/base/seed-1"), Path("1/gd/seed-1"))
+    assert best == {"A": "k 1", "B": "gd, k 2"}
 
 
 def test_axes_make_a_case_of_each_combination() -> None:

@@ -26,7 +26,7 @@ from reproduction.model import SEPARATOR, Drawing, Row
 from reproduction.states import mean
 
 Results = Mapping[str, fedsim.Result]
-"""By case; of what a case tries, the first."""
+"""By case; of what a case tries, the best runs."""
 
 
 def draw(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:

@@ -5,18 +5,28 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 import fedsim
 from fedsim.analysis import cost_to_end, cost_to_target, cumulative
 from reproduction import functions
-from reproduction.model import END, FOLDER, SEPARATOR, TARGET, WORST, At, Measure, Row, Setting
+from reproduction.model import (
+    END,
+    FOLDER,
+    SEPARATOR,
+    TARGET,
+    WORST,
+    At,
+    Measure,
+    Row,
+    Setting,
+    Trial,
+)
 from reproduction.states import Numbers, mean
 
 RESULTS = FOLDER / "results"
@@ -89,7 +99,8 @@ def _short(value: float) -> float | None:
 
 def folder(setting: Setting) -> str:
     """Return the name of a case's run folders, the same for rows that have it in common."""
-    given = "\n".join((*setting.overrides, *setting.tried))
+    tried = (text for trial in setting.tried for text in trial.overrides)
+    given = "\n".join((*setting.overrides, *tried))
     name: str = setting.scenario.stem
     return name + (f"-{sha256(given.encode()).hexdigest()[:8]}" if given else "")
 
@@ -103,10 +114,9 @@ def run(setting: Setting, out: Path, overrides: Sequence[str]) -> list[fedsim.Re
         overrides: of the caller; they take the place of the case's.
     """
     results = []
-    for number, tried in enumerate(setting.tried or ("",)):
-        every = {
-            text.partition("=")[0]: text for text in (*setting.overrides, tried, *overrides) if text
-        }
+    for number, trial in enumerate(setting.tried or (Trial("", ()),)):
+        texts = (*setting.overrides, *trial.overrides, *overrides)
+        every = {text.partition("=")[0]: text for text in texts}
         folder = out / str(number) if setting.tried else out
         with warnings.catch_warnings():
             # Papers censor more, and step further, than theory covers: on purpose.
@@ -117,21 +127,44 @@ def run(setting: Setting, out: Path, overrides: Sequence[str]) -> list[fedsim.Re
 
 def take(
     row: Row, setting: Setting, results: Sequence[fedsim.Result]
-) -> tuple[Numbers, dict[str, str]]:
-    """Return the numbers of a case, and which of what was tried is the best of each variant."""
-    each = [_numbers(row, setting, result) for result in results]
-    if len(each) == 1:
-        return each[0], {}
-    found, best = dict[str, Sequence[float]](), dict[str, str]()
-    for label in setting.labels.values():
-        line = SEPARATOR.join(filter(None, (setting.name, label)))
-        key = f"{line}{SEPARATOR}{row.best}"
-        sizes = [mean(own[key]) if key in own else math.nan for own in each]
-        place = int(np.argmin(np.nan_to_num(sizes, nan=math.inf)))
-        mine = {name: own for name, own in each[place].items() if name.startswith(line + SEPARATOR)}
-        found.update(mine)
-        best[line] = setting.tried[place].partition("=")[2]
-    return found, best
+) -> tuple[fedsim.Result, Numbers, dict[str, str]]:
+    """Return the runs of a case that count, their numbers, and what the best of a search is.
+
+    Args:
+        row: whose case it is.
+        setting: the case.
+        results: of each of its trials.
+    """
+    labels = setting.labels
+    if len(results) == 1 and len(set(labels.values())) == len(labels):
+        return results[0], _numbers(row, setting, results[0]), {}
+    tables = [_values(row.measures[row.best], result, row, setting.fields) for result in results]
+    seeds = list(results[0].summary["seed"].unique())
+    runs: list[Path] = []
+    best: dict[str, str] = {}
+    for label in dict.fromkeys(labels.values()):
+        own = [name for name, called in labels.items() if called == label]
+        _, place, name = min(
+            (_finite(mean(_by_seed(table, name, seeds))), place, name)
+            for place, table in enumerate(tables)
+            for name in own
+        )
+        runs += [run for run in results[place].runs if run.parent.name == name]
+        said = [name] if len(own) > 1 else []
+        said += [setting.tried[place].name] if setting.tried else []
+        best[SEPARATOR.join(filter(None, (setting.name, label)))] = ", ".join(said)
+    chosen = replace(results[0], runs=tuple(runs))
+    return chosen, _numbers(row, setting, chosen), best
+
+
+def _by_seed(table: Mapping[str, pd.Series], variant: str, seeds: Sequence[int]) -> list[float]:
+    own = table.get(variant, pd.Series(dtype=float)).reindex(list(seeds)).astype(float)
+    values: list[float] = own.tolist()
+    return values
+
+
+def _finite(value: float) -> float:
+    return math.inf if math.isnan(value) else value
 
 
 def _numbers(row: Row, setting: Setting, result: fedsim.Result) -> dict[str, Sequence[float]]:
@@ -146,9 +179,8 @@ def _numbers(row: Row, setting: Setting, result: fedsim.Result) -> dict[str, Seq
         if variant not in there:
             continue
         for name, table in tables.items():
-            own = table.get(variant, pd.Series(dtype=float)).reindex(seeds)
             key = SEPARATOR.join(filter(None, (setting.name, label, name)))
-            found[key] = own.astype(float).tolist()
+            found[key] = _by_seed(table, variant, seeds)
     return found
 
 

@@ -92,6 +92,18 @@ class Measure(Part):
         return self
 
 
+class Trial(NamedTuple):
+    """One of several runs of a case, of which the best is taken.
+
+    Attributes:
+        name: what the page calls it.
+        overrides: of the scenario.
+    """
+
+    name: str
+    overrides: tuple[str, ...]
+
+
 class Setting(NamedTuple):
     """A case with one value of each axis.
 
@@ -99,17 +111,31 @@ class Setting(NamedTuple):
         name: of the case, filled in.
         scenario: its file.
         overrides: of the scenario.
-        tried: overrides of which the best is taken, each a run; empty for one run without.
+        tried: the trials of which the best is taken, each a run; empty for one run without.
         fields: the values of the axes.
-        labels: variant -> what it is called.
+        labels: variant -> what it is called; of variants that share a label the best is taken.
     """
 
     name: str
     scenario: Path
     overrides: tuple[str, ...]
-    tried: tuple[str, ...]
+    tried: tuple[Trial, ...]
     fields: Mapping[str, Any]
     labels: Mapping[str, str]
+
+
+def combinations(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    """Yield each combination of values: a value is a scalar, or a mapping of several names."""
+    choices = [
+        [value if isinstance(value, Mapping) else {axis: value} for value in values]
+        for axis, values in axes.items()
+    ]
+    for values in product(*choices):
+        yield {key: value for each in values for key, value in each.items()}
+
+
+def _named(text: str) -> set[str]:
+    return set(Template(text).get_identifiers())
 
 
 class Case(Part):
@@ -119,8 +145,9 @@ class Case(Part):
         scenario: if not that of the row.
         set: overrides, "KEY=VALUE", in which $name stands for the value of an axis.
         vary: axes; of each value a run. A value is a scalar, or a mapping of several names.
-        tried: overrides, each a run, of which the one with the least value of the row's `best` by
+        tried: overrides, each a run, of which the one with the least value of the row's `best`
             is taken, variant by variant.
+        search: axes whose values are tried likewise; $name stands for them in `set`.
         variants: variant -> label, if not those of the row.
     """
 
@@ -128,20 +155,30 @@ class Case(Part):
     set: tuple[str, ...] = ()
     vary: Mapping[str, Sequence[Any]] = Field(default_factory=dict)
     tried: tuple[str, ...] = ()
+    search: Mapping[str, Sequence[Any]] = Field(default_factory=dict)
     variants: Mapping[str, str] = Field(default_factory=dict)
 
     def settings(self, name: str, row: "Row") -> Iterator[Setting]:
         """Yield the runs of this case."""
-        axes = [
-            [value if isinstance(value, Mapping) else {axis: value} for value in values]
-            for axis, values in self.vary.items()
-        ]
         file = SCENARIOS / f"{self.scenario or row.scenario}.yaml"
-        for values in product(*axes):
-            fields = {key: value for each in values for key, value in each.items()}
-            own = tuple(Template(text).substitute(fields) for text in self.set)
+        searched = set(self.search)
+        fixed = [text for text in self.set if searched.isdisjoint(_named(text))]
+        for fields in combinations(self.vary):
+            own = tuple(Template(text).substitute(fields) for text in fixed)
             called = Template(name).substitute(fields)
-            yield Setting(called, file, own, self.tried, fields, self.variants or row.variants)
+            tried = tuple(self._trials(fields))
+            yield Setting(called, file, own, tried, fields, self.variants or row.variants)
+
+    def _trials(self, fields: Mapping[str, Any]) -> Iterator[Trial]:
+        for text in self.tried:
+            yield Trial(text.partition("=")[2], (text,))
+        for values in combinations(self.search) if self.search else ():
+            filled = tuple(
+                Template(text).substitute({**fields, **values})
+                for text in self.set
+                if not set(self.search).isdisjoint(_named(text))
+            )
+            yield Trial(", ".join(f"{axis} {value}" for axis, value in values.items()), filled)
 
 
 class Check(Part):
@@ -229,7 +266,7 @@ class Row(Part):
             by name; null for none. A text is shown, and held against nothing.
         tolerance: measure -> how far a published number may be off, "3 %" or absolute.
         checks: what the paper claims -> the expression that holds if it is so.
-        best: the measure by which the best of what is `tried` is chosen: the least.
+        best: the measure by which the best of what is tried is chosen: the least.
         figures: name of the file -> how it is drawn.
         notes: Markdown below the row's numbers.
         reduced: the form in which tests run it.
@@ -275,7 +312,7 @@ class Row(Part):
         return [
             SEPARATOR.join(filter(None, (setting.name, label, measure)))
             for setting in self.settings()
-            for label in setting.labels.values()
+            for label in dict.fromkeys(setting.labels.values())
             for measure in self.measures
         ]
 

@@ -92,18 +92,6 @@ class Measure(Part):
         return self
 
 
-class Trial(NamedTuple):
-    """One of several runs of a case, of which the best is taken.
-
-    Attributes:
-        name: what the page calls it.
-        overrides: of the scenario.
-    """
-
-    name: str
-    overrides: tuple[str, ...]
-
-
 class Setting(NamedTuple):
     """A case with one value of each axis.
 
@@ -111,17 +99,19 @@ class Setting(NamedTuple):
         name: of the case, filled in.
         scenario: its file.
         overrides: of the scenario.
-        tried: the trials of which the best is taken, each a run; empty for one run without.
+        tried: overrides of which the best is taken, each a run; empty for one run without.
         fields: the values of the axes.
         labels: variant -> what it is called; of variants that share a label the best is taken.
+        search: keys of algorithms and their values, of which the best are taken likewise.
     """
 
     name: str
     scenario: Path
     overrides: tuple[str, ...]
-    tried: tuple[Trial, ...]
+    tried: tuple[str, ...]
     fields: Mapping[str, Any]
     labels: Mapping[str, str]
+    search: tuple[Mapping[str, Any], ...] = ()
 
 
 def combinations(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
@@ -134,10 +124,6 @@ def combinations(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
         yield {key: value for each in values for key, value in each.items()}
 
 
-def _named(text: str) -> set[str]:
-    return set(Template(text).get_identifiers())
-
-
 class Case(Part):
     """The scenario, or another one, under some overrides.
 
@@ -147,7 +133,8 @@ class Case(Part):
         vary: axes; of each value a run. A value is a scalar, or a mapping of several names.
         tried: overrides, each a run, of which the one with the least value of the row's `best`
             is taken, variant by variant.
-        search: axes whose values are tried likewise; $name stands for them in `set`.
+        search: keys of algorithms -> values, which all variants have in turn: of each combination
+            the best is taken, as of what is tried.
         variants: variant -> label, if not those of the row.
     """
 
@@ -161,24 +148,12 @@ class Case(Part):
     def settings(self, name: str, row: "Row") -> Iterator[Setting]:
         """Yield the runs of this case."""
         file = SCENARIOS / f"{self.scenario or row.scenario}.yaml"
-        searched = set(self.search)
-        fixed = [text for text in self.set if searched.isdisjoint(_named(text))]
+        searched = tuple(combinations(self.search)) if self.search else ()
         for fields in combinations(self.vary):
-            own = tuple(Template(text).substitute(fields) for text in fixed)
+            own = tuple(Template(text).substitute(fields) for text in self.set)
             called = Template(name).substitute(fields)
-            tried = tuple(self._trials(fields))
-            yield Setting(called, file, own, tried, fields, self.variants or row.variants)
-
-    def _trials(self, fields: Mapping[str, Any]) -> Iterator[Trial]:
-        for text in self.tried:
-            yield Trial(text.partition("=")[2], (text,))
-        for values in combinations(self.search) if self.search else ():
-            filled = tuple(
-                Template(text).substitute({**fields, **values})
-                for text in self.set
-                if not set(self.search).isdisjoint(_named(text))
-            )
-            yield Trial(", ".join(f"{axis} {value}" for axis, value in values.items()), filled)
+            labels = self.variants or row.variants
+            yield Setting(called, file, own, self.tried, fields, labels, searched)
 
 
 class Check(Part):

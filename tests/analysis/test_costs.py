@@ -159,7 +159,7 @@ def test_every_cost_of_the_table_stands_below_its_title() -> None:
     heads = ["variant", "reached", *[TITLES.get(name, name) for name in costs]]
     assert [column.header for column in table.columns] == heads
     (row,) = (each for each in means.to_dict("records") if each["variant"] == "fast")
-    shown = [list(column.cells)[0] for column in table.columns]
+    shown = [next(iter(column.cells)) for column in table.columns]
     assert shown[2:] == [quantity(row[name], UNITS.get(name, "")) for name in costs]
 
 

@@ -38,7 +38,6 @@ TESTED = {
     "claims": "test_claims",
     "designing": "robustness/test_told",
     "papers/run": "test_papers",
-    "papers/fast_fedda": "test_papers_fast_fedda",
     "papers/fed_ht": "test_papers_fed_ht",
     "papers/fed_ht_heterogeneity": "test_papers_fed_ht",
     "papers/fed_ht_rates": "test_papers_fed_ht",

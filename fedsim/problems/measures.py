@@ -173,6 +173,26 @@ class Rank(Measure):
         return evaluate
 
 
+class TrainingLoss(Measure):
+    """Training loss: the clients' losses joined as in the objective, without the penalty.
+
+    Terms within the clients' losses, such as their l2, are part of it. Where they have none and
+    are means over rows, it is the mean over all clients' rows.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ("train_loss",)
+
+    kind: Literal["train_loss"] = "train_loss"
+
+    def bind(self, problem: Problem, objective: Objective) -> Observer:
+        """Return the loss; see `Measure.bind`."""
+
+        def evaluate(w: Array) -> Figures:
+            return {"train_loss": problem.smooth_value(w, objective)}
+
+        return evaluate
+
+
 class TrainingAccuracy(Measure):
     """Share of all clients' rows whose label the model predicts."""
 
@@ -279,21 +299,48 @@ def _check_seen(labels: Array, known: Array) -> None:
         raise DataError("test", text)
 
 
-class Distance(Measure):
+class FromTruth(Measure):
+    """A norm of the difference between the model's entries and the planted truth's."""
+
+    order: ClassVar[float]
+    """The order of the norm, as `numpy.linalg.norm` takes it for vectors."""
+
+    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+        """Return the norm of w - truth; see `Measure.bind`."""
+        truth = _truth(problem, self.kind)
+        (column,) = self.columns
+
+        def evaluate(w: Array) -> Figures:
+            return {column: float(np.linalg.norm(w - truth, self.order))}
+
+        return evaluate
+
+
+class Distance(FromTruth):
     """Euclidean distance (Frobenius for matrices) of the model from the planted truth."""
 
     columns: ClassVar[tuple[str, ...]] = ("distance",)
+    order: ClassVar[float] = 2
 
     kind: Literal["distance"] = "distance"
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
-        """Return |w - truth|; see `Measure.bind`."""
-        truth = _truth(problem, self.kind)
 
-        def evaluate(w: Array) -> Figures:
-            return {"distance": float(np.linalg.norm(w - truth))}
+class L1Distance(FromTruth):
+    """Sum of the absolute differences between the model's entries and the planted truth's."""
 
-        return evaluate
+    columns: ClassVar[tuple[str, ...]] = ("l1_distance",)
+    order: ClassVar[float] = 1
+
+    kind: Literal["l1_distance"] = "l1_distance"
+
+
+class MaxDistance(FromTruth):
+    """Largest absolute difference between an entry of the model and of the planted truth."""
+
+    columns: ClassVar[tuple[str, ...]] = ("max_distance",)
+    order: ClassVar[float] = np.inf
+
+    kind: Literal["max_distance"] = "max_distance"
 
 
 class RelativeDistance(Measure):
@@ -407,11 +454,14 @@ MEASURES: Registry[Measure] = Registry(
         GradientNorm,
         Distance,
         RelativeDistance,
+        L1Distance,
+        MaxDistance,
         OperatorDistance,
         Support,
         Sparsity,
         Rank,
         ConstraintValue,
+        TrainingLoss,
         TrainingAccuracy,
         HeldOutAccuracy,
         HeldOutLoss,

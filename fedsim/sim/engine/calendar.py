@@ -195,3 +195,24 @@ class Calendar(simpy.Environment):
             callback(*args)
             return
         raise EmptySchedule
+
+
+class Clocked:
+    """Provides `now`, as the ports have it.
+
+    Args:
+        calendar: the simulated time.
+        looks: the set to which the names of what the method reads are added.
+    """
+
+    __slots__ = ("_calendar", "_looks")
+
+    def __init__(self, calendar: Calendar, looks: set[str]) -> None:
+        self._calendar = calendar
+        self._looks = looks
+
+    @property
+    def now(self) -> float:
+        """Simulated seconds since the start."""
+        self._looks.add("now")
+        return self._calendar.now

@@ -42,7 +42,7 @@ def measure(
         cases: how many of its cases are run; all if 0.
 
     Returns:
-        What was measured, and the results by case.
+        What was measured, and the results by case: of what is tried, the best runs.
     """
     began, fresh = sum(os.times()[:4]), True  # of this process and of those it has started
     made = functions.PREPARED[row.prepared](out) if row.prepared else []
@@ -51,10 +51,9 @@ def measure(
         folder = out / measures.folder(setting)
         fresh = fresh and not folder.exists()
         own = measures.run(setting, folder, [*made, *overrides])
-        found, best = measures.take(row, setting, own)
+        results[setting.name], found, best = measures.take(row, setting, own)
         numbers.update(found)
         tried.update(best)
-        results[setting.name] = own[0]
     words = next(iter(results.values())).setting
     seconds = sum(os.times()[:4]) - began if fresh else math.nan
     return Found(numbers, words, tried, seconds), results

@@ -101,7 +101,8 @@ class Setting(NamedTuple):
         overrides: of the scenario.
         tried: overrides of which the best is taken, each a run; empty for one run without.
         fields: the values of the axes.
-        labels: variant -> what it is called.
+        labels: variant -> what it is called; of variants that share a label the best is taken.
+        search: keys of algorithms and their values, of which the best are taken likewise.
     """
 
     name: str
@@ -110,6 +111,17 @@ class Setting(NamedTuple):
     tried: tuple[str, ...]
     fields: Mapping[str, Any]
     labels: Mapping[str, str]
+    search: tuple[Mapping[str, Any], ...] = ()
+
+
+def combinations(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    """Yield each combination of values: a value is a scalar, or a mapping of several names."""
+    choices = [
+        [value if isinstance(value, Mapping) else {axis: value} for value in values]
+        for axis, values in axes.items()
+    ]
+    for values in product(*choices):
+        yield {key: value for each in values for key, value in each.items()}
 
 
 class Case(Part):
@@ -119,8 +131,10 @@ class Case(Part):
         scenario: if not that of the row.
         set: overrides, "KEY=VALUE", in which $name stands for the value of an axis.
         vary: axes; of each value a run. A value is a scalar, or a mapping of several names.
-        tried: overrides, each a run, of which the one with the least value of the row's `best` by
+        tried: overrides, each a run, of which the one with the least value of the row's `best`
             is taken, variant by variant.
+        search: keys of algorithms -> values, which all variants have in turn: of each combination
+            the best is taken, as of what is tried.
         variants: variant -> label, if not those of the row.
     """
 
@@ -128,20 +142,18 @@ class Case(Part):
     set: tuple[str, ...] = ()
     vary: Mapping[str, Sequence[Any]] = Field(default_factory=dict)
     tried: tuple[str, ...] = ()
+    search: Mapping[str, Sequence[Any]] = Field(default_factory=dict)
     variants: Mapping[str, str] = Field(default_factory=dict)
 
     def settings(self, name: str, row: "Row") -> Iterator[Setting]:
         """Yield the runs of this case."""
-        axes = [
-            [value if isinstance(value, Mapping) else {axis: value} for value in values]
-            for axis, values in self.vary.items()
-        ]
         file = SCENARIOS / f"{self.scenario or row.scenario}.yaml"
-        for values in product(*axes):
-            fields = {key: value for each in values for key, value in each.items()}
+        searched = tuple(combinations(self.search)) if self.search else ()
+        for fields in combinations(self.vary):
             own = tuple(Template(text).substitute(fields) for text in self.set)
             called = Template(name).substitute(fields)
-            yield Setting(called, file, own, self.tried, fields, self.variants or row.variants)
+            labels = self.variants or row.variants
+            yield Setting(called, file, own, self.tried, fields, labels, searched)
 
 
 class Check(Part):
@@ -231,7 +243,7 @@ class Row(Part):
             by name; null for none. A text is shown, and held against nothing.
         tolerance: measure -> how far a published number may be off, "3 %" or absolute.
         checks: what the paper claims -> the expression that holds if it is so.
-        best: the measure by which the best of what is `tried` is chosen: the least.
+        best: the measure by which the best of what is tried is chosen: the least.
         figures: name of the file -> how it is drawn.
         notes: Markdown below the row's numbers.
         reduced: the form in which tests run it.
@@ -277,7 +289,7 @@ class Row(Part):
         return [
             SEPARATOR.join(filter(None, (setting.name, label, measure)))
             for setting in self.settings()
-            for label in setting.labels.values()
+            for label in dict.fromkeys(setting.labels.values())
             for measure in self.measures
         ]
 

@@ -59,7 +59,8 @@ class SmallSet(NamedTuple):
 def scaled(X: Array) -> Array:
     """Return columns that go from -1 to 1, as LIBSVM scales them."""
     low, span = X.min(axis=0), np.ptp(X, axis=0)
-    return 2 * (X - low) / np.where(span > 0, span, 1) - 1
+    result: Array = 2 * (X - low) / np.where(span > 0, span, 1) - 1
+    return result
 
 
 def standardised(X: Array) -> Array:

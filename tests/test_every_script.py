@@ -38,7 +38,6 @@ TESTED = {
     "claims": "test_claims",
     "designing": "robustness/test_told",
     "papers/run": "test_papers",
-    "papers/fast_fedda": "test_papers_fast_fedda",
     "papers/fedgradmp": "test_papers_fedgradmp",
     "papers/fedgradmp_images": "test_papers_fedgradmp_images",
     "papers/fedgradmp_rates": "test_papers_fedgradmp",

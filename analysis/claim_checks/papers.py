@@ -205,7 +205,7 @@ CLAIMS = {
     ),
     "mc-fedda": Claim(
         "MC-FedDA needs fewer rounds than FedDualAvg",
-        "Bao, Crawshaw, Luo, Liu, sparse regression; error 1",
+        "Bao, Crawshaw, Luo, Liu, Figure 1; error 1",
         "fedda-sparse",
         ("mc-fedda", "MC-FedDA"),
         ("fed-dual-avg", "FedDualAvg"),
@@ -215,7 +215,7 @@ CLAIMS = {
     ),
     "fast-fedda": Claim(
         "Fast-FedDA needs fewer rounds than FedDualAvg",
-        "Bao, Crawshaw, Luo, Liu, sparse regression; error 1",
+        "Bao, Crawshaw, Luo, Liu, Figure 1; error 1",
         "fedda-sparse",
         ("base", "Fast-FedDA"),
         ("fed-dual-avg", "FedDualAvg"),

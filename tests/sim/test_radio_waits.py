@@ -11,7 +11,8 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.power.radio import CellularRadio, RadioKind
+from fedsim.sim.power.radio import CellularRadio
+from fedsim.sim.power.radio_kind import RadioKind
 from tests.sim.radios import RadioModel
 
 PROMOTED = RadioModel(1.0, 1.0, promotion_power=8.0, promotion_time=2.0, tail_power=0.5,

@@ -75,6 +75,7 @@ E2006 = partial(texts, "E2006.test.bz2", 150360, [-4, -3] * 1654)
 RCV1 = partial(texts, "rcv1_train.binary.bz2", 47236, [-1] * 9751 + [1] * 10491)
 """Of the size and the labels of the real ones."""
 
+
 def femnist(folder: Path) -> None:
     """Write twelve writers of 48 characters, and one of eight; the first ten of 62 are digits."""
     rng = np.random.default_rng(3)

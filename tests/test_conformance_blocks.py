@@ -431,6 +431,16 @@ class Dear(StopRule):
         return lambda end: "dear" if end.t > 9 or end.figures.get("rank") == 3 else ""
 
 
+class Frugal(StopRule):
+    """Ends at a budget of energy, and does not name it as a cost."""
+
+    physical: ClassVar[bool] = False
+    kind: Literal["frugal"] = "frugal"
+
+    def watch(self) -> RoundCheck:
+        return lambda end: "spent" if end.joules > 1e6 else ""
+
+
 class Curt(StopRule):
     """Answers by truth values, before anything has begun."""
 
@@ -449,12 +459,13 @@ class Curt(StopRule):
     [
         (Remembering(), {ALONE}),
         (Dear(), {"it reads no other columns than it names", COSTS}),
+        (Frugal(), {COSTS}),
         (
             Curt(),
             {"a reason is a text", "no moment is before the start, and batteries have a text"},
         ),
     ],
-    ids=["shared", "dear", "curt"],
+    ids=["shared", "dear", "frugal", "curt"],
 )
 def test_a_stop_rule_that_breaks_a_promise_is_found(rule: StopRule, promises: set[str]) -> None:
     found = set(broken(check_stop_rule(rule)))

@@ -447,7 +447,7 @@ class Measuring(StopRule):
 
     physical: ClassVar[bool] = False
     kind: Literal["measuring"] = "measuring"
-    columns: ClassVar[tuple[str, ...]] = ("rank",)  # type: ignore[misc]
+    columns: ClassVar[tuple[str, ...]] = ("rank",)
 
     def watch(self) -> RoundCheck:
         def check(end: RoundEnd) -> str:

@@ -112,7 +112,7 @@ def test_what_an_axis_is_called_has_room_along_it() -> None:
 def test_labels_of_a_wide_logarithmic_axis_are_few_and_fewer_below() -> None:
     """Below, they stand beside each other: five at most; at the side, seven."""
     for decades in (4, 5, 6, 9, 30):
-        _, (axis,) = panels(1)
+        figure, (axis,) = panels(1)
         ends = [1.0, 10.0**decades]
         axis.plot(ends, ends)
         label_axis(axis.xaxis, "below", "bit", log=True)
@@ -120,7 +120,7 @@ def test_labels_of_a_wide_logarithmic_axis_are_few_and_fewer_below() -> None:
         for ticks, most in ((axis.get_xticks(), 5), (axis.get_yticks(), 7)):
             inside = [at for at in ticks if ends[0] <= at <= ends[1]]
             assert 2 <= len(inside) <= most
-        plt.close(axis.figure)
+        plt.close(figure)
 
 
 def test_a_figure_of_progress_has_a_panel_a_cost_that_says_it_and_begins_at_zero() -> None:

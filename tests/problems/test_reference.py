@@ -225,7 +225,7 @@ def test_truncated_newton_steps_are_as_many_as_gradients_can_be_afforded_for(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such a step may take a hundred gradients; one that is solved directly takes about one."""
-    limits, polish = list[int](), convex.polish
+    limits, polish = list[int](), composite.polish
 
     def watched(f: composite.CompositeForm, model: Array, *, limit: int) -> Array:
         limits.append(limit)

@@ -81,7 +81,7 @@ def test_what_is_computed_with_a_model_has_to_fit_into_memory(
 @pytest.mark.parametrize("code", ["?", "b", "B", "i2", "u2", "f2", "i4", "u4", "f4", "i8", "f8"])
 @pytest.mark.parametrize("order", "<>")
 def test_numbers_of_up_to_four_bytes_keep_their_type_and_all_values(code: str, order: str) -> None:
-    kind = np.dtype(code).newbyteorder(order)
+    kind = np.dtype(f"{order}{code}")
     given = np.array([[1, 0], [1, 1]]).astype(kind).T
     held = as_read(given)
     own = {"?": np.dtype("u1"), "i8": np.dtype("f8")}.get(code, np.dtype(code))

@@ -102,7 +102,6 @@ def test_a_study_that_does_not_say_its_seeds_lacks_nothing(cut_off: Path, tmp_pa
     assert list(find_unfinished(cut_off, Study("phones", "", {"base": "1"}))) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("priced", "helps"), [(False, "run the scenario"), (True, "price the runs")]
 )
@@ -117,6 +116,7 @@ def test_what_finishes_a_folder_is_what_has_made_it(
     )
 
 
+@pytest.mark.slow
 def test_a_pricing_that_was_cut_off_says_what_it_lacks(tmp_path: Path) -> None:
     run, priced = (
         fedsim.run(STUDY | {"stop": {"rounds": 3}}, out=tmp_path / "run").folder,

@@ -11,7 +11,8 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.power.radio import CellularRadio, RadioKind
+from fedsim.sim.power.radio import CellularRadio
+from fedsim.sim.power.radio_kind import RadioKind
 from fedsim.sim.power.supply import Part, Supply
 from tests.sim.radios import RadioModel
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import ElasticNet, LinearRegression, LogisticRegression, Ridge
 
+from fedsim.ports import Array
 from fedsim.problems import (
     LinearLoss,
     Logistic,
@@ -218,3 +219,26 @@ def test_beyond_the_limit_of_newton_products_serve_as_well(
 
 def test_a_network_has_no_known_optimum() -> None:
     assert optimum(Problem.of(MultilayerPerceptron(), [samples()]), "mean") is None
+
+
+def test_truncated_newton_steps_are_as_many_as_gradients_can_be_afforded_for(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a step may take a hundred gradients; one that is solved directly takes about one."""
+    limits, polish = list[int](), composite.polish
+
+    def watched(f: composite.CompositeForm, model: Array, *, limit: int) -> Array:
+        limits.append(limit)
+        return polish(f, model, limit=limit)
+
+    monkeypatch.setattr(convex, "polish", watched)
+    monkeypatch.setattr(convex, "affordable", lambda _: 300)
+    problem = Problem.of(Logistic(l2=0.1), [samples()])
+    solved(problem)
+    for module in (composite, convex):
+        monkeypatch.setattr(module, "NEWTON_LIMIT", 0)
+    monkeypatch.setenv("FEDSIM_CACHE", str(cache / "another"))
+    solved(problem)
+    direct, truncated = limits
+    assert direct >= 100
+    assert 1 <= truncated <= 300 / 100

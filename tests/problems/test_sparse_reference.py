@@ -20,6 +20,8 @@ from fedsim.problems import (
 )
 from fedsim.problems.losses import Softmax
 from fedsim.problems.penalties import L1, L2, GroupL2
+from fedsim.problems.references.composite import CompositeForm
+from fedsim.problems.references.sparse import _SupportSearch
 from tests.tiers import examples
 
 from .examples import samples
@@ -137,3 +139,23 @@ def test_other_problems_have_no_value_known() -> None:
         assert sparse_optimum(problem, "mean", 3) is None
     with pytest.raises(ValueError, match="got -1"):
         sparse_optimum(Problem.of(Squared(), [samples()]), "mean", -1)
+
+
+def test_the_pursuit_ends_with_the_first_step_that_leaves_the_support_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = Problem.of(Squared(), clients(planted(1, 40, 8, 2, 0.1)))
+    form = CompositeForm.of(problem, "mean")
+    assert form is not None
+    search = _SupportSearch(form, 2, columns=False)
+    best, _ = search.best()
+    steps, step = list[Array](), _SupportSearch._next
+
+    def counted(own: _SupportSearch, w: Array) -> Array:
+        steps.append(w)
+        return step(own, w)
+
+    monkeypatch.setattr(_SupportSearch, "_next", counted)
+    again = search._pursue(best)
+    assert len(steps) == 1
+    np.testing.assert_allclose(again, best, rtol=1e-12)

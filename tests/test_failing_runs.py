@@ -7,15 +7,18 @@ import re
 import subprocess
 import sys
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import pandas as pd
 import pytest
 
 import fedsim
 from fedsim.algorithms import GradientDescent
 from fedsim.errors import DuplicateColumnError, FedsimError
 from fedsim.ports import Client, Server
+from fedsim.running.campaign import check_ends
 from fedsim.running.main_guard import mark_workers
 from tests.runs import small
 
@@ -153,3 +156,38 @@ def test_workers_are_marked_within_the_block_alone(
         assert os.environ["FEDSIM_LOADING"] == ("" if note is None else "a note")
     assert "FEDSIM_PARENT" not in os.environ
     assert os.environ["FEDSIM_LOADING"] == "as before"
+
+
+@dataclass
+class Ended:
+    """The result of runs that ended like this."""
+
+    rows: list[dict[str, Any]]
+
+    @property
+    def runs(self) -> list[dict[str, Any]]:
+        return self.rows
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        return pd.DataFrame(self.rows)
+
+
+def test_runs_that_ended_badly_are_a_warning_for_each_variant_and_state() -> None:
+    ends = [("a", 1, "done"), ("a", 2, "diverged"), ("a", 3, "diverged"), ("b", 1, "diverged")]
+    rows: list[dict[str, Any]] = [
+        {"variant": variant, "seed": seed, "status": status, "reason": f"{status} so", "notes": []}
+        for variant, seed, status in ends
+    ]
+    result: Any = Ended(rows)
+    with pytest.warns(fedsim.RunWarning) as caught:
+        check_ends(result, 0)
+    one, other = sorted(str(each.message) for each in caught)
+    assert one.startswith("a, seed 2: ")
+    assert one.endswith("diverged so (1 more of its seeds alike)")
+    assert other.startswith("b, seed 1: ")
+    assert other.endswith("diverged so")
+    result = Ended(rows[:1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_ends(result, 0)

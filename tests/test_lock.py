@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -225,6 +227,23 @@ def test_what_a_command_says_of_itself_is_shown_as_text(
     with hold(tmp_path), pytest.raises(fedsim.OccupiedError) as caught, hold(tmp_path):
         pass
     assert str(caught.value).isprintable()
+
+
+def test_the_refusal_names_process_host_time_and_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/bin/fedsim", "run", "my study.yaml"])
+    before = datetime.now(UTC).replace(microsecond=0)
+    with hold(tmp_path), pytest.raises(fedsim.OccupiedError) as caught, hold(tmp_path):
+        pass
+    said = re.fullmatch(
+        f"{re.escape(str(tmp_path))} is in use: process {os.getpid()} on"
+        f" {re.escape(platform.node())} writes into it since (.+) \\(fedsim run 'my study.yaml'\\);"
+        " wait for its end, or give another folder with --out",
+        ascii(str(caught.value))[1:-1],
+    )
+    assert said is not None
+    assert before <= datetime.fromisoformat(said[1]) <= datetime.now(UTC)
 
 
 def test_a_scenario_that_is_wrong_makes_no_folder(tmp_path: Path) -> None:

@@ -64,6 +64,8 @@ from fedsim.problems.measures import (
     GradientNorm,
     HeldOutAccuracy,
     HeldOutLoss,
+    L1Distance,
+    MaxDistance,
     Measure,
     Observer,
     OperatorDistance,
@@ -72,6 +74,7 @@ from fedsim.problems.measures import (
     Sparsity,
     Support,
     TrainingAccuracy,
+    TrainingLoss,
 )
 from fedsim.problems.oracle import LossOracle
 from fedsim.problems.penalties import PENALTIES, NoPenalty, Penalty, Regulariser
@@ -138,6 +141,7 @@ __all__ = [
     "HuggingFace",
     "Idx",
     "ImageFolder",
+    "L1Distance",
     "LabelMix",
     "Leaf",
     "LibSVM",
@@ -149,6 +153,7 @@ __all__ = [
     "Loss",
     "LossOracle",
     "LowRankData",
+    "MaxDistance",
     "Measure",
     "MultilayerPerceptron",
     "NeymanPearson",
@@ -186,6 +191,7 @@ __all__ = [
     "TorchLoss",
     "TraceRegression",
     "TrainingAccuracy",
+    "TrainingLoss",
     "Transformer",
     "constrained_optimum",
     "fetch",

@@ -83,6 +83,16 @@ def test_the_rows_of_a_variant_in_the_table_of_pairs_are_one_section() -> None:
     assert sum(begins) == len([name for name in names if name]) - 1 >= 1
 
 
+def test_costs_stand_to_the_right_and_names_and_marks_to_the_left() -> None:
+    table = summarise(with_bits(costs(a=np.array([1.0, 2.0]))))
+    drawn = summary_table(table.assign(pareto=True, tie=False), {"a": "a"}, "means")
+    variant, *figures, mark = drawn.columns
+    assert (variant.header, mark.header) == ("variant", "")
+    assert {column.justify for column in (variant, mark)} == {"left"}
+    assert len(figures) > 3
+    assert {column.justify for column in figures} == {"right"}
+
+
 def test_bars_of_a_point_reach_from_the_low_to_the_high_end_of_its_interval() -> None:
     drawn = costs(a=np.array([1.0, 2.0, 4.0, 9.0]), b=np.array([2.0, 3.0, 3.0, 4.0]))
     table = summarise(drawn)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import ElasticNet, LinearRegression, LogisticRegression, Ridge
 
+from fedsim.ports import Array
 from fedsim.problems import (
     LinearLoss,
     Logistic,
@@ -245,3 +246,26 @@ def test_a_damped_newton_step_lowers_the_value_or_the_gradient(w: float, off: fl
     assert progress
     halved = f.residual(end) <= f.residual(begin) / 2
     assert halved or f.value(end) < f.value(begin)
+
+
+def test_truncated_newton_steps_are_as_many_as_gradients_can_be_afforded_for(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a step may take a hundred gradients; one that is solved directly takes about one."""
+    limits, polish = list[int](), composite.polish
+
+    def watched(f: composite.CompositeForm, model: Array, *, limit: int) -> Array:
+        limits.append(limit)
+        return polish(f, model, limit=limit)
+
+    monkeypatch.setattr(convex, "polish", watched)
+    monkeypatch.setattr(convex, "affordable", lambda _: 300)
+    problem = Problem.of(Logistic(l2=0.1), [samples()])
+    solved(problem)
+    for module in (composite, convex):
+        monkeypatch.setattr(module, "NEWTON_LIMIT", 0)
+    monkeypatch.setenv("FEDSIM_CACHE", str(cache / "another"))
+    solved(problem)
+    direct, truncated = limits
+    assert direct >= 100
+    assert 1 <= truncated <= 300 / 100

@@ -74,6 +74,32 @@ def by_cost(figure: Drawing, row: Row, results: Results, found: Found) -> Figure
     return drawing
 
 
+def by_column(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
+    """Draw several columns against the rounds, a panel a column.
+
+    `given` may name those whose axis is not logarithmic, `linear`, and a least round, `since`.
+    """
+    case = figure.case or next(iter(results))
+    labels = next(each.labels for each in row.settings() if each.name == case)
+    shown = {name: label for name, label in labels.items() if name in (figure.variants or labels)}
+    rounds = results[case].rounds
+    drawing, every = panels(len(figure.columns), 2)
+    for axis, (column, called) in zip(every, figure.columns.items(), strict=True):
+        log = column not in figure.given.get("linear", ())
+        table = over_seeds(rounds[rounds["variant"].isin(list(shown))], column, log=log)
+        table = table[table["round"] >= figure.given.get("since", 0)]
+        for number, (name, label) in enumerate(shown.items()):
+            own, style = table[table["variant"] == name], look(number)
+            axis.plot(own["round"], own["mean"], label=typeset(label), **style)
+            ends = own["least"], own["largest"]
+            axis.fill_between(own["round"], *ends, color=style["color"], alpha=0.2, linewidth=0)
+        label_axis(axis.yaxis, typeset(called), log=log)
+        label_axis(axis.xaxis, "round")
+    name_variants(drawing)
+    entitle(drawing, _title(figure, found))
+    return drawing
+
+
 def by_case(figure: Drawing, row: Row, _: Results, found: Found) -> Figure:
     """Draw measures against an axis of the cases, a panel a measure, a curve all else."""
     drawing, every = panels(len(figure.measures), height=3.0)
@@ -201,6 +227,7 @@ def in_plane(figure: Drawing, row: Row, results: Results, found: Found) -> Figur
 
 DRAWN: dict[str, Callable[[Drawing, Row, Results, Found], Figure]] = {
     "progress": by_cost,
+    "columns": by_column,
     "against": by_case,
     "workers": workers,
     "descents": descents,

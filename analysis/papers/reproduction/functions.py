@@ -9,7 +9,7 @@ import pandas as pd
 import fedsim
 from fedsim.ports import Array
 from fedsim.problems.data import PlantedSmoothness
-from reproduction import clusters, small_sets
+from reproduction import clusters, small_sets, writers
 from reproduction.model import SCENARIOS, Row
 
 Values = dict[str, pd.Series]
@@ -186,5 +186,6 @@ def triangles(folder: Path) -> list[str]:
 PREPARED: dict[str, Callable[[Path], list[str]]] = {
     "mnist-triangles": triangles,
     **small_sets.PREPARED,
+    **writers.PREPARED,
 }
 """What a scenario needs and no file has: (folder) -> overrides, such as the path of a made file."""

@@ -178,6 +178,7 @@ class Drawing(Part):
         title: above it.
         case: whose rounds are drawn; the first one if empty.
         column: of the round table.
+        columns: in place of one column, several, each with what its axis says: a panel a column.
         label: of the axis upwards.
         against: the costs, a panel each; rounds, bits, seconds and joules if empty.
         variants: those drawn, all where none is named.
@@ -193,6 +194,7 @@ class Drawing(Part):
     title: str = ""
     case: str = ""
     column: str = "gap"
+    columns: Mapping[str, str] = Field(default_factory=dict)
     label: str = ""
     against: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
@@ -210,6 +212,7 @@ class Reduced(Part):
     Attributes:
         set: overrides.
         cases: how many of the cases run; all if 0.
+        search: how many combinations of a search run; all if 0.
         quick: whether the default tests run it, too.
         stand_in: a name of `tests.stand_ins`, which makes files in place of the user's.
         holds: names of checks that hold in this form, too.
@@ -217,6 +220,7 @@ class Reduced(Part):
 
     set: tuple[str, ...] = ("seeds=1", "stop.rounds=3")
     cases: int = 0
+    search: int = 2
     quick: bool = False
     stand_in: str = ""
     holds: tuple[str, ...] = ()
@@ -343,5 +347,5 @@ def names() -> list[str]:
     return [name for name in ORDER if (FOLDER / f"{name}.yaml").exists()]
 
 
-ORDER = ("chb", "fedsgm", "fedgradmp", "fed-ht", "fast-fedda", "further")
+ORDER = ("chb", "fedsgm", "fedgradmp", "fed-ht", "fast_fedda", "further")
 """The papers as the page has them."""

@@ -3,10 +3,14 @@
 A row names one with `stand_in`; it writes its files below a folder, where FEDSIM_DATA then points.
 """
 
-from collections.abc import Callable
+import bz2
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+
+from fedsim.ports import Array
 
 SHAPES = {
     "data28": (20, 6),
@@ -45,6 +49,70 @@ def adult(folder: Path) -> None:
     (folder / "a1a").write_text("\n".join(lines) + "\n", encoding="ascii")
 
 
+def texts(name: str, features: int, labels: Sequence[int], folder: Path) -> None:
+    """Write a file of LIBSVM's form: ten subjects of a word each, and forty words that say nothing.
+
+    Odd subjects have the higher label, so that their words predict it.
+
+    Args:
+        name: of the file.
+        features: of the set; the last one is in the first text.
+        labels: of the texts, one after the other.
+        folder: where it goes.
+    """
+    rng = np.random.default_rng(1)
+    lines = []
+    for row, label in enumerate(labels):
+        subject = 2 * (row // 2 % 5) + (label == max(labels))
+        words = {1 + subject, *(10 + rng.integers(1, 40, 5)).tolist()}
+        words |= {features} if row == 0 else set()
+        lines.append(" ".join([str(label), *(f"{word}:0.4" for word in sorted(words))]))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(bz2.compress("\n".join([*lines, ""]).encode()))
+
+
+E2006 = partial(texts, "E2006.test.bz2", 150360, [-4, -3] * 1654)
+RCV1 = partial(texts, "rcv1_train.binary.bz2", 47236, [-1] * 9751 + [1] * 10491)
+"""Of the size and the labels of the real ones."""
+
+
+def femnist(folder: Path) -> None:
+    """Write twelve writers of 48 characters, and one of eight; the first ten of 62 are digits."""
+    rng = np.random.default_rng(3)
+    client = np.append(np.repeat(np.arange(12), 48), np.full(8, 12))
+    y = np.resize(np.append(np.arange(10), np.arange(62)), len(client))
+    X = rng.uniform(size=(len(y), 784)) * (np.arange(784) % 62 == y[:, None])
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez(folder / "femnist.npz", X=X.astype(np.float32), y=y, client=client)
+
+
+def original_sets(folder: Path) -> None:
+    """Write the six sets in their original formats, those of UCI, StatLib and LIBSVM."""
+    rng = np.random.default_rng(6)
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def write(name: str, rows: list[str]) -> None:
+        (folder / name).write_text("\n".join(rows) + "\n", encoding="ascii")
+
+    def blank(X: Array) -> list[str]:
+        return [" ".join(f"{value:.4f}" for value in row) for row in X]
+
+    write("housing.data", [f"  {row}" for row in blank(rng.uniform(0, 50, (20, 14)))])
+    write("bodyfat", ["Percentage of body fat, and size.", "", *blank(rng.uniform(1, 9, (13, 15)))])
+    sizes, rings = rng.uniform(0, 1, (50, 7)), rng.integers(1, 29, 50)
+    middle = [",".join(f"{value:.4f}" for value in row) for row in sizes]
+    sexes = np.resize(list("MFI"), 50)
+    write("abalone.data", [f"{a},{b},{c}" for a, b, c in zip(sexes, middle, rings, strict=True)])
+    radar = [",".join(f"{value:.5f}" for value in row) for row in rng.uniform(-1, 1, (21, 34))]
+    kinds = np.resize(["g", "b"], 21)
+    write("ionosphere.data", [f"{row},{kind}" for row, kind in zip(radar, kinds, strict=True)])
+    skin = rng.integers(0, 4, (19, 33)).astype(str).tolist()
+    ages = ["?" if n == 4 else str(20 + 3 * n) for n in range(19)]
+    each = zip(skin, ages, np.resize([2, 1, 3, 1], 19), strict=True)
+    write("dermatology.data", [f"{','.join(row)},{age},{kind}" for row, age, kind in each])
+    adult(folder)
+
+
 def video(folder: Path) -> None:
     """Write 82 frames of 240 x 320 bytes: a gradient that moves, and a little noise."""
     rng = np.random.default_rng(3)
@@ -55,19 +123,13 @@ def video(folder: Path) -> None:
     np.stack(frames).astype(np.uint8).tofile(folder / "xylophone.gray")
 
 
-def femnist(folder: Path) -> None:
-    """Write 16 writers of 110 images of ten digits, each bright at pixels of its own."""
-    rng = np.random.default_rng(3)
-    client, y = np.repeat(np.arange(16), 110), np.tile(np.arange(10), 176)
-    X = rng.uniform(size=(len(y), 784)) * (np.arange(784) % 10 == y[:, None])
-    folder.mkdir(parents=True, exist_ok=True)
-    np.savez(folder / "femnist.npz", X=X, y=y, client=client)
-
-
 STAND_INS: dict[str, Callable[[Path], None]] = {
     "small-sets": small_sets,
+    "original-sets": original_sets,
     "adult": adult,
     "femnist": femnist,
+    "e2006": E2006,
+    "rcv1": RCV1,
     "video": video,
 }
 """By name."""

@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +51,7 @@ def test_a_row_names_variants_axes_and_scenarios_that_there_are(paper: str, key:
         if setting.overrides or row.needs:
             continue  # variants may be those of the overrides, and data a file of the user's
         plan = fedsim.load(setting.scenario)
-        named = [variant.name for variant in plan.variants]
-        for pattern in setting.labels:
-            assert any(fnmatchcase(name, pattern) for name in named), pattern
+        assert set(setting.labels) <= {variant.name for variant in plan.variants}
     assert len(set(row.names())) == len(row.names())
     assert not row.prepared or row.prepared in functions.PREPARED
     assert not row.reduced.stand_in or row.reduced.stand_in in STAND_INS
@@ -101,10 +98,7 @@ def test_nothing_is_kept_of_rows_that_there_are_no_more() -> None:
 def test_every_scenario_of_papers_is_in_a_row() -> None:
     every = [PAPERS[name].every[key] for name, key in ROWS]
     named = {setting.scenario.stem for row in every for setting in row.settings()}
-    rest = (model.FOLDER / "remaining.md").read_text(encoding="utf-8")
-    assert named | set(re.findall(r"`([\w-]+)`", rest)) >= {
-        file.stem for file in model.SCENARIOS.glob("*.yaml")
-    }
+    assert named == {file.stem for file in model.SCENARIOS.glob("*.yaml")}
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -247,7 +241,7 @@ def taken(result: fedsim.Result, **measure: Any) -> dict[str, list[float]]:
     labels = {name: name for name in result.summary["variant"].unique()}
     row = row_of(variants=labels, measures={"x": measure}, published={}, tolerance={}, checks={})
     (setting,) = row.settings()
-    numbers, _ = measures.take(row, setting, [result])
+    _, numbers, _ = measures.take(row, setting, [result])
     return {name.partition(" | ")[0]: list(values) for name, values in numbers.items()}
 
 
@@ -282,51 +276,87 @@ def test_a_value_is_of_the_end_of_a_round_or_of_where_a_level_is_reached(
     assert worst["gd"][0] == int(own["round"][own["objective"] <= last].iloc[0])
 
 
-def test_of_what_is_tried_the_best_is_taken() -> None:
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> dict[Path, float | None]:
+    """Let the numbers of a run be what is in this table by its folder; None for no round."""
+    table: dict[Path, float | None] = {}
+
+    def values(_: Any, result: fedsim.Result, *__: Any) -> dict[str, pd.Series]:
+        return {
+            run.parent.name: pd.Series([table[run]], index=[1])
+            for run in result.runs
+            if table[run] is not None
+        }
+
+    def summary(result: fedsim.Result) -> pd.DataFrame:
+        return pd.DataFrame({"variant": [run.parent.name for run in result.runs], "seed": 1})
+
+    monkeypatch.setattr(measures, "_values", values)
+    monkeypatch.setattr(fedsim.Result, "summary", property(summary))
+    return table
+
+
+def tried_results(ends: dict[Path, float | None], *trials: Mapping[str, float | None]) -> list[Any]:
+    """Return results whose runs end at these objectives: a mapping a trial."""
+    results = []
+    for number, own in enumerate(trials):
+        runs = {Path(f"{number}/{name}/seed-1"): end for name, end in own.items()}
+        ends.update(runs)
+        results.append(fedsim.Result(Path(f"{number}"), tuple(runs)))
+    return results
+
+
+def test_of_what_is_tried_the_best_is_taken(ends: dict[Path, float | None]) -> None:
     """Of each variant apart; what does not get there is the worst."""
     row = row_of(best="rounds", cases={"": {"tried": ["algorithm.k=1", "algorithm.k=2"]}})
     (setting,) = row.settings()
-    frames = [
-        pd.DataFrame({"variant": ["base", "hb"], "seed": 1, "round": [a, b], "bits": 1})
-        for a, b in ((5.0, math.nan), (7.0, 9.0))
-    ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            measures,
-            "_numbers",
-            lambda row, setting, table: (
-                {
-                    f"{label} | rounds": [float(value)]
-                    for label, value in zip(("A", "B"), table["round"], strict=True)
-                },
-                {},
-            ),
-        )
-        numbers, best = measures.take(row, setting, frames)
-    assert numbers == {"A | rounds": [5.0], "B | rounds": [9.0]}
+    results = tried_results(ends, {"base": 5.0, "hb": None}, {"base": 7.0, "hb": 9.0})
+    chosen, _, best = measures.take(row, setting, results)
+    assert chosen.runs == (Path("0/base/seed-1"), Path("1/hb/seed-1"))
     assert best == {"A": "1", "B": "2"}
 
 
-def test_of_variants_with_a_star_in_their_name_the_best_is_taken(linear: fedsim.Result) -> None:
-    """Here chb, -mild and -harsh: by the mean over seeds; a run that does not get there is last."""
-    row = row_of(
-        variants={"chb-*": "A", "gd": "B"},
-        measures={"rounds": {"column": "round", "at": "target"}, "bits": {"column": "bits"}},
-        best="rounds",
-        published={},
-        tolerance={},
-        checks={},
-    )
+def test_of_a_search_and_of_variants_that_share_a_label_the_best_is_taken(
+    ends: dict[Path, float | None],
+) -> None:
+    case = {"search": {"k": [1, 2]}, "variants": {"base": "A", "hb": "B", "gd": "B"}}
+    row = row_of(best="rounds", cases={"": case})
     (setting,) = row.settings()
-    numbers, best = measures.take(row, setting, [linear])
-    means = {
-        name: np.mean(taken(linear, column="round", at="target")[name])
-        for name in ("chb-mild", "chb-harsh")
-    }
-    least = min(means, key=lambda name: means[name])
-    assert best == {"A": least.removeprefix("chb-")}
-    assert numbers["A | bits"] == taken(linear, column="bits")[least]
-    assert measures.choose(setting, measures.Found(numbers, tried=best)) == {least: "A", "gd": "B"}
+    assert len(row.names()) == len(set(row.names()))
+    ended = {"base": 5.0, "base-1": 6.0, "hb-0": 4.0, "hb-1": 3.5, "gd-0": 8.0, "gd-1": 3.0}
+    chosen, _, best = measures.take(row, setting, tried_results(ends, ended))
+    assert chosen.runs == (Path("0/base/seed-1"), Path("0/gd-1/seed-1"))
+    assert chosen.names == {"base": "base", "gd-1": "gd"}
+    assert best == {"A": "k 1", "B": "gd, k 2"}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+def test_a_search_is_what_the_scenario_does_with_each_value_by_itself(tmp_path: Path) -> None:
+    """The best of three steps ends where its own run ends, under the row's name and label."""
+    case = {"set": ["seeds=1", "stop.rounds=8"], "search": {"step_size": [0.01, 0.1, 0.001]}}
+    measured = {"end": {"function": "value"}, "there": {"column": "round", "at": END_OF_BASE}}
+    row = row_of(best="end", cases={"": case}, measures=measured, published={}, tolerance={})
+    found, results = command.measure(row, tmp_path / "search")
+    for name, label in row.variants.items():
+        alone = []
+        for step in (0.01, 0.1, 0.001):
+            own = [f"algorithm={{kind: {KINDS[name]}, step_size: {step}}}", "variants={}"]
+            result = fedsim.run(
+                model.SCENARIOS / f"{row.scenario}.yaml",
+                out=tmp_path / f"{name}-{step}",
+                overrides=["seeds=1", "stop.rounds=8", *own],
+            )
+            ended = result.rounds["round"].max() == 8
+            alone.append(result.rounds["objective"].iloc[-1] if ended else math.inf)
+        assert found.numbers[f"{label} | end"] == [pytest.approx(min(alone))]
+        assert found.tried[label] == f"step_size {(0.01, 0.1, 0.001)[int(np.argmin(alone))]}"
+    assert set(results[""].rounds["variant"]) == {"base", "hb"}
+    assert found.numbers["A | there"] == [8]
+
+
+END_OF_BASE = {"column": "objective", "end_of": "base"}
+KINDS = {"base": "chb", "hb": "hb"}
 
 
 def test_axes_make_a_case_of_each_combination() -> None:
@@ -383,7 +413,8 @@ def test_every_row_runs_in_a_reduced_form(
         STAND_INS[row.reduced.stand_in](tmp_path / "data")
         monkeypatch.setenv("FEDSIM_DATA", str(tmp_path / "data"))
     cases = row.reduced.cases
-    found, results = command.measure(row, tmp_path / "runs", row.reduced.set, cases)
+    own = row.reduced
+    found, results = command.measure(row, tmp_path / "runs", own.set, cases, own.search)
     settings = row.settings()[: cases or None]
     assert list(results) == [setting.name for setting in settings]
     expected = {

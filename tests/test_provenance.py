@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import fedsim
-from fedsim.running import run
+from fedsim.running import imports
 
 PACKAGE = Path(fedsim.__file__).parent
 
@@ -34,7 +34,7 @@ PACKAGE = Path(fedsim.__file__).parent
     ],
 )
 def test_imports_are_found(text: str, expected: list[tuple[str, tuple[str, ...]]]) -> None:
-    assert list(run.imports(text)) == expected
+    assert list(imports.imports(text)) == expected
 
 
 def parsed(tree: ast.Module) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -58,19 +58,19 @@ def test_no_import_of_fedsim_itself_is_missed() -> None:
     assert len(files) > 200
     for path in files:
         text = path.read_text(encoding="utf-8")
-        assert set(parsed(ast.parse(text))) <= set(run.imports(text)), path
+        assert set(parsed(ast.parse(text))) <= set(imports.imports(text)), path
 
 
 def test_what_makes_a_run_is_followed_and_what_shows_it_is_not() -> None:
     root = PACKAGE / "running/run.py"
-    found = run.sources({"fedsim.running.run": root.read_bytes()})
+    found = imports.sources({"fedsim.running.run": root.read_bytes()})
     packages = {name.split(".")[1] for name in found.modules if "." in name}
     made = "sim", "building", "problems", "wire", "physics", "protocol", "algorithms", "computing"
     assert packages >= {*made, "ports", "blocks", "scenario", "streams", "running", "record"}
     shown = "report", "analysis", "cli", "conformance", "repricing", "__main__"
     assert packages.isdisjoint(shown)
     running = {name for name in found.modules if name.startswith("fedsim.running.")}
-    assert running == {"fedsim.running.run"}
+    assert running == {"fedsim.running.run", "fedsim.running.imports"}
     assert {"fedsim.record.recorder", "fedsim.record.log"} <= set(found.modules)
     assert "fedsim.results.result" not in found.modules
     assert {"numpy", "simpy"} <= found.packages

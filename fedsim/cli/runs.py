@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,7 +62,7 @@ def run_command(
     from fedsim.cli.downloads import offer_downloads
     from fedsim.cli.next_steps import TypedRun, after_run
     from fedsim.cli.progress import progress_table, report, variant_names
-    from fedsim.running.api import run
+    from fedsim.running.api import run_plan
     from fedsim.running.folder import check_place, study_of
     from fedsim.running.run import ignore_progress
     from fedsim.scenario import load
@@ -80,20 +81,8 @@ def run_command(
         count, labels = _count(plan, share), variant_names(plan)
         shown = nullcontext(ignore_progress) if quiet else progress_table(_err, count, labels)
         with shown as watch, _theory():
-            result = run(
-                file,
-                out=out,
-                overrides=settings,
-                blocks=blocks,
-                watch=watch,
-                jobs=jobs,
-                fresh=fresh,
-                carry=carry,
-                tell=_remark,
-                cluster=cluster,
-                shard=shard,
-                check=False,
-            )
+            make = partial(run_plan, plan, out=out, jobs=jobs, cluster=cluster, share=share)
+            result = make(watch=watch, fresh=fresh, carry=carry, tell=_remark, check=False)
         code = _print_ends(result, labels)  # above the tables, so that failures are not missed
         if shard is None:
             report(result)

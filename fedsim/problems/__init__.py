@@ -64,6 +64,8 @@ from fedsim.problems.measures import (
     GradientNorm,
     HeldOutAccuracy,
     HeldOutLoss,
+    L1Distance,
+    MaxDistance,
     Measure,
     Observer,
     OperatorDistance,
@@ -72,6 +74,7 @@ from fedsim.problems.measures import (
     Sparsity,
     Support,
     TrainingAccuracy,
+    TrainingLoss,
 )
 from fedsim.problems.oracle import LossOracle
 from fedsim.problems.penalties import PENALTIES, NoPenalty, Penalty, Regulariser
@@ -140,6 +143,7 @@ __all__ = [
     "HuggingFace",
     "Idx",
     "ImageFolder",
+    "L1Distance",
     "LabelMix",
     "Leaf",
     "LibSVM",
@@ -151,6 +155,7 @@ __all__ = [
     "Loss",
     "LossOracle",
     "LowRankData",
+    "MaxDistance",
     "Measure",
     "MultilayerPerceptron",
     "NeymanPearson",
@@ -188,6 +193,7 @@ __all__ = [
     "TorchLoss",
     "TraceRegression",
     "TrainingAccuracy",
+    "TrainingLoss",
     "Transformer",
     "Writers",
     "constrained_optimum",

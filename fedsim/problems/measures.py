@@ -17,6 +17,11 @@ from fedsim.blocks.wording import join_names
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.client_loss import LocalLoss
+from fedsim.problems.held_out_targets import (
+    check_classes_seen,
+    held_out_rows,
+    held_out_targets,
+)
 from fedsim.problems.losses.base import constrained_losses, matrix_losses
 from fedsim.problems.problem import Objective, Problem
 from fedsim.problems.samples import Samples
@@ -173,6 +178,26 @@ class Rank(Measure):
         return evaluate
 
 
+class TrainingLoss(Measure):
+    """Training loss: the clients' losses joined as in the objective, without the penalty.
+
+    Terms within the clients' losses, such as their l2, are part of it. Where they have none and
+    are means over rows, it is the mean over all clients' rows.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ("train_loss",)
+
+    kind: Literal["train_loss"] = "train_loss"
+
+    def bind(self, problem: Problem, objective: Objective) -> Observer:
+        """Return the loss; see `Measure.bind`."""
+
+        def evaluate(w: Array) -> Figures:
+            return {"train_loss": problem.smooth_value(w, objective)}
+
+        return evaluate
+
+
 class TrainingAccuracy(Measure):
     """Share of all clients' rows whose label the model predicts."""
 
@@ -195,8 +220,10 @@ class HeldOutAccuracy(Measure):
 
     def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
         """Return the share; see `Measure.bind`."""
-        test, classes = _test(problem, self.kind), problem.loss.classes(problem.labels)
-        _check_seen(*(problem.loss.class_labels(labels) for labels in (test.y, problem.labels)))
+        test, classes = held_out_rows(problem, self.kind), problem.loss.classes(problem.labels)
+        check_classes_seen(
+            *(problem.loss.class_labels(labels) for labels in (test.y, problem.labels))
+        )
         return _accuracy(problem, (test,), classes, self.kind)
 
 
@@ -213,29 +240,17 @@ class HeldOutLoss(Measure):
         It is half the mean squared error for the squared loss, or all of it where the scale
         is mean-square; for the others the mean of the rows' losses.
         """
-        test = _test(problem, self.kind)
+        test = held_out_rows(problem, self.kind)
         loss = problem.loss
         scale = loss.scale if loss.scale == "mean-square" else "mean"
         none = dict.fromkeys({"l1", "l2"} & type(loss).model_fields.keys(), 0.0)
         plain = loss.model_copy(update={"scale": scale, **none})
-        held = LocalLoss(plain, test.X, _targets(problem, test))
+        held = LocalLoss(plain, test.X, held_out_targets(problem, test))
 
         def evaluate(w: Array) -> Figures:
             return {"test_loss": held.value(w)}
 
         return evaluate
-
-
-def _test(problem: Problem, kind: str) -> Samples:
-    """Return the test rows.
-
-    Raises:
-        DataError: there are none.
-    """
-    if problem.test is None:
-        text = f"{kind} needs test rows; give problem.test, such as {{fraction: 0.2}}"
-        raise DataError("test", text)
-    return problem.test
 
 
 def _accuracy(problem: Problem, parts: Sequence[Samples], classes: Array, column: str) -> Observer:
@@ -252,48 +267,48 @@ def _accuracy(problem: Problem, parts: Sequence[Samples], classes: Array, column
     return evaluate
 
 
-def _targets(problem: Problem, test: Samples) -> Array:
-    """Return the targets of test rows, each label encoded as it is among the training rows.
+class FromTruth(Measure):
+    """A norm of the difference between the model's entries and the planted truth's."""
 
-    Raises:
-        DataError: a class is among the test rows only.
-    """
-    try:
-        problem.loss.classes(problem.labels)
-    except DataError:  # no classifier: labels are numbers, used unchanged
-        return problem.loss.encode(test.y)
-    asked, known = (problem.loss.class_labels(labels) for labels in (test.y, problem.labels))
-    _check_seen(asked, known)
-    distinct, rows = np.unique(known, return_index=True)
-    encoded: Array = problem.loss.encode(problem.labels)[rows]
-    return encoded[np.searchsorted(distinct, asked)]
+    order: ClassVar[float]
+    """The order of the norm, as `numpy.linalg.norm` takes it for vectors."""
 
+    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+        """Return the norm of w - truth; see `Measure.bind`."""
+        truth = _truth(problem, self.kind)
+        (column,) = self.columns
 
-def _check_seen(labels: Array, known: Array) -> None:
-    """Check that every class of the test rows occurs among the training rows."""
-    unseen = np.setdiff1d(labels, known)
-    if unseen.size:
-        text = (
-            f"the label {unseen[0]:g} is among the test rows only; every class needs a training row"
-        )
-        raise DataError("test", text)
+        def evaluate(w: Array) -> Figures:
+            return {column: float(np.linalg.norm(w - truth, self.order))}
+
+        return evaluate
 
 
-class Distance(Measure):
+class Distance(FromTruth):
     """Euclidean distance (Frobenius for matrices) of the model from the planted truth."""
 
     columns: ClassVar[tuple[str, ...]] = ("distance",)
+    order: ClassVar[float] = 2
 
     kind: Literal["distance"] = "distance"
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
-        """Return |w - truth|; see `Measure.bind`."""
-        truth = _truth(problem, self.kind)
 
-        def evaluate(w: Array) -> Figures:
-            return {"distance": float(np.linalg.norm(w - truth))}
+class L1Distance(FromTruth):
+    """Sum of the absolute differences between the model's entries and the planted truth's."""
 
-        return evaluate
+    columns: ClassVar[tuple[str, ...]] = ("l1_distance",)
+    order: ClassVar[float] = 1
+
+    kind: Literal["l1_distance"] = "l1_distance"
+
+
+class MaxDistance(FromTruth):
+    """Largest absolute difference between an entry of the model and of the planted truth."""
+
+    columns: ClassVar[tuple[str, ...]] = ("max_distance",)
+    order: ClassVar[float] = np.inf
+
+    kind: Literal["max_distance"] = "max_distance"
 
 
 class RelativeDistance(Measure):
@@ -407,11 +422,14 @@ MEASURES: Registry[Measure] = Registry(
         GradientNorm,
         Distance,
         RelativeDistance,
+        L1Distance,
+        MaxDistance,
         OperatorDistance,
         Support,
         Sparsity,
         Rank,
         ConstraintValue,
+        TrainingLoss,
         TrainingAccuracy,
         HeldOutAccuracy,
         HeldOutLoss,

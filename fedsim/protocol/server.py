@@ -26,8 +26,6 @@ from fedsim.protocol.transport import (
     Transport,
 )
 
-# An exchange: recipients, reports received, and when it closes.
-
 _FEW = 5
 """Missing clients are listed by name up to this number, counted beyond it."""
 
@@ -211,8 +209,6 @@ class ServerProtocol:
         self.late: list[Reply] = []
         self._beyond: deque[tuple[ClientId, Envelope]] = deque()
 
-    # -- recipients --------------------------------------------------------------------
-
     def recipients(
         self, message: Message | Mapping[ClientId, Message], to: Sequence[ClientId] | None
     ) -> Sequence[ClientId] | None:
@@ -292,8 +288,6 @@ class ServerProtocol:
     def _wrap(self, message: Message) -> Envelope:
         envelope = Envelope(message, self.round, self._exchanges, self._header_bits)
         return self._transport.encode(envelope, SERVER)
-
-    # -- facts -------------------------------------------------------------------------
 
     def receive_reply(self, client: ClientId, envelope: Envelope) -> ReplyOutcome:
         """Receive a reply and return its outcome.

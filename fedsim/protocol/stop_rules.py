@@ -155,30 +155,24 @@ class TargetRule(StopRule):
     """Base class of rules for a column that has reached a value, which the run's costs are of.
 
     Attributes:
-        column: the column of the round table.
-        bound: the value.
+        target: the column of the round table, and the value.
     """
 
     physical: ClassVar[bool] = False
 
     @property
     @abstractmethod
-    def column(self) -> str:
-        """See above."""
-
-    @property
-    @abstractmethod
-    def bound(self) -> float:
+    def target(self) -> tuple[str, float]:
         """See above."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """That column."""
-        return (self.column,)
+        return self.target[:1]
 
     def watch(self) -> RoundCheck:
         """Return a check of the column: at most the bound, or at least where more is better."""
-        column, bound = self.column, self.bound
+        column, bound = self.target
 
         def check(end: RoundEnd) -> str:
             seen = end.figure(column)  # NaN, where it is not known, is on neither side
@@ -196,14 +190,9 @@ class GapTarget(TargetRule):
     below: Above = Field(description="objective this near to the optimum")
 
     @property
-    def column(self) -> str:
-        """The gap."""
-        return "gap"
-
-    @property
-    def bound(self) -> float:
-        """The value that it has to be below."""
-        return self.below
+    def target(self) -> tuple[str, float]:
+        """The gap, and the value that it has to be below."""
+        return "gap", self.below
 
     def watch(self) -> RoundCheck:
         """Return a check of the gap, which has to be below the bound."""
@@ -221,14 +210,9 @@ class ObjectiveTarget(TargetRule):
     at_most: float = Field(description="an objective of this or less")
 
     @property
-    def column(self) -> str:
-        """The objective."""
-        return "objective"
-
-    @property
-    def bound(self) -> float:
-        """The value that it must not exceed."""
-        return self.at_most
+    def target(self) -> tuple[str, float]:
+        """The objective, and the value that it must not exceed."""
+        return "objective", self.at_most
 
 
 class MeasureTarget(TargetRule):
@@ -247,14 +231,9 @@ class MeasureTarget(TargetRule):
         return self.measure
 
     @property
-    def column(self) -> str:
-        """The column."""
-        return self.measure
-
-    @property
-    def bound(self) -> float:
-        """The value."""
-        return self.value
+    def target(self) -> tuple[str, float]:
+        """The measure, and its value."""
+        return self.measure, self.value
 
 
 class Plateau(StopRule):

@@ -195,7 +195,7 @@ class Stop(Spec):
     @property
     def targets(self) -> dict[str, float]:
         """The target figures, by column: a gap, an objective, measures."""
-        return {rule.column: rule.bound for rule in self.rules if isinstance(rule, TargetRule)}
+        return dict(rule.target for rule in self.rules if isinstance(rule, TargetRule))
 
     def readers(self, column: str) -> Iterator[str]:
         """Yield the keys of the rules that read a column."""

@@ -63,8 +63,7 @@ def reprice(
             for example; the current folder if None.
         blocks: user-defined classes that the scenario names.
         watch: called with every round.
-        tell: called with notes: runs of an earlier state of a scenario, which are left out, and
-            overrides without effect.
+        tell: called with notes: runs that are left out, and overrides without effect.
 
     Raises:
         RepricingError: a run might have taken other decisions; every reason is named.

@@ -18,7 +18,6 @@ from fedsim.record.summary import is_whole
 from fedsim.repricing.history import Original
 from fedsim.robustness.break_even import flips
 from fedsim.robustness.confidence import interval
-from fedsim.robustness.constants import UncertainConstant
 from fedsim.robustness.design import Design, Worlds
 from fedsim.robustness.pricing import Costs, FinishedRun, PriceStore, Pricing, hindrance, overridden
 from fedsim.robustness.result import Robustness
@@ -51,14 +50,11 @@ def robust(
 ) -> Robustness:
     """Find which conclusions of a study survive the uncertainty of its constants.
 
-    Constants of the fleets' presets are sampled from their intervals; each sample is a world. Each
-    run is re-priced in each world, without training.
-
     Args:
         folder: written by `run`.
         target: such as "gap=1e-5"; chosen as by `compare` if None.
         against: the variant that the others are compared with; the first one if None.
-        worlds: least number of sampled worlds.
+        worlds: least number of samples of the constants; in each, runs are re-priced, not trained.
         seed: of the sampling, from 1.
         intervals: intervals in place of the presets', "lte.tail_time" -> "1 s..15 s".
         runs: number of worlds for runs that cannot be re-priced, which are replayed or repeated in
@@ -67,13 +63,11 @@ def robust(
         blocks: user-defined classes that the scenarios name.
         jobs: number of runs that are priced at a time, in worker processes.
         executor: prices them instead; it is left open.
-        cluster: a Dask cluster instead: "local:4", or "tcp://host:8786", whose workers see
-            `folder`.
+        cluster: a Dask cluster instead: "local:4", or "tcp://host:8786" that sees `folder`.
         base: folder of relative paths in the scenarios; the current one if None.
 
     Raises:
-        DataError: nothing to compare, no uncertain constant, a run without a price, or an invalid
-            option.
+        DataError: nothing to compare, no uncertain constant, no price, or an invalid option.
         OutputError: `out` cannot be written.
     """
     check_choice(jobs, executor, cluster)
@@ -82,8 +76,7 @@ def robust(
     runs_found, other = _runs(gathered, wanted), _reference(gathered.labels, against)
     originals = [run.original(tuple(blocks)) for run in runs_found]
     hindered = _find_hindrances(runs_found, originals, runs)
-    constants = _constants(originals, intervals or {}, priced=not hindered)
-    design = Design.of(constants, worlds, seed, runs=runs if hindered else 0)
+    design = _design(originals, intervals or {}, worlds, seed, runs if hindered else 0)
     store = PriceStore(None if out is None else Path(out))
     price = Pricing(store, tuple(blocks), jobs, executor, cluster, Path(base or "").resolve())
     priced = (price.play if hindered else price.price)(runs_found, design.worlds)
@@ -184,14 +177,15 @@ def _refusal(hindered: Mapping[str, str]) -> str:
     )
 
 
-def _constants(
-    originals: Sequence[Original], intervals: Intervals, *, priced: bool
-) -> tuple[UncertainConstant, ...]:
+def _design(
+    originals: Sequence[Original], intervals: Intervals, worlds: int, seed: int, runs: int
+) -> Design:
+    """Sample the worlds: as many as runs that are repeated in each, if there are any."""
     scenarios = [each.scenario for each in originals]
-    constants = constants_of(scenarios, intervals, priced=priced)
+    constants = constants_of(scenarios, intervals, priced=not runs)
     if not constants:
         raise DataError("interval", _no_uncertainty(originals))
-    return constants
+    return Design.of(constants, worlds, seed, runs=runs)
 
 
 def _no_uncertainty(originals: Sequence[Original]) -> str:

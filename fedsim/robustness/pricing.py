@@ -40,7 +40,8 @@ from fedsim.robustness.recursion import prices
 from fedsim.robustness.uncertain_inputs import BLOCKS
 from fedsim.running.api import run_plan
 from fedsim.running.cluster import open_cluster
-from fedsim.running.run import ignore_progress, sources
+from fedsim.running.imports import sources
+from fedsim.running.run import ignore_progress
 from fedsim.running.workers import postpone_signals, workers
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.wire import HEADER_BITS

@@ -117,10 +117,13 @@ class Robustness:
             least = rows.groupby("variant", sort=False)["typical"].min()
             row = rows[rows["variant"] == least.idxmax()].sort_values("typical").iloc[0]
             goal = f" to {self.target.goal}" if self.target.measure else ""
-            pair = f"{self.labels[row['variant']]} takes {LESS[cost]} than"
-            where = f"{100 * row['typical']:.3g} % of {self.design.words}"
-            others = ", and than the others in no fewer" if len(least) > 2 else ""
-            return f"{pair} {self.labels[row['against']]}{goal} in {where}{others}"
+            others, nearest = len(least) - 1, self.labels[row["against"]]
+            than = nearest if others == 1 else f"each of the {others} others"
+            some = others > 1 and row["typical"] < 1
+            said = f"{self.labels[row['variant']]} takes {LESS[cost]} than {than}{goal}"
+            share = f"{'at least ' if some else ''}{100 * row['typical']:.3g} %"
+            last = f"; {nearest} comes nearest" if some else ""
+            return f"{said} in {share} of {self.design.words}{last}"
         return ""
 
     @property
@@ -135,10 +138,10 @@ class Robustness:
         for row in reversed_.to_dict("records"):
             where = f"{row['constant']} is {row['wins']} {_show(row['value'], row['unit'])}"
             lines.append(f"{self._less(row['variant'], row['cost'])} where {where}")
-        if len(lines) > _FLIPS:
-            more = len(lines) - _FLIPS
-            lines[_FLIPS:] = [f"{more} more values at which a verdict reverses: flips.csv"]
-        return [*lines, *self._steady(reversed_)]
+        return [
+            *_first(lines, "values at which a verdict reverses"),
+            *_first(list(self._steady(reversed_)), "verdicts that no single constant reverses"),
+        ]
 
     def _less(self, variant: str, cost: str) -> str:
         return f"{self.labels[variant]} takes {LESS[cost]} than {self.labels[self.against]}"
@@ -198,6 +201,12 @@ class Robustness:
             for name, figure in self.figures().items():
                 for ending in ("png", "svg"):
                     save(figure, folder / f"{name}.{ending}")
+
+
+def _first(lines: list[str], what: str) -> list[str]:
+    """Return the first sentences, and how many more of their kind the files have."""
+    more = len(lines) - _FLIPS
+    return lines if more <= 0 else [*lines[:_FLIPS], f"{more} more {what}: flips.csv"]
 
 
 def _same(rows: pd.DataFrame) -> bool:

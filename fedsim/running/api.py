@@ -188,16 +188,14 @@ def run(
         out: the folder of the run folders; if None, a temporary one until this session ends.
         overrides: "key=value" texts that replace values of the scenario.
         blocks: user-defined classes that the scenario may name by their kind.
-        watch: called with the progress of runs, a few times a second; if None, a notebook shows a
-            bar.
+        watch: called with the progress of runs; if None, a notebook shows a bar.
         jobs: number of runs at a time; with more than 1, each is made in a worker process.
         executor: makes the runs instead, such as `client.get_executor()` of Dask; it is left open.
         fresh: make all runs again, complete ones included.
         carry: "bytes" encodes and decodes every message; the logs are the same as with "values".
         tell: called with each note: settings without effect, runs of `out` that are made again,
             runs that failed.
-        cluster: a Dask cluster that makes the runs: "tcp://host:8786", or "local:4" on this
-            machine.
+        cluster: a Dask cluster that makes the runs: "tcp://host:8786", or "local:4" for one here.
         check: whether to raise and warn according to the final states of the runs; the summary
             has them in any case.
         shard: "3/16" makes the third of sixteen shares; other processes may make theirs in `out`
@@ -214,19 +212,8 @@ def run(
     end_if_loading()
     share = _share(shard, jobs, executor, cluster)
     plan = load(source, overrides=overrides, blocks=blocks)
-    return run_plan(
-        plan,
-        out=out,
-        watch=watch,
-        jobs=jobs,
-        executor=executor,
-        fresh=fresh,
-        carry=carry,
-        tell=tell,
-        cluster=cluster,
-        share=share,
-        check=check,
-    )
+    make = partial(run_plan, plan, out=out, watch=watch, tell=tell, fresh=fresh, check=check)
+    return make(jobs=jobs, executor=executor, carry=carry, cluster=cluster, share=share)
 
 
 def run_plan(

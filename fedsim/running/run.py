@@ -1,14 +1,9 @@
 """One run: a job is executed in its folder, or found complete there."""
 
 import os
-import re
-import sys
-from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from hashlib import sha256
-from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import resolve_name
 from math import nan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.blocks.identity import versions
-from fedsim.blocks.identity.packages import is_of_a_package
 from fedsim.blocks.in_memory import identity_in
 from fedsim.blocks.plugins import own_modules
 from fedsim.building import Job
@@ -40,6 +34,7 @@ from fedsim.record.recorder import RunRecorder
 from fedsim.record.scenarios import ABANDONED, DESERTED, RISEN, sign
 from fedsim.record.schema import Event
 from fedsim.record.summary import DONE, NO_CLIENTS, ROSE, Ending, is_whole, status_of
+from fedsim.running.imports import Sources, sources
 from fedsim.scenario import Scenario, Variant, dump
 from fedsim.sim.world import World
 
@@ -98,135 +93,6 @@ def end_notes(
         )
     if reason.startswith("rounds: ") and "rounds" not in scenario.stop.model_fields_set:
         yield f"stop.rounds: {reason.removeprefix('rounds: ')}: the default limit has ended it"
-
-
-# Provenance: a hash of the code that a run's bytes depend on, found by following imports.
-#
-# No list of modules is kept by hand: the imports of each module, at any depth of its code, are read
-# from its source, and followed. So a new module counts as soon as another one imports it, and
-# modules that only display results never do. No module is imported or executed for this.
-#
-# The hash is of whole files. An edit of a comment changes it, and all runs are made again: that
-# costs time, whereas a hash that ignores too much would reuse a run with other bytes.
-
-_CHECKED = re.compile(r"^if TYPE_CHECKING:.*\n(?:(?:[ \t]+.*)?\n)*", re.MULTILINE)
-"""Blocks that only type checkers read."""
-
-_STATEMENT = re.compile(
-    r"import\b(?:[ \t]*\(([^)]*)\)|([^\n;#]*))",  # begins with a literal, so it is fast
-)
-_FROM = re.compile(r"(?:^|[:;])[ \t]*from[ \t]*([.\w \t]+?)[ \t]*$")
-_PLAIN = re.compile(r"(?:^|[:;])[ \t]*$")
-
-
-def imports(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the imports of a module: the source, as written, and the names.
-
-    Regular expressions take a tenth of the time of a parser. Text that looks like an import, such
-    as an example in a docstring, counts as one: an extra module is harmless, a missing one is not.
-    """
-    text = _CHECKED.sub("", text.replace("\\\n", " "))
-    for found in _STATEMENT.finditer(text):
-        before = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
-        names = re.sub(r"#[^\n]*", "", found[1] or found[2] or "").split(",")
-        firsts = tuple(words[0] for name in names if (words := name.split()))
-        if source := _FROM.search(before):
-            yield "".join(source[1].split()), firsts
-        elif _PLAIN.search(before):
-            yield from ((name, ()) for name in firsts)
-
-
-class Sources(NamedTuple):
-    """The files of some modules and of all that they import.
-
-    Attributes:
-        modules: the content of each file, by the name of the module.
-        packages: imported packages that are installed, whose imports are not followed; without the
-            standard library.
-    """
-
-    modules: dict[str, bytes]
-    packages: frozenset[str]
-
-    def hash(self) -> str:
-        """Return a hash of the modules, independent of the names under which they were loaded."""
-        each = sorted(sha256(content).digest() for content in self.modules.values())
-        return sha256(b"".join(each)).hexdigest()
-
-
-def sources(roots: Mapping[str, bytes], known: Container[str] = ()) -> Sources:
-    """Follow the imports of some modules.
-
-    Args:
-        roots: their texts by their names; imports of the packages that contain them are followed.
-        known: names of modules that are skipped, with their imports.
-    """
-    own = frozenset(name.partition(".")[0] for name in roots)
-    modules, packages, waiting = dict(roots), set[str](), list(roots)
-    while waiting:
-        name = waiting.pop()
-        for other, names in _imports(name, modules[name]):
-            top = other.partition(".")[0]
-            if top not in own and _is_installed(top):
-                packages.add(top)
-                continue
-            for each, path in _load(other, names):
-                if each not in modules and each not in known:
-                    modules[each] = path.read_bytes()
-                    waiting.append(each)
-    return Sources(modules, frozenset(packages))
-
-
-def _imports(name: str, content: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the modules that a module imports from, by their full names, and the names."""
-    spec = _spec(name)
-    is_package = spec is not None and spec.submodule_search_locations is not None
-    package = name if is_package else name.rpartition(".")[0]
-    for written, names in imports(content.decode(errors="replace")):
-        with suppress(ImportError):  # a relative import beyond the top package
-            yield resolve_name(written, package), names
-
-
-@cache
-def _is_installed(top: str) -> bool:
-    """Return whether a module is of an installed package, not a user's own file."""
-    return is_of_a_package(_spec(top))
-
-
-@cache
-def _load(name: str, names: tuple[str, ...]) -> list[tuple[str, Path]]:
-    """Return the files that an import loads: the module, its packages, and named submodules."""
-    parts = name.split(".")
-    if parts[0] in sys.stdlib_module_names:
-        return []
-    wanted = [".".join(parts[: count + 1]) for count in range(len(parts))]
-    if names and (spec := _spec(name)) and spec.submodule_search_locations:
-        wanted += [f"{name}.{each}" for each in names]
-    specs = ((each, _spec(each)) for each in wanted)
-    return [
-        (each, Path(spec.origin))
-        for each, spec in specs
-        if spec and spec.has_location and spec.origin
-    ]
-
-
-def _spec(name: str) -> ModuleSpec | None:
-    """Return the spec of a module without importing it; None if there is none."""
-    loaded: ModuleSpec | None = getattr(sys.modules.get(name), "__spec__", None)
-    return loaded or _find_spec(name, tuple(sys.path))
-
-
-@cache
-def _find_spec(name: str, path: tuple[str, ...]) -> ModuleSpec | None:
-    parent = name.rpartition(".")[0]
-    if not parent:
-        return PathFinder.find_spec(name, path)
-    above = _spec(parent)
-    inside = above.submodule_search_locations if above else None
-    try:
-        return PathFinder.find_spec(name, inside) if inside else None
-    except KeyError:  # a namespace package within another one that was not imported
-        return None
 
 
 class RunProgress(NamedTuple):

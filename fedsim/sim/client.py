@@ -32,37 +32,13 @@ from fedsim.protocol.transport import BEACON, ClientProtocol, Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
-from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.engine.calendar import Calendar, Clocked
 from fedsim.sim.engine.light_task import Driver, LightTask
 from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.supply import Supply
 from fedsim.wire.packers import Packing
-
-# Clock access of methods, recorded because their results may depend on it.
-
-
-class Clocked:
-    """Provides `now`, as the ports have it.
-
-    Args:
-        calendar: the simulated time.
-        looks: the set to which the names of what the method reads are added.
-    """
-
-    __slots__ = ("_calendar", "_looks")
-
-    def __init__(self, calendar: Calendar, looks: set[str]) -> None:
-        self._calendar = calendar
-        self._looks = looks
-
-    @property
-    def now(self) -> float:
-        """Simulated seconds since the start."""
-        self._looks.add("now")
-        return self._calendar.now
-
 
 _COMPUTE = int(Event.COMPUTE)
 

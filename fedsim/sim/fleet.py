@@ -28,7 +28,8 @@ from fedsim.sim.network.transmission import choose_bearers, delay
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.power.idle import IdleMeter
 from fedsim.sim.power.processor import Processor
-from fedsim.sim.power.radio import CellularRadio, RadioKind, RadioMeter
+from fedsim.sim.power.radio import CellularRadio, RadioMeter
+from fedsim.sim.power.radio_kind import RadioKind
 from fedsim.sim.power.supply import Supply
 from fedsim.sim.presence import Presence
 

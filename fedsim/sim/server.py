@@ -14,8 +14,7 @@ from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
-from fedsim.sim.client import Clocked
-from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
+from fedsim.sim.engine.calendar import DEADLINE, Calendar, Clocked, Timer
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.presence import Presence
 from fedsim.wire.feedback import resolve_pending

@@ -62,6 +62,10 @@ class Replaced:
         os.utime(self._file, ns=(self._times.st_atime_ns, self._times.st_mtime_ns))
 
 
+BROKEN = 70
+"""The exit code of a process that an exception has ended."""
+
+
 def load_libraries() -> None:
     """Import what the tests import beside fedsim, once for all processes that are split off."""
     for name in _LIBRARIES:
@@ -89,7 +93,7 @@ def start_in_copy(copy: Path, job: Callable[[], int], log: Path, seconds: float 
     process = os.fork()
     if process:
         return process
-    code = 70
+    code = BROKEN
     try:
         become_killable(seconds)
         _enter(copy, log)

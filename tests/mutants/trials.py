@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .copies import Replaced, in_copy, run_tests
+from .copies import BROKEN, Replaced, in_copy, run_tests
 from .exchange import same_at_import
 from .listed import Listed
 from .packages import COMPILED
@@ -145,7 +145,8 @@ def _outcome(code: int | None, log: Path) -> str:
         return TIMED_OUT
     if code == pytest.ExitCode.OK:
         return ALIVE
-    if code in _FAILED or code < 0:
+    # Broken: pytest raises what was left unclosed as its session ends, beyond any test.
+    if code in _FAILED or code == BROKEN or code < 0:
         return KILLED
     message = f"pytest ended with {code}:\n{end_of_log(log)}"
     raise RuntimeError(message)

@@ -29,12 +29,15 @@ from fedsim.problems.measures import (
     GradientNorm,
     HeldOutAccuracy,
     HeldOutLoss,
+    L1Distance,
+    MaxDistance,
     OperatorDistance,
     Rank,
     RelativeDistance,
     Sparsity,
     Support,
     TrainingAccuracy,
+    TrainingLoss,
 )
 from fedsim.problems.penalties import L1
 from tests.problems.measured import gaussian, parted, seen
@@ -76,6 +79,9 @@ def test_with_a_penalty_it_is_zero_at_the_optimum_and_the_least_of_all_subgradie
 def test_distances_are_those_of_the_formulas(w: Array, truth: Array) -> None:
     problem = gaussian(Squared(), truth)
     away = float(np.sqrt(sum((a - b) ** 2 for a, b in zip(w, truth, strict=True))))
+    each = [abs(a - b) for a, b in zip(w, truth, strict=True)]
+    assert seen(L1Distance(), problem, w)["l1_distance"] == pytest.approx(sum(each), rel=1e-13)
+    assert seen(MaxDistance(), problem, w)["max_distance"] == max(each)
     size = float(np.sqrt(sum(b**2 for b in truth)))
     assert seen(Distance(), problem, w)["distance"] == pytest.approx(away, rel=1e-13)
     relative = seen(RelativeDistance(), problem, w)["relative_distance"]
@@ -193,6 +199,18 @@ def test_two_classes_keep_the_labels_of_the_data(loss: Loss, labels: tuple[float
     )
     assert train == np.mean(y == labels[1])
     assert test == np.mean(y[:100] == labels[1])
+
+
+@pytest.mark.parametrize("objective", ["sum", "mean"])
+def test_the_training_loss_is_the_objective_without_the_penalty(objective: Any) -> None:
+    """Of clients with 10, 20 and 30 rows; a mean of means over rows is that over all rows."""
+    rng = np.random.default_rng(4)
+    X, y, w = rng.standard_normal((60, 5)), rng.standard_normal(60), rng.standard_normal(5)
+    problem = Problem.of(Squared(scale="mean"), parted(X, y), L1(weight=0.7))
+    loss = seen(TrainingLoss(), problem, w, objective)["train_loss"]
+    assert loss + 0.7 * np.abs(w).sum() == pytest.approx(problem.value(w, objective), rel=1e-12)
+    if objective == "mean":
+        assert loss == pytest.approx(mean_squared_error(y, X @ w) / 2, rel=1e-12)
 
 
 @pytest.mark.parametrize("scale", ["sum", "mean", "share", "mean-square"])

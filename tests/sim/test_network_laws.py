@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.sim.power.radio import RadioKind, RadioMeter
+from fedsim.sim.power.radio import RadioMeter
+from fedsim.sim.power.radio_kind import RadioKind
 from tests.tiers import examples
 
 from .links import ServerLink

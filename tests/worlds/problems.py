@@ -83,16 +83,19 @@ MEASURES: dict[str, Callable[[Dice], Block]] = {
     "gradient_norm": lambda dice: {},
     "distance": lambda dice: {},
     "relative_distance": lambda dice: {},
+    "l1_distance": lambda dice: {},
+    "max_distance": lambda dice: {},
     "operator_distance": lambda dice: {},
     "support": lambda dice: dice.options({"threshold": dice.size(1e-9, 1)}),
     "sparsity": lambda dice: dice.options({"threshold": dice.size(1e-9, 1)}),
     "rank": lambda dice: dice.options({"tolerance": 0.01}),
     "constraint": lambda dice: dice.options({"tolerance": 0.1}),
+    "train_loss": lambda dice: {},
     "train_accuracy": lambda dice: {},
     "test_accuracy": lambda dice: {},
     "test_loss": lambda dice: {},
 }
-_ALWAYS = ("gradient_norm", "sparsity")
+_ALWAYS = ("gradient_norm", "sparsity", "train_loss")
 
 
 @dataclass(frozen=True)
@@ -162,7 +165,7 @@ def _penalties(loss: str, *, in_balls: bool) -> list[str]:
 def _measures(dice: Dice, block: Block, data: Drawn) -> list[Block]:
     known = list(_ALWAYS)
     if data.planted and block["loss"]["kind"] in {"squared", "logistic", "trace-regression"}:
-        known += ["support", "distance", "relative_distance"]
+        known += ["support", "distance", "relative_distance", "l1_distance", "max_distance"]
     if block["loss"]["kind"] in {"softmax", "trace-regression"}:
         known += ["rank"]
     if data.planted and block["loss"]["kind"] == "trace-regression":

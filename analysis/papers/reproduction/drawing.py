@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 import fedsim
@@ -14,19 +15,20 @@ from fedsim.analysis import (
     label_axis,
     look,
     name_variants,
+    over_seeds,
     panels,
     progress,
     typeset,
     typeset_labels,
 )
-from fedsim.analysis.style import Maths
-from reproduction import functions, measures, video
+from fedsim.analysis.style import Maths, against_cost, shared_upwards
+from reproduction import clusters, functions, video
 from reproduction.measures import Found
 from reproduction.model import SEPARATOR, Drawing, Row
 from reproduction.states import mean
 
 Results = Mapping[str, fedsim.Result]
-"""By case; of what a case tries, the first."""
+"""By case; of what a case tries, the best runs."""
 
 
 def draw(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
@@ -48,15 +50,16 @@ def _title(figure: Drawing, found: Found) -> str:
 def by_cost(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
     """Draw a column against what rounds cost, a panel a cost."""
     case = figure.case or next(iter(results))
-    (setting,) = (each for each in row.settings() if each.name == case)
-    labels = measures.choose(setting, found)
+    labels = next(each.labels for each in row.settings() if each.name == case)
+    rounds = results[case].rounds
+    there = set(rounds["variant"])  # of variants that share a label the best one alone
     shown = {
         name: label
         for name, label in labels.items()
-        if not figure.variants or {name, label} & set(figure.variants)
+        if name in (figure.variants or labels) and name in there
     }
     drawing = progress(
-        results[case].rounds,
+        rounds,
         typeset_labels(shown),
         figure.column,
         axes=figure.against,
@@ -68,6 +71,32 @@ def by_cost(figure: Drawing, row: Row, results: Results, found: Found) -> Figure
     if figure.log_costs:
         for axis, cost in zip(drawing.axes, figure.against or AXES, strict=False):
             label_axis(axis.xaxis, *EVERY_AXIS[cost], log=True)
+    return drawing
+
+
+def by_column(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
+    """Draw several columns against the rounds, a panel a column.
+
+    `given` may name those whose axis is not logarithmic, `linear`, and a least round, `since`.
+    """
+    case = figure.case or next(iter(results))
+    labels = next(each.labels for each in row.settings() if each.name == case)
+    shown = {name: label for name, label in labels.items() if name in (figure.variants or labels)}
+    rounds = results[case].rounds
+    drawing, every = panels(len(figure.columns), 2)
+    for axis, (column, called) in zip(every, figure.columns.items(), strict=True):
+        log = column not in figure.given.get("linear", ())
+        table = over_seeds(rounds[rounds["variant"].isin(list(shown))], column, log=log)
+        table = table[table["round"] >= figure.given.get("since", 0)]
+        for number, (name, label) in enumerate(shown.items()):
+            own, style = table[table["variant"] == name], look(number)
+            axis.plot(own["round"], own["mean"], label=typeset(label), **style)
+            ends = own["least"], own["largest"]
+            axis.fill_between(own["round"], *ends, color=style["color"], alpha=0.2, linewidth=0)
+        label_axis(axis.yaxis, typeset(called), log=log)
+        label_axis(axis.xaxis, "round")
+    name_variants(drawing)
+    entitle(drawing, _title(figure, found))
     return drawing
 
 
@@ -157,6 +186,45 @@ def descents(figure: Drawing, row: Row, results: Results, found: Found) -> Figur
     return drawing
 
 
+def by_round(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
+    """Draw a column by rounds, a panel a variant, a curve a case whose name begins with a text.
+
+    `given` has that text (`cases`), and whether values are shares of the initial model's
+    objective (`of_start`).
+    """
+    labels = {name: row.variants[name] for name in figure.variants or row.variants}
+    begins = str(figure.given.get("cases", ""))
+    cases = [case for case in results if case.startswith(begins)]
+    drawing, every = panels(len(labels), height=3.0, sharey=True)
+    for axis, (name, label) in zip(every, labels.items(), strict=True):
+        for number, case in enumerate(cases):
+            rounds, runs = results[case].rounds, results[case].summary
+            own = over_seeds(rounds[rounds["variant"] == name], figure.column, log=figure.log)
+            start = float(runs["start"].mean()) if figure.given.get("of_start") else 1.0
+            called = typeset(case.removeprefix(begins).strip(" ,"))
+            axis.plot(own["round"], own["mean"] / start, label=called, **look(number))
+        against_cost(axis, "round")
+        axis.set_title(typeset(label), fontsize=10)
+    shared_upwards(every, 2, figure.label or figure.column, log=figure.log)
+    name_variants(drawing)
+    entitle(drawing, _title(figure, found), apart=len(labels) > 1)
+    return drawing
+
+
+def in_plane(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:  # noqa: ARG001
+    """Draw rows where t-SNE puts them, in the colours of their clusters, under the first seed."""
+    (run, *_) = next(iter(results.values())).runs
+    shown = clusters.picture(run, int(figure.given["most"]))
+    drawing, (axis,) = panels(1, height=4.5)
+    colours = colormaps["tab10"](shown.kinds % 10)
+    axis.scatter(shown.places[:, 0], shown.places[:, 1], c=colours, s=4, linewidths=0)
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.set_xlabel(f"{len(shown.kinds)} rows by t-SNE, a colour a cluster")
+    entitle(drawing, _title(figure, found))
+    return drawing
+
+
 def recovered(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
     """Draw a frame of a video, the model in its place under the first seed, and the difference."""
     frames = video.VIDEOS[figure.given["video"]]()
@@ -180,9 +248,12 @@ def recovered(figure: Drawing, row: Row, results: Results, found: Found) -> Figu
 
 DRAWN: dict[str, Callable[[Drawing, Row, Results, Found], Figure]] = {
     "progress": by_cost,
+    "columns": by_column,
     "against": by_case,
     "workers": workers,
     "descents": descents,
     "recovered": recovered,
+    "by-round": by_round,
+    "plane": in_plane,
 }
 """The kinds of figures."""

@@ -9,7 +9,7 @@ import pandas as pd
 import fedsim
 from fedsim.ports import Array
 from fedsim.problems.data import PlantedSmoothness
-from reproduction import small_sets, video
+from reproduction import clusters, small_sets, video, writers
 from reproduction.model import SCENARIOS, Row
 
 Values = dict[str, pd.Series]
@@ -104,6 +104,35 @@ def descent(result: fedsim.Result, row: Row, gap: float) -> Values:  # noqa: ARG
     }
 
 
+def value_at(
+    result: fedsim.Result,
+    row: Row,  # noqa: ARG001 - of its kind
+    column: str = "objective",
+    at: int | None = None,
+    *,
+    of_start: bool = False,
+) -> Values:
+    """Return a column in a round; infinity if the run had diverged by then.
+
+    Args:
+        result: of any runs.
+        row: whose they are.
+        column: of the round table.
+        at: the round; the last one of the longest run if None.
+        of_start: whether the value is a share of the objective of the initial model.
+    """
+    last = int(result.rounds["round"].max()) if at is None else at
+    rounds = result.rounds[result.rounds["round"] == last]
+    found = Values()
+    for variant, runs in result.summary.groupby("variant", sort=False, observed=True):
+        own = rounds[rounds["variant"] == variant].set_index("seed")[column].astype(float)
+        runs = runs.set_index("seed")  # noqa: PLW2901 - the same runs
+        values = own.reindex(runs.index)
+        values = values.mask(values.isna() & (runs["status"] == "diverged"), np.inf)
+        found[str(variant)] = values / runs["start"].astype(float) if of_start else values
+    return found
+
+
 def parameter(result: fedsim.Result, row: Row, name: str) -> Values:  # noqa: ARG001 - of its kind
     """Return a parameter of the method as it was resolved, such as a step size of "1/L"."""
     runs = result.summary.groupby("variant", sort=False, observed=True)
@@ -136,6 +165,8 @@ MEASURES: dict[str, Callable[..., Values]] = {
     "descent": descent,
     "parameter": parameter,
     "first-above": first_above,
+    "value": value_at,
+    **clusters.MEASURES,
 }
 """Measures that are more than a column in some round: (result, row, given) -> values."""
 
@@ -172,5 +203,6 @@ PREPARED: dict[str, Callable[[Path], list[str]]] = {
     "mnist-triangles": triangles,
     **small_sets.PREPARED,
     **video.PREPARED,
+    **writers.PREPARED,
 }
 """What a scenario needs and no file has: (folder) -> overrides, such as the path of a made file."""

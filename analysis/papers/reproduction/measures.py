@@ -6,22 +6,34 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 import fedsim
 from fedsim.analysis import cost_to_end, cost_to_target, cumulative
 from reproduction import functions
-from reproduction.model import END, FOLDER, SEPARATOR, TARGET, WORST, At, Measure, Row, Setting
+from reproduction.model import (
+    END,
+    FOLDER,
+    SEPARATOR,
+    TARGET,
+    WORST,
+    At,
+    Measure,
+    Row,
+    Setting,
+)
 from reproduction.states import Numbers, mean
 
 RESULTS = FOLDER / "results"
 """Where what was measured is kept, a file a paper."""
+
+BASE = "base"
+"""The variant of a scenario that is not among its `variants`."""
 
 DIGITS = 7
 """Significant digits of a number that is kept."""
@@ -90,7 +102,8 @@ def _short(value: float) -> float | None:
 
 def folder(setting: Setting) -> str:
     """Return the name of a case's run folders, the same for rows that have it in common."""
-    given = "\n".join((*setting.overrides, *setting.tried))
+    searched = (str(values) for values in setting.search)
+    given = "\n".join((*setting.overrides, *setting.tried, *searched))
     name: str = setting.scenario.stem
     return name + (f"-{sha256(given.encode()).hexdigest()[:8]}" if given else "")
 
@@ -105,9 +118,12 @@ def run(setting: Setting, out: Path, overrides: Sequence[str]) -> list[fedsim.Re
     """
     results = []
     for number, tried in enumerate(setting.tried or ("",)):
-        every = {
-            text.partition("=")[0]: text for text in (*setting.overrides, tried, *overrides) if text
-        }
+        texts = (*setting.overrides, tried, *overrides)
+        every = {text.partition("=")[0]: text for text in texts if text}
+        if setting.search:
+            blocks = searched(setting, list(every.values()))
+            every = {key: text for key, text in every.items() if key.split(".")[0] not in blocks}
+            every |= blocks
         folder = out / str(number) if setting.tried else out
         with warnings.catch_warnings():
             # Papers censor more, and step further, than theory covers, and some runs diverge.
@@ -117,73 +133,137 @@ def run(setting: Setting, out: Path, overrides: Sequence[str]) -> list[fedsim.Re
     return results
 
 
+def searched(setting: Setting, overrides: Sequence[str]) -> dict[str, str]:
+    """Return overrides by key that run each variant with each combination of the search.
+
+    They are variants of one run, which share its samples; base has the first combination itself.
+    """
+    plan = fedsim.load(setting.scenario, overrides=overrides)
+    blocks = {
+        each.name: each.scenario.algorithm.model_dump(mode="json", exclude_none=True)
+        for each in plan.variants
+        if each.name in setting.labels
+    }
+    every = {
+        _point(setting, name, number): {"algorithm": block | dict(values)}
+        for name, block in blocks.items()
+        for number, values in enumerate(setting.search)
+    }
+    own = every.pop(BASE, None)  # without a label it runs as the scenario has it
+    named = {"variants": f"variants={json.dumps(every)}"}
+    return (
+        named
+        if own is None
+        else {"algorithm": f"algorithm={json.dumps(own['algorithm'])}", **named}
+    )
+
+
+def _point(setting: Setting, variant: str, number: int) -> str:
+    """Return the variant of the run that has a combination of the search."""
+    alone = not setting.search or (variant == BASE and not number)
+    return variant if alone else f"{variant}-{number}"
+
+
+@dataclass(frozen=True, repr=False)
+class Chosen(fedsim.Result):
+    """The best of what was tried, under the names that the row has for its variants.
+
+    Attributes:
+        names: variant of a run -> variant of the row.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def _renamed(self, table: pd.DataFrame) -> pd.DataFrame:
+        return table.assign(variant=table["variant"].astype(str).replace(dict(self.names)))
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        """The round tables of these runs."""
+        return self._renamed(super().rounds)
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """A row a run."""
+        return self._renamed(super().summary)
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """The event logs of these runs."""
+        return self._renamed(super().events)
+
+    @cached_property
+    def clients(self) -> pd.DataFrame:
+        """The client tables of these runs."""
+        return self._renamed(super().clients)
+
+
 def take(
     row: Row, setting: Setting, results: Sequence[fedsim.Result]
-) -> tuple[Numbers, dict[str, str]]:
-    """Return the numbers of a case, and which of what was tried is the best of each variant."""
-    every = [_numbers(row, setting, result) for result in results]
-    if len(every) == 1:
-        return every[0]
-    each = [own for own, _ in every]
-    found, best = dict[str, Sequence[float]](), dict[str, str]()
-    for label in setting.labels.values():
-        line = SEPARATOR.join(filter(None, (setting.name, label)))
-        key = f"{line}{SEPARATOR}{row.best}"
-        sizes = [_size(own.get(key, (math.nan,))) for own in each]
-        place = int(np.argmin(sizes))
-        mine = {name: own for name, own in each[place].items() if name.startswith(line + SEPARATOR)}
-        found.update(mine)
-        best[line] = setting.tried[place].partition("=")[2]
-    return found, best
+) -> tuple[fedsim.Result, Numbers, dict[str, str]]:
+    """Return the runs of a case that count, their numbers, and what the best of a search is.
+
+    Args:
+        row: whose case it is.
+        setting: the case.
+        results: of each of what is tried.
+    """
+    labels = setting.labels
+    alone = len(set(labels.values())) == len(labels)
+    if len(results) == 1 and alone and not setting.search:
+        return results[0], _numbers(row, setting, results[0]), {}
+    tables = [_values(row.measures[row.best], result, row, setting.fields) for result in results]
+    seeds = list(results[0].summary["seed"].unique())
+    runs: list[Path] = []
+    names, best = dict[str, str](), dict[str, str]()
+    for label in dict.fromkeys(labels.values()):
+        own = [name for name, called in labels.items() if called == label]
+        _, place, name, number = min(
+            (_size(table, _point(setting, name, number), seeds), place, name, number)
+            for place, table in enumerate(tables)
+            for name in own
+            for number in range(len(setting.search) or 1)
+        )
+        run = _point(setting, name, number)
+        names[run] = name
+        runs += [each for each in results[place].runs if each.parent.name == run]
+        said = [name] if len(own) > 1 else []
+        said += [setting.tried[place].partition("=")[2]] if setting.tried else []
+        if setting.search:
+            said += [f"{key} {value}" for key, value in setting.search[number].items()]
+        best[SEPARATOR.join(filter(None, (setting.name, label)))] = ", ".join(said)
+    first = results[0]
+    chosen = Chosen(first.folder, tuple(runs), names=names)
+    return chosen, _numbers(row, setting, chosen), best
 
 
-def _numbers(
-    row: Row, setting: Setting, result: fedsim.Result
-) -> tuple[dict[str, Sequence[float]], dict[str, str]]:
-    """Return the numbers of a result, and what a star in the name of a variant stands for."""
+def _by_seed(table: Mapping[str, pd.Series], variant: str, seeds: Sequence[int]) -> list[float]:
+    own = table.get(variant, pd.Series(dtype=float)).reindex(list(seeds)).astype(float)
+    values: list[float] = own.tolist()
+    return values
+
+
+def _size(table: Mapping[str, pd.Series], variant: str, seeds: Sequence[int]) -> float:
+    """Return the mean over seeds; infinity if one is missing."""
+    own = mean(_by_seed(table, variant, seeds))
+    return math.inf if math.isnan(own) else own
+
+
+def _numbers(row: Row, setting: Setting, result: fedsim.Result) -> dict[str, Sequence[float]]:
     seeds = list(result.summary["seed"].unique())
-    there = list(result.summary["variant"].unique())
-    found, best = dict[str, Sequence[float]](), dict[str, str]()
+    there = set(result.summary["variant"])
+    found = dict[str, Sequence[float]]()
     tables = {
         name: _values(measure, result, row, setting.fields)
         for name, measure in row.measures.items()
     }
-
-    def values(name: str, variant: str) -> list[float]:
-        own = tables[name].get(variant, pd.Series(dtype=float)).reindex(seeds)
-        return [float(value) for value in own]
-
-    for pattern, label in setting.labels.items():
-        named = [variant for variant in there if fnmatchcase(variant, pattern)]
-        if not named:
+    for variant, label in setting.labels.items():
+        if variant not in there:
             continue
-        line = SEPARATOR.join(filter(None, (setting.name, label)))
-        variant = named[0]
-        if "*" in pattern:
-            variant = min(named, key=lambda each: _size(values(row.best, each)))
-            best[line] = variant.removeprefix(pattern.partition("*")[0])
-        for name in tables:
-            found[f"{line}{SEPARATOR}{name}"] = values(name, variant)
-    return found, best
-
-
-def _size(values: Sequence[float]) -> float:
-    """Return the mean of values; infinity if one is missing."""
-    middle = mean(values)
-    return math.inf if math.isnan(middle) else middle
-
-
-def choose(setting: Setting, found: Found) -> dict[str, str]:
-    """Return the variants of a case by what they are called, the best for a name with a star."""
-    chosen = {}
-    for pattern, label in setting.labels.items():
-        line = SEPARATOR.join(filter(None, (setting.name, label)))
-        head, star, _ = pattern.partition("*")
-        if not star:
-            chosen[pattern] = label
-        elif line in found.tried:
-            chosen[head + found.tried[line]] = label
-    return chosen
+        for name, table in tables.items():
+            key = SEPARATOR.join(filter(None, (setting.name, label, name)))
+            found[key] = _by_seed(table, variant, seeds)
+    return found
 
 
 def _values(

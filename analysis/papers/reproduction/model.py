@@ -101,8 +101,8 @@ class Setting(NamedTuple):
         overrides: of the scenario.
         tried: overrides of which the best is taken, each a run; empty for one run without.
         fields: the values of the axes.
-        labels: variant -> what it is called; a star in the name of a variant stands for anything,
-            and of the variants that have such a name the best is taken.
+        labels: variant -> what it is called; of variants that share a label the best is taken.
+        search: keys of algorithms and their values, of which the best are taken likewise.
     """
 
     name: str
@@ -111,6 +111,17 @@ class Setting(NamedTuple):
     tried: tuple[str, ...]
     fields: Mapping[str, Any]
     labels: Mapping[str, str]
+    search: tuple[Mapping[str, Any], ...] = ()
+
+
+def combinations(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    """Yield each combination of values: a value is a scalar, or a mapping of several names."""
+    choices = [
+        [value if isinstance(value, Mapping) else {axis: value} for value in values]
+        for axis, values in axes.items()
+    ]
+    for values in product(*choices):
+        yield {key: value for each in values for key, value in each.items()}
 
 
 class Case(Part):
@@ -120,8 +131,10 @@ class Case(Part):
         scenario: if not that of the row.
         set: overrides, "KEY=VALUE", in which $name stands for the value of an axis.
         vary: axes; of each value a run. A value is a scalar, or a mapping of several names.
-        tried: overrides, each a run, of which the one with the least value of the row's `best` by
+        tried: overrides, each a run, of which the one with the least value of the row's `best`
             is taken, variant by variant.
+        search: keys of algorithms -> values, which all variants have in turn: of each combination
+            the best is taken, as of what is tried.
         variants: variant -> label, if not those of the row.
     """
 
@@ -129,20 +142,18 @@ class Case(Part):
     set: tuple[str, ...] = ()
     vary: Mapping[str, Sequence[Any]] = Field(default_factory=dict)
     tried: tuple[str, ...] = ()
+    search: Mapping[str, Sequence[Any]] = Field(default_factory=dict)
     variants: Mapping[str, str] = Field(default_factory=dict)
 
     def settings(self, name: str, row: "Row") -> Iterator[Setting]:
         """Yield the runs of this case."""
-        axes = [
-            [value if isinstance(value, Mapping) else {axis: value} for value in values]
-            for axis, values in self.vary.items()
-        ]
         file = SCENARIOS / f"{self.scenario or row.scenario}.yaml"
-        for values in product(*axes):
-            fields = {key: value for each in values for key, value in each.items()}
+        searched = tuple(combinations(self.search)) if self.search else ()
+        for fields in combinations(self.vary):
             own = tuple(Template(text).substitute(fields) for text in self.set)
             called = Template(name).substitute(fields)
-            yield Setting(called, file, own, self.tried, fields, self.variants or row.variants)
+            labels = self.variants or row.variants
+            yield Setting(called, file, own, self.tried, fields, labels, searched)
 
 
 class Check(Part):
@@ -167,9 +178,10 @@ class Drawing(Part):
         title: above it.
         case: whose rounds are drawn; the first one if empty.
         column: of the round table.
+        columns: in place of one column, several, each with what its axis says: a panel a column.
         label: of the axis upwards.
         against: the costs, a panel each; rounds, bits, seconds and joules if empty.
-        variants: those drawn, by their names or by what they are called; all where none is named.
+        variants: those drawn, all where none is named.
         log: whether the column is drawn on a logarithmic axis.
         log_costs: whether costs are drawn on logarithmic axes.
         target: where a line is to be.
@@ -182,6 +194,7 @@ class Drawing(Part):
     title: str = ""
     case: str = ""
     column: str = "gap"
+    columns: Mapping[str, str] = Field(default_factory=dict)
     label: str = ""
     against: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
@@ -199,6 +212,7 @@ class Reduced(Part):
     Attributes:
         set: overrides.
         cases: how many of the cases run; all if 0.
+        search: how many combinations of a search run; all if 0.
         quick: whether the default tests run it, too.
         stand_in: a name of `tests.stand_ins`, which makes files in place of the user's.
         holds: names of checks that hold in this form, too.
@@ -206,6 +220,7 @@ class Reduced(Part):
 
     set: tuple[str, ...] = ("seeds=1", "stop.rounds=3")
     cases: int = 0
+    search: int = 2
     quick: bool = False
     stand_in: str = ""
     holds: tuple[str, ...] = ()
@@ -224,15 +239,13 @@ class Row(Part):
         needs: a file of the user's that it needs, in words.
         prepared: a name of `functions.PREPARED`, which makes what the scenario needs.
         cases: name -> overrides; one case without any if none is given.
-        variants: variant of the scenario -> what the page calls it; with a star in its name, the
-            best of several, such as those of a sweep.
+        variants: variant of the scenario -> what the page calls it.
         measures: name -> how it is taken.
         published: "label" or "case | label" -> the paper's values, in the order of `measures`, or
             by name; null for none. A text is shown, and held against nothing.
         tolerance: measure -> how far a published number may be off, "3 %" or absolute.
         checks: what the paper claims -> the expression that holds if it is so.
-        best: the measure by which the best of what is `tried`, or of the variants of a name with a
-            star, is chosen: the least.
+        best: the measure by which the best of what is tried is chosen: the least.
         figures: name of the file -> how it is drawn.
         notes: Markdown below the row's numbers.
         reduced: the form in which tests run it.
@@ -278,7 +291,7 @@ class Row(Part):
         return [
             SEPARATOR.join(filter(None, (setting.name, label, measure)))
             for setting in self.settings()
-            for label in setting.labels.values()
+            for label in dict.fromkeys(setting.labels.values())
             for measure in self.measures
         ]
 
@@ -334,5 +347,5 @@ def names() -> list[str]:
     return [name for name in ORDER if (FOLDER / f"{name}.yaml").exists()]
 
 
-ORDER = ("chb", "fedsgm", "fedgradmp", "fed-ht", "fast-fedda", "further")
+ORDER = ("chb", "fedsgm", "fedgradmp", "fed-ht", "fast_fedda", "further")
 """The papers as the page has them."""

@@ -11,15 +11,16 @@ from fedsim.problems.data.images import ImageFolder
 from fedsim.problems.data.leaf import Leaf
 from fedsim.problems.data.libsvm import LibSVM
 from fedsim.problems.data.preprocess import Divide, First, Step, Transform, fit
+from fedsim.problems.data.smoothness import PlantedDirections, PlantedSmoothness
 from fedsim.problems.data.synthetic import (
-    GENERATORS,
     LowRankData,
-    PlantedDirections,
-    PlantedSmoothness,
     ShiftedMean,
     SparseLinear,
     Tong,
 )
+
+GENERATORS = (PlantedSmoothness, PlantedDirections, Tong, ShiftedMean, SparseLinear, LowRankData)
+"""Every generator of synthetic data; all of them number the clients of their rows."""
 
 SOURCES: Registry[Source] = Registry(
     "source",

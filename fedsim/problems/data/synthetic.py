@@ -6,7 +6,7 @@ from a stream spawned for it, so that adding a client does not change the others
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import inf, prod
+from math import prod
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -167,125 +167,6 @@ class ShiftedMean(Source):
         places = rng.choice(self.features, self.sparsity, replace=False)
         x[places] = values / np.linalg.norm(values)
         return x
-
-
-# Planted smoothness: random features scaled to prescribed smoothness constants.
-
-# ruff: noqa: ARG002 - no file is read
-
-
-class PlantedSmoothness(Source):
-    """Gaussian features scaled so that each client's loss has a prescribed smoothness constant.
-
-    Client m has rows x features standard normal entries X_m times a factor, so that
-    lambda_max(X_m^T X_m) is L_m for the squared loss, and 4 (L_m - l2) for the logistic
-    one, both with scale sum. Labels are -1 and +1 with equal probability.
-    """
-
-    source: ClassVar[str] = "Chen, Blum, Sadler, CHB, and Chen et al., LAG: synthetic experiments"
-    numbers_clients: ClassVar[bool | str] = True
-
-    kind: Literal["smoothness"] = "smoothness"
-    clients: int = Field(default=9, ge=1, description="M, the number of clients")
-    rows: int = Field(default=50, ge=1, description="samples of each client")
-    features: int = Field(default=50, ge=1, description="features of each sample")
-    constants: Positive | tuple[Positive, ...] | None = Field(
-        default=None, description="the L_m: one number for all, or a list of one a client"
-    )
-    growth: float | None = Field(
-        default=None, gt=0, description="instead of constants: L_m = (growth^(m-1))^2, m from 1"
-    )
-    form: Literal["squared", "logistic"] = Field(
-        default="squared", description="the loss (with scale sum) that the L_m are meant for"
-    )
-    l2: float = Field(
-        default=0.0, ge=0, description="the l2 weight of that loss, which is a part of L_m"
-    )
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if (self.constants is None) == (self.growth is None):
-            raise ValueError("give either constants (such as [1, 2, 4]) or growth (such as 1.3)")
-        if isinstance(self.constants, tuple) and len(self.constants) != self.clients:
-            raise ValueError(
-                f"{len(self.constants)} constants for {self.clients} clients; give one a client"
-            )
-        least, most = self._range()
-        if least <= self.l2:
-            raise ValueError(f"every L_m must be above l2 = {self.l2:g}; got {least:g}")
-        if most == inf:
-            text = f"with growth {self.growth:g} the L_m of {self.clients:,} clients are infinite"
-            raise ValueError(f"{text}; give fewer clients, or a growth nearer to 1")
-        return self
-
-    def _range(self) -> tuple[float, float]:
-        """Return the least and the largest L_m, without computing the others, which may be many."""
-        if self.growth is not None:
-            with np.errstate(over="ignore", under="ignore"):
-                last = float(np.float64(self.growth) ** (2.0 * (self.clients - 1)))
-            return min(1.0, last), max(1.0, last)
-        each = self.constants if isinstance(self.constants, tuple) else (self.constants or 0.0,)
-        return min(each), max(each)
-
-    def smoothness(self) -> Array:
-        """Return the planted L_m, shape (M,)."""
-        if self.growth is not None:
-            return np.float64(self.growth) ** (2.0 * np.arange(self.clients))
-        return np.full(self.clients, np.asarray(self.constants, dtype=np.float64))
-
-    def read(self, folder: Path, rng: np.random.Generator) -> Samples:
-        """Draw the samples; `client` numbers their rows."""
-        check_size(self.clients, self.rows, self.features)
-        X = rng.standard_normal((self.clients, self.rows, self.features))
-        y = rng.choice([-1.0, 1.0], self.clients * self.rows)
-        wanted = self.smoothness() - self.l2
-        if self.form == "logistic":
-            wanted = 4.0 * wanted
-        X *= (np.sqrt(wanted) / np.linalg.norm(X, ord=2, axis=(1, 2)))[:, None, None]
-        client = np.repeat(np.arange(self.clients), self.rows)
-        return Samples(X.reshape(-1, self.features), y, client)
-
-
-class PlantedDirections(Source):
-    """A direction of each client's own over an identity, with the same smoothness for all.
-
-    Client m has the rows X_m = s (q_m q_m^T + I), d x d, of which lambda_max(X_m^T X_m) is 4 s^2 =
-    `constant`; q_m is a column of Q, from the QR decomposition of a Gaussian d x d matrix. Labels
-    are -1 and +1 with equal probability: the same d for all clients, or others for each.
-    """
-
-    source: ClassVar[str] = "Chen et al., LAG: the authors' code; Chen, Blum, Sadler, CHB: Figure 3"
-    numbers_clients: ClassVar[bool | str] = True
-
-    kind: Literal["directions"] = "directions"
-    clients: Count = Field(default=9, description="M, the number of clients")
-    features: Count = Field(default=50, description="d, rows of each client and features")
-    constant: Positive = Field(default=4.0, description="the largest eigenvalue of X_m^T X_m")
-    labels: Literal["shared", "own"] = Field(
-        default="shared", description="whether all clients have the same labels"
-    )
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.clients > self.features:
-            raise ValueError(
-                f"got {self.clients} clients and {self.features} features; expected at least as "
-                "many features as clients, each of which has a direction of its own"
-            )
-        return self
-
-    def read(self, folder: Path, rng: np.random.Generator) -> Samples:
-        """Draw the samples; `client` numbers their rows."""
-        d, clients = self.features, self.clients
-        check_size(clients, d, d)
-        Q, _ = np.linalg.qr(rng.standard_normal((d, d)))
-        directions = Q.T[:clients]
-        X = directions[:, :, None] * directions[:, None, :] + np.eye(d)
-        X *= np.sqrt(self.constant) / 2
-        drawn = 1 if self.labels == "shared" else clients
-        y = rng.choice([-1.0, 1.0], (drawn, d))
-        labels = np.broadcast_to(y, (clients, d)).reshape(-1)
-        return Samples(X.reshape(-1, d), labels, np.repeat(np.arange(clients), d))
 
 
 # Correlated features around client-specific means, and a model whose second half is zero.
@@ -467,9 +348,3 @@ class Tong(Source):
     def _spread(self, written: float) -> float:
         """Return the standard deviation that the given alpha or beta denotes."""
         return written if "deviations" in self.reading else float(np.sqrt(written))
-
-
-# Synthetic data, drawn from the scenario's own random stream.
-
-GENERATORS = (PlantedSmoothness, PlantedDirections, Tong, ShiftedMean, SparseLinear, LowRankData)
-"""Every generator; all of them number the clients of their rows."""

@@ -66,7 +66,7 @@ class Clusters(SizedSplit):
                 "split.clusters", f"{self.clusters} clusters of {samples.rows} rows; give fewer"
             )
         count = self.count(samples.rows, clients)
-        kinds = _cluster(samples.X, self.clusters, int(rng.integers(2**31)))
+        kinds = self.find(samples.X, rng)
         found = int(kinds.max()) + 1
         if self.per_client > found:
             raise DataError(
@@ -74,6 +74,15 @@ class Clusters(SizedSplit):
                 f"{self.per_client} clusters a client, but {found} of {self.clusters} are found",
             )
         return _deal(kinds, count, self.per_client, rng)
+
+    def find(self, X: Features, rng: np.random.Generator) -> Kinds:
+        """Return the number of the cluster of each row, from 0, shape (n,), as `assign` has it.
+
+        Args:
+            X: features, shape (n, d).
+            rng: of the split; one number is drawn from it.
+        """
+        return _cluster(X, self.clusters, int(rng.integers(2**31)))
 
 
 def _cluster(X: Features, clusters: int, seed: int) -> Kinds:

@@ -80,7 +80,8 @@ class Calendar(simpy.Environment):
     __slots__ = ("now",)
     now: float
 
-    # Of (time, priority, serial, event or timer), or with a callback and its argument.
+    # Of (time, priority, serial, event or timer), or with a callback and its argument. Serials are
+    # unique, so that tuples of both lengths can be compared: no comparison looks beyond the serial.
     _queue: list[Any]
 
     _FEW = 256  # cancelled timers that are not worth a clean-up
@@ -133,6 +134,8 @@ class Calendar(simpy.Environment):
         """Count a cancelled timer, and drop them all once they are most of the heap."""
         if timer.when() == inf:
             return
+        # Taking one entry out of a heap costs its whole length. Dropping the dead ones only when
+        # they are the majority makes that a constant cost for each, and bounds the heap.
         self._cancelled += 1
         if self._cancelled > self._FEW and 2 * self._cancelled > len(self._queue):
             self._queue[:] = [entry for entry in self._queue if not self._dead(entry)]
@@ -145,6 +148,8 @@ class Calendar(simpy.Environment):
         Raises:
             EmptySchedule: no event is scheduled that anything could wait for.
         """
+        # Batteries and availability set their next timer for ever. Where nothing else is left, no
+        # client will ever reply, and the clock would run on without end.
         if not self.background_waits and len(self._queue) - self._cancelled <= self.background:
             raise EmptySchedule
 
@@ -195,3 +200,24 @@ class Calendar(simpy.Environment):
             callback(*args)
             return
         raise EmptySchedule
+
+
+class Clocked:
+    """Provides `now`, as the ports have it.
+
+    Args:
+        calendar: the simulated time.
+        looks: the set to which the names of what the method reads are added.
+    """
+
+    __slots__ = ("_calendar", "_looks")
+
+    def __init__(self, calendar: Calendar, looks: set[str]) -> None:
+        self._calendar = calendar
+        self._looks = looks
+
+    @property
+    def now(self) -> float:
+        """Simulated seconds since the start."""
+        self._looks.add("now")
+        return self._calendar.now

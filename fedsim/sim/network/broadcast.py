@@ -97,11 +97,13 @@ class CellNetwork(ServerLanes):
 
     def _begin(self, cell: Cell, envelope: Envelope, lanes: dict[ClientId, Lane]) -> None:
         """Wait until every listener's radio can be reached."""
+        # Calls of the calendar cannot be cancelled, and need not be: a broadcast is never broken
+        # off. Clients that go are taken out of its listeners, and it runs to its end without them.
         cell.current, cell.listeners = envelope, lanes
         now = self._calendar.now
         reached = max((lane.radio.reception_time(now) for lane in lanes.values()), default=now)
         if reached > now:
-            cell.began = inf
+            cell.began = inf  # not known yet: if the run ends now, the broadcast has lasted 0 s
             self._calendar.call(reached, self._wake_all, cell)
         else:
             self._wake_all(cell)
@@ -149,9 +151,11 @@ class CellNetwork(ServerLanes):
         for lane in lanes.values():
             self._listen(cell, lane, LOST if self._misses(lane, envelope) else "", receivers)
         self._settle(cell, len(receivers))
-        if cell.transfer is not None:
+        if cell.transfer is not None:  # else nothing was sent: all listeners had left before
             cell.silent_until = self._calendar.now + cell.silence
         cell.current, cell.listeners, cell.transfer = None, {}, None
+        # The next one begins before the listeners are called: a message that one of these calls
+        # sends has to find the cell busy, or it would overtake those that wait.
         if cell.queue:
             self._begin(cell, *cell.queue.popleft())
         for lane in receivers:
@@ -167,6 +171,8 @@ class CellNetwork(ServerLanes):
         now, envelope = self._calendar.now, cell.current
         flowing = cell.transfer is not None and now >= cell.began
         bits = cell.transfer.passed(now) if cell.transfer is not None else 0.0
+        # A listener without the message pays for what it has received of it. One with it pays for
+        # all of its bits as an integer: `passed` is rounded.
         joules = lane.radio.end(now, bits if why else self._bits(cell), DOWN)
         self._traffic.joules += joules
         if not lane.radio.detached:
@@ -182,6 +188,7 @@ class CellNetwork(ServerLanes):
         bits = self._bits(cell)
         span = self._calendar.now - cell.began
         self._row(cell, Event.SEND, None, span, 0.0, "" if receivers else LOST)
+        # The ledger has a broadcast once as it is sent, and once a listener as it is received.
         if receivers:
             self.message_log.delivered += bits
             self.message_log.repeated_receptions += bits * (receivers - 1)

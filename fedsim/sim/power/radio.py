@@ -1,28 +1,17 @@
 """Radios: metered energy of their two directions, and of the states between messages."""
 
-from dataclasses import dataclass
-from functools import lru_cache
 from math import inf, nan
 
-from fedsim.physics.radios import RadioLaw, RadioPowers, Rates, powers_of
 from fedsim.physics.signals import Signal
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import SETTLE, Calendar
+from fedsim.sim.power.radio_kind import Pair, RadioKind
 from fedsim.sim.power.supply import Part, Supply
-
-Pair = tuple[float, float]
-"""A figure of each direction: down, then up."""
 
 _BITS = 1, 2
 _NOTHING: Pair = (0.0, 0.0)
-
-
-@lru_cache
-def _both(down: float, up: float) -> Pair:
-    """Return a pair that all radios with the same figures share."""
-    return down, up
 
 
 def _with(pair: Pair, up: bool, value: float) -> Pair:  # noqa: FBT001
@@ -30,51 +19,6 @@ def _with(pair: Pair, up: bool, value: float) -> Pair:  # noqa: FBT001
     if pair[up] == value:
         return pair
     return (pair[0], value) if up else (value, pair[1])
-
-
-@dataclass(frozen=True, slots=True)
-class RadioKind:
-    """The common properties of radios of one law at the same rates.
-
-    Attributes:
-        law: the law.
-        powers: beyond rest.
-        per_bit: the energy of a bit with its time on the air, J/bit, down and up; without that time
-            where the rate is not constant.
-        paced: whether a bit's time on the air differs from message to message.
-        stateful: whether the radio has states beyond ready and busy.
-        detached: whether a message needs nothing of such a radio but `RadioMeter.end`, on mains.
-    """
-
-    law: RadioLaw
-    powers: RadioPowers
-    per_bit: Pair
-    paced: bool
-    stateful: bool
-    detached: bool
-
-    @classmethod
-    def of(cls, law: RadioLaw, rates: Rates, factor: float = 1.0) -> "RadioKind":
-        """Return the kind of a radio.
-
-        Args:
-            law: of the radio.
-            rates: of its two directions.
-            factor: what the model of the network leaves of a rate.
-        """
-        powers = powers_of(law)
-        both = (rates.down, rates.up)
-        per_bit = [
-            energy + (watts / (rate.constant * factor) if rate.constant else 0.0)
-            for energy, watts, rate in zip(powers.per_bit, powers.on_air, both, strict=True)
-        ]
-        paced = any(
-            watts != 0.0 and rate.constant is None
-            for watts, rate in zip(powers.on_air, both, strict=True)
-        )
-        stateful = law.states.stateful
-        detached = not (stateful or paced) and all(rate.continuous for rate in both)
-        return cls(law, powers, _both(*per_bit), paced, stateful, detached)
 
 
 class _Airtime:

@@ -1,0 +1,50 @@
+"""Held-out rows as measures take them: which there are, and their targets.
+
+A label is encoded as it is among the training rows, whichever labels are among the test rows.
+"""
+
+import numpy as np
+
+from fedsim.errors import DataError
+from fedsim.ports import Array
+from fedsim.problems.problem import Problem
+from fedsim.problems.samples import Samples
+
+
+def held_out_rows(problem: Problem, kind: str) -> Samples:
+    """Return the test rows.
+
+    Raises:
+        DataError: there are none.
+    """
+    if problem.test is None:
+        text = f"{kind} needs test rows; give problem.test, such as {{fraction: 0.2}}"
+        raise DataError("test", text)
+    return problem.test
+
+
+def held_out_targets(problem: Problem, test: Samples) -> Array:
+    """Return the targets of test rows, each label encoded as it is among the training rows.
+
+    Raises:
+        DataError: a class is among the test rows only.
+    """
+    try:
+        problem.loss.classes(problem.labels)
+    except DataError:  # no classifier: labels are numbers, used unchanged
+        return problem.loss.encode(test.y)
+    asked, known = (problem.loss.class_labels(labels) for labels in (test.y, problem.labels))
+    check_classes_seen(asked, known)
+    distinct, rows = np.unique(known, return_index=True)
+    encoded: Array = problem.loss.encode(problem.labels)[rows]
+    return encoded[np.searchsorted(distinct, asked)]
+
+
+def check_classes_seen(labels: Array, known: Array) -> None:
+    """Check that every class of the test rows occurs among the training rows."""
+    unseen = np.setdiff1d(labels, known)
+    if unseen.size:
+        text = (
+            f"the label {unseen[0]:g} is among the test rows only; every class needs a training row"
+        )
+        raise DataError("test", text)

@@ -1,0 +1,60 @@
+"""What all radios of one law at the same rates have in common, computed once for a fleet."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from fedsim.physics.radios import RadioLaw, RadioPowers, Rates, powers_of
+
+Pair = tuple[float, float]
+"""A figure of each direction: down, then up."""
+
+
+@lru_cache
+def _both(down: float, up: float) -> Pair:
+    """Return a pair that all radios with the same figures share."""
+    return down, up
+
+
+@dataclass(frozen=True, slots=True)
+class RadioKind:
+    """The common properties of radios of one law at the same rates.
+
+    Attributes:
+        law: the law.
+        powers: beyond rest.
+        per_bit: the energy of a bit with its time on the air, J/bit, down and up; without that time
+            where the rate is not constant.
+        paced: whether a bit's time on the air differs from message to message.
+        stateful: whether the radio has states beyond ready and busy.
+        detached: whether a message needs nothing of such a radio but `RadioMeter.end`, on mains.
+    """
+
+    law: RadioLaw
+    powers: RadioPowers
+    per_bit: Pair
+    paced: bool
+    stateful: bool
+    detached: bool
+
+    @classmethod
+    def of(cls, law: RadioLaw, rates: Rates, factor: float = 1.0) -> "RadioKind":
+        """Return the kind of a radio.
+
+        Args:
+            law: of the radio.
+            rates: of its two directions.
+            factor: what the model of the network leaves of a rate.
+        """
+        powers = powers_of(law)
+        both = (rates.down, rates.up)
+        per_bit = [
+            energy + (watts / (rate.constant * factor) if rate.constant else 0.0)
+            for energy, watts, rate in zip(powers.per_bit, powers.on_air, both, strict=True)
+        ]
+        paced = any(
+            watts != 0.0 and rate.constant is None
+            for watts, rate in zip(powers.on_air, both, strict=True)
+        )
+        stateful = law.states.stateful
+        detached = not (stateful or paced) and all(rate.continuous for rate in both)
+        return cls(law, powers, _both(*per_bit), paced, stateful, detached)

@@ -172,6 +172,19 @@ def test_what_user_code_has_put_into_a_package_counts(monkeypatch: pytest.Monkey
     assert before[1] != after[1]
 
 
+def test_of_a_module_only_what_code_can_read_counts() -> None:
+    def digest(code: str, **content: int) -> str:
+        other = module_of("", **content)
+        return identity_of(module_of(f"def f(x): return {code}", other=other).f).digest
+
+    for code, edited in (("other.scale * x", False), ("getattr(other, x)", True)):
+        first = digest(code, scale=2, spare=1)
+        assert first
+        assert digest(code, scale=2, spare=1) == first
+        assert digest(code, scale=3, spare=1) != first
+        assert (digest(code, scale=2, spare=9) != first) == edited
+
+
 def test_classes_of_c_are_known_by_their_names() -> None:
     known = [identity_of(each).digest for each in (int, str, np.float32, np.int16, type(iter(())))]
     assert all(known)

@@ -227,3 +227,22 @@ def test_every_part_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     few, many = taken(100), taken(1000)
     assert few > 500
     assert many < 10 * few
+
+
+def test_arrays_of_two_classes_differ_and_so_do_their_attributes() -> None:
+    class Own(np.ndarray[Any, Any]):
+        unit: str
+
+    class Other(np.ndarray[Any, Any]):
+        unit: str
+
+    def view(kind: type[Own | Other], unit: str) -> Any:
+        made = np.array([1.0, 2.0]).view(kind)
+        made.unit = unit
+        return made
+
+    made = [view(Own, "m"), view(Other, "m"), view(Own, "s"), np.array([1.0, 2.0])]
+    digests = [identity_of(each).digest for each in made]
+    assert all(digests)
+    assert len(set(digests)) == 4
+    assert identity_of(view(Own, "m")).digest == digests[0]

@@ -7,7 +7,7 @@ from tests.conftest import ROOT
 
 
 def script(name: str) -> Any:
-    """Return a script as a module; its name is such as "papers/fed_ht"."""
+    """Return a script as a module; its name is such as "papers/run"."""
     file = ROOT / f"analysis/{name}.py"
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None

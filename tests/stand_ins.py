@@ -3,7 +3,9 @@
 A row names one with `stand_in`; it writes its files below a folder, where FEDSIM_DATA then points.
 """
 
-from collections.abc import Callable
+import bz2
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +47,33 @@ def adult(folder: Path) -> None:
     ]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "a1a").write_text("\n".join(lines) + "\n", encoding="ascii")
+
+
+def texts(name: str, features: int, labels: Sequence[int], folder: Path) -> None:
+    """Write a file of LIBSVM's form: ten subjects of a word each, and forty words that say nothing.
+
+    Odd subjects have the higher label, so that their words predict it.
+
+    Args:
+        name: of the file.
+        features: of the set; the last one is in the first text.
+        labels: of the texts, one after the other.
+        folder: where it goes.
+    """
+    rng = np.random.default_rng(1)
+    lines = []
+    for row, label in enumerate(labels):
+        subject = 2 * (row // 2 % 5) + (label == max(labels))
+        words = {1 + subject, *(10 + rng.integers(1, 40, 5)).tolist()}
+        words |= {features} if row == 0 else set()
+        lines.append(" ".join([str(label), *(f"{word}:0.4" for word in sorted(words))]))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(bz2.compress("\n".join([*lines, ""]).encode()))
+
+
+E2006 = partial(texts, "E2006.test.bz2", 150360, [-4, -3] * 1654)
+RCV1 = partial(texts, "rcv1_train.binary.bz2", 47236, [-1] * 9751 + [1] * 10491)
+"""Of the size and the labels of the real ones."""
 
 
 def femnist(folder: Path) -> None:
@@ -89,5 +118,7 @@ STAND_INS: dict[str, Callable[[Path], None]] = {
     "original-sets": original_sets,
     "adult": adult,
     "femnist": femnist,
+    "e2006": E2006,
+    "rcv1": RCV1,
 }
 """By name."""

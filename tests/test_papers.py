@@ -443,7 +443,8 @@ def test_every_row_runs_in_a_reduced_form(
         STAND_INS[row.reduced.stand_in](tmp_path / "data")
         monkeypatch.setenv("FEDSIM_DATA", str(tmp_path / "data"))
     cases = row.reduced.cases
-    found, results = command.measure(row, tmp_path / "runs", row.reduced.set, cases)
+    own = row.reduced
+    found, results = command.measure(row, tmp_path / "runs", own.set, cases, own.search)
     settings = row.settings()[: cases or None]
     assert list(results) == [setting.name for setting in settings]
     expected = {

@@ -31,7 +31,7 @@ FIGURES = model.FOLDER.parent / "figures"
 
 
 def measure(
-    row: Row, out: Path, overrides: Sequence[str] = (), cases: int = 0
+    row: Row, out: Path, overrides: Sequence[str] = (), cases: int = 0, search: int = 0
 ) -> tuple[Found, dict[str, fedsim.Result]]:
     """Run a row.
 
@@ -40,6 +40,7 @@ def measure(
         out: its run folders go here.
         overrides: of its scenarios; they take the place of the row's own.
         cases: how many of its cases are run; all if 0.
+        search: how many combinations of a search are run; all if 0.
 
     Returns:
         What was measured, and the results by case: of what is tried, the best runs.
@@ -47,7 +48,8 @@ def measure(
     began, fresh = sum(os.times()[:4]), True  # of this process and of those it has started
     made = functions.PREPARED[row.prepared](out) if row.prepared else []
     numbers, tried, results = dict[str, Sequence[float]](), dict[str, str](), {}
-    for setting in row.settings()[: cases or None]:
+    for whole in row.settings()[: cases or None]:
+        setting = whole._replace(search=whole.search[: search or None])
         folder = out / measures.folder(setting)
         fresh = fresh and not folder.exists()
         own = measures.run(setting, folder, [*made, *overrides])

@@ -135,6 +135,20 @@ STUDIES = (
 # -- the papers -----------------------------------------------------------------------------
 
 _CHB = ("base", "hb", "lag", "gd")
+_FIVE = tuple(
+    f"{kind}-5: {{algorithm: {{kind: {kind}, sparsity: 500, batch: 50, step_size: 0.1,"
+    f" local_steps: 5}}}}"
+    for kind in ("fed-ht", "fediter-ht")
+)
+_CLUSTERS = (  # two clusters of images a client, K = 5, and how well other images are recognised
+    "seeds=3",
+    "precision=float64",
+    "problem.loss.l2=0",
+    "problem.split={kind: clusters, clusters: 10, per_client: 2}",
+    "problem.test={kind: catalogue, name: mnist, part: test}",
+    "measures=[test_accuracy]",
+    "variants={" + ", ".join(_FIVE) + "}",
+)
 
 PAPERS = (
     *(
@@ -157,6 +171,7 @@ PAPERS = (
         "Fed-HT, MNIST",
         "papers/fed-ht-mnist.yaml",
         tuple(("fediter-ht-5", other, cost) for other in ("fed-ht-5", "base") for cost in COSTS),
+        _CLUSTERS,
         ends="test_accuracy",
         data="mnist",
     ),

@@ -148,11 +148,13 @@ def searched(setting: Setting, overrides: Sequence[str]) -> dict[str, str]:
         for name, block in blocks.items()
         for number, values in enumerate(setting.search)
     }
-    base = every.pop(BASE)["algorithm"]
-    return {
-        "algorithm": f"algorithm={json.dumps(base)}",
-        "variants": f"variants={json.dumps(every)}",
-    }
+    own = every.pop(BASE, None)  # without a label it runs as the scenario has it
+    named = {"variants": f"variants={json.dumps(every)}"}
+    return (
+        named
+        if own is None
+        else {"algorithm": f"algorithm={json.dumps(own['algorithm'])}", **named}
+    )
 
 
 def _point(setting: Setting, variant: str, number: int) -> str:

@@ -212,6 +212,7 @@ class Reduced(Part):
     Attributes:
         set: overrides.
         cases: how many of the cases run; all if 0.
+        search: how many combinations of a search run; all if 0.
         quick: whether the default tests run it, too.
         stand_in: a name of `tests.stand_ins`, which makes files in place of the user's.
         holds: names of checks that hold in this form, too.
@@ -219,6 +220,7 @@ class Reduced(Part):
 
     set: tuple[str, ...] = ("seeds=1", "stop.rounds=3")
     cases: int = 0
+    search: int = 2
     quick: bool = False
     stand_in: str = ""
     holds: tuple[str, ...] = ()

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+import fedsim
+from fedsim.building.builder import Builder
 from fedsim.record.folder import SCENARIO, SUMMARY
 from fedsim.running.batches import LASTING, Batches, run_duration
 from fedsim.running.run import RunProgress
-from fedsim.running.workers import Known, Order, Outcome, Run
+from fedsim.running.workers import Known, Order, Outcome, Run, find_finished, make
 from fedsim.scenario import load
 from tests.runs import small
 
@@ -156,3 +158,19 @@ def test_a_run_took_the_time_from_its_first_file_to_its_last(tmp_path: Path) -> 
     assert run_duration(tmp_path) is None  # the clock went back
     (tmp_path / SUMMARY).unlink()
     assert run_duration(tmp_path) is None
+
+
+def test_a_run_that_exists_took_no_time_and_one_that_is_made_took_some(tmp_path: Path) -> None:
+    """Its duration would else count among those that batches are made by."""
+    fedsim.run(small(stop={"rounds": 2}), out=tmp_path / "runs")
+    plan, seen = load(small(stop={"rounds": 2})), list[RunProgress]()
+    for out, there in ((tmp_path / "runs", True), (tmp_path / "other", False)):
+        out.mkdir(exist_ok=True)
+        order = Order(plan, out)
+        known = Known(Run(0, 1), find_finished(order, Run(0, 1)))
+        assert (known.there is not None) == there
+        outcome = make(order, Builder(plan), out, known, seen.append)
+        assert outcome.error is None
+        assert (outcome.seconds == 0.0) == there
+        assert outcome.seconds >= 0.0
+        assert seen[-1].ended

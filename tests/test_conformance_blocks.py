@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from math import inf
+from math import inf, isnan, nan
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -24,6 +24,7 @@ from fedsim.conformance import (
     check_stop_rule,
 )
 from fedsim.conformance.compressors import vectors
+from fedsim.conformance.stops import ROUNDS, _answers, _run
 from fedsim.errors import DataError
 from fedsim.physics.devices import DEVICE_KINDS, DEVICES, Device, Phone
 from fedsim.physics.radios import (
@@ -431,6 +432,38 @@ class Dear(StopRule):
         return lambda end: "dear" if end.t > 9 or end.figures.get("rank") == 3 else ""
 
 
+class Frugal(StopRule):
+    """Ends at a budget of energy, and does not name it as a cost."""
+
+    physical: ClassVar[bool] = False
+    kind: Literal["frugal"] = "frugal"
+
+    def watch(self) -> RoundCheck:
+        return lambda end: "spent" if end.joules > 1e6 else ""
+
+
+class Measuring(StopRule):
+    """Takes a measure of its own for what `check_stop_rule` says that it is: the objective."""
+
+    physical: ClassVar[bool] = False
+    kind: Literal["measuring"] = "measuring"
+    columns: ClassVar[tuple[str, ...]] = ("rank",)
+
+    def watch(self) -> RoundCheck:
+        def check(end: RoundEnd) -> str:
+            known = None if isnan(end.objective) else end.objective
+            return "another" if end.figures["rank"] != known else ""
+
+        return check
+
+
+def test_the_columns_of_a_rule_are_as_the_objective_is_or_unknown_with_it() -> None:
+    for objective in (lambda number: 1.0 / number, lambda _: nan):
+        ends = _run(Measuring(), objective)
+        assert _answers(Measuring(), ends) == [""] * ROUNDS
+    assert_kept(check_stop_rule(Measuring()))
+
+
 class Curt(StopRule):
     """Answers by truth values, before anything has begun."""
 
@@ -449,12 +482,13 @@ class Curt(StopRule):
     [
         (Remembering(), {ALONE}),
         (Dear(), {"it reads no other columns than it names", COSTS}),
+        (Frugal(), {COSTS}),
         (
             Curt(),
             {"a reason is a text", "no moment is before the start, and batteries have a text"},
         ),
     ],
-    ids=["shared", "dear", "curt"],
+    ids=["shared", "dear", "frugal", "curt"],
 )
 def test_a_stop_rule_that_breaks_a_promise_is_found(rule: StopRule, promises: set[str]) -> None:
     found = set(broken(check_stop_rule(rule)))

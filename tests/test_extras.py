@@ -1,7 +1,11 @@
 """Hints to install name an extra that there is, in fedsim's sources and never on the index."""
 
+import importlib
 import re
+import sys
 import tomllib
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -56,3 +60,35 @@ def test_the_hint_is_one_sentence(extra: str) -> None:
         f"it takes A library, which is not installed here: pip install '.[{extra}]' in the folder"
         " of fedsim's sources"
     )
+
+
+def test_without_flower_its_part_of_fedsim_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in [each for each in sys.modules if f"{each}.".startswith("fedsim.flower.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "flwr", None)
+    with pytest.raises(ModuleNotFoundError) as raised:
+        importlib.import_module("fedsim.flower")
+    assert str(raised.value) == extras.missing("fedsim.flower", "Flower", "flower")
+    assert raised.value.name == "flwr"
+
+
+def test_without_pytorch_its_package_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "fedsim.torch", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)  # as where it is not installed
+    with pytest.raises(ModuleNotFoundError) as caught:
+        import_module("fedsim.torch")
+    assert caught.value.name == "torch"
+    assert str(caught.value) == extras.missing("fedsim.torch", "PyTorch", "torch")
+
+
+def test_what_pytorch_itself_lacks_is_named_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch.py").write_text("import a_part_that_is_missing", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("fedsim.torch", "torch"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(ModuleNotFoundError, match="No module named 'a_part_that_is_missing'"):
+        import_module("fedsim.torch")

@@ -2,19 +2,24 @@
 
 import errno
 import json
+import os
 import re
 import subprocess
 import sys
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import pandas as pd
 import pytest
 
 import fedsim
 from fedsim.algorithms import GradientDescent
 from fedsim.errors import DuplicateColumnError, FedsimError
 from fedsim.ports import Client, Server
+from fedsim.running.campaign import check_ends
+from fedsim.running.main_guard import mark_workers
 from tests.runs import small
 
 GD = {"kind": "gd", "step_size": "1/L"}
@@ -138,3 +143,51 @@ def test_a_script_without_a_guard_is_told_of_it_and_nothing_is_made_twice(tmp_pa
     script.write_text(guarded)
     subprocess.run([sys.executable, script], check=True, capture_output=True)
     assert len(list(out.glob("*/seed-*/summary.json"))) == 2
+
+
+@pytest.mark.parametrize("note", [None, Path("a note")])
+def test_workers_are_marked_within_the_block_alone(
+    note: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FEDSIM_PARENT", raising=False)
+    monkeypatch.setenv("FEDSIM_LOADING", "as before")
+    with mark_workers(note):
+        assert os.environ["FEDSIM_PARENT"] == str(os.getpid())
+        assert os.environ["FEDSIM_LOADING"] == ("" if note is None else "a note")
+    assert "FEDSIM_PARENT" not in os.environ
+    assert os.environ["FEDSIM_LOADING"] == "as before"
+
+
+@dataclass
+class Ended:
+    """The result of runs that ended like this."""
+
+    rows: list[dict[str, Any]]
+
+    @property
+    def runs(self) -> list[dict[str, Any]]:
+        return self.rows
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        return pd.DataFrame(self.rows)
+
+
+def test_runs_that_ended_badly_are_a_warning_for_each_variant_and_state() -> None:
+    ends = [("a", 1, "done"), ("a", 2, "diverged"), ("a", 3, "diverged"), ("b", 1, "diverged")]
+    rows: list[dict[str, Any]] = [
+        {"variant": variant, "seed": seed, "status": status, "reason": f"{status} so", "notes": []}
+        for variant, seed, status in ends
+    ]
+    result: Any = Ended(rows)
+    with pytest.warns(fedsim.RunWarning) as caught:
+        check_ends(result, 0)
+    one, other = sorted(str(each.message) for each in caught)
+    assert one.startswith("a, seed 2: ")
+    assert one.endswith("diverged so (1 more of its seeds alike)")
+    assert other.startswith("b, seed 1: ")
+    assert other.endswith("diverged so")
+    result = Ended(rows[:1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_ends(result, 0)

@@ -2,16 +2,19 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 from typer.testing import CliRunner, Result
 
+from fedsim.blocks.catalogue import NOTHING_GIVEN
 from fedsim.blocks.choice import OneOf
+from fedsim.blocks.spec import KindFirst
 from fedsim.cli import app, describe
 from fedsim.cli.describe import as_written, example
+from fedsim.scenario import Scenario
 from fedsim.scenario.registries import REGISTRIES
 from fedsim.text import as_text
 
@@ -111,6 +114,37 @@ def test_a_narrow_terminal_names_every_row(table: str, width: int) -> None:
     assert max(map(len, lines)) <= width
     assert sum("energy_up" in line or "active" in line for line in lines) >= 5
     assert sum("Huang et al. 2012" in line or "Geerling 20" in line for line in lines) >= 5
+
+
+def test_figures_are_listed_with_their_intervals_and_where_they_come_from() -> None:
+    heads = ["preset", "figure", "value", "90 % interval", "basis", "source"]
+    for table in ("devices", "radios", "countries"):
+        columns = dict(describe.listings())[table].columns
+        assert [column.header for column in columns] == heads
+        bases = {str(cell).strip("\\[]") for cell in columns[heads.index("basis")].cells}
+        assert bases <= {"meas", "lit", "est", ""}
+
+
+@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.name)
+def test_an_example_stands_below_a_key_of_a_scenario(registry: Any) -> None:
+    table = registry.title or registry.several
+    for name in (name for model in registry for name in registry.names_of(model)):
+        *_, last = describe.block_lines(table, name, NOTHING_GIVEN)
+        place, _, rest = str(last).removeprefix("in a scenario: ").partition(":")
+        assert place in Scenario.model_fields
+        assert name in rest
+
+
+def test_keys_are_listed_with_the_kind_first_and_inherited_ones_last() -> None:
+    class Base(KindFirst):
+        shared: int = 1
+
+    class Special(Base):
+        own: int = 2
+        kind: Literal["special"] = "special"
+
+    assert [*Special.model_fields] == ["kind", "own", "shared"]
+    assert Special(shared=3).model_dump() == {"kind": "special", "own": 2, "shared": 3}
 
 
 def test_a_block_that_there_is_not_is_one_line_with_the_nearest() -> None:

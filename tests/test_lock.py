@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -12,14 +13,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner, Result
 
 import fedsim
 from fedsim.cli import app
-from fedsim.record.lock import HOLDER, LOCK, FolderLock, hold, is_at_work, is_held, share
+from fedsim.record.lock import HOLDER, LOCK, FolderLock, _receive, hold, is_at_work, is_held, share
 from tests.runs import files, small
 
 QUICK = small(stop={"rounds": 3})
@@ -226,6 +229,23 @@ def test_what_a_command_says_of_itself_is_shown_as_text(
     assert str(caught.value).isprintable()
 
 
+def test_the_refusal_names_process_host_time_and_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/bin/fedsim", "run", "my study.yaml"])
+    before = datetime.now(UTC).replace(microsecond=0)
+    with hold(tmp_path), pytest.raises(fedsim.OccupiedError) as caught, hold(tmp_path):
+        pass
+    said = re.fullmatch(
+        f"{re.escape(str(tmp_path))} is in use: process {os.getpid()} on"
+        f" {re.escape(platform.node())} writes into it since (.+) \\(fedsim run 'my study.yaml'\\);"
+        " wait for its end, or give another folder with --out",
+        ascii(str(caught.value))[1:-1],
+    )
+    assert said is not None
+    assert before <= datetime.fromisoformat(said[1]) <= datetime.now(UTC)
+
+
 def test_a_scenario_that_is_wrong_makes_no_folder(tmp_path: Path) -> None:
     with pytest.raises(fedsim.ScenarioError):
         fedsim.run(small(stop={"rounds": -1}), out=tmp_path / "out")
@@ -283,3 +303,12 @@ def test_who_has_left_a_shared_folder_is_named_no_longer(tmp_path: Path) -> None
         assert (tmp_path / HOLDER).exists()
     assert not (tmp_path / HOLDER).exists()
     assert calls == ["begin", "end"]
+
+
+def test_locks_that_a_worker_has_received_are_no_matter_of_programs_that_it_starts(
+    tmp_path: Path,
+) -> None:
+    with (tmp_path / "file").open("w") as file:
+        os.set_inheritable(file.fileno(), True)
+        _receive(SimpleNamespace(detach=file.fileno))
+        assert not os.get_inheritable(file.fileno())

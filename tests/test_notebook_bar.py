@@ -80,3 +80,26 @@ def test_there_is_none_outside_of_a_notebook(capfd: pytest.CaptureFixture[str]) 
     assert not api.in_notebook()
     fedsim.run(small(stop={"rounds": 2}))
     assert capfd.readouterr() == ("", "")
+
+
+def test_reports_draw_the_bar_no_more_often_than_it_draws_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn = list[float]()
+
+    class Bar(tqdm):  # type: ignore[misc]  # it has no types
+        def __init__(self, **options: object) -> None:
+            super().__init__(mininterval=1e9, **options)
+            drawn.clear()  # but for the empty one
+
+        def refresh(self, *given: object, **options: object) -> None:
+            drawn.append(self.n)
+            super().refresh(*given, **options)
+
+    monkeypatch.setattr(api, "in_notebook", lambda: True)
+    monkeypatch.setattr(api, "_bar", lambda: Bar)
+    monkeypatch.setattr(api, "_REDRAW", 0.0)
+    with api.notebook_bar("study", 1) as watch:
+        for number in range(1, 10):
+            watch(RunProgress("base", 1, "gd", 9, round=number))
+        assert drawn == []

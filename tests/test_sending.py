@@ -1,11 +1,13 @@
 """What becomes of batches that do not come back from a cluster, told of no cluster at all."""
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from distributed import KilledWorker
+from distributed.client import FutureCancelledError
 
 from fedsim.algorithms import GradientDescent
 from fedsim.errors import BlockError, RunError
@@ -56,6 +58,43 @@ def test_runs_of_a_batch_whose_workers_died_go_alone_and_are_suspected_before_th
     assert outcome.run == single.runs[0].run
     assert "each of 4 workers that made it has died" in str(outcome.error)
     assert batches.awaited == 5
+
+
+class Unreachable:
+    """The future of a batch whose scheduler cannot be asked."""
+
+    key = "batch"
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def add_done_callback(self, call: Callable[[Any], None]) -> None:
+        call(self)
+
+    def exception(self) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [FutureCancelledError("batch", "lost"), OSError("no route")])
+def test_a_batch_whose_scheduler_is_out_of_reach_is_sent_again_with_its_order(
+    error: Exception, tmp_path: Path
+) -> None:
+    of, batches = sending(tmp_path)
+    asked = list[object]()
+
+    def submit(task: object, *_: object, **__: object) -> Unreachable:
+        asked.append(task)
+        return Unreachable(error)
+
+    of._client.submit = submit
+    batch = batches.take("tcp://a", 2)
+    of._launch(batch, "tcp://a")
+    assert list(of._next()) == []
+    assert (batches.left, batches.awaited) == (6, 6)
+    again = [batches.take("tcp://a", 2) for _ in batch.runs]
+    assert {one.runs for one in again} == {(run,) for run in batch.runs}
+    of._launch(again[0], "tcp://a")
+    assert len(asked) == 4  # twice the order, and twice a batch
 
 
 @pytest.mark.parametrize(("runs", "words"), [(1, "1 run had not"), (2, "2 runs had not")])

@@ -1,5 +1,6 @@
 """FedSGM's mean iterate keeps what the theorem promises, and what exceeds it is told."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.algorithms.local_loops import FEATURES, SIZES, local, told
 from tests.algorithms.neyman_pearson import pair, solved
 from tests.algorithms.sums import FULL, RANDOM
 from tests.tiers import examples
+from tests.wire.compressors import ALL, of_class
 
 
 @pytest.mark.slow
@@ -166,6 +168,11 @@ def test_theory_is_of_unbiased_compressors() -> None:
     with pytest.raises(ParameterError, match="this one is contractive") as caught:
         method.configure(info(uplink=Contract("contractive", 0.5)))
     assert caught.value.key == "step_size"
+    said = str(caught.value).rpartition(", or use ")[2]
+    assert {*re.split(", | or ", said)} == {ALL[name].kind for name in of_class("unbiased")}
+    covered = info(uplink=Contract("unbiased", 0.5))
+    assert not list(FedSGM(step_size=1.0, tolerance=0.1).concerns(covered))
+    assert method.configure(covered).eta > 0
 
 
 @pytest.mark.parametrize(

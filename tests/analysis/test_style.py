@@ -3,11 +3,14 @@
 import re
 from itertools import pairwise
 
+import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from fedsim.analysis.figures import progress
 from fedsim.analysis.style import (
     Maths,
     entitle,
@@ -17,6 +20,7 @@ from fedsim.analysis.style import (
     panels,
     typeset,
 )
+from fedsim.record.columns import COSTS
 from tests.tiers import examples
 
 
@@ -103,3 +107,30 @@ def test_what_an_axis_is_called_has_room_along_it() -> None:
         label_axis(axis.yaxis, label, log=True)
         assert axis.get_xlabel() == f"{label}, log scale"
         assert axis.get_ylabel() == f"{label}{beside}log scale"
+
+
+def test_labels_of_a_wide_logarithmic_axis_are_few_and_fewer_below() -> None:
+    """Below, they stand beside each other: five at most; at the side, seven."""
+    for decades in (4, 5, 6, 9, 30):
+        figure, (axis,) = panels(1)
+        ends = [1.0, 10.0**decades]
+        axis.plot(ends, ends)
+        label_axis(axis.xaxis, "below", "bit", log=True)
+        label_axis(axis.yaxis, "beside", "bit", log=True)
+        for ticks, most in ((axis.get_xticks(), 5), (axis.get_yticks(), 7)):
+            inside = [at for at in ticks if ends[0] <= at <= ends[1]]
+            assert 2 <= len(inside) <= most
+        plt.close(figure)
+
+
+def test_a_figure_of_progress_has_a_panel_a_cost_that_says_it_and_begins_at_zero() -> None:
+    spent = {"round": [1, 2, 3], "bits": [10.0, 20.0, 30.0], "t": [2.0, 4.0, 6.0]}
+    rows = pd.DataFrame(
+        {"variant": "gd", "seed": 1, "gap": [1.0, 0.1, 0.01], "objective": 1.0, **spent}
+    )
+    rows = rows.assign(**{cost: rows["t"] for cost in COSTS if cost not in spent})
+    figure = progress(rows, {"gd": "plain"}, axes=("round", "bits", "t"), target=0.05)
+    shown = [axis for axis in figure.axes if axis.lines]
+    assert [axis.get_xlim()[0] for axis in shown] == [0, 0, 0]
+    called = [axis.get_xlabel() for axis in shown]
+    assert len({*called} - {""}) == 3

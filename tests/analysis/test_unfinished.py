@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import fedsim
 from fedsim.analysis import Comparison
-from fedsim.analysis.compare.runs import find_unfinished
+from fedsim.analysis.compare.runs import UnfinishedCampaign, find_unfinished
 from fedsim.cli import app
 from fedsim.errors import RepricingError
 from fedsim.record.studies import Study
@@ -100,6 +100,20 @@ def test_a_study_that_does_not_say_its_seeds_lacks_nothing(cut_off: Path, tmp_pa
     content = json.loads((cut_off / "study.json").read_text())
     assert content["seeds"] == {"base": [1, 2], "gd": [1, 2]}
     assert list(find_unfinished(cut_off, Study("phones", "", {"base": "1"}))) == []
+
+
+@pytest.mark.parametrize(
+    ("priced", "helps"), [(False, "run the scenario"), (True, "price the runs")]
+)
+def test_what_finishes_a_folder_is_what_has_made_it(
+    priced: bool, helps: str, tmp_path: Path
+) -> None:
+    left = UnfinishedCampaign(tmp_path, "phones", 3, {"gd": [2]}, priced)
+    assert left.extent == "2 of 3 runs"
+    assert left.describe() == (
+        f"{tmp_path} is unfinished, with 2 of 3 runs of the scenario phones:"
+        f" {tmp_path}/gd/seed-2 has not begun; {helps} again to finish it"
+    )
 
 
 @pytest.mark.slow

@@ -33,3 +33,23 @@ def test_what_was_checked_is_handed_out_once() -> None:
     for job in builder.check():
         assert builder.build(job.variant, job.seed) is job
         assert builder.build(job.variant, job.seed) is not job  # which has run meanwhile
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        ({"optimum": "unknown"}, "problem.optimum is unknown, so there is no gap to it"),
+        (
+            {"loss": {"kind": "mlp", "hidden": 2}},
+            "no optimum is known for the loss mlp, so no gap to it either",
+        ),
+    ],
+    ids=["asked for", "none known"],
+)
+def test_a_gap_as_a_target_needs_an_optimum_and_the_reason_is_the_right_one(
+    problem: dict[str, Any], words: str
+) -> None:
+    whole = {**small()["problem"], **problem}
+    scenario = small(problem=whole, algorithm={"kind": "gd", "step_size": 0.1}, stop={"gap": 0.1})
+    with pytest.raises(fedsim.ScenarioError, match=words):
+        fedsim.check(scenario)

@@ -202,3 +202,12 @@ def test_kernels_from_the_cache_compute_what_those_just_compiled_do() -> None:
     command = [sys.executable, "-c", PRINT]
     other = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ)
     assert other.stdout.strip() == digest()
+
+
+def test_every_piece_of_a_page_is_done_in_its_own_place() -> None:
+    losses = losses_of(Squared(l2=0.1))
+    program, rng = CompiledProgram(losses), np.random.default_rng(2)
+    models = rng.standard_normal((len(losses), losses[0].dimension))
+    works = [Work(gradient, client, (w,), 1.0) for client, w in enumerate(models)]
+    wanted = [loss.gradient(w) for loss, w in zip(losses, models, strict=True)]
+    np.testing.assert_allclose(program.run(works), wanted, rtol=1e-10)

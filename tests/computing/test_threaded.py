@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from fedsim.computing.threaded import ThreadedEvaluator
-from fedsim.ports import Array
+from fedsim.ports import Array, Work
 from fedsim.problems import Logistic, Problem, Samples
 from fedsim.problems.client_loss import LocalLoss
+from fedsim.problems.kernels import gradient
 
 CLIENTS = 4
 
@@ -41,3 +42,13 @@ def test_the_values_are_those_of_each_loss_on_other_threads_where_there_are_some
         assert seen == [False] * CLIENTS
     else:
         np.testing.assert_allclose(evaluator.values(w), wanted, rtol=1e-14)
+
+
+def test_submitted_work_is_done_on_another_thread_before_its_result_is_asked_for() -> None:
+    own, w = losses(), np.array([0.3, -0.7])
+    evaluator = ThreadedEvaluator(own, 2)
+    tickets = [evaluator.submit(Work(gradient, client, (w,), 1.0)) for client in range(CLIENTS)]
+    evaluator._helpers.shutdown(wait=True)  # its threads end when they have done all
+    assert all(ticket.future.done() for ticket in tickets)
+    for ticket, loss in zip(tickets, own, strict=True):
+        assert evaluator.result(ticket).tolist() == loss.gradient(w).tolist()

@@ -36,6 +36,9 @@ def test_one_that_breaks_a_promise_ends_with_code_1(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "broken" in result.stdout
     assert "Traceback" not in result.output
+    head = result.stdout.splitlines()
+    assert any(line.split() == ["check", "outcome", "reason"] for line in head)
+    assert "biased" in " ".join(result.stdout.split())
 
 
 def test_parameters_come_from_the_scenario(scenario: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fedsim.errors import DataError
 from fedsim.problems import Samples
-from fedsim.problems.samples import check
+from fedsim.problems.samples import as_read, check
 
 X = np.arange(12.0).reshape(4, 3)
 DATA = Samples(X, np.arange(4.0), np.array([3, 3, 5, 5]), truth=np.ones(3))
@@ -65,3 +65,27 @@ def test_samples_that_cannot_be_computed_with_are_refused(
 
 def test_samples_that_can_be_computed_with_pass() -> None:
     check(DATA)
+
+
+def test_what_is_computed_with_a_model_has_to_fit_into_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten vectors of a model's size, 8 bytes a number: 240 bytes for three features."""
+    monkeypatch.setenv("FEDSIM_MEMORY", "0.24 kB")
+    check(DATA)
+    monkeypatch.setenv("FEDSIM_MEMORY", "0.239 kB")
+    with pytest.raises(DataError, match="3 features: a model and what is computed with it"):
+        check(DATA)
+
+
+@pytest.mark.parametrize("code", ["?", "b", "B", "i2", "u2", "f2", "i4", "u4", "f4", "i8", "f8"])
+@pytest.mark.parametrize("order", "<>")
+def test_numbers_of_up_to_four_bytes_keep_their_type_and_all_values(code: str, order: str) -> None:
+    kind = np.dtype(f"{order}{code}")
+    given = np.array([[1, 0], [1, 1]]).astype(kind).T
+    held = as_read(given)
+    own = {"?": np.dtype("u1"), "i8": np.dtype("f8")}.get(code, np.dtype(code))
+    assert held.dtype == own
+    assert held.dtype.isnative
+    assert held.flags["C_CONTIGUOUS"]
+    assert held.tolist() == [[1, 1], [0, 1]]

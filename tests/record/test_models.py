@@ -4,11 +4,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedsim.record.models import ModelTable, read_model, read_models, read_rounds
+from fedsim.errors import DataError
+from fedsim.record import models
+from fedsim.record.models import ModelTable, chunks, read_model, read_models, read_rounds
 from fedsim.record.parts import PartWriter
 
 SHAPES = st.sampled_from([(1,), (6,), (2, 3), (3, 1), (1, 1)])
@@ -54,3 +57,20 @@ def test_a_sparse_model_takes_little_room(tmp_path: Path) -> None:
     table.see(1, model)
     table.close()
     assert (tmp_path / "models.parquet").stat().st_size < model.nbytes / 10
+
+
+def test_a_table_that_cannot_be_read_is_damaged_although_its_hash_is_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where it was damaged before its hash was taken: none of its models is read."""
+    folder, path = tmp_path / "seed-1", tmp_path / "seed-1" / "models.parquet"
+    table = ModelTable(PartWriter(folder, "models"), (3,), 1)
+    for number in range(1, 4):
+        table.see(number, np.full(3, float(number)))
+    table.close()
+    monkeypatch.setattr(models, "check_files", lambda *_: {})
+    assert sum(len(part) for part in chunks(folder)) == 3
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(DataError, match=f"{path} is damaged") as caught:
+        list(chunks(folder))
+    assert caught.value.key == "run"

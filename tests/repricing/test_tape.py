@@ -159,3 +159,16 @@ def test_a_task_has_what_its_rows_say(made: Path, events: pd.DataFrame) -> None:
                 heard["message"], heard["payload_bits"])  # fmt: skip
             assert tape.tasks.operations[span] == work["operations"].tolist()
             assert tape.tasks.samples[span] == work["samples"].tolist()
+
+
+@pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")  # of a sample
+def test_an_exchange_is_sampled_where_the_log_has_a_cohort_before_it(tmp_path: Path) -> None:
+    cohort = {"kind": "uniform", "count": 3}
+    (run,) = fedsim.run(small("fedsgm", 2, participation=cohort), out=tmp_path).runs
+    events = pd.read_parquet(run / "events.parquet")
+    opened = events.loc[events["event"] == "exchange", "seq"].tolist()
+    drawn = events.loc[events["event"] == "sampled", "seq"].to_numpy()
+    spans = zip([-1, *opened], opened, strict=False)
+    expected = [bool(((begin < drawn) & (drawn < end)).any()) for begin, end in spans]
+    assert any(expected)
+    assert read_history(run, CLIENTS).exchanges.sampled == expected

@@ -13,6 +13,7 @@ from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.power.radio import CellularRadio
 from fedsim.sim.power.radio_kind import RadioKind
+from fedsim.sim.power.supply import Part, Supply
 from tests.sim.radios import RadioModel
 
 PROMOTED = RadioModel(1.0, 1.0, promotion_power=8.0, promotion_time=2.0, tail_power=0.5,
@@ -148,3 +149,59 @@ def test_bits_that_flow_as_a_promotion_ends_follow_it_and_no_stage_is_paid_twice
         (Event.TAIL, 6.0, 8.0, 0.5),
         (Event.PROMOTION, 8.0, 10.0, 16.0),
     ]
+
+
+def test_a_promotion_goes_on_to_its_end_though_its_message_is_given_up() -> None:
+    """Out of the second stage, which would have ended meanwhile."""
+    paged = RadioStage(power=0.25, time=2.5, wake_time=2.0, wake_power=8.0)
+    rest = RadioStage(wake_time=2.0, wake_power=8.0)
+    bench = Bench(RadioModel(1.0, 1.0, stages=(RadioStage(power=0.5, time=4.0), paged, rest)))
+    bench.waits(0.0)
+    bench.until(2.0)
+    bench.radio.mark_idle(UP)
+    bench.until(8.0)
+    assert bench.waits(0.0) == 10.0
+    bench.until(9.0)
+    bench.radio.mark_idle(UP)
+    bench.until(30.0)
+    assert [(*row[:3], row[-1]) for row in bench.rows] == [
+        (Event.PROMOTION, 0.0, 2.0, 16.0),
+        (Event.TAIL, 2.0, 6.0, 2.0),
+        (Event.TAIL, 6.0, 8.0, 0.5),
+        (Event.PROMOTION, 8.0, 10.0, 16.0),
+        (Event.TAIL, 10.0, 14.0, 2.0),
+        (Event.TAIL, 14.0, 16.5, 0.625),
+    ]
+
+
+@dataclass
+class Battery:
+    """What a supply is told of a radio."""
+
+    booked: list[tuple[Part, float]] = field(default_factory=list)
+    load: float = 0.0
+    share: float = 1.0
+
+    def set(self, _: Part, watts: float) -> None:
+        self.load = watts
+
+    def book(self, part: Part, joules: float) -> None:
+        self.booked.append((part, joules))
+
+
+def test_the_battery_is_settled_with_the_meter_at_the_end_of_each_stage() -> None:
+    """Promoted until 2 s with 8 W, in the tail with 0.5 W until bits flow at 3 s."""
+    bench, battery = Bench(), Battery()
+    bench.radio.supply = cast("Supply", battery)
+    bench.waits(1.0)
+    assert battery.load == 8.0
+    bench.until(2.0)
+    assert (battery.booked, battery.load) == ([(Part.RADIO, 16.0)], 0.5)
+    bench.until(3.0)
+    bench.radio.begin(UP, 1.0)
+    assert battery.booked == [(Part.RADIO, 16.0), (Part.RADIO, 16.5)]
+    bench.radio.mark_idle(UP)
+    bench.until(50.0)
+    assert battery.load == 0.0
+    assert battery.booked[-1] == (Part.RADIO, 16.0 + 0.5 + 4.0 * 0.5)
+    assert all(joules <= bench.radio.joules for _, joules in battery.booked)

@@ -4,6 +4,7 @@ import gc
 import math
 import pickle
 import weakref
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.ports import Array, Packer
+from fedsim.ports import Array, Message, Packer
 from fedsim.wire import (
     PACKERS,
     Compressor,
@@ -29,6 +30,7 @@ from fedsim.wire import (
     encode,
     refusal,
 )
+from fedsim.wire.feedback import ByClient, Pending, resolve_pending
 from fedsim.wire.packers import Contractive
 from tests.tiers import examples
 from tests.wire.compressors import ALL, F64, hard_vectors, of_class
@@ -341,3 +343,33 @@ def test_a_method_that_keeps_errors_itself_gets_a_contraction() -> None:
     assert arrived[sent] == pytest.approx(vector[sent], rel=1e-15)
     plain = Plain(RandK(count=3), F64, rng()).pack(vector).values
     assert plain[sent] == pytest.approx(DIMENSION / 3 * vector[sent], rel=1e-15)
+
+
+@dataclass(frozen=True)
+class Model(Message):
+    """A message of one vector."""
+
+    theta: Any
+
+
+def test_a_message_is_encoded_for_its_receivers_if_it_holds_a_pending_vector() -> None:
+    """One for all that hold the same; what is encoded already is sent as it is."""
+    packer = ByClient(TopK(count=1), F64, rng())
+    vector = np.array([1.0, 3.0, 2.0])
+    ready = Model(theta=Plain(Identity(), F64, rng()).pack(vector))
+    assert resolve_pending(ready, [0, 1]) is ready
+    both = {0: ready, 1: Model(theta=packer.pack(vector))}
+    mixed = resolve_pending(both, [0, 1])
+    assert isinstance(mixed, dict)
+    assert mixed[0] is ready
+    assert mixed[1].theta.values.tolist() == [0, 3, 0]
+    first = resolve_pending(Model(theta=packer.pack(vector)), [2, 3])
+    assert isinstance(first, Model)
+    assert first.theta.values.tolist() == [0, 3, 0]
+    third = resolve_pending(Model(theta=packer.pack(vector)), [1, 0])  # one is a message behind
+    assert isinstance(third, dict)
+    assert {client: one.theta.values.tolist() for client, one in third.items()} == {
+        1: [0, 3, 2],
+        0: [0, 3, 0],
+    }
+    assert not any(isinstance(one.theta, Pending) for one in (first, *mixed.values()))

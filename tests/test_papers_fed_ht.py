@@ -1,0 +1,171 @@
+"""Fed-HT: the numbers of an independent computation, and the functions that its rows name."""
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim.problems.samples import Samples
+from fedsim.problems.splits import Clusters
+from tests.conftest import ROOT
+from tests.scripts import script
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+
+sys.path.insert(0, str(ROOT / "analysis/papers"))  # as for the script that is run there
+script("papers/run")
+clusters, functions, model = (
+    sys.modules[f"reproduction.{name}"] for name in ("clusters", "functions", "model")
+)
+sys.path.remove(str(ROOT / "analysis/papers"))
+
+REGRESSION = model.SCENARIOS / "fed-ht-regression.yaml"
+SEEDS = (1, 2)
+
+
+# -- Simulation I, by a loop in NumPy under two other seeds: what it found, within its digits ------
+
+
+def rounds(rate: float, last: int, *local_steps: int) -> pd.DataFrame:
+    """Return the rounds of Distributed-IHT (base) and FedIter-HT (its K) at a rate, two seeds."""
+    block = {"kind": "fediter-ht", "sparsity": 200, "step_size": rate}
+    variants = {f"K{K}": {"algorithm": block | {"local_steps": K}} for K in local_steps}
+    changed = [f"algorithm.step_size={rate}", f"stop.rounds={last}", "seeds=2"]
+    changed.append(f"variants={json.dumps(variants)}")
+    return fedsim.run(REGRESSION, overrides=changed).rounds
+
+
+def ends(table: pd.DataFrame, variant: str) -> list[float]:
+    """Return where each seed's run ends."""
+    own = table[table["variant"] == variant]
+    return [float(own.loc[own["seed"] == seed, "objective"].iloc[-1]) for seed in SEEDS]
+
+
+def needed(rate: float, local_steps: int, most: int) -> list[float]:
+    """Return the rounds of FedIter-HT to Distributed-IHT's 100-round value at the same rate."""
+    levels = ends(rounds(rate, 100), "base")
+    table = rounds(rate, most, local_steps)
+    own = table[table["variant"] == f"K{local_steps}"]
+    found = []
+    for seed, level in zip(SEEDS, levels, strict=True):
+        there = own[(own["seed"] == seed) & (own["objective"] <= level)]["round"]
+        found.append(float(there.min()) if len(there) else math.inf)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rate", "local_steps", "least", "most"),
+    [
+        (1e-4, 3, 47, 53),
+        (1e-4, 5, 28, 31),
+        (1e-4, 10, 16, 17),
+        (3e-4, 5, 37, 40),
+        (3e-4, 10, 28, 30),
+    ],
+)
+def test_at_equal_rates_local_steps_spare_the_rounds_that_were_found(
+    rate: float, local_steps: int, least: int, most: int
+) -> None:
+    """The loop's two seeds and these two are four draws: within a tenth of the loop's span."""
+    for found in needed(rate, local_steps, most + 12):
+        assert 0.9 * least <= found <= 1.1 * most
+
+
+@pytest.mark.slow
+def test_distributed_iht_is_ahead_on_the_papers_grid() -> None:
+    """It ends at 5.6 and 5.5 with 0.01, FedIter-HT stalls at 0.001 (K = 3, 5), or diverges (10)."""
+    for found in ends(rounds(0.01, 100), "base"):
+        assert found == pytest.approx(5.55, rel=0.1)
+    stalled = rounds(0.001, 60, 3, 5)
+    for name, found in (("K3", 157), ("K5", 153)):
+        assert min(ends(stalled, name)) > 0.8 * found
+    assert max(ends(rounds(0.001, 60, 10), "K10")) > 1e6
+
+
+# -- the functions that the rows name ----------------------------------------------------
+
+
+def result_of(rounds: dict[str, list[float]], **summary: list[Any]) -> Any:
+    """Return runs of one seed with these objectives by round."""
+    table = pd.DataFrame(
+        [
+            (name, 1, number, value)
+            for name, values in rounds.items()
+            for number, value in enumerate(values, start=1)
+        ],
+        columns=["variant", "seed", "round", "objective"],
+    )
+    runs = pd.DataFrame({"variant": list(rounds), "seed": 1, **summary})
+    return type("Result", (), {"rounds": table, "summary": runs})
+
+
+def test_a_value_is_infinite_once_a_run_has_diverged() -> None:
+    told = {"base": [6.0, 4.0, 2.0], "hb": [6.0, 60.0], "gd": []}
+    result = result_of(told, status=["done", "diverged", "diverged"], start=[8.0, 8.0, 8.0])
+    last = functions.value_at(result, None)
+    assert [last[name].tolist() for name in told] == [[2.0], [math.inf], [math.inf]]
+    second = functions.value_at(result, None, at=2, of_start=True)
+    assert [second[name].tolist() for name in told] == [[0.5], [7.5], [math.inf]]
+
+
+def test_of_a_round_that_was_not_evaluated_there_is_no_value() -> None:
+    result = result_of({"base": [6.0, 4.0]}, status=["done"], start=[8.0])
+    assert functions.value_at(result, None, at=3)["base"].isna().all()
+
+
+def three_heaps() -> Samples:
+    """Return rows around three points that are far apart."""
+    rng = np.random.default_rng(4)
+    X = np.repeat(10 * np.eye(3, 6), 40, axis=0) + rng.normal(size=(120, 6))
+    return Samples(X, np.zeros(120))
+
+
+def test_the_clusters_that_are_found_are_those_that_are_dealt_out() -> None:
+    """Each client has rows of two of them alone, about as many of each as any other."""
+    samples, split = three_heaps(), Clusters(clusters=3, per_client=2)
+    kinds = split.find(samples.X, np.random.default_rng(7))
+    assert np.bincount(kinds).tolist() == [40, 40, 40]
+    for rows in split.assign(samples, 6, np.random.default_rng(7)):
+        assert sorted(np.bincount(kinds[rows], minlength=3)) == [0, 10, 10]
+
+
+@pytest.fixture
+def heaps(tmp_path: Path) -> fedsim.Result:
+    """Return a run on these rows, six clients with two clusters each."""
+    samples = three_heaps()
+    np.savez(tmp_path / "heaps.npz", X=samples.X, y=samples.y)
+    scenario = {
+        "problem": {
+            "loss": "squared",
+            "data": {"kind": "npz", "path": str(tmp_path / "heaps.npz")},
+            "split": {"kind": "clusters", "clusters": 3, "per_client": 2, "clients": 6},
+        },
+        "algorithm": {"kind": "gd", "step_size": 0.01},
+        "fleet": [{"count": 6}],
+        "stop": {"rounds": 1},
+    }
+    return fedsim.run(scenario, out=tmp_path / "runs")
+
+
+@pytest.mark.slow
+def test_a_picture_has_a_colour_a_cluster_and_rows_beside_their_own(heaps: fedsim.Result) -> None:
+    assert clusters.cluster_count(heaps, None)["base"].tolist() == [3]
+    assert clusters.alike_neighbours(heaps, None, most=90)["base"].tolist() == [1]
+    shown = clusters.picture(heaps.runs[0], 90)
+    assert shown.places.shape == (90, 2)
+    assert set(shown.kinds) == {0, 1, 2}
+
+
+def test_devices_rows_are_counted(heaps: fedsim.Result) -> None:
+    def value(what: str) -> float:
+        return float(clusters.device_rows(heaps, None, what)["base"].iloc[0])
+
+    assert [value(what) for what in ("sum", "count", "mean", "std", "max")] == [120, 6, 20, 0, 20]
+    assert clusters.features(heaps, None)["base"].tolist() == [6]

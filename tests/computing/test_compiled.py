@@ -215,3 +215,12 @@ def test_no_kernel_reads_or_writes_beyond_an_array(tmp_path: Path) -> None:
     )
     assert other.returncode == 0, other.stderr
     assert len(other.stdout.strip()) == 64
+
+
+def test_every_piece_of_a_page_is_done_in_its_own_place() -> None:
+    losses = losses_of(Squared(l2=0.1))
+    program, rng = CompiledProgram(losses), np.random.default_rng(2)
+    models = rng.standard_normal((len(losses), losses[0].dimension))
+    works = [Work(gradient, client, (w,), 1.0) for client, w in enumerate(models)]
+    wanted = [loss.gradient(w) for loss, w in zip(losses, models, strict=True)]
+    np.testing.assert_allclose(program.run(works), wanted, rtol=1e-10)

@@ -173,3 +173,22 @@ def test_the_pursuit_ends_with_the_first_step_that_leaves_the_support_as_it_is(
     again = search._pursue(best)
     assert len(steps) == 1
     np.testing.assert_allclose(again, best, rtol=1e-12)
+
+
+def test_thresholding_ends_once_the_support_has_stayed_for_twenty_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    f = CompositeForm.of(Problem.of(Squared(), clients(planted(2, 80, 12, 3, 0.1))), "mean")
+    assert f is not None
+    search, supports = _SupportSearch(f, 3, columns=False), list[tuple[bool, ...]]()
+    follow = _SupportSearch._next
+
+    def watched(own: _SupportSearch, w: Array) -> Array:
+        supports.append(tuple(follow(own, w) != 0))
+        return follow(own, w)
+
+    monkeypatch.setattr(_SupportSearch, "_next", watched)
+    end = search._threshold(np.zeros(12))
+    assert len(set(supports[-21:])) == 1
+    assert len(set(supports[-22:])) == 2 or len(supports) == 21
+    assert supports[-1] == tuple(end != 0)

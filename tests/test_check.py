@@ -1,5 +1,6 @@
 """fedsim.check finds what the first rounds of a run cost, and shows it."""
 
+from math import isnan
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,11 @@ def test_it_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_wrong_scenario_is_refused() -> None:
     with pytest.raises(fedsim.ScenarioError, match="radoi"):
         fedsim.check(small(fleet=[{"count": 2, "radoi": "lte"}]))
+
+
+def test_of_a_run_that_ends_within_its_first_round_costs_are_unknown() -> None:
+    fleet = [{"count": 2, "device": "pi-4", "radio": "lte"}]
+    found = fedsim.check(small(fleet=fleet, stop={"rounds": 3, "time": "1 us"}))
+    (row,) = found.variants.to_dict("records")
+    assert (row["round"], row["asked"], row["clients"]) == (0, 0, 2)
+    assert all(isnan(row[cost]) for cost in ("round_s", "bits_down", "bits_up", "joules"))

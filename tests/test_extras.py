@@ -1,5 +1,6 @@
 """Hints to install name an extra that there is, in fedsim's sources and never on the index."""
 
+import importlib
 import re
 import sys
 import tomllib
@@ -59,6 +60,18 @@ def test_the_hint_is_one_sentence(extra: str) -> None:
         f"it takes A library, which is not installed here: pip install '.[{extra}]' in the folder"
         " of fedsim's sources"
     )
+
+
+def test_without_flower_its_part_of_fedsim_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in [each for each in sys.modules if f"{each}.".startswith("fedsim.flower.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "flwr", None)
+    with pytest.raises(ModuleNotFoundError) as raised:
+        importlib.import_module("fedsim.flower")
+    assert str(raised.value) == extras.missing("fedsim.flower", "Flower", "flower")
+    assert raised.value.name == "flwr"
 
 
 def test_without_pytorch_its_package_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import re
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from fedsim.algorithms import GradientDescent
 from fedsim.errors import DuplicateColumnError, FedsimError
 from fedsim.ports import Client, Server
 from fedsim.running.campaign import check_ends
+from fedsim.running.main_guard import mark_workers
 from tests.runs import small
 
 GD = {"kind": "gd", "step_size": "1/L"}
@@ -141,6 +143,19 @@ def test_a_script_without_a_guard_is_told_of_it_and_nothing_is_made_twice(tmp_pa
     script.write_text(guarded)
     subprocess.run([sys.executable, script], check=True, capture_output=True)
     assert len(list(out.glob("*/seed-*/summary.json"))) == 2
+
+
+@pytest.mark.parametrize("note", [None, Path("a note")])
+def test_workers_are_marked_within_the_block_alone(
+    note: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FEDSIM_PARENT", raising=False)
+    monkeypatch.setenv("FEDSIM_LOADING", "as before")
+    with mark_workers(note):
+        assert os.environ["FEDSIM_PARENT"] == str(os.getpid())
+        assert os.environ["FEDSIM_LOADING"] == ("" if note is None else "a note")
+    assert "FEDSIM_PARENT" not in os.environ
+    assert os.environ["FEDSIM_LOADING"] == "as before"
 
 
 @dataclass

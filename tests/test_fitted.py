@@ -1,9 +1,11 @@
 """Tables in narrow terminals: no number, name or head is broken, and nothing is left out."""
 
 import re
+from io import StringIO
 from xml.etree import ElementTree as ET
 
 import pytest
+from rich.console import Console
 
 from fedsim.text import as_html, as_text, listing, plain
 
@@ -70,3 +72,14 @@ def test_what_a_name_looks_like_changes_nothing() -> None:
     text = as_text(listing("[b]", ("variant",), [("[red]a[/]",), (":smile:",)]), 60)
     assert "[b]" in text
     assert "[red]a[/]" in text
+
+
+def test_a_title_looks_alike_from_its_first_character_to_its_last() -> None:
+    console = Console(width=80, force_terminal=True, color_system="standard", file=StringIO())
+    table = listing("3 of 10 runs, 'chb'", ("name", "runs"), [("chb", "3")])
+    table.caption = "of 10 runs"
+    lines = console.render_lines(table)
+    for line, text in ((lines[0], "3 of 10 runs, 'chb'"), (lines[-1], "of 10 runs")):
+        written = [each for each in line if each.text.strip()]
+        assert "".join(each.text for each in written).strip() == text
+        assert len({each.style for each in written}) == 1

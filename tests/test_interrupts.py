@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,9 @@ import fedsim
 from fedsim.record.atomic import Draft
 from fedsim.record.lock import LOCK, hold, share
 from fedsim.running.interrupts import Interrupted, behind, raise_once
+from fedsim.running.run import ignore_progress
 from fedsim.running.staging import share_folder
-from fedsim.running.workers import postpone_signals
+from fedsim.running.workers import postpone_signals, workers
 from fedsim.signals import ENDING
 from tests.interrupting import LONG, hearing, interrupted
 from tests.runs import small
@@ -290,3 +292,19 @@ except interrupts.Interrupted as error:
         [sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (code, "")
+
+
+def found_in_a_worker() -> tuple[dict[int, Any], set[int]]:
+    """Return how a worker takes the signals that end a process, and which of them wait."""
+    taken = {int(number): signal.getsignal(number) for number in ENDING}
+    return taken, {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())}
+
+
+@pytest.mark.slow
+def test_a_worker_leaves_interrupts_to_its_parent_and_can_be_ended() -> None:
+    with workers(1, ignore_progress) as pool:
+        taken, waiting = pool.submit(found_in_a_worker).result()
+    ignored = {number for number, handler in taken.items() if handler == signal.SIG_IGN}
+    assert ignored == {int(number) for number in ENDING} - {int(signal.SIGTERM)}
+    assert taken[signal.SIGTERM] == signal.SIG_DFL
+    assert waiting.isdisjoint(taken)

@@ -1,19 +1,26 @@
 """What `fedsim list` shows: an overview, a table, one block with an example that can be read."""
 
 import json
+import re
+from html import unescape
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import TypeAdapter
+from rich.text import Text
 from ruamel.yaml import YAML
 from typer.testing import CliRunner, Result
 
+from fedsim.blocks.catalogue import NOTHING_GIVEN
 from fedsim.blocks.choice import OneOf
+from fedsim.blocks.spec import KindFirst
 from fedsim.cli import app, describe
 from fedsim.cli.describe import as_written, example
+from fedsim.scenario import Scenario
 from fedsim.scenario.registries import REGISTRIES
 from fedsim.text import as_text
+from tests.conftest import ROOT
 
 BLOCKS = [
     pytest.param(registry, model, name, id=f"{registry.name}-{name}")
@@ -113,6 +120,38 @@ def test_a_narrow_terminal_names_every_row(table: str, width: int) -> None:
     assert sum("Huang et al. 2012" in line or "Geerling 20" in line for line in lines) >= 5
 
 
+def test_figures_are_listed_with_their_intervals_and_where_they_come_from() -> None:
+    heads = ["preset", "figure", "value", "90 % interval", "basis", "source"]
+    tables = dict(describe.listings())
+    for table in ("devices", "radios", "countries"):
+        columns = tables[table].columns
+        assert [column.header for column in columns] == heads
+        bases = {str(cell).strip("\\[]") for cell in columns[heads.index("basis")].cells}
+        assert bases <= {"meas", "lit", "est", ""}
+
+
+@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.name)
+def test_an_example_stands_below_a_key_of_a_scenario(registry: Any) -> None:
+    table = registry.title or registry.several
+    for name in (name for model in registry for name in registry.names_of(model)):
+        *_, last = describe.block_lines(table, name, NOTHING_GIVEN)
+        place, _, rest = str(last).removeprefix("in a scenario: ").partition(":")
+        assert place in Scenario.model_fields
+        assert name in rest
+
+
+def test_keys_are_listed_with_the_kind_first_and_inherited_ones_last() -> None:
+    class Base(KindFirst):
+        shared: int = 1
+
+    class Special(Base):
+        own: int = 2
+        kind: Literal["special"] = "special"
+
+    assert [*Special.model_fields] == ["kind", "own", "shared"]
+    assert Special(shared=3).model_dump() == {"kind": "special", "own": 2, "shared": 3}
+
+
 def test_a_block_that_there_is_not_is_one_line_with_the_nearest() -> None:
     result = invoke("algorithms", "scafold")
     assert result.exit_code == 2
@@ -132,3 +171,26 @@ def test_a_class_without_a_docstring_is_listed_with_that_of_its_base(tmp_path: P
     result = invoke("losses", "--plugin", str(tmp_path / "mine.py"))
     assert result.exit_code == 0, result.output
     assert "mine" in result.stdout
+
+
+@pytest.mark.parametrize("title", ["devices", "radios", "countries", "citations"])
+def test_the_page_of_the_models_has_every_figure_and_every_citation_that_is_listed(
+    title: str,
+) -> None:
+    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    rows = re.findall(r"<tr>(.*?)</tr>", page, flags=re.DOTALL)
+    shown = {
+        tuple(
+            unescape(re.sub("<[^>]*>", "", cell))
+            for cell in re.findall(r"<t[dh]>(.*?)</t[dh]>", row, flags=re.DOTALL)
+        )
+        for row in rows
+    }
+    listed = dict(describe.listings())[title]
+    columns = [
+        [str(column.header), *(Text.from_markup(str(cell)).plain for cell in column.cells)]
+        for column in listed.columns
+    ]
+    lines = [*zip(*columns, strict=True)]
+    assert len(lines) > 10
+    assert [line for line in lines if line not in shown] == []

@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner, Result
 
 import fedsim
 from fedsim.cli import app
-from fedsim.record.lock import HOLDER, LOCK, FolderLock, hold, is_at_work, is_held, share
+from fedsim.record.lock import HOLDER, LOCK, FolderLock, _receive, hold, is_at_work, is_held, share
 from tests.runs import files, small
 
 QUICK = small(stop={"rounds": 3})
@@ -302,3 +303,12 @@ def test_who_has_left_a_shared_folder_is_named_no_longer(tmp_path: Path) -> None
         assert (tmp_path / HOLDER).exists()
     assert not (tmp_path / HOLDER).exists()
     assert calls == ["begin", "end"]
+
+
+def test_locks_that_a_worker_has_received_are_no_matter_of_programs_that_it_starts(
+    tmp_path: Path,
+) -> None:
+    with (tmp_path / "file").open("w") as file:
+        os.set_inheritable(file.fileno(), True)
+        _receive(SimpleNamespace(detach=file.fileno))
+        assert not os.get_inheritable(file.fileno())

@@ -98,10 +98,7 @@ def test_nothing_is_kept_of_rows_that_there_are_no_more() -> None:
 def test_every_scenario_of_papers_is_in_a_row() -> None:
     every = [PAPERS[name].every[key] for name, key in ROWS]
     named = {setting.scenario.stem for row in every for setting in row.settings()}
-    rest = (model.FOLDER / "remaining.md").read_text(encoding="utf-8")
-    assert named | set(re.findall(r"`([\w-]+)`", rest)) >= {
-        file.stem for file in model.SCENARIOS.glob("*.yaml")
-    }
+    assert named == {file.stem for file in model.SCENARIOS.glob("*.yaml")}
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -307,6 +304,33 @@ def tried_results(ends: dict[Path, float | None], *trials: Mapping[str, float | 
         ends.update(runs)
         results.append(fedsim.Result(Path(f"{number}"), tuple(runs)))
     return results
+
+
+def test_logarithmic_costs_begin_where_the_curves_do(linear: fedsim.Result) -> None:
+    """A logarithmic axis from 0 on would put all curves at its end."""
+    figure = {"title": "T", "column": "objective", "log_costs": True, "against": ["round", "bits"]}
+    row = row_of(figures={"f": figure}, published={}, tolerance={}, checks={})
+    drawn = drawing.draw(row.figures["f"], row, {"": linear}, measures.Found({}))
+    for axis in drawn.axes:
+        least, most = axis.get_xlim()
+        every = np.concatenate([line.get_xdata() for line in axis.lines])
+        assert axis.get_xscale() == "log"
+        assert (least, most) == pytest.approx((every.min(), every.max()))
+
+
+def test_several_columns_have_a_panel_each(linear: fedsim.Result) -> None:
+    columns = {"gap": "error", "transmissions": "sent", "objective": "value"}
+    figure = {"kind": "columns", "columns": columns, "given": {"linear": ["transmissions"]}}
+    row = row_of(figures={"f": figure}, published={}, tolerance={}, checks={})
+    drawn = drawing.draw(row.figures["f"], row, {"": linear}, measures.Found({}))
+    assert [axis.get_yscale() for axis in drawn.axes] == ["log", "linear", "log"]
+    rounds = linear.rounds[linear.rounds["variant"] == "base"]
+    for axis, column in zip(drawn.axes, ("gap", "transmissions", "objective"), strict=True):
+        curve = axis.lines[0].get_ydata()  # of a variant: the first round's values, averaged
+        first = rounds[rounds["round"] == 1][column]
+        middle = first.mean() if column == "transmissions" else np.exp(np.log(first).mean())
+        assert curve[0] == pytest.approx(middle)
+        assert len(axis.lines) == 2
 
 
 def test_of_what_is_tried_the_best_is_taken(ends: dict[Path, float | None]) -> None:

@@ -195,3 +195,12 @@ def test_the_logistic_step_takes_all_labels_for_signs(tmp_path: Path) -> None:
     ]
     for text in steps:
         assert float(text.partition("=")[2]) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.usefixtures("originals")
+def test_the_network_has_all_of_adult(tmp_path: Path) -> None:
+    (text,) = small.whole_adult(tmp_path)
+    found = np.load(text.rpartition("path: ")[2].removesuffix("}"))
+    X, y = sets()["Adult"]
+    assert np.array_equal(found["X"], X)
+    assert np.array_equal(found["y"], y)

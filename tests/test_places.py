@@ -10,7 +10,7 @@ import fedsim
 from fedsim.record.atomic import ASIDE
 from fedsim.record.folder import SUMMARY
 from fedsim.record.lock import HOLDER
-from fedsim.running.staging import MAKING, clear, publish, share_folder
+from fedsim.running.staging import MAKING, Place, clear, publish, share_folder
 from tests.runs import files, small
 
 QUICK = small(stop={"rounds": 3})
@@ -90,3 +90,15 @@ def test_what_a_kill_leaves_at_the_top_goes_when_the_study_is_taken_up(tmp_path:
     fedsim.run(QUICK, out=tmp_path)
     assert files(tmp_path) == before
     assert (run / SUMMARY).stat().st_mtime_ns == age, "it is kept"
+
+
+def test_a_worker_that_does_not_see_the_folder_stages_runs_in_one_of_its_own(
+    tmp_path: Path,
+) -> None:
+    place = Place(tmp_path / "elsewhere", "token")
+    with place.stage() as home:
+        assert home.is_dir()
+        assert home.name.startswith("fedsim-")  # so that what a kill leaves can be recognised
+        made(home, "new")
+    assert not home.exists()
+    assert not (tmp_path / "elsewhere").exists()

@@ -171,3 +171,8 @@ def test_a_server_that_waits_for_nobody_makes_updates() -> None:
     assert "update 2, all clients:" in text
     assert "round 2" not in text
     assert "in transit" in text
+
+
+def test_parameters_are_shown_with_six_digits() -> None:
+    text = shown(small(algorithm={"kind": "gd", "step_size": 0.1000000000001}))
+    assert "step_size = 0.1\n" in text

@@ -1,7 +1,7 @@
 """The progress table of a campaign says what goes on before its first round, too."""
 
 import io
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import pytest
 from rich.console import Console
@@ -10,6 +10,7 @@ import fedsim
 from fedsim.algorithms.censored import GradientDescent
 from fedsim.cli import progress
 from fedsim.progress import activity, current_activity
+from fedsim.running import workers
 from fedsim.running.run import RunProgress
 from tests.runs import small
 
@@ -71,3 +72,55 @@ def test_a_round_says_how_many_have_answered() -> None:
     assert second[0] == "round 2: 0 of 5 answered"
     assert all("round 2" in words and "of 5 answered" in words for words in second)
     assert current_activity() == ""
+
+
+@pytest.mark.parametrize(("runs", "visible"), [(1, True), (20, True), (21, False)])
+def test_the_bar_of_a_run_that_has_ended_is_full_and_stays_where_runs_are_few(
+    runs: int, visible: bool
+) -> None:
+    console = Console(file=io.StringIO(), width=200)
+    with progress.progress_table(console, runs) as watch:
+        watch(RunProgress("base", 1, "gd", rounds=9, round=3, objective=0.5))
+        watch(RunProgress("base", 1, "gd", rounds=9, round=4, objective=0.25, ended=True))
+        whole, line = cast("Any", watch)._progress.tasks
+    assert (whole.completed, whole.fields["state"]) == (1, f"1 of {runs}")
+    assert (line.completed, line.total, line.visible) == (9, 9, visible)
+    assert line.fields["state"] == "round 4, objective 0.25"
+
+
+class Turns:
+    """An event that is set after so many waits."""
+
+    def __init__(self, waits: int) -> None:
+        self.left = waits
+
+    def wait(self, timeout: float) -> bool:
+        assert timeout >= 0
+        self.left -= 1
+        return self.left < 0
+
+
+def test_a_worker_reports_what_goes_on_of_the_run_that_goes_on_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workers, "_LONG", 0.0)
+    sent = list[RunProgress]()
+    reporter = workers.ProgressReporter(sent.append, pause=0.0)
+    begun = RunProgress("base", 1, "gd", rounds=9)
+    reached = begun._replace(round=1, objective=0.5)
+    ended = reached._replace(round=9, ended=True)
+
+    def wait() -> list[RunProgress]:
+        sent.clear()
+        reporter.report_until(cast("Any", Turns(1)))
+        return [*sent]
+
+    with activity("reading data"):
+        assert wait() == []
+        reporter.begin_run(begun)
+        assert wait() == [begun._replace(doing="reading data")]
+        reporter(reached)
+        assert wait() == [reached._replace(doing="reading data")]
+        reporter(ended)
+        assert sent[-1] == ended
+        assert wait() == []

@@ -98,8 +98,7 @@ def _check_size(
     Raises:
         DataError: it would be of more than `MOST_ROWS` rows of the log.
     """
-    columns = ["t", "node", "peer", "event", "round"]
-    events = read_table(folder, "events", columns)
+    events = read_table(folder, "events", ["t", "node", "peer"])
     if events.num_rows <= MOST_ROWS:
         return
     log = Log(as_frame(events), _read(folder, "rounds"), _read(folder, "clients"))

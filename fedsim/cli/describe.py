@@ -193,6 +193,7 @@ def _first_line(model: type) -> str:
 _PLACES = {
     "algorithm": "algorithm: {}",
     "loss": "problem: {{loss: {}, ...}}",
+    "architecture": "problem: {{loss: {{kind: torch, model: {}}}, ...}}",
     "penalty": "problem: {{penalty: {}, ...}}",
     "source": "problem: {{data: {}, ...}}",
     "split": "problem: {{split: {}, ...}}",
@@ -255,7 +256,7 @@ def block_lines(table: str, name: str, known: BlockCatalogue) -> Iterator[str | 
         yield escape(rest.strip("\n"))
     preset = presets_of(table).get(name)
     source = preset.basis if preset else getattr(model, "source", "")
-    if source:
+    if source and isinstance(source, str):  # that of a charger is a method
         yield f"source: {escape(source)}"
     rows = list(_parameters(model, registry, preset))
     yield listing("parameters", ("key", "default", "meaning"), rows) if rows else "no parameters"

@@ -21,7 +21,7 @@ from fedsim.analysis import (
 )
 from fedsim.analysis.costs import Direction
 from fedsim.problems import MEASURES
-from fedsim.record.columns import COSTS, HIGHER_IS_BETTER
+from fedsim.record.columns import COSTS, HIGHER_IS_BETTER, SPENT, TITLES, UNITS
 
 
 def rounds() -> pd.DataFrame:
@@ -150,6 +150,17 @@ def test_the_table_says_never_reached() -> None:
     assert text.count("not reached") == 2
     assert "chb" in text
     assert "0 of 2" in text
+
+
+def test_every_cost_of_the_table_stands_below_its_title() -> None:
+    means = mean_cost(cost_to_target(rounds(), 0.01), ["fast", "slow"])
+    table = cost_table(means, {}, "title")
+    costs = [name for name in SPENT if name in means]
+    heads = ["variant", "reached", *[TITLES.get(name, name) for name in costs]]
+    assert [column.header for column in table.columns] == heads
+    (row,) = (each for each in means.to_dict("records") if each["variant"] == "fast")
+    shown = [next(iter(column.cells)) for column in table.columns]
+    assert shown[2:] == [quantity(row[name], UNITS.get(name, "")) for name in costs]
 
 
 @pytest.mark.parametrize(

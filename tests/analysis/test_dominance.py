@@ -74,6 +74,15 @@ def test_figures_of_pairs_stand_to_the_right_and_words_to_the_left() -> None:
     assert {side for head, side in sides.items() if head not in words} == {"right"}
 
 
+def test_the_rows_of_a_variant_in_the_table_of_pairs_are_one_section() -> None:
+    drawn = costs(**{name: number + np.array([1.0, 2.0]) for number, name in enumerate("abc")})
+    table = paired_table(pair(with_bits(drawn), "a"), {"a": "a", "b": "b", "c": "c"}, "pairs")
+    names = [str(cell) for cell in table.columns[0].cells]
+    begins = [bool(name) for name in names[1:]]
+    assert [row.end_section for row in table.rows[:-1]] == begins
+    assert sum(begins) == len([name for name in names if name]) - 1 >= 1
+
+
 def test_costs_stand_to_the_right_and_names_and_marks_to_the_left() -> None:
     table = summarise(with_bits(costs(a=np.array([1.0, 2.0]))))
     drawn = summary_table(table.assign(pareto=True, tie=False), {"a": "a"}, "means")

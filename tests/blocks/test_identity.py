@@ -17,7 +17,15 @@ from hypothesis import strategies as st
 
 from fedsim.blocks.identity import identity_of, walker
 from fedsim.blocks.identity.walker import Walk
-from tests.blocks.identities import REFUSED, TOLD_APART, Attributes, closed_over, module_of, nested
+from tests.blocks.identities import (
+    REFUSED,
+    TOLD_APART,
+    Attributes,
+    Grid,
+    closed_over,
+    module_of,
+    nested,
+)
 from tests.tiers import examples
 
 
@@ -33,6 +41,32 @@ def test_what_differs_in_a_leaf_differs_and_what_is_built_alike_does_not() -> No
     assert [name for name in first if first[name] != again[name]] == []
     assert [name for name in first if first[name] == other[name]] == []
     assert len(TOLD_APART) + len(REFUSED) > 100
+
+
+class OtherGrid(np.ndarray[Any, Any]):
+    """A subclass of arrays, beside `Grid`."""
+
+
+def test_arrays_of_the_same_numbers_in_three_classes_have_three_digests() -> None:
+    numbers = np.array([1.0, 2.0])
+    three = [numbers, numbers.view(Grid), numbers.view(OtherGrid)]
+    seen = [identity_of(each).digest for each in three]
+    assert all(seen)
+    assert len({*seen}) == 3
+
+
+QUICK = [name for name in TOLD_APART if "array" in name or "class" in name]
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_arrays_and_classes_that_differ_in_a_leaf_differ_and_those_built_alike_do_not(
+    name: str,
+) -> None:
+    first, again, other = (identity_of(TOLD_APART[name](number)) for number in (1, 1, 2))
+    assert first.digest
+    assert first == again
+    assert other.digest
+    assert first != other
 
 
 def test_what_cannot_be_compared_for_certain_has_no_digest() -> None:
@@ -138,6 +172,19 @@ def test_what_user_code_has_put_into_a_package_counts(monkeypatch: pytest.Monkey
     assert before[1] != after[1]
 
 
+def test_of_a_module_only_what_code_can_read_counts() -> None:
+    def digest(code: str, **content: int) -> str:
+        other = module_of("", **content)
+        return identity_of(module_of(f"def f(x): return {code}", other=other).f).digest
+
+    for code, edited in (("other.scale * x", False), ("getattr(other, x)", True)):
+        first = digest(code, scale=2, spare=1)
+        assert first
+        assert digest(code, scale=2, spare=1) == first
+        assert digest(code, scale=3, spare=1) != first
+        assert (digest(code, scale=2, spare=9) != first) == edited
+
+
 def test_classes_of_c_are_known_by_their_names() -> None:
     known = [identity_of(each).digest for each in (int, str, np.float32, np.int16, type(iter(())))]
     assert all(known)
@@ -180,3 +227,22 @@ def test_every_part_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     few, many = taken(100), taken(1000)
     assert few > 500
     assert many < 10 * few
+
+
+def test_arrays_of_two_classes_differ_and_so_do_their_attributes() -> None:
+    class Own(np.ndarray[Any, Any]):
+        unit: str
+
+    class Other(np.ndarray[Any, Any]):
+        unit: str
+
+    def view(kind: type[Own | Other], unit: str) -> Any:
+        made = np.array([1.0, 2.0]).view(kind)
+        made.unit = unit
+        return made
+
+    made = [view(Own, "m"), view(Other, "m"), view(Own, "s"), np.array([1.0, 2.0])]
+    digests = [identity_of(each).digest for each in made]
+    assert all(digests)
+    assert len(set(digests)) == 4
+    assert identity_of(view(Own, "m")).digest == digests[0]

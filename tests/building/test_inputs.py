@@ -1,5 +1,6 @@
 """A run is known by the files that its scenario names: an edited one is another scenario."""
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.building.inputs import Inputs
 from fedsim.record.manifest import INPUTS, read_manifest
+from fedsim.scenario import load
 from tests.runs import small
 
 Change = Callable[[Path], None]
@@ -114,3 +117,15 @@ def test_a_run_whose_file_was_edited_is_made_again(name: str, tmp_path: Path) ->
     again = made()
     assert again[1] != first[1]
     assert again[0] > first[0]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_that_a_scenario_names_is_hashed_wherever_it_is_named(
+    name: str, tmp_path: Path
+) -> None:
+    write, (before, _), changes = FILES[name]
+    write(tmp_path / name, before)
+    (variant,) = load(scenario(tmp_path, changes)).variants
+    content = tmp_path.joinpath(name).read_bytes()
+    hashes = Inputs(tmp_path).hashes(variant.scenario)
+    assert hashes == {name: hashlib.sha256(content).hexdigest()}

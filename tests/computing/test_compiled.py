@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from hashlib import sha256
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -202,3 +203,24 @@ def test_kernels_from_the_cache_compute_what_those_just_compiled_do() -> None:
     command = [sys.executable, "-c", PRINT]
     other = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ)
     assert other.stdout.strip() == digest()
+
+
+@pytest.mark.slow
+def test_no_kernel_reads_or_writes_beyond_an_array(tmp_path: Path) -> None:
+    """Compiled with checks, which raise an IndexError there."""
+    command = [sys.executable, "-c", PRINT]
+    checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    other = subprocess.run(
+        command, check=False, capture_output=True, text=True, env=os.environ | checked
+    )
+    assert other.returncode == 0, other.stderr
+    assert len(other.stdout.strip()) == 64
+
+
+def test_every_piece_of_a_page_is_done_in_its_own_place() -> None:
+    losses = losses_of(Squared(l2=0.1))
+    program, rng = CompiledProgram(losses), np.random.default_rng(2)
+    models = rng.standard_normal((len(losses), losses[0].dimension))
+    works = [Work(gradient, client, (w,), 1.0) for client, w in enumerate(models)]
+    wanted = [loss.gradient(w) for loss, w in zip(losses, models, strict=True)]
+    np.testing.assert_allclose(program.run(works), wanted, rtol=1e-10)

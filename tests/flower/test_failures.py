@@ -14,6 +14,7 @@ from flwr.serverapp.strategy import FedAvg
 
 import fedsim
 from fedsim.flower import app, method, seconds_of
+from fedsim.scenario import load
 from fedsim.scenario.registries import blocks_in
 from tests.flower.scenes import ZEROS, Step, client_app, nothing, run, scenario
 
@@ -196,6 +197,16 @@ def test_data_belongs_to_the_clients() -> None:
     block["problem"]["data"] = {"kind": "sklearn", "name": "iris"}
     with pytest.raises(fedsim.ScenarioError, match=r"problem\.data: .*data of their own"):
         fedsim.check(block)
+
+
+def test_what_is_as_good_as_nothing_may_be_said_of_data() -> None:
+    block = scenario()
+    block["problem"] |= {"penalty": {"kind": "none"}, "split": {"kind": "contiguous"}}
+    (variant,) = load(block).variants
+    assert variant.scenario.problem.penalty.kind == "none"
+    block["problem"]["penalty"] = {"kind": "l1", "weight": 0.1}
+    with pytest.raises(fedsim.ScenarioError, match=r"problem\.penalty: .*data of their own"):
+        load(block)
 
 
 def test_flower_is_for_clients_of_flower() -> None:

@@ -148,3 +148,14 @@ def test_a_sustainable_battery_restarts(model: AnyBattery) -> None:
     told = lived(store_of(dead), [], time * (1 + 1e-9))
     if model.charge_efficiency * model.source.average > model.leaks:
         assert told[0][1] is CHARGED
+
+
+def test_one_advance_over_changes_of_the_offered_power_is_their_integral() -> None:
+    """1 W for 10 s, 3 W for 10 s, and again; from half of 100 J, in one step of 25 s."""
+    model = battery_of(100.0, charge=0.5, source=Steps([0, 10], [1.0, 3.0], period=20.0))
+    store = store_of(model)
+    store.advance(25.0)
+    offered = 10 * 1.0 + 10 * 3.0 + 5 * 1.0
+    assert store.now == 25.0
+    assert store.charged == pytest.approx(model.charge_efficiency * offered, rel=1e-12)
+    assert store.level == pytest.approx(50.0 + store.charged, rel=1e-12)

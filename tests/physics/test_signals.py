@@ -212,3 +212,21 @@ def test_what_is_shared_cannot_be_changed() -> None:
 def test_a_trace_that_ends_cannot_be_shifted() -> None:
     with pytest.raises(ValueError, match="repeating"):
         Steps([0, 1], [1, 2]).shift(1.0)
+
+
+def test_the_piece_of_a_time_is_found_without_a_walk_over_the_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    count = 1000
+    signal = Steps(np.arange(count), np.arange(count) % 7, count)
+    begin, seen = Steps._begin, [0]
+
+    def counted(self: Steps, cycle: int, piece: int) -> float:
+        seen[0] += 1
+        return begin(self, cycle, piece)
+
+    monkeypatch.setattr(Steps, "_begin", counted)
+    for t in (0.5, 400.5, 999.5, 5 * count + 1.5, 7 * count + 600.5):
+        seen[0] = 0
+        assert signal.at(t) == int(t) % count % 7
+        assert seen[0] < 20

@@ -1,6 +1,8 @@
 """scikit-learn's bundled sets: the figures that their documentation states."""
 
+import builtins
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,3 +49,17 @@ def test_a_set_is_what_scikit_learn_gives(name: str, rng: np.random.Generator) -
     samples = Bundled.model_validate({"name": name}).load(Path(), rng)
     np.testing.assert_array_equal(samples.X, X)
     np.testing.assert_array_equal(samples.y, y)
+
+
+@pytest.mark.parametrize("name", ["breast-cancer", "digits", "wine", "iris"])
+def test_a_set_that_is_shipped_as_a_table_is_read_without_an_import_of_scikit_learn(
+    name: str, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    bring = builtins.__import__
+
+    def refuse(module: str, *rest: Any, **more: Any) -> Any:
+        assert module.partition(".")[0] != "sklearn"
+        return bring(module, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    assert Bundled.model_validate({"name": name}).load(Path(), rng).rows > 100

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems import Groups, LowRankData, Samples, ShiftedMean, Source, SparseLinear
 from fedsim.problems.data import GENERATORS
@@ -51,6 +52,16 @@ def test_rows_lie_client_by_client_and_are_numbered(fields: dict[str, Any]) -> N
     assert samples.X.shape == (4 * fields["rows"], len(truth_of(samples)))
     parts = Groups().assign(samples, None, np.random.default_rng(0))
     assert all(np.shares_memory(samples.take(rows).X, samples.X) for rows in parts)
+
+
+@each
+def test_generators_that_number_clients_are_among_those_that_groups_names(
+    fields: dict[str, Any],
+) -> None:
+    samples = generate(fields, clients=4)
+    plain = Samples(samples.X, samples.y)
+    with pytest.raises(DataError, match=rf"numbers the client of each row: .*\b{fields['kind']}\b"):
+        Groups().assign(plain, 4, np.random.default_rng(0))
 
 
 @each

@@ -221,6 +221,33 @@ def test_a_network_has_no_known_optimum() -> None:
     assert optimum(Problem.of(MultilayerPerceptron(), [samples()]), "mean") is None
 
 
+@pytest.mark.parametrize("size", [1e-6, 1e-3, 1.0, 1e3, 1e6])
+def test_a_truncated_step_solves_newton_s_system_whatever_the_size_of_the_features(
+    size: float, rng: np.random.Generator
+) -> None:
+    data = Samples(size * rng.standard_normal((30, 6)), rng.standard_normal(30))
+    f = composite.CompositeForm.of(Problem.of(Squared(), [data]), "mean")
+    assert f is not None
+    gradient = f.smooth(np.zeros(6))[1]
+    step = composite._truncate(f, np.zeros(6), gradient, np.ones(6, dtype=np.bool_))
+    hessian = data.X.T @ data.X / 30
+    assert np.linalg.norm(hessian @ step + gradient) <= 0.1 * np.linalg.norm(gradient)
+
+
+@pytest.mark.parametrize("w", [-2.3524025573445106, 2.3306865798474337])
+@pytest.mark.parametrize("off", [-1e-6, 1e-6])
+def test_a_damped_newton_step_lowers_the_value_or_the_gradient(w: float, off: float) -> None:
+    """At these points Newton's step crosses the minimum and ends at the value that it came from."""
+    data = Samples(np.ones((3, 1)), np.array([1.0, 1.0, -1.0]))
+    f = composite.CompositeForm.of(Problem.of(Logistic(), [data]), "mean")
+    assert f is not None
+    begin, free = np.array([w + off]), np.ones(1, dtype=np.bool_)
+    end, progress = composite._newton(f, begin, np.sign(begin), free)
+    assert progress
+    halved = f.residual(end) <= f.residual(begin) / 2
+    assert halved or f.value(end) < f.value(begin)
+
+
 def test_truncated_newton_steps_are_as_many_as_gradients_can_be_afforded_for(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

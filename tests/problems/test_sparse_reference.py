@@ -141,6 +141,20 @@ def test_other_problems_have_no_value_known() -> None:
         sparse_optimum(Problem.of(Squared(), [samples()]), "mean", -1)
 
 
+def test_no_gradient_step_from_the_best_leads_to_a_better_support() -> None:
+    for seed in (2, 4, 11, 40, 41, 44, 47):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((12, 10)) @ (np.eye(10) + 0.7 * rng.standard_normal((10, 10)))
+        data = Samples(X, rng.standard_normal(12))
+        best = found(Problem.of(Squared(), [data]), 3)
+        gradient = data.X.T @ (data.X @ best.model - data.y) / 12
+        stepped = best.model - gradient / np.linalg.eigvalsh(data.X.T @ data.X / 12)[-1]
+        support = np.argsort(-np.abs(stepped))[:3]
+        weights = np.linalg.lstsq(data.X[:, support], data.y)[0]
+        value = ((data.X[:, support] @ weights - data.y) ** 2).mean() / 2
+        assert best.value <= value * (1 + 1e-9)
+
+
 def test_the_pursuit_ends_with_the_first_step_that_leaves_the_support_as_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -159,3 +173,22 @@ def test_the_pursuit_ends_with_the_first_step_that_leaves_the_support_as_it_is(
     again = search._pursue(best)
     assert len(steps) == 1
     np.testing.assert_allclose(again, best, rtol=1e-12)
+
+
+def test_thresholding_ends_once_the_support_has_stayed_for_twenty_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    f = CompositeForm.of(Problem.of(Squared(), clients(planted(2, 80, 12, 3, 0.1))), "mean")
+    assert f is not None
+    search, supports = _SupportSearch(f, 3, columns=False), list[tuple[bool, ...]]()
+    follow = _SupportSearch._next
+
+    def watched(own: _SupportSearch, w: Array) -> Array:
+        supports.append(tuple(follow(own, w) != 0))
+        return follow(own, w)
+
+    monkeypatch.setattr(_SupportSearch, "_next", watched)
+    end = search._threshold(np.zeros(12))
+    assert len(set(supports[-21:])) == 1
+    assert len(set(supports[-22:])) == 2 or len(supports) == 21
+    assert supports[-1] == tuple(end != 0)

@@ -95,3 +95,12 @@ def test_a_loss_of_ones_own_is_asked_of_each_client() -> None:
     single, double = (dealt(loss, [2, 2, 3], 4) for loss in (Squared(), Doubled()))
     w = np.arange(4.0)
     assert double.value(w, "sum") == pytest.approx(2 * single.value(w, "sum"))
+
+
+def test_only_another_precision_than_double_makes_other_losses() -> None:
+    losses = ClientLosses.of(dealt(Squared(), [3, 40], 4).losses)
+    assert losses.with_precision("float64") is losses
+    single = losses.with_precision("float32")
+    assert single is not losses
+    for loss, own in zip(losses, single, strict=True):
+        assert loss.loss == own.loss

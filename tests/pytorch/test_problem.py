@@ -17,6 +17,7 @@ from fedsim.blocks.identity import ObjectIdentity
 from fedsim.blocks.in_memory import Holding
 from fedsim.errors import DataError, FedsimError
 from fedsim.problems import LocalLoss
+from fedsim.problems.architectures.networks import GivenModule
 from fedsim.scenario import ProblemSpec
 
 ROWS, FEATURES, CLASSES = 60, 6, 3
@@ -304,3 +305,10 @@ def test_what_is_held_is_found_again_as_long_as_a_block_holds_it() -> None:
     del block
     with pytest.raises(DataError, match="ffffffffffff"):
         Holding(digest="f" * 64).value("data")
+
+
+def test_a_module_that_this_process_does_not_have_is_missed_by_its_key() -> None:
+    block = GivenModule(digest="0" * 64, name="Net")
+    with pytest.raises(DataError, match="this object was passed in Python") as raised:
+        block.module(2, 3)
+    assert raised.value.key == "loss.model"

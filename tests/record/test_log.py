@@ -229,3 +229,16 @@ def test_chunks_grow_with_the_log(tmp_path: Path) -> None:
     told = pq.ParquetFile(tmp_path / "events.parquet").metadata
     groups = [told.row_group(number).num_rows for number in range(told.num_row_groups)]
     assert groups == [256, 1024, 4096, 1]
+
+
+def test_parts_are_read_in_the_order_in_which_they_were_written(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    times = [float(number) for number in range(12)]
+    for t in times:
+        log.append(t, 0.0, Event.COMPUTE, 2)
+        log.flush()
+    parts = sorted(path.name for path in (tmp_path / "events.parts").iterdir())
+    assert [name.split("-")[1] for name in parts] == [f"{number:06d}" for number in range(12)]
+    assert read(tmp_path)["t"].tolist() == times  # the run goes on
+    log.close()
+    assert read(tmp_path)["t"].tolist() == times

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
@@ -17,6 +18,7 @@ from fedsim.errors import DataError
 from fedsim.ports import Client, Silence
 from fedsim.record.folder import SUMMARY
 from fedsim.record.manifest import MANIFEST
+from fedsim.repricing.replay import ReplayedMethod, replay_message
 
 from .prices import differing, small, unlike
 
@@ -267,3 +269,18 @@ def test_the_command_names_a_folder_without_runs(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["reprice", str(tmp_path), "--set", WIFI])
     assert done.exit_code == 2
     assert "holds no runs" in done.stderr
+
+
+def test_a_client_that_was_not_in_the_original_cohort_is_refused_by_round_and_number() -> None:
+    history: Any = SimpleNamespace(tasks=SimpleNamespace())
+    client: Any = SimpleNamespace(round=2, id=3)
+
+    def refuse(*said: object) -> RepricingError:
+        refused.append(said)
+        return RepricingError([])
+
+    refused = list[tuple[object, ...]]()
+    method = ReplayedMethod(history, (), refuse)
+    with pytest.raises(RepricingError):
+        asyncio.run(method.handle(client, replay_message("Model", 8)))
+    assert refused == [("is sampled, but was not in the original", 2, 3)]

@@ -1,7 +1,10 @@
 """The tape: what the log tells of exchanges, tasks and work."""
 
+import asyncio
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -9,7 +12,9 @@ import pytest
 
 import fedsim
 from fedsim.errors import DataError
+from fedsim.ports import ClientId
 from fedsim.repricing.history import _check, read_history
+from fedsim.repricing.replay import ReplayedMethod
 from fedsim.sim.star import ENDED
 
 from .prices import FLEET, small
@@ -159,3 +164,27 @@ def test_a_task_has_what_its_rows_say(made: Path, events: pd.DataFrame) -> None:
                 heard["message"], heard["payload_bits"])  # fmt: skip
             assert tape.tasks.operations[span] == work["operations"].tolist()
             assert tape.tasks.samples[span] == work["samples"].tolist()
+
+
+@pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")  # of a sample
+def test_an_exchange_is_sampled_where_the_log_has_a_cohort_before_it(tmp_path: Path) -> None:
+    cohort = {"kind": "uniform", "count": 3}
+    (run,) = fedsim.run(small("fedsgm", 2, participation=cohort), out=tmp_path).runs
+    events = pd.read_parquet(run / "events.parquet")
+    opened = events.loc[events["event"] == "exchange", "seq"].tolist()
+    drawn = events.loc[events["event"] == "sampled", "seq"].to_numpy()
+    spans = zip([-1, *opened], opened, strict=False)
+    expected = [bool(((begin < drawn) & (drawn < end)).any()) for begin, end in spans]
+    assert any(expected)
+    assert read_history(run, CLIENTS).exchanges.sampled == expected
+
+
+def test_a_client_that_is_sampled_and_was_not_is_refused_with_its_round(made: Path) -> None:
+    def refuse(text: str, number: int, client: ClientId | None) -> Any:
+        return ValueError(f"round {number}, client {client}: it {text}")
+
+    method = ReplayedMethod(read_history(made, CLIENTS), (), refuse)
+    client: Any = SimpleNamespace(id=3, round=2)
+    words = "^round 2, client 3: it is sampled, but was not in the original$"
+    with pytest.raises(ValueError, match=words):
+        asyncio.run(method.handle(client, cast("Any", None)))

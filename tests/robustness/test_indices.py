@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from math import exp, pi
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fedsim.ports import Array
+from fedsim.robustness.api import _remarks
 from fedsim.robustness.constants import ConstantKey, UncertainConstant
 from fedsim.robustness.design import Design
+from fedsim.robustness.pricing import PriceStore
 from fedsim.robustness.saltelli import FEWEST, Saltelli
 from fedsim.robustness.verdicts import CostTable, deciding
 
@@ -136,3 +139,22 @@ def test_what_does_not_vary_has_indices_of_zero_and_what_is_unknown_none() -> No
     unknown = design.indices(values)
     assert unknown is not None
     assert np.isnan(unknown["first"]).all()
+
+
+def test_worlds_that_cannot_be_priced_are_noted_with_their_share_of_the_sampled_ones() -> None:
+    design = Design.of(constants(2), 4, 1)
+    table = study(lambda shares: shares[:, 0], design)
+    table.costs["t"][1, :, :1] = np.nan
+    table.costs["t"][1, 1, 1:2] = np.nan  # under one seed is enough
+    (note,) = (each for each in _remarks({}, design, table) if "left out" in each)
+    assert design.drawn == 4
+    assert note.startswith("b: in 50 % of the worlds a battery runs low")
+
+
+@pytest.mark.parametrize(("count", "start"), [(1, "1 file was"), (3, "3 files were")])
+def test_damaged_prices_are_counted_in_a_note(count: int, start: str, tmp_path: Path) -> None:
+    store = PriceStore(tmp_path)
+    assert store.remarks == []
+    store.damaged.update(f"{number}.prices" for number in range(count))
+    folder = tmp_path / "prices"
+    assert store.remarks == [f"{start} damaged in {folder}: their runs were re-priced"]

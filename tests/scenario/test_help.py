@@ -193,3 +193,10 @@ def test_an_index_may_stand_in_brackets() -> None:
     assert [each.scenario.fleet[0].count for each in swept.variants] == [1, 2]
     with pytest.raises(fedsim.ScenarioError, match=r"fleet.7: fleet has \d item"):
         load(small(), overrides=["fleet[7].radio=wifi"])
+
+
+def test_a_key_of_another_kind_deep_in_the_scenario_says_whose_it_is() -> None:
+    fleet = [{"count": 2, "radio": {"kind": "lte", "electronics": 1}}]
+    words = r"fleet\.0\.radio\.electronics: unknown key 'electronics'; it belongs to first-order\."
+    with pytest.raises(fedsim.ScenarioError, match=words):
+        load(small(fleet=fleet))

@@ -195,3 +195,17 @@ def test_the_heap_does_not_grow_with_timers_that_were_cancelled(env: Calendar) -
         env.at(1.0 + n, print).cancel()
         largest = max(largest, len(env._queue))
     assert largest < 1000
+
+
+def test_a_step_lets_one_event_of_simpy_happen_at_its_time() -> None:
+    env, seen = Calendar(), list[tuple[str, float]]()
+    for name, delay in (("later", 5.0), ("sooner", 2.0)):
+        event = env.timeout(delay, name)
+        assert event.callbacks is not None
+        event.callbacks.append(lambda each: seen.append((each.value, env.now)))
+    env.step()
+    assert (seen, env.now) == ([("sooner", 2.0)], 2.0)
+    env.step()
+    assert (seen[1:], env.now) == ([("later", 5.0)], 5.0)
+    with pytest.raises(EmptySchedule):
+        env.step()

@@ -242,3 +242,16 @@ def test_work_without_a_finite_number_of_operations_is_refused(operations: float
 
     with pytest.raises(ValueError, match=f"not {operations}"):
         play(setup(rounds, handle))
+
+
+def test_every_piece_of_work_is_reported_when_it_starts() -> None:
+    seen = list[tuple[int, float]]()
+
+    async def handle(client: SimClient, message: Message) -> Message:
+        steps = work(6.0)._replace(pieces=3)
+        await client.compute(steps, lambda number: seen.append((number, client.now)))
+        return answered()
+
+    run = one_round(handle)
+    assert [number for number, _ in seen] == [1, 2, 3]
+    assert [now for _, now in seen] == [begin for begin, _ in spans(run)]

@@ -156,6 +156,7 @@ moments = st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.5, 3.0])
 
 @given(scripts, st.lists(st.tuples(moments, st.integers(1, 2)), max_size=3))
 @example([("stubborn", [("until", 1.0)]), ("until", 2.0)], [(0.5, 2)])
+@example([("cancel oneself",), ("until", 2.0)], [])
 def test_it_does_what_a_task_of_asyncio_does(
     script: list[Step], cancels: list[tuple[float, int]]
 ) -> None:

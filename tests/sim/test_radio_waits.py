@@ -151,6 +151,29 @@ def test_bits_that_flow_as_a_promotion_ends_follow_it_and_no_stage_is_paid_twice
     ]
 
 
+def test_a_promotion_goes_on_to_its_end_though_its_message_is_given_up() -> None:
+    """Out of the second stage, which would have ended meanwhile."""
+    paged = RadioStage(power=0.25, time=2.5, wake_time=2.0, wake_power=8.0)
+    rest = RadioStage(wake_time=2.0, wake_power=8.0)
+    bench = Bench(RadioModel(1.0, 1.0, stages=(RadioStage(power=0.5, time=4.0), paged, rest)))
+    bench.waits(0.0)
+    bench.until(2.0)
+    bench.radio.mark_idle(UP)
+    bench.until(8.0)
+    assert bench.waits(0.0) == 10.0
+    bench.until(9.0)
+    bench.radio.mark_idle(UP)
+    bench.until(30.0)
+    assert [(*row[:3], row[-1]) for row in bench.rows] == [
+        (Event.PROMOTION, 0.0, 2.0, 16.0),
+        (Event.TAIL, 2.0, 6.0, 2.0),
+        (Event.TAIL, 6.0, 8.0, 0.5),
+        (Event.PROMOTION, 8.0, 10.0, 16.0),
+        (Event.TAIL, 10.0, 14.0, 2.0),
+        (Event.TAIL, 14.0, 16.5, 0.625),
+    ]
+
+
 @dataclass
 class Battery:
     """What a supply is told of a radio."""

@@ -22,7 +22,7 @@ from fedsim.analysis import (
     typeset_labels,
 )
 from fedsim.analysis.style import Maths, against_cost, shared_upwards
-from reproduction import clusters, functions
+from reproduction import clusters, functions, video
 from reproduction.measures import Found
 from reproduction.model import SEPARATOR, Drawing, Row
 from reproduction.states import mean
@@ -70,6 +70,8 @@ def by_cost(figure: Drawing, row: Row, results: Results, found: Found) -> Figure
     )
     if figure.log_costs:
         for axis, cost in zip(drawing.axes, figure.against or AXES, strict=False):
+            every = np.concatenate([line.get_xdata() for line in axis.lines])
+            axis.set_xlim(every[every > 0].min(), every.max())  # linear axes begin at 0
             label_axis(axis.xaxis, *EVERY_AXIS[cost], log=True)
     return drawing
 
@@ -226,12 +228,34 @@ def in_plane(figure: Drawing, row: Row, results: Results, found: Found) -> Figur
     return drawing
 
 
+def recovered(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
+    """Draw a frame of a video, the model in its place under the first seed, and the difference."""
+    frames = video.VIDEOS[figure.given["video"]]()
+    basis, _, frame = video.span(frames)
+    result = next(iter(results.values()))
+    (name, *_) = figure.variants or row.variants
+    model = basis @ result.model(name, int(result.summary["seed"].min()))
+    pictures = {
+        "frame 82": (frame, 0, 1),
+        row.variants[name]: (model, 0, 1),
+        "difference": (np.abs(model - frame), 0, 1),
+    }
+    drawing, every = panels(len(pictures), len(pictures), height=2.0)
+    for axis, (label, (pixels, low, high)) in zip(every, pictures.items(), strict=True):
+        axis.imshow(pixels.reshape(frames.shape[1:]), cmap="gray", vmin=low, vmax=high)
+        axis.set(xticks=[], yticks=[], xlabel=label)
+        axis.spines[:].set_visible(False)
+    entitle(drawing, _title(figure, found))
+    return drawing
+
+
 DRAWN: dict[str, Callable[[Drawing, Row, Results, Found], Figure]] = {
     "progress": by_cost,
     "columns": by_column,
     "against": by_case,
     "workers": workers,
     "descents": descents,
+    "recovered": recovered,
     "by-round": by_round,
     "plane": in_plane,
 }

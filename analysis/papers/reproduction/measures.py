@@ -126,10 +126,9 @@ def run(setting: Setting, out: Path, overrides: Sequence[str]) -> list[fedsim.Re
             every |= blocks
         folder = out / str(number) if setting.tried else out
         with warnings.catch_warnings():
-            # Papers censor more, and step further, than theory covers: on purpose.
+            # Papers censor more, and step further, than theory covers, and some runs diverge.
             warnings.simplefilter("ignore", fedsim.TheoryWarning)
-            if setting.tried or setting.search:  # some of which diverge
-                warnings.simplefilter("ignore", fedsim.RunWarning)
+            warnings.simplefilter("ignore", fedsim.RunWarning)
             results.append(fedsim.run(setting.scenario, out=folder, overrides=list(every.values())))
     return results
 

@@ -113,9 +113,10 @@ REGRESSION = (
     SmallSet("Body fat", "data29", "bodyfat", body_fat, 15),
     SmallSet("Abalone", "data30", "abalone.data", abalone, 9),
 )
+ADULT = SmallSet("Adult", "data9", "a1a", adult, 0)
 CLASSIFICATION = (
     SmallSet("Ionosphere", "data2", "ionosphere.data", ionosphere, 35),
-    SmallSet("Adult", "data9", "a1a", adult, 0),
+    ADULT,
     SmallSet("Derm", "data11", "dermatology.data", dermatology, 35),
 )
 """The data sets in the workers' order."""
@@ -253,9 +254,23 @@ def logistic(folder: Path) -> list[str]:
     return [own, *(f"{key}.step_size={step!r}" for key in keys)]
 
 
+def whole_adult(folder: Path) -> list[str]:
+    """Write all rows and features of Adult, which has no workers yet, and return what names it.
+
+    Raises:
+        DataError: see `read`.
+    """
+    X, y = read(ADULT)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = (folder / "adult.npz").resolve()
+    np.savez(file, X=X, y=y)
+    return [f"problem.data={{kind: npz, path: {file}}}"]
+
+
 PREPARED: dict[str, Callable[[Path], list[str]]] = {
     "small-regression": partial(join, REGRESSION),
     "small-classification": partial(join, CLASSIFICATION),
     "small-logistic": logistic,
+    "adult": whole_adult,
 }
 """The archives that scenarios need, by name."""

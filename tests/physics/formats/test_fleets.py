@@ -10,6 +10,7 @@ import fedsim
 from fedsim.errors import DataError
 from fedsim.physics.formats.availability import read_charging
 from fedsim.physics.formats.fleets import fedscale_fleet, lorawan_fleet, read_log
+from fedsim.physics.formats.pickles import Tree
 from tests.physics.formats.test_presence import FLASH, stored
 
 HEAD = "time,device_address,gateway,crc_status,spreading_factor,rssi,snr,mtype,fcnt"
@@ -160,3 +161,13 @@ def test_a_phone_is_charged_while_it_says_so(tmp_path: Path) -> None:
         "kind": "flash", "path": str(path), "power": "5 W", "shift": "random"}}  # fmt: skip
     result = fedsim.run(scenario([{"count": 2, "device": "phone-mid", "battery": battery}]))
     assert result.summary["status"].tolist() == ["done"]
+
+
+@pytest.mark.parametrize("length", [57, 58, 59, 500])
+def test_what_was_seen_is_shown_whole_where_it_is_short(length: int) -> None:
+    value = "x" * length
+    with pytest.raises(DataError) as raised:
+        Tree({"speed": value}, Path("fleet.json"), "[0]", "trace")["speed"].number()
+    _, _, seen = str(raised.value).partition("a number is accepted; got ")
+    assert "fleet.json, at [0]['speed']: " in str(raised.value)
+    assert seen == (repr(value) if length <= 58 else f"{repr(value)[:60]} ...")

@@ -91,7 +91,7 @@ ATTACKS: dict[str, tuple[bytes, str]] = {
     "a long number in digits": (b"L" + b"9" * 4000 + b"L\n.", "bits; up to 512"),
     "a place far out": (b"\x80\x02}r\xff\xff\xff\x7f.", "the memo's place 2147483647"),
     "a place in digits": (b"}p99999999999\n.", "the memo's place 99999999999"),
-    "deep marks": (b"(" * 10**5 + b"l" * 10**5 + b".", "up to 50"),
+    "deep marks": (b"(" * 10**5 + b"l" * 10**5 + b".", "byte 50: .*up to 50"),
     "deep lists": (deep(b"]", 10**5, b"a"), "up to 50"),
     "a list in itself": (b"\x80\x04]\x94h\x00a.", "far more values|up to 50"),
     "lists that double": (doubling(60), "far more values"),

@@ -113,6 +113,16 @@ def original_sets(folder: Path) -> None:
     adult(folder)
 
 
+def video(folder: Path) -> None:
+    """Write 82 frames of 240 x 320 bytes: a gradient that moves, and a little noise."""
+    rng = np.random.default_rng(3)
+    y, x = np.mgrid[:240, :320]
+    noise = rng.integers(0, 4, (240, 320))
+    frames = [128 + 60 * np.sin((x + 4 * t) / 40) + 40 * np.cos(y / 30) + noise for t in range(82)]
+    folder.mkdir(parents=True, exist_ok=True)
+    np.stack(frames).astype(np.uint8).tofile(folder / "xylophone.gray")
+
+
 STAND_INS: dict[str, Callable[[Path], None]] = {
     "small-sets": small_sets,
     "original-sets": original_sets,
@@ -120,5 +130,6 @@ STAND_INS: dict[str, Callable[[Path], None]] = {
     "femnist": femnist,
     "e2006": E2006,
     "rcv1": RCV1,
+    "video": video,
 }
 """By name."""

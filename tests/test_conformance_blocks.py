@@ -62,6 +62,7 @@ from fedsim.problems import (
     Squared,
     Tong,
     TorchLoss,
+    Writers,
 )
 from fedsim.problems.architectures import DenseLayers, LogisticModel
 from fedsim.problems.losses import Rows, State
@@ -96,6 +97,8 @@ DEALING: list[Split] = [
     Shards(),
     Shards(per_client=3),
     LabelMix(alpha=0.3),
+    Writers(),
+    Writers(rows=2),
 ]
 DRAWING = [
     Bundled(name="wine"),

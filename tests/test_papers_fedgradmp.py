@@ -1,161 +1,98 @@
-"""The experiments of FedGradMP in a reduced form: their scenarios, tables, costs and figures."""
+"""What the rows of FedGradMP rest on: a video frame in few numbers, and rounds above a level."""
 
-import dataclasses
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 
 import fedsim
-from fedsim.analysis import cost_to_target
+from fedsim.algorithms.dictionaries import Frame
+from fedsim.errors import DataError
+from tests.conftest import ROOT
 from tests.scripts import script
+from tests.stand_ins import STAND_INS
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")]
-
-
-paper, rates = script("papers/fedgradmp"), script("papers/fedgradmp_rates")
-
-SMALL = [
-    "seeds=1",
-    "stop.rounds=4",
-    "problem.data.clients=6",
-    "problem.data.features=60",
-    "problem.data.rows=50",
-    "fleet.0.count=6",
-]
-COHORTS = [f"variants.cohort-{count}.participation.count={min(count, 6)}" for count in (10, 25)]
+sys.path.insert(0, str(ROOT / "analysis/papers"))  # as for the script that is run there
+script("papers/run")
+functions, model, video = (
+    sys.modules[f"reproduction.{name}"] for name in ("functions", "model", "video")
+)
+sys.path.remove(str(ROOT / "analysis/papers"))
 
 
-WORK = ["participation.count=4", "algorithm.batch=20"] + [
-    f"variants.cohort-{count}.participation.count={count // 10}" for count in (10, 20)
-]
-DENSER = ["problem.data.sparsity=20"] + [
-    f"{key}.sparsity=20" for key in ("algorithm", "variants.fediter-ht.algorithm")
-]
-# Of six clients hardly one has the large mean that diverges.
-MANY = ["stop.rounds=8", "problem.data.clients=30", "fleet.0.count=30"]
-OWN = {
-    "cohort": COHORTS,
-    "work": WORK,
-    "noisy-work": WORK,
-    "less-sparse": DENSER,
-    "divergence": MANY,
-}
+def small(rng: np.random.Generator) -> Any:
+    """Return 82 frames of 12 x 16 bytes."""
+    return rng.integers(0, 256, (82, 12, 16), dtype=np.uint8)
 
 
-def reduced(name: str) -> list[str]:
-    return SMALL + OWN.get(name, [])
+def test_sums_of_pixels_are_sums_of_coordinates() -> None:
+    """A Q from the draws of A, whose entries have the means and variances of their clients."""
+    rng = np.random.default_rng(0)
+    basis, _, frame = video.span(small(rng))
+    A, y = video.sums(np.eye(len(frame)), frame, clients=6, rows=40)
+    X, same = video.sums(basis, frame, clients=6, rows=40)
+    assert y == pytest.approx(A @ frame, rel=1e-10)
+    assert same == pytest.approx(y, rel=1e-10)
+    assert pytest.approx(A @ basis, rel=1e-9, abs=1e-9) == X
+    spreads = A.reshape(6, -1).std(axis=1)
+    assert spreads == pytest.approx(np.arange(1, 7) ** -0.45, rel=0.05)
 
 
-@pytest.fixture(scope="module", params=list(paper.PARTS))
-def part(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Return a part's name, its tables and sentence, and the folder of its figure."""
-    folder = tmp_path_factory.mktemp(request.param)
-    return request.param, paper.run(request.param, folder, reduced(request.param), folder), folder
+def test_atoms_in_coordinates_project_as_those_of_pixels() -> None:
+    rng = np.random.default_rng(1)
+    basis, before, _ = video.span(small(rng))
+    atoms = before.T @ rng.standard_normal((80, 9))
+    atoms /= np.linalg.norm(atoms, axis=0)
+    few, whole = Frame(atoms), Frame(basis @ atoms)
+    x, r = rng.standard_normal(9), rng.standard_normal(192)
+    assert whole.truncate(x, 4) == pytest.approx(few.truncate(x, 4), abs=1e-10)
+    assert whole.correlations(r) == pytest.approx(few.correlations(basis.T @ r), abs=1e-10)
+    assert whole.norm == pytest.approx(few.norm)
 
 
-def shown(*parts: Any) -> str:
-    """Return what a console shows."""
-    console = Console(width=200)
-    with console.capture() as capture:
-        console.print(*parts, sep="\n")
-    return capture.get()
+def test_the_test_loss_is_the_squared_relative_error_of_the_frame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = small(np.random.default_rng(2))
+    monkeypatch.setitem(video.VIDEOS, "ours", lambda: frames)
+    made = video.prepare("ours", tmp_path / "made")
+    short = ["stop.rounds=2", "algorithm.dictionary.iterations=2"]
+    file = model.SCENARIOS / "fedgradmp-video.yaml"
+    result = fedsim.run(file, out=tmp_path / "runs", overrides=[*made, *short])
+    basis, _, frame = video.span(frames)
+    error = np.linalg.norm(basis @ result.model("base", 1) - frame) / np.linalg.norm(frame)
+    assert result.rounds["test_loss"].iloc[-1] == pytest.approx(error**2, rel=1e-5)
 
 
-def test_every_variant_has_a_row_and_every_part_a_figure(part: Any) -> None:
-    name, (tables, sentence), folder = part
-    errors = shown(tables[0])
-    written = paper.PARTS[name]
-    for label in written.labels.values():
-        assert label in errors
-    for claim in written.claims.values():
-        assert claim in errors
-    assert "What a relative error" in shown(tables[1])
-    assert sentence
-    assert (folder / f"fedgradmp-{name}.png").read_bytes().startswith(b"\x89PNG")
+def test_a_users_video_is_read_and_one_that_is_too_short_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDSIM_DATA", str(tmp_path))
+    with pytest.raises(DataError, match=r"looked for .*xylophone\.gray"):
+        video.read()
+    STAND_INS["video"](tmp_path)
+    assert video.read().shape == (82, 240, 320)
+    file = tmp_path / video.FILE
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(DataError, match="has 81 frames of 240 x 320 bytes"):
+        video.read()
+    monkeypatch.delenv("FEDSIM_DATA")
+    with pytest.raises(DataError, match="FEDSIM_DATA is not set"):
+        video.read()
 
 
-def test_the_labels_are_the_variants_of_the_scenarios() -> None:
-    for written in paper.PARTS.values():
-        plan = fedsim.load(paper.SCENARIOS / f"{written.scenario}.yaml")
-        assert {variant.name for variant in plan.variants} == set(written.labels)
-
-
-def test_what_the_parts_find(part: Any) -> None:
-    """Noiseless it ends at rounding, FedIter-HT nowhere near; more local steps take no longer."""
-    name, (tables, sentence), _ = part
-    labels, reached = (tables[0].columns[place].cells for place in (0, -1))
-    rounds = dict(zip(labels, reached, strict=True))
-    if name == "noiseless":
-        assert int(rounds.pop("FedGradMP")) <= 4
-        assert set(rounds.values()) == {"0 of 1 runs"}
-        assert sentence == "Only FedGradMP gets there."
-    if name == "cohort":
-        assert int(rounds["K = 15"]) <= int(rounds["alpha = 1, K = 3, all 50"])
-    if name == "work":
-        assert int(rounds["K = 15, cohort of 30"]) <= int(rounds["K = 3, cohort of 30"])
-    if name == "divergence":
-        assert int(rounds["FedGradMP"]) <= 4
-        fourth = [float(text) for text in tables[0].columns[5].cells]
-        assert fourth[-1] > 10 > fourth[1]
-
-
-def errors(ends: dict[str, list[float]]) -> pd.DataFrame:
-    """Return a round table of variants whose errors are told."""
-    rows = [
-        {"variant": name, "seed": 1, "round": number, "t": number, rates.ERROR: error}
-        for name, told in ends.items()
-        for number, error in enumerate(told, 1)
-    ]
-    costs = {"transmissions": 1, "beacons": 0, "bits_up": 1, "bits_down": 1, "joules": 1.0}
-    return pd.DataFrame(rows).assign(**costs)
-
-
-def test_each_method_is_judged_at_its_best_rate_of_a_grid() -> None:
-    """0.1 is on the wider grid alone, and what diverged is nobody's best."""
-    told = errors(
+def test_the_first_round_above_a_level_is_found_and_what_is_not_finite_is_above() -> None:
+    rounds = pd.DataFrame(
         {
-            "base": [0.5, 0.05, 0.03],
-            "fediter-ht-at-0.01": [0.9, 0.8, 0.7],
-            "fediter-ht-at-5e-4": [0.9, 0.9, 0.9],
-            "fediter-ht-at-0.1": [0.4, 0.2, 0.01],
-            "fedavg-at-0.01": [2.0, 9.0],
+            "variant": ["a"] * 3 + ["b"] * 3 + ["c"] * 3,
+            "seed": 1,
+            "round": [1, 2, 3] * 3,
+            "error": [1.0, 20.0, 5.0, 1.0, np.nan, np.nan, 1.0, 2.0, 10.0],
         }
     )
-    cells = [list(column.cells) for column in rates.best_table(rates.PARTS["noisy"], told).columns]
-    assert cells[1][:3] == ["none", "0.01", "-"]
-    assert cells[2][:3] == ["2", "never", "-"]
-    assert cells[3][:3] == ["0.03", "0.7", "diverges"]
-    assert cells[4][1] == "0.1"
-    assert cells[6][1] == "0.01"
-    assert rates.verdict(told) == (
-        "Nearest at the end: on the paper's grid FedGradMP, on the wider grid FedIter-HT."
-    )
-
-
-def test_every_method_runs_with_every_rate(tmp_path: Path) -> None:
-    """The scenario's own settings of a method stay, its rate apart."""
-    variants = rates.swept(rates.SCENARIOS / "fedgradmp-noisy.yaml")
-    assert len(variants) == 4 * (len(rates.PUBLISHED) + len(rates.WIDER))
-    assert variants["fedmid-at-5e-6"]["problem"]["penalty"]["weight"] == 0.03125
-    assert variants["fedmid-at-5e-6"]["algorithm"]["step_size"] == 5e-6
-    tables, sentence = rates.run("noisy", tmp_path, [*SMALL, "stop.rounds=2"], tmp_path)
-    assert tables[1].row_count == len(rates.PUBLISHED) + len(rates.WIDER)
-    assert sentence.startswith("Nearest at the end: on the paper's grid ")
-    assert (tmp_path / "fedgradmp-rates-noisy.png").exists()
-
-
-def test_what_diverged_is_told_in_words_and_stands_last() -> None:
-    """One run of two that diverges is not averaged away; a part's last row is what diverged."""
-    told = errors({"fediter-ht": [0.9, 2.0], "fedavg": [5.0], "base": [0.5, 0.05]})
-    again = told[told["variant"] != "fediter-ht"].assign(seed=2)
-    partly = errors({"fediter-ht": [3.0]}).assign(seed=2)
-    rounds = pd.concat([told, again, partly])
-    part = dataclasses.replace(paper.PARTS["noisy"], marks=(1, 2))
-    table = paper.error_table(part, rounds, cost_to_target(rounds, part.target, paper.ERROR))
-    cells = [list(column.cells) for column in table.columns]
-    assert cells[0] == ["FedGradMP", "FedIter-HT", "FedAvg"]
-    assert cells[2] == ["0.5", "1.9", "5"]
-    assert cells[3] == ["0.05", "1 diverged", "diverged"]
+    result: Any = type("Result", (), {"rounds": rounds})
+    found = functions.first_above(result, None, "error", 10.0)
+    assert {name: values.tolist() for name, values in found.items()} == {"a": [2], "b": [2]}

@@ -15,8 +15,16 @@ from fedsim.computing.vmap import SimultaneousLoss, VmapEvaluator
 from fedsim.errors import DataError
 from fedsim.extras import missing
 from fedsim.ports import Array, Oracle
-from fedsim.problems import Objective, Problem, ProgramLoss, ProgramProblem, load_both
+from fedsim.problems import (
+    HeldOutClients,
+    Objective,
+    Problem,
+    ProgramLoss,
+    ProgramProblem,
+    load_both,
+)
 from fedsim.problems.client_losses import ClientLosses
+from fedsim.problems.data.preprocess import fit_transform
 from fedsim.problems.losses import Loss
 from fedsim.problems.partition import Transform, partition, preprocess_samples
 from fedsim.problems.samples import Precision, Samples
@@ -165,7 +173,14 @@ def problem_of(
                 test and preprocess_samples(test, treat),
             )
             treat = None
-        rows = spec.split.assign(samples, clients, stream(seed, "split"))
+        held = spec.test if isinstance(spec.test, HeldOutClients) else None
+        wanted = clients + held.clients if held and clients is not None else clients
+        rows = spec.split.assign(samples, wanted, stream(seed, "split"))
+        if held:
+            rows, tested = held.divide(rows, streams[1])
+            test = samples.take(tested)
+        if held and treat is not None:
+            treat = fit_transform(samples.X[np.concatenate(rows)], spec.data.preprocess)
         kind = spec.loss.storage_type(_kind(samples, treat), precision)
         dealt = partition(samples, rows, treat, kind)
         if test is not None:

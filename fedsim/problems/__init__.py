@@ -44,7 +44,7 @@ from fedsim.problems.data import (
     Tong,
     fetch,
 )
-from fedsim.problems.held_out import HeldOut, load_both
+from fedsim.problems.held_out import HeldOut, HeldOutClients, load_both
 from fedsim.problems.losses import (
     LOSSES,
     LinearLoss,
@@ -100,6 +100,7 @@ from fedsim.problems.splits import (
     LogNormal,
     Shards,
     Split,
+    Writers,
 )
 
 __all__ = [
@@ -137,6 +138,7 @@ __all__ = [
     "Groups",
     "HeldOut",
     "HeldOutAccuracy",
+    "HeldOutClients",
     "HeldOutLoss",
     "HuggingFace",
     "Idx",
@@ -193,6 +195,7 @@ __all__ = [
     "TrainingAccuracy",
     "TrainingLoss",
     "Transformer",
+    "Writers",
     "constrained_optimum",
     "fetch",
     "load_both",

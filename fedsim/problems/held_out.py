@@ -1,5 +1,6 @@
 """Held-out test data: rows that no client has, prepared as the training rows are."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,6 +52,43 @@ class HeldOut(Spec):
         return np.flatnonzero(~held), np.flatnonzero(held)
 
 
+class HeldOutClients(Spec):
+    """Whole clients, drawn of those that the split makes, for testing only.
+
+    Preprocessing is fitted on the rows of the others; on all rows only where the split needs the
+    features after it, such as `clusters`.
+    """
+
+    clients: int = Field(
+        ge=1,
+        description="clients whose rows are held out for testing: the split makes so many more "
+        "than the fleet has",
+    )
+
+    def divide(
+        self, rows: Sequence[Indices], rng: np.random.Generator
+    ) -> tuple[tuple[Indices, ...], Indices]:
+        """Draw the clients that stay, in their order, and the rows of the others, ascending.
+
+        Args:
+            rows: those of each client.
+            rng: the stream that the clients are drawn from.
+
+        Raises:
+            DataError: no client would stay.
+        """
+        count = len(rows)
+        if self.clients >= count:
+            text = (
+                f"got {self.clients}, but the split makes {count} clients; one at least must stay"
+            )
+            raise DataError("test.clients", text)
+        drawn = set(rng.permutation(count)[: self.clients].tolist())
+        kept = tuple(own for number, own in enumerate(rows) if number not in drawn)
+        held = np.concatenate([rows[number] for number in sorted(drawn)])
+        return kept, np.sort(held)
+
+
 class Loaded(NamedTuple):
     """Training rows, test rows if any, and the preprocessing still to be applied to both.
 
@@ -67,7 +105,7 @@ class Loaded(NamedTuple):
 
 def load_both(
     data: Source,
-    test: HeldOut | Source | None,
+    test: HeldOut | HeldOutClients | Source | None,
     folder: Path,
     rng: np.random.Generator,
     test_rng: np.random.Generator,
@@ -78,7 +116,8 @@ def load_both(
 
     Args:
         data: the source of the training rows.
-        test: the share to hold out, or the source of the test rows.
+        test: the share to hold out, or the source of the test rows; whole clients are held out only
+            after the split, so that there are no test rows yet.
         folder: the base of relative paths.
         rng: the stream of `data`.
         test_rng: the stream from which the test rows are drawn.
@@ -90,7 +129,7 @@ def load_both(
     if isinstance(test, HeldOut):
         kept, held = test.divide(training, test_rng)
         training, testing = training.take(kept), training.take(held)
-    elif test is not None:
+    elif isinstance(test, Source):
         testing = _load(test, folder, test_rng)
     if testing is not None:
         _check(training, testing)

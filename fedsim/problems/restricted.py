@@ -302,6 +302,8 @@ def strong_convexity(loss: LocalLoss) -> float:
     it is the curvature of its l2 term, which a skew basis changes. l1 only adds to it.
     """
     own = loss.loss
+    if _has_flat_directions(loss):
+        return 0.0
     if isinstance(own, LeastSquares):
         values = np.linalg.eigvalsh(loss.hessian(np.zeros(loss.dimension)))
         rounding = len(values) * float(np.finfo(np.float64).eps) * float(values[-1])
@@ -311,6 +313,15 @@ def strong_convexity(loss: LocalLoss) -> float:
     return float(own.l2 * loss.span.least**2 if isinstance(loss, Restriction) else own.l2)
 
 
+def _has_flat_directions(loss: LocalLoss) -> bool:
+    """Return whether a quadratic has fewer rows than coefficients, and no l2 term.
+
+    Its Hessian is singular then, which a client knows without computing it.
+    """
+    own = loss.loss
+    return isinstance(own, LeastSquares) and not own.l2 and loss.rows < loss.dimension
+
+
 def strong_convexity_operations(loss: LocalLoss) -> float:
     """Return the floating-point operations of `strong_convexity`.
 
@@ -318,6 +329,8 @@ def strong_convexity_operations(loss: LocalLoss) -> float:
     (Golub, Van Loan, Matrix Computations, 2013, section 8.3). Zero if they are known already.
     """
     own, k = loss.loss, loss.dimension
+    if _has_flat_directions(loss):
+        return 0.0
     if isinstance(own, LeastSquares):
         return hessian_operations(loss) + 4.0 / 3.0 * k**3
     if own.l2 and convex(own) and isinstance(loss, Restriction) and isinstance(loss.span, Columns):

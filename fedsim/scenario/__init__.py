@@ -41,7 +41,7 @@ from fedsim.physics.radios.traces import (
     UccTrace,
 )
 from fedsim.physics.slowdowns import LognormalSlowdown, ShiftedExponentialSlowdown
-from fedsim.problems.held_out import HeldOut
+from fedsim.problems.held_out import HeldOut, HeldOutClients
 from fedsim.protocol.participation import (
     AsynchronousParticipation,
     FullParticipation,
@@ -94,6 +94,7 @@ __all__ = [
     "Group",
     "HarvestCharging",
     "HeldOut",
+    "HeldOutClients",
     "HourlyCarbon",
     "IndependentLoss",
     "IntervalAvailability",

@@ -27,6 +27,7 @@ from fedsim.problems import (
     SPLITS,
     STARTS,
     HeldOut,
+    HeldOutClients,
     Loss,
     Measure,
     Penalty,
@@ -106,20 +107,23 @@ class Group(Spec):
 
 @dataclass(frozen=True)
 class OneTest(OneOf):
-    """An annotation for pydantic: a source of test rows, or a share to hold out."""
+    """An annotation for pydantic: a source of test rows, or a share or clients to hold out."""
 
     def takes(self, value: object) -> bool:
         """Return whether a value made in Python is taken as it is."""
-        return isinstance(value, HeldOut) or super().takes(value)
+        return isinstance(value, HeldOut | HeldOutClients) or super().takes(value)
 
     def validate(self, value: object, info: ValidationInfo) -> object:
-        """Return what a block describes: without a kind, a share of the training data."""
+        """Return what a block describes: without a kind, a part of the training data."""
         if not isinstance(value, Mapping) or "kind" in value:
             return super().validate(value, info)
+        if "clients" in value:
+            return block_of(HeldOutClients, value, info)
         if "fraction" not in value:
             text = (
-                f"got {show(value)} without fraction or kind; give {{fraction: 0.2}}, the share"
-                " of the rows to hold out, or a source of its own, as for data"
+                f"got {show(value)} without fraction, clients or kind; give {{fraction: 0.2}}, the"
+                " share of the rows to hold out, {clients: 50}, whole clients, or a source of its"
+                " own, as for data"
             )
             raise failure(("", text, value))
         return block_of(HeldOut, value, info)
@@ -129,15 +133,19 @@ class OneTest(OneOf):
     ) -> dict[str, Any]:
         """Describe the alternatives, for editors."""
         sources = super().__get_pydantic_json_schema__(schema, handler)["anyOf"]
-        share = HeldOut.__get_pydantic_json_schema__(HeldOut.__pydantic_core_schema__, handler)
-        return {"anyOf": [share, *sources]}
+        own = [
+            each.__get_pydantic_json_schema__(each.__pydantic_core_schema__, handler)
+            for each in (HeldOut, HeldOutClients)
+        ]
+        return {"anyOf": [*own, *sources]}
 
 
 AnyMeasures = Given[tuple[Annotated[Measure, OneOf(MEASURES)], ...], Sequence[Measure | Block]]
 """A field that takes measures."""
 
 AnyTest = Given[
-    Annotated[HeldOut | Source, OneTest(SOURCES)] | None, HeldOut | Source | Block | None
+    Annotated[HeldOut | HeldOutClients | Source, OneTest(SOURCES)] | None,
+    HeldOut | HeldOutClients | Source | Block | None,
 ]
 """A field that takes test data, or none."""
 

@@ -106,6 +106,10 @@ def _least(dice: Dice) -> Block:
     return dice.options({"least": dice.whole(1, 3)}, 0.2)
 
 
+def _writers(dice: Dice) -> Block:
+    return {} if dice.careful else dice.options({"rows": dice.whole(1, 3)}, 0.5)
+
+
 SPLITS: dict[str, Callable[[Dice], Block]] = {
     "contiguous": _remainder,
     "iid": lambda dice: _remainder(dice) | dice.options({"stratify": True}, 0.3),
@@ -116,6 +120,7 @@ SPLITS: dict[str, Callable[[Dice], Block]] = {
     "shards": lambda dice: {"per_client": dice.whole(1, 2)},
     "label-mix": lambda dice: {"alpha": dice.size(0.05, 1e3)},
     "lognormal": lambda dice: {"sigma": dice.whole(0, 20) / 10, **_least(dice)},
+    "writers": _writers,
 }
 
 
@@ -125,6 +130,7 @@ def split(dice: Dice, data: Drawn, clients: int) -> Block:
     others = list(SPLITS)
     if dice.careful:
         unfit = {"groups"} if not natural else set()
+        unfit |= {"writers"} if data.numbered and data.numbered < clients else set()
         unfit |= {"labels", "label-mix"} if data.task in {"regression", "matrix"} else set()
         others = [kind for kind in SPLITS if kind not in unfit]
     kind = "groups" if natural and dice.chance(0.5) else dice.one(others)

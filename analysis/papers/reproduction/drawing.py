@@ -22,7 +22,7 @@ from fedsim.analysis import (
     typeset_labels,
 )
 from fedsim.analysis.style import Maths, against_cost, shared_upwards
-from reproduction import clusters, functions
+from reproduction import clusters, functions, video
 from reproduction.measures import Found
 from reproduction.model import SEPARATOR, Drawing, Row
 from reproduction.states import mean
@@ -191,8 +191,8 @@ def descents(figure: Drawing, row: Row, results: Results, found: Found) -> Figur
 def by_round(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
     """Draw a column by rounds, a panel a variant, a curve a case whose name begins with a text.
 
-    `given` has that text (`cases`), and whether values are shares of the initial model's
-    objective (`of_start`).
+    `given` has that text (`cases`), what a curve is called, with a star for the rest of the name
+    (`called`), and whether values are shares of the initial model's objective (`of_start`).
     """
     labels = {name: row.variants[name] for name in figure.variants or row.variants}
     begins = str(figure.given.get("cases", ""))
@@ -203,7 +203,8 @@ def by_round(figure: Drawing, row: Row, results: Results, found: Found) -> Figur
             rounds, runs = results[case].rounds, results[case].summary
             own = over_seeds(rounds[rounds["variant"] == name], figure.column, log=figure.log)
             start = float(runs["start"].mean()) if figure.given.get("of_start") else 1.0
-            called = typeset(case.removeprefix(begins).strip(" ,"))
+            rest = case.removeprefix(begins).strip(" ,")
+            called = Maths(str(figure.given["called"]).replace("*", rest))
             axis.plot(own["round"], own["mean"] / start, label=called, **look(number))
         against_cost(axis, "round")
         axis.set_title(typeset(label), fontsize=10)
@@ -227,12 +228,34 @@ def in_plane(figure: Drawing, row: Row, results: Results, found: Found) -> Figur
     return drawing
 
 
+def recovered(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
+    """Draw a frame of a video, the model in its place under the first seed, and the difference."""
+    frames = video.VIDEOS[figure.given["video"]]()
+    basis, _, frame = video.span(frames)
+    result = next(iter(results.values()))
+    (name, *_) = figure.variants or row.variants
+    model = basis @ result.model(name, int(result.summary["seed"].min()))
+    pictures = {
+        "frame 82": (frame, 0, 1),
+        row.variants[name]: (model, 0, 1),
+        "difference": (np.abs(model - frame), 0, 1),
+    }
+    drawing, every = panels(len(pictures), len(pictures), height=2.0)
+    for axis, (label, (pixels, low, high)) in zip(every, pictures.items(), strict=True):
+        axis.imshow(pixels.reshape(frames.shape[1:]), cmap="gray", vmin=low, vmax=high)
+        axis.set(xticks=[], yticks=[], xlabel=label)
+        axis.spines[:].set_visible(False)
+    entitle(drawing, _title(figure, found))
+    return drawing
+
+
 DRAWN: dict[str, Callable[[Drawing, Row, Results, Found], Figure]] = {
     "progress": by_cost,
     "columns": by_column,
     "against": by_case,
     "workers": workers,
     "descents": descents,
+    "recovered": recovered,
     "by-round": by_round,
     "plane": in_plane,
 }

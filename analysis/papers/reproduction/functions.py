@@ -9,7 +9,7 @@ import pandas as pd
 import fedsim
 from fedsim.ports import Array
 from fedsim.problems.data import PlantedSmoothness
-from reproduction import clusters, small_sets, writers
+from reproduction import clusters, small_sets, video, writers
 from reproduction.model import SCENARIOS, Row
 
 Values = dict[str, pd.Series]
@@ -142,6 +142,21 @@ def parameter(result: fedsim.Result, row: Row, name: str) -> Values:  # noqa: AR
     }
 
 
+def first_above(
+    result: fedsim.Result,
+    row: Row,  # noqa: ARG001 - of its kind
+    column: str,
+    level: float,
+) -> Values:
+    """Return the round in which a column is first above a level, or not finite; NaN if never."""
+    rounds = result.rounds
+    over = rounds[~(rounds[column] <= level)].drop_duplicates(["variant", "seed"])
+    return {
+        str(variant): own.set_index("seed")["round"].astype(float)
+        for variant, own in over.groupby("variant", observed=True)
+    }
+
+
 MEASURES: dict[str, Callable[..., Values]] = {
     "worker-sent": worker_sent,
     "in-order": in_order,
@@ -149,6 +164,7 @@ MEASURES: dict[str, Callable[..., Values]] = {
     "most-of-half": most_of_half,
     "descent": descent,
     "parameter": parameter,
+    "first-above": first_above,
     "value": value_at,
     **clusters.MEASURES,
 }
@@ -186,6 +202,7 @@ def triangles(folder: Path) -> list[str]:
 PREPARED: dict[str, Callable[[Path], list[str]]] = {
     "mnist-triangles": triangles,
     **small_sets.PREPARED,
+    **video.PREPARED,
     **writers.PREPARED,
 }
 """What a scenario needs and no file has: (folder) -> overrides, such as the path of a made file."""

@@ -53,9 +53,6 @@ def page(papers: Sequence[str] | None = None) -> str:
     parts.append("\n".join(_overview(every, further=True)) + "\n")
     for name, (paper, found) in every.items():
         parts.append("\n".join(_section(name, paper, found)))
-    rest = model.FOLDER / "remaining.md"
-    if rest.exists():
-        parts.append(rest.read_text(encoding="utf-8"))
     return "\n".join(parts)
 
 

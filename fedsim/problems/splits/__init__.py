@@ -4,6 +4,7 @@ from fedsim.blocks.registry import Registry
 from fedsim.problems.splits.base import Indices, Split
 from fedsim.problems.splits.by_label import ByLabel, Clusters, LabelMix, Shards
 from fedsim.problems.splits.by_size import IID, Contiguous, Dirichlet, Groups, LogNormal
+from fedsim.problems.splits.by_writer import Writers
 
 SPLITS: Registry[Split] = Registry(
     "split",
@@ -17,6 +18,7 @@ SPLITS: Registry[Split] = Registry(
         Clusters,
         Groups,
         LogNormal,
+        Writers,
     ),
     Split,
 )
@@ -35,4 +37,5 @@ __all__ = [
     "LogNormal",
     "Shards",
     "Split",
+    "Writers",
 ]

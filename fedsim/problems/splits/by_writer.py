@@ -1,0 +1,89 @@
+"""The split by writers: real ones where the data has them, and made ones elsewhere."""
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fedsim.errors import DataError
+from fedsim.ports import Array
+from fedsim.problems.samples import Features, Samples, dense
+from fedsim.problems.splits.base import Indices, SizedSplit
+
+PASSES = 12
+"""Passes of the power method; the order of rows along the direction settles long before."""
+
+
+class Writers(SizedSplit):
+    """Each client is a writer, with rows of all labels in one hand.
+
+    Data that numbers the client of each row has writers: as many as there are clients are drawn of
+    those with enough rows, and `rows` rows of each. For other data writers are made: the rows of
+    each label are sorted along the direction in which they vary most (of handwritten digits, mostly
+    their slant), and a client has the same share of each label's order, so that its rows of a label
+    look alike, and labels are as frequent as in the data. The n mod M rows left over are dropped.
+    """
+
+    source: ClassVar[str] = "Jeong, Needell, Qin, FedGradMP: writers of Federated EMNIST"
+
+    kind: Literal["writers"] = "writers"
+    rows: int | None = Field(
+        default=None, ge=1, description="rows of each client, drawn; all of the writer's by default"
+    )
+
+    def assign(
+        self, samples: Samples, clients: int | None, rng: np.random.Generator
+    ) -> tuple[Indices, ...]:
+        """Return the rows of each writer, in the order of the data."""
+        least = self.rows or 1
+        if samples.client is None:
+            count = self.count(samples.rows, clients, least)
+            order = _by_style(samples, rng)
+            size = samples.rows // count
+            found = list(order[: size * count].reshape(count, size))
+        else:
+            found = _numbered(samples.client, least)
+            count = self.count(samples.rows, clients or (self.clients or len(found)), least)
+            if count > len(found):
+                text = f"got {count} clients, but {len(found)} writers have {least} rows or more"
+                raise DataError("split.clients", f"{text}; give fewer clients, or fewer rows")
+            found = [found[number] for number in np.sort(rng.permutation(len(found))[:count])]
+        if self.rows is not None:
+            found = [rng.permutation(own)[: self.rows] for own in found]
+        return tuple(np.sort(own) for own in found)
+
+
+def _numbered(client: Indices, least: int) -> list[Indices]:
+    """Return the rows of each number that has at least so many."""
+    order = np.argsort(client, kind="stable")
+    _, starts = np.unique(client[order], return_index=True)
+    return [own for own in np.split(order, starts[1:]) if len(own) >= least]
+
+
+def _by_style(samples: Samples, rng: np.random.Generator) -> Indices:
+    """Return all rows by their place, from 0 to 1, in their label's order of style."""
+    places = np.empty(samples.rows)
+    start = rng.standard_normal(samples.features)
+    for label in np.unique(samples.y):
+        rows = np.flatnonzero(samples.y == label)
+        style = _leading(samples.X[rows], start)
+        places[rows[np.argsort(style, kind="stable")]] = (np.arange(len(rows)) + 0.5) / len(rows)
+    return np.argsort(places, kind="stable")
+
+
+def _leading(X: Features, start: Array) -> Array:
+    """Return the coordinates of rows along their first principal direction, shape (n,).
+
+    The sign of the direction is that of its product with `start`, shape (d,), which is the same for
+    all labels.
+    """
+    rows = dense(X).astype(np.float64)
+    rows -= rows.mean(axis=0)
+    direction = start
+    for _ in range(PASSES):
+        pulled = rows.T @ (rows @ direction)
+        length = np.linalg.norm(pulled)
+        if not length > 0:  # all rows are alike
+            break
+        direction = pulled / length
+    return np.asarray(rows @ direction)

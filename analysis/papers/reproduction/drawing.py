@@ -191,8 +191,8 @@ def descents(figure: Drawing, row: Row, results: Results, found: Found) -> Figur
 def by_round(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
     """Draw a column by rounds, a panel a variant, a curve a case whose name begins with a text.
 
-    `given` has that text (`cases`), and whether values are shares of the initial model's
-    objective (`of_start`).
+    `given` has that text (`cases`), what a curve is called, with a star for the rest of the name
+    (`called`), and whether values are shares of the initial model's objective (`of_start`).
     """
     labels = {name: row.variants[name] for name in figure.variants or row.variants}
     begins = str(figure.given.get("cases", ""))
@@ -203,7 +203,8 @@ def by_round(figure: Drawing, row: Row, results: Results, found: Found) -> Figur
             rounds, runs = results[case].rounds, results[case].summary
             own = over_seeds(rounds[rounds["variant"] == name], figure.column, log=figure.log)
             start = float(runs["start"].mean()) if figure.given.get("of_start") else 1.0
-            called = typeset(case.removeprefix(begins).strip(" ,"))
+            rest = case.removeprefix(begins).strip(" ,")
+            called = Maths(str(figure.given["called"]).replace("*", rest))
             axis.plot(own["round"], own["mean"] / start, label=called, **look(number))
         against_cost(axis, "round")
         axis.set_title(typeset(label), fontsize=10)

@@ -218,7 +218,7 @@ def take(
     names, best = dict[str, str](), dict[str, str]()
     for label in dict.fromkeys(labels.values()):
         own = [name for name, called in labels.items() if called == label]
-        _, place, name, number = min(
+        size, place, name, number = min(
             (_size(table, _point(setting, name, number), seeds), place, name, number)
             for place, table in enumerate(tables)
             for name in own
@@ -231,7 +231,8 @@ def take(
         said += [setting.tried[place].partition("=")[2]] if setting.tried else []
         if setting.search:
             said += [f"{key} {value}" for key, value in setting.search[number].items()]
-        best[SEPARATOR.join(filter(None, (setting.name, label)))] = ", ".join(said)
+        line = SEPARATOR.join(filter(None, (setting.name, label)))
+        best[line] = ", ".join(said) if math.isfinite(size) else "none"
     first = results[0]
     chosen = Chosen(first.folder, tuple(runs), names=names)
     return chosen, _numbers(row, setting, chosen), best

@@ -39,6 +39,7 @@ FILES = {
     "cluster_faults/test_cluster_faults.py": "dask",
     "computing/test_compiled.py": "compiled",
     "computing/test_drawing.py": "compiled",
+    "computing/test_loss_functions.py": "compiled",
     "flower/test_apps.py": "flower",
     "flower/test_failures.py": "flower",
     "flower/test_runs.py": "flower",

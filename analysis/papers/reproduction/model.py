@@ -347,5 +347,5 @@ def names() -> list[str]:
     return [name for name in ORDER if (FOLDER / f"{name}.yaml").exists()]
 
 
-ORDER = ("chb", "fedsgm", "fedgradmp", "fed-ht", "fast_fedda", "further")
+ORDER = ("chb", "fedsgm", "fedgradmp", "fed-ht", "fast-fedda", "further")
 """The papers as the page has them."""

@@ -72,7 +72,10 @@ def test_editors_know_the_names_the_blocks_and_the_ways_to_test() -> None:
     described = document["properties"]["measures"]["items"]["anyOf"]
     assert len(described) == 1 + len(MEASURES)
     ways = document["$defs"]["ProblemSpec"]["properties"]["test"]["anyOf"]
-    assert len(ways) == 1 + len(SOURCES) + 2  # a share, a source or the name of one, or null
+    # A share, whole clients, a source or the name of one, or null.
+    assert len(ways) == 2 + len(SOURCES) + 2
+    assert validator.is_valid(least(problem=problem(test={"clients": 2})))
+    assert not validator.is_valid(least(problem=problem(test={"clients": 0})))
     (names,) = (way["enum"] for way in ways if "enum" in way)
     assert set(names) <= {name for source in SOURCES for name in kinds_of(source)}
 

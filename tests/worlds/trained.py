@@ -71,7 +71,7 @@ def _shape(dice: Dice, kind: str, data: Drawn) -> Block:
     """Draw what is said of the shape of an image; where it is no square, it is said."""
     height, width = data.block.get("size", [4, 4] if data.features % 16 == 0 else [2, 2])
     channels = data.features // (height * width)
-    told = height != width or dice.chance(0.2)
+    told = height != width or dice.chance(0.5)
     return {"image": [channels, height, width]} if kind in IMAGES and told else {}
 
 

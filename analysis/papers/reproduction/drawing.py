@@ -71,7 +71,9 @@ def by_cost(figure: Drawing, row: Row, results: Results, found: Found) -> Figure
     if figure.log_costs:
         for axis, cost in zip(drawing.axes, figure.against or AXES, strict=False):
             every = np.concatenate([line.get_xdata() for line in axis.lines])
-            axis.set_xlim(every[every > 0].min(), every.max())  # linear axes begin at 0
+            low, high = every[every > 0].min(), every.max()
+            if low < high:  # linear axes begin at 0; a run of one round has no width
+                axis.set_xlim(low, high)
             label_axis(axis.xaxis, *EVERY_AXIS[cost], log=True)
     return drawing
 

@@ -42,7 +42,7 @@ class Writers(SizedSplit):
             size = samples.rows // count
             found = list(order[: size * count].reshape(count, size))
         else:
-            found = _numbered(samples.client, least)
+            found = _rows_by_number(samples.client, least)
             count = self.count(samples.rows, clients or (self.clients or len(found)), least)
             if count > len(found):
                 text = f"got {count} clients, but {len(found)} writers have {least} rows or more"
@@ -53,7 +53,7 @@ class Writers(SizedSplit):
         return tuple(np.sort(own) for own in found)
 
 
-def _numbered(client: Indices, least: int) -> list[Indices]:
+def _rows_by_number(client: Indices, least: int) -> list[Indices]:
     """Return the rows of each number that has at least so many."""
     order = np.argsort(client, kind="stable")
     _, starts = np.unique(client[order], return_index=True)

@@ -416,8 +416,8 @@ class Guarded:
 
 def reads(text: str) -> object:
     """Return a function of a user's own with this body."""
-    code = "import os, random, subprocess, sys, time, torch\nimport numpy as np\n"
-    code += "from numpy import load as taken\n"
+    code = "import datetime, os, random, subprocess, sys, time, torch\nimport numpy as np\n"
+    code += "from datetime import datetime as moment\nfrom numpy import load as taken\n"
     return module_of(f"{code}def f(x):\n    {text}").f
 
 
@@ -446,6 +446,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "function that reads its text": (lambda: reads("return f.__doc__"), "uses __doc__"),
     "function that looks at all built-ins": (lambda: reads("return __builtins__"), "uses __built"),
     "function that asks the clock": (lambda: reads("return time.time()"), "uses time"),
+    "function that asks a class of dates": (lambda: reads("return moment.now()"), "the clock"),
+    "function that asks for the day": (lambda: reads("return datetime.date.today()"), "the clock"),
     "draws from Python's generator": (lambda: reads("return random.random()"), "of random"),
     "draws from NumPy's generator": (lambda: reads("return np.random.rand()"), "of numpy"),
     "function that looks at all modules": (lambda: reads("return sys.modules"), "uses sys"),

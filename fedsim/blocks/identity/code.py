@@ -11,6 +11,7 @@ import builtins
 import dis
 import sys
 from collections.abc import Iterator, Mapping
+from datetime import date
 from functools import lru_cache
 from importlib.machinery import ExtensionFileLoader
 from types import (
@@ -64,6 +65,10 @@ _MODULES = """
 """
 _OUTSIDE = frozenset(_MODULES.split())
 """Modules that read input which the code does not show, or ask the clock."""
+
+_CLOCKS = frozenset({"now", "today", "utcnow"})
+"""Methods of dates that ask the clock. Objects of simulations have a `now` of their own, so these
+count only where the code has a class of dates, or a module of such."""
 
 _GENERATORS = frozenset({"Generator", "Random", "RandomState", "SeedSequence", "default_rng"})
 """What makes random generators; code with none of them draws from the global one of a module."""
@@ -185,6 +190,8 @@ def _builtins(around: Mapping[str, Any]) -> object:
 
 def _describe(value: object, read: Names, walk: Walk) -> object:
     """Return a global; for a module, the view of it that the code may read."""
+    if (asked := read.of_attributes & _CLOCKS) and _has_dates(value):
+        raise Unknown(f"a function that uses dates and {min(asked)}: it asks the clock")
     if not isinstance(value, ModuleType):
         return value
     if _is_outside(value.__name__) or (value is sys and "modules" in read.of_attributes):
@@ -201,6 +208,12 @@ def _describe(value: object, read: Names, walk: Walk) -> object:
     # used.
     every = not _BY_NAME.isdisjoint({*read.of_attributes, *read.of_globals})
     return View(value, None if every else read.of_attributes)
+
+
+def _has_dates(value: object) -> bool:
+    if isinstance(value, ModuleType):
+        return value.__name__ in {"datetime", "pandas"}
+    return isinstance(value, type) and issubclass(value, date)
 
 
 def _draws_globally(module: ModuleType, read: Names) -> bool:

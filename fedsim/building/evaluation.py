@@ -179,8 +179,8 @@ def problem_of(
         if held:
             rows, tested = held.divide(rows, streams[1])
             test = samples.take(tested)
-        if held and treat is not None:
-            treat = fit_transform(samples.X[np.concatenate(rows)], spec.data.preprocess)
+            if treat is not None:
+                treat = fit_transform(samples.X[np.concatenate(rows)], spec.data.preprocess)
         kind = spec.loss.storage_type(_kind(samples, treat), precision)
         dealt = partition(samples, rows, treat, kind)
         if test is not None:

@@ -8,7 +8,7 @@ from pydantic import Field
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.samples import Features, Samples, dense
-from fedsim.problems.splits.base import Indices, SizedSplit
+from fedsim.problems.splits.base import Indices, SizedSplit, group_rows
 
 PASSES = 12
 """Passes of the power method; the order of rows along the direction settles long before."""
@@ -42,7 +42,9 @@ class Writers(SizedSplit):
             size = samples.rows // count
             found = list(order[: size * count].reshape(count, size))
         else:
-            found = _rows_by_number(samples.client, least)
+            numbers, writer = np.unique(samples.client, return_inverse=True)
+            written = group_rows(writer, len(numbers))
+            found = [own for own in written if len(own) >= least]
             count = self.count(samples.rows, clients or (self.clients or len(found)), least)
             if count > len(found):
                 text = f"got {count} clients, but {len(found)} writers have {least} rows or more"
@@ -51,13 +53,6 @@ class Writers(SizedSplit):
         if self.rows is not None:
             found = [rng.permutation(own)[: self.rows] for own in found]
         return tuple(np.sort(own) for own in found)
-
-
-def _rows_by_number(client: Indices, least: int) -> list[Indices]:
-    """Return the rows of each number that has at least so many."""
-    order = np.argsort(client, kind="stable")
-    _, starts = np.unique(client[order], return_index=True)
-    return [own for own in np.split(order, starts[1:]) if len(own) >= least]
 
 
 def _by_style(samples: Samples, rng: np.random.Generator) -> Indices:

@@ -15,9 +15,7 @@ from fedsim.problems.splits.by_label import Clusters, Kinds
 from fedsim.record.folder import SCENARIO
 from fedsim.streams import stream
 from reproduction.model import Row
-
-Values = dict[str, pd.Series]
-"""Variant -> a value a seed."""
+from reproduction.values import Values, by_variant
 
 SEED = 0
 """Of the picture: which rows are shown, and where t-SNE begins."""
@@ -32,11 +30,7 @@ def device_rows(result: fedsim.Result, row: Row, what: str) -> Values:  # noqa: 
         what: a name of a method of a column of pandas: sum, count, mean, std, min or max.
     """
     counts = result.clients.groupby(["variant", "seed"], sort=False, observed=True)["samples"]
-    table = counts.agg(what).astype(float).reset_index("seed")
-    return {
-        str(variant): own.set_index("seed")["samples"]
-        for variant, own in table.groupby("variant", observed=True)
-    }
+    return by_variant(counts.agg(what).reset_index(), "samples")
 
 
 def features(result: fedsim.Result, row: Row) -> Values:  # noqa: ARG001 - of its kind
@@ -70,8 +64,7 @@ def alike_neighbours(result: fedsim.Result, row: Row, most: int) -> Values:  # n
 
 def _each(result: fedsim.Result, of: Callable[[Path], float]) -> Values:
     runs = [(run.parent.name, int(run.name.removeprefix("seed-")), of(run)) for run in result.runs]
-    table = pd.DataFrame(runs, columns=["variant", "seed", "value"])
-    return {str(name): own.set_index("seed")["value"] for name, own in table.groupby("variant")}
+    return by_variant(pd.DataFrame(runs, columns=["variant", "seed", "value"]), "value")
 
 
 @lru_cache(maxsize=2)

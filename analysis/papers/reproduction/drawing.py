@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 import numpy as np
+import pandas as pd
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
@@ -47,17 +48,19 @@ def _title(figure: Drawing, found: Found) -> str:
     return Maths(f"{typeset(figure.title)}\n{found.setting}")
 
 
-def by_cost(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
-    """Draw a column against what rounds cost, a panel a cost."""
+def _rounds(figure: Drawing, row: Row, results: Results) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Return the rounds of a figure's case, and the labels of the variants that it shows."""
     case = figure.case or next(iter(results))
     labels = next(each.labels for each in row.settings() if each.name == case)
     rounds = results[case].rounds
     there = set(rounds["variant"])  # of variants that share a label the best one alone
-    shown = {
-        name: label
-        for name, label in labels.items()
-        if name in (figure.variants or labels) and name in there
-    }
+    wanted = there.intersection(figure.variants or labels)
+    return rounds, {name: label for name, label in labels.items() if name in wanted}
+
+
+def by_cost(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
+    """Draw a column against what rounds cost, a panel a cost."""
+    rounds, shown = _rounds(figure, row, results)
     drawing = progress(
         rounds,
         typeset_labels(shown),
@@ -83,10 +86,7 @@ def by_column(figure: Drawing, row: Row, results: Results, found: Found) -> Figu
 
     `given` may name those whose axis is not logarithmic, `linear`, and a least round, `since`.
     """
-    case = figure.case or next(iter(results))
-    labels = next(each.labels for each in row.settings() if each.name == case)
-    shown = {name: label for name, label in labels.items() if name in (figure.variants or labels)}
-    rounds = results[case].rounds
+    rounds, shown = _rounds(figure, row, results)
     drawing, every = panels(len(figure.columns), 2)
     for axis, (column, called) in zip(every, figure.columns.items(), strict=True):
         log = column not in figure.given.get("linear", ())

@@ -11,9 +11,7 @@ from fedsim.ports import Array
 from fedsim.problems.data import PlantedSmoothness
 from reproduction import clusters, small_sets, video, writers
 from reproduction.model import SCENARIOS, Row
-
-Values = dict[str, pd.Series]
-"""Variant -> a value a seed."""
+from reproduction.values import Values, by_variant
 
 
 def transmitting(result: fedsim.Result, variant: str, seed: int) -> Array:
@@ -98,10 +96,7 @@ def descent(result: fedsim.Result, row: Row, gap: float) -> Values:  # noqa: ARG
     sent = (runs["transmissions"].cumsum() - rounds["transmissions"]).astype(float)
     rounds = rounds.assign(value=(rounds["start"] - rounds["objective"]) / sent)
     there = rounds[rounds["gap"] <= gap].drop_duplicates(["variant", "seed"])
-    return {
-        str(variant): own.set_index("seed")["value"]
-        for variant, own in there.groupby("variant", observed=True)
-    }
+    return by_variant(there, "value")
 
 
 def value_at(
@@ -135,11 +130,7 @@ def value_at(
 
 def parameter(result: fedsim.Result, row: Row, name: str) -> Values:  # noqa: ARG001 - of its kind
     """Return a parameter of the method as it was resolved, such as a step size of "1/L"."""
-    runs = result.summary.groupby("variant", sort=False, observed=True)
-    return {
-        str(variant): own.set_index("seed")[f"parameters.{name}"].astype(float)
-        for variant, own in runs
-    }
+    return by_variant(result.summary, f"parameters.{name}")
 
 
 def first_above(
@@ -151,10 +142,7 @@ def first_above(
     """Return the round in which a column is first above a level, or not finite; NaN if never."""
     rounds = result.rounds
     over = rounds[~(rounds[column] <= level)].drop_duplicates(["variant", "seed"])
-    return {
-        str(variant): own.set_index("seed")["round"].astype(float)
-        for variant, own in over.groupby("variant", observed=True)
-    }
+    return by_variant(over, "round")
 
 
 MEASURES: dict[str, Callable[..., Values]] = {

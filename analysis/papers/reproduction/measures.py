@@ -28,6 +28,7 @@ from reproduction.model import (
     Setting,
 )
 from reproduction.states import Numbers, mean
+from reproduction.values import Values, by_variant
 
 RESULTS = FOLDER / "results"
 """Where what was measured is kept, a file a paper."""
@@ -238,13 +239,13 @@ def take(
     return chosen, _numbers(row, setting, chosen), best
 
 
-def _by_seed(table: Mapping[str, pd.Series], variant: str, seeds: Sequence[int]) -> list[float]:
+def _by_seed(table: Values, variant: str, seeds: Sequence[int]) -> list[float]:
     own = table.get(variant, pd.Series(dtype=float)).reindex(list(seeds)).astype(float)
     values: list[float] = own.tolist()
     return values
 
 
-def _size(table: Mapping[str, pd.Series], variant: str, seeds: Sequence[int]) -> float:
+def _size(table: Values, variant: str, seeds: Sequence[int]) -> float:
     """Return the mean over seeds; infinity if one is missing."""
     own = mean(_by_seed(table, variant, seeds))
     return math.inf if math.isnan(own) else own
@@ -267,12 +268,10 @@ def _numbers(row: Row, setting: Setting, result: fedsim.Result) -> dict[str, Seq
     return found
 
 
-def _values(
-    measure: Measure, result: fedsim.Result, row: Row, fields: Mapping[str, Any]
-) -> dict[str, pd.Series]:
+def _values(measure: Measure, result: fedsim.Result, row: Row, fields: Mapping[str, Any]) -> Values:
     """Return a measure's values: variant -> a series by seed."""
     if measure.function:
-        calculate: Callable[..., dict[str, pd.Series]] = functions.MEASURES[measure.function]
+        calculate: Callable[..., Values] = functions.MEASURES[measure.function]
         return calculate(result, row, **measure.given)
     rounds = result.rounds
     column = measure.column
@@ -281,12 +280,8 @@ def _values(
         rounds = rounds.assign(**{column: groups[column].cumsum()})
     at = measure.at.of(fields) if isinstance(measure.at, At) else measure.at
     at_rows = _rows(at, result, rounds)
-    values = (at_rows[column] ** measure.power - measure.minus).astype(float)
-    table = at_rows[["variant", "seed"]].assign(value=values)
-    return {
-        str(name): own.set_index("seed")["value"]
-        for name, own in table.groupby("variant", observed=True)
-    }
+    values = at_rows[column] ** measure.power - measure.minus
+    return by_variant(at_rows[["variant", "seed"]].assign(value=values), "value")
 
 
 def _rows(at: str | int | At, result: fedsim.Result, rounds: pd.DataFrame) -> pd.DataFrame:

@@ -125,15 +125,15 @@ CLASSIFICATION = (
 # -- reading ----------------------------------------------------------------------------
 
 
-def folder_of_data() -> Path:
-    """Return the folder of the user's files.
+def folder_of_data(what: str = f"{LAG}/") -> Path:
+    """Return the folder of the user's files, of which one is needed.
 
     Raises:
         DataError: FEDSIM_DATA is not set.
     """
     folder = os.environ.get("FEDSIM_DATA")
     if not folder:
-        raise DataError("data.path", f"FEDSIM_DATA is not set; it names the folder of {LAG}/")
+        raise DataError("data.path", f"FEDSIM_DATA is not set; it names the folder of {what}")
     return Path(folder)
 
 

@@ -14,7 +14,6 @@ Elsewhere it is one of ours: two discs and a bar over a still background, whose 
 40 frames.
 """
 
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
+from reproduction.small_sets import folder_of_data
 
 HEIGHT, WIDTH = 240, 320
 LEARNT, SHOWN = 80, 81
@@ -60,10 +60,7 @@ def read() -> Frames:
     Raises:
         DataError: there is none, or it has too few frames.
     """
-    folder = os.environ.get("FEDSIM_DATA")
-    if not folder:
-        raise DataError("data.path", f"FEDSIM_DATA is not set; it names the folder of {FILE}")
-    path, size = Path(folder, FILE), HEIGHT * WIDTH
+    path, size = folder_of_data(FILE) / FILE, HEIGHT * WIDTH
     try:
         found = np.fromfile(path, np.uint8, count=(SHOWN + 1) * size)
     except OSError as error:

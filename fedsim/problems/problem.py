@@ -22,6 +22,7 @@ from fedsim.memory import MODELS, check_budget
 from fedsim.ports import Array, Oracle
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import ClientLosses
+from fedsim.problems.description import Naming
 from fedsim.problems.losses import LeastSquares, Logistic, Loss, Softmax
 from fedsim.problems.oracle import LossOracle, oracles
 from fedsim.problems.partition import Partition, blocks, labels, sizes
@@ -46,6 +47,7 @@ class Problem:
         penalty: the term h beside the losses.
         samples: of each client, as passed.
         test: rows that no client has, if any.
+        naming: the names of clients and labels, if the data has names.
     """
 
     loss: Loss
@@ -55,6 +57,7 @@ class Problem:
     penalty: Penalty = field(default_factory=NoPenalty)
     samples: Sequence[Samples] = ()
     test: Samples | None = None
+    naming: Naming = field(default_factory=Naming)
 
     @classmethod
     def of(
@@ -63,6 +66,7 @@ class Problem:
         samples: Sequence[Samples],
         penalty: Penalty | None = None,
         test: Samples | None = None,
+        naming: Naming | None = None,
     ) -> Self:
         """Join a loss with the samples of each client, in the order of the fleet.
 
@@ -78,7 +82,7 @@ class Problem:
         penalty = penalty or NoPenalty()
         penalty.check(losses[0].shape)
         fingerprint, truth = _fingerprint(loss, samples, penalty, test), samples[0].truth
-        return cls(loss, losses, fingerprint, truth, penalty, samples, test)
+        return cls(loss, losses, fingerprint, truth, penalty, samples, test, naming or Naming())
 
     @property
     def dimension(self) -> int:

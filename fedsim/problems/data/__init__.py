@@ -18,6 +18,7 @@ from fedsim.problems.data.synthetic import (
     SparseLinear,
     Tong,
 )
+from fedsim.problems.data.table import Database, Frame, Hub, OpenML, Table, TableSource, table
 
 GENERATORS = (PlantedSmoothness, PlantedDirections, Tong, ShiftedMean, SparseLinear, LowRankData)
 """Every generator of synthetic data; all of them number the clients of their rows."""
@@ -28,6 +29,11 @@ SOURCES: Registry[Source] = Registry(
         LibSVM,
         NpzArchive,
         Csv,
+        Table,
+        Database,
+        OpenML,
+        Hub,
+        Frame,
         Idx,
         ImageFolder,
         HuggingFace,
@@ -50,6 +56,7 @@ __all__ = [
     "Bundled",
     "Catalogue",
     "Csv",
+    "Database",
     "Divide",
     "Entry",
     "FedScale",
@@ -68,10 +75,12 @@ __all__ = [
     "Source",
     "SparseLinear",
     "Step",
+    "TableSource",
     "Tong",
     "Transform",
     "arrays",
     "fetch",
     "find",
     "fit",
+    "table",
 ]

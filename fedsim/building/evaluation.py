@@ -55,7 +55,8 @@ class Evaluation(NamedTuple):
     def choice(self) -> Mapping[str, Any]:
         """What was chosen of how numbers are computed, for the manifest."""
         chosen = {**self.evaluator.choice, **self.problem.loss.computed_with}
-        return {**chosen, "precision": self.precision}
+        fitted = {"preprocessing": self.problem.naming.fitted} if self.problem.naming.fitted else {}
+        return {**chosen, **fitted, "precision": self.precision}
 
     @property
     def oracles(self) -> Sequence[Oracle]:
@@ -219,8 +220,7 @@ def _naming(samples: Samples, rows: Sequence[Indices], fitted: str) -> Naming:
     described = samples.described or Description()
     missing = np.array([np.isnan(samples.X[own]).mean() for own in rows])
     names = names_of_clients(samples.client, described.clients, rows)
-    notes = (*described.notes, fitted) if fitted else described.notes
-    return Naming(names, described.labels, missing, notes)
+    return Naming(names, described.labels, missing, described.notes, fitted)
 
 
 def _kind(samples: Samples, treat: Transform | None) -> np.dtype[Any]:

@@ -52,18 +52,20 @@ class Naming:
         clients: the name of each client, in the order of the fleet; empty if they have none.
         labels: the text of each label, by the number that stands for it.
         missing: the share of missing cells of each client, shape (M,); None if not known.
-        notes: sentences about the data and its preprocessing.
+        notes: sentences about the data.
+        fitted: what its preprocessing is fitted on; empty if there is nothing to say.
     """
 
     clients: tuple[str, ...] = ()
     labels: Mapping[float, str] = field(default_factory=dict)
     missing: NDArray[np.float64] | None = None
     notes: tuple[str, ...] = ()
+    fitted: str = ""
 
     def label(self, value: float) -> str:
         """Return a label as the data has it, with the number that stands for it.
 
-        >>> Naming(labels={1.0: "at risk"}).label(1.0), Naming().label(2.0)
+        >>> Naming(labels={-1.0: "well", 1.0: "at risk"}).label(1.0), Naming().label(2.0)
         ('at risk -> +1', '2')
         """
         if value not in self.labels:

@@ -12,6 +12,8 @@ from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.problems.data import Source
 from fedsim.problems.samples import Samples
+from fedsim.problems.splits.base import Split
+from fedsim.streams import stream
 
 Indices = NDArray[np.intp]
 
@@ -131,6 +133,28 @@ def load_both(
     if testing is not None:
         _check(training, testing)
     return Loaded(training, testing)
+
+
+def count_clients(
+    data: Source,
+    split: Split,
+    test: HeldOut | HeldOutClients | Source | None,
+    folder: Path,
+    seed: int,
+) -> int:
+    """Return the number of clients that a split makes of data without a fleet.
+
+    Arguments are those of a problem and the seed of its streams.
+
+    Raises:
+        DataError: the data cannot be read, or the split takes the number of clients from the fleet.
+    """
+    drawn = stream(seed, "test")
+    samples, _ = load_both(data, test, folder, stream(seed, "data"), drawn)
+    if split.sees_features and (transform := data.transform_for(samples)) is not None:
+        samples = samples.with_features(transform(samples.X))
+    rows = split.assign(samples, None, stream(seed, "split"))
+    return len(rows) - (test.clients if isinstance(test, HeldOutClients) else 0)
 
 
 def _load(test: Source, folder: Path, rng: np.random.Generator, training: Samples) -> Samples:

@@ -16,6 +16,7 @@ from fedsim.errors import DataError
 from fedsim.files import decompress, read_bytes
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples
+from fedsim.problems.tables.formats import format_of
 
 if TYPE_CHECKING:  # importing pandas takes half a second: only when such a file is read
     import pandas as pd
@@ -56,6 +57,9 @@ class Csv(Source):
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Read the file."""
         path = folder / self.path
+        if other := format_of(path):
+            text = f"{path} is {other}, no CSV; take `kind: table`, which reads both"
+            raise DataError("data.path", text)
         content = decompress(read_bytes(path, times=_TIMES), path, times=_TIMES)
         frame = self._frame(content, path)
         label = self._position(frame, self.label, "label", path)

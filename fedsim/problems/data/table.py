@@ -194,7 +194,8 @@ class TableSource(Source):
     def _samples(self, folder: Path, like: Description | None = None) -> Samples:
         found = self.table(folder)
         where = str(getattr(self, "path", None) or "the table")
-        samples = table_samples(found.frame, self.wanted, where, like)
+        wanted = replace(self.wanted, thousands=found.separator == ",")
+        samples = table_samples(found.frame, wanted, where, like)
         if like is None and found.words and samples.described is not None:
             noted = (f"{where} is read as {found.words}", *samples.described.notes)
             samples = replace(samples, described=replace(samples.described, notes=noted))
@@ -347,8 +348,9 @@ def table(
     import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
     from pydantic import ValidationError  # noqa: PLC0415 - likewise
 
-    if not isinstance(frame, pd.DataFrame):
-        text = f"got a {type(frame).__name__}; expected a pandas DataFrame"
+    given: object = frame
+    if not isinstance(given, pd.DataFrame):
+        text = f"got a {type(given).__name__}; expected a pandas DataFrame"
         raise DataError("data", f"{text}; fedsim.arrays takes arrays")
     if not len(frame):
         raise DataError("data", "got a frame without rows; at least one is needed")

@@ -250,10 +250,11 @@ def _arrow(content: bytes, path: Path, kind: str) -> "pd.DataFrame":
             check_budget("data.path", f"{path}: what is in it", _WIDE * len(content))
             table = feather.read_table(BytesIO(content))
         table.validate(full=True)
-        return table.to_pandas()
+        frame: pd.DataFrame = table.to_pandas()
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:_REASON]
         raise DataError("data.path", f"{path} is damaged {kind.title()}: {reason}") from error
+    return frame
 
 
 def _excel(content: bytes, path: Path, wanted: Reading) -> Found:
@@ -275,7 +276,7 @@ def _excel(content: bytes, path: Path, wanted: Reading) -> Found:
         if sheet not in book.sheet_names:
             text = f"{path} has no sheet {sheet!r}; it has {', '.join(map(str, book.sheet_names))}"
             raise DataError("data.sheet", text[:_REASON])
-        frame = book.parse(sheet, header=0 if wanted.header else None)
+        frame = pd.read_excel(book, sheet_name=sheet, header=0 if wanted.header else None)
     if not wanted.header:
         frame.columns = [str(number + 1) for number in range(frame.shape[1])]
     return Found(frame, f"Excel, sheet {sheet}")

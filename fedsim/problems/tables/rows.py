@@ -36,6 +36,7 @@ class Wanted:
         distinct: whether repeated rows are left out.
         positive: the text of the label that becomes +1.
         rename: other names for clients, by name.
+        thousands: whether commas may divide thousands (`cells.numbers`).
     """
 
     label: str | int
@@ -48,6 +49,7 @@ class Wanted:
     distinct: bool = False
     positive: str | None = None
     rename: Mapping[str, str] = field(default_factory=dict)
+    thousands: bool = False
 
 
 def columns_of(
@@ -83,7 +85,8 @@ def columns_of(
     found = [
         _taken(clean[name], taken[place]) if place in taken
         else columns.column_of(
-            clean[name], decimal=wanted.decimal, wanted=wanted.roles.get(name)
+            clean[name], decimal=wanted.decimal, wanted=wanted.roles.get(name),
+            thousands=wanted.thousands
         )
         for place, name in enumerate(clean.columns)
     ]  # fmt: skip
@@ -214,7 +217,7 @@ def _labels(
     Two texts become -1 and +1, several 0, 1, ..., in ascending order.
     """
     column = column[kept]
-    found = cells.numbers(column, wanted.decimal)
+    found = cells.numbers(column, wanted.decimal, thousands=wanted.thousands)
     if cells.is_number_column(found) and wanted.positive is None:
         if found.wrong.any():
             rows = np.flatnonzero(found.wrong)
@@ -296,7 +299,10 @@ def _alike(frame: "pd.DataFrame", wanted: Wanted, where: str, like: Description)
             parts.append(np.where(gone, np.nan, known[np.where(gone, 0, codes).astype(int)]))
         else:
             role: Literal["date", "number"] = "date" if each.role == "date" else "number"
-            parts.append(_values(columns.column_of(column, decimal=wanted.decimal, wanted=role)))
+            read = columns.column_of(
+                column, decimal=wanted.decimal, wanted=role, thousands=wanted.thousands
+            )
+            parts.append(_values(read))
     y = _labels_alike(frame.iloc[:, label], wanted, where, like)
     client = _clients_alike(frame, wanted, where, like)
     return Samples(np.column_stack(parts), y, client, described=like)
@@ -306,7 +312,7 @@ def _labels_alike(
     column: "pd.Series", wanted: Wanted, where: str, like: Description
 ) -> NDArray[np.float64]:
     if not like.labels:
-        return cells.numbers(column, wanted.decimal).numbers
+        return cells.numbers(column, wanted.decimal, thousands=wanted.thousands).numbers
     known = {text: value for value, text in like.labels.items()}
     if wanted.positive is not None:
         return np.where(column.astype(str) == wanted.positive, 1.0, -1.0)

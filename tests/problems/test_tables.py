@@ -429,3 +429,32 @@ def test_a_frame_is_data_in_python(tmp_path: Path) -> None:
         fedsim.table(frame, target="clas")
     with pytest.raises(DataError, match="fit"):
         fedsim.table(frame, target="class", fit="some")
+
+
+def test_arrays_take_series_texts_and_names() -> None:
+    frame = pd.DataFrame({"a": [1, 2, 3], "b": pd.array([4, 5, 6], dtype="Int64")})
+    block = fedsim.arrays(frame, pd.Series(["ill", "well", "ill"]), client=["B ", "A", "B"])
+    samples: Samples = block.value("data")
+    assert samples.X.tolist() == [[1, 4], [2, 5], [3, 6]]
+    assert samples.y.tolist() == [-1, 1, -1]
+    assert samples.client is not None
+    assert samples.client.tolist() == [1, 0, 1]
+    assert samples.described is not None
+    assert samples.described.clients == ("A", "B")
+    assert block.digest != fedsim.arrays(frame, samples.y, client=samples.client).digest
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"clients": [0, 1]}, "write client="),
+        ({"client": [None, "a"]}, "clients are whole numbers, or texts"),
+        ({"y": [None, 1]}, "labels are numbers.* or texts"),
+        ({"y": ["a", ""]}, "got ''"),
+        ({"X": pd.DataFrame({"a": [1, 2], "ward": ["x", "y"]})}, "texts in the columns ward"),
+        ({"X": pd.DataFrame({"a": pd.array([1, None], dtype="Int64")})}, "row 2, column 1"),
+    ],
+)
+def test_what_arrays_cannot_take_is_a_data_error(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        fedsim.arrays(**{"X": [[1.0], [2.0]], "y": [0, 1], **given})

@@ -63,8 +63,8 @@ def compare(
 ) -> None:
     """Compare the costs of variants to reach a target, with confidence intervals.
 
-    With a file as `--out`, one figure of the curves is drawn into it, as wide as a column of a
-    paper; `fedsim paper` writes all figures and tables of one.
+    With a file as `--out`, one figure of the curves is drawn into it,
+    as wide as a column of a paper.
     """
     from fedsim.cli.compare_output import Request
 

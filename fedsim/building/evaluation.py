@@ -185,7 +185,7 @@ def problem_of(
         dealt = partition(samples, rows, treat, kind)
         if test is not None:
             test = preprocess_samples(test, treat, kind if spec.loss.converts else _DOUBLE)
-        return Problem.of(spec.loss, dealt, spec.penalty, test)
+        return Problem.of(spec.loss, dealt, spec.penalty, test, spec.weights)
 
 
 def _kind(samples: Samples, treat: Transform | None) -> np.dtype[Any]:

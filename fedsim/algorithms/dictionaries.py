@@ -20,7 +20,7 @@ from typing import Annotated, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array
 
 from fedsim.algorithms.base import ProblemInfo
 from fedsim.blocks.spec import Spec
@@ -217,8 +217,9 @@ class Columnwise:
         n, k, C = self.atoms.matrix.shape[0], len(kept), self.columns
         atom, column = kept // C, kept % C
         rows = np.arange(n) * C + column[:, None]
-        places = (self.atoms.matrix.T[atom].ravel(), (rows.ravel(), np.repeat(np.arange(k), n)))
-        return csr_array(places, shape=(n * C, k))
+        ends = np.arange(k + 1) * n  # each column of the basis holds the n entries of one atom
+        by_column = (self.atoms.matrix.T[atom].ravel(), rows.ravel(), ends)
+        return csc_array(by_column, shape=(n * C, k))
 
     def truncate(self, x: Array, count: int) -> Array:
         """Return the coefficients of each column's projection on its best atoms."""

@@ -187,7 +187,7 @@ def _deal(
     Preprocessing is fitted once: on all training rows where the split needs the features after it,
     and otherwise when it is known which rows are left to train on.
     """
-    described, raw = samples.described, samples
+    raw = samples
     treat, fitted = None, False
     if spec.split.sees_features:
         if data.fits_clients:
@@ -211,8 +211,10 @@ def _deal(
     dealt = partition(samples, rows, treat, kind)
     if test is not None:
         test = preprocess_samples(test, treat, kind if spec.loss.converts else _DOUBLE)
-    naming = None if described is None else _naming(raw, rows, data.explain_fit(raw))
-    return Problem.of(spec.loss, dealt, spec.penalty, test, naming)
+    problem = Problem.of(spec.loss, dealt, spec.penalty, test, spec.weights)
+    if raw.described is None:
+        return problem
+    return replace(problem, naming=_naming(raw, rows, data.explain_fit(raw)))
 
 
 def _naming(samples: Samples, rows: Sequence[Indices], fitted: str) -> Naming:

@@ -85,7 +85,15 @@ from fedsim.problems.measures import (
 from fedsim.problems.oracle import LossOracle
 from fedsim.problems.penalties import PENALTIES, NoPenalty, Penalty, Regulariser
 from fedsim.problems.penalties.norms import L1, L2, ElasticNet, GroupL2, Nuclear
-from fedsim.problems.problem import STARTS, NormalStart, Objective, OwnStart, Problem, Start
+from fedsim.problems.problem import (
+    STARTS,
+    NormalStart,
+    Objective,
+    OwnStart,
+    Problem,
+    Start,
+    Weighting,
+)
 from fedsim.problems.programs import ProgramLoss, ProgramProblem
 from fedsim.problems.references import (
     Reference,
@@ -207,6 +215,7 @@ __all__ = [
     "TrainingAccuracy",
     "TrainingLoss",
     "Transformer",
+    "Weighting",
     "Writers",
     "constrained_optimum",
     "fetch",

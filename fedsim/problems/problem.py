@@ -31,7 +31,10 @@ from fedsim.problems.projections import largest_eigenvalue
 from fedsim.problems.samples import Draw, Samples
 
 Objective = Literal["sum", "mean"]
-"""sum_m f_m, or sum_m p_m f_m with the share p_m = n_m/n of the rows that client m has."""
+"""sum_m f_m, or sum_m p_m f_m with the weight p_m of client m."""
+
+Weighting = Literal["rows", "equal"]
+"""The weights of the mean: p_m = n_m/n, the share of all rows that client m has, or p_m = 1/M."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +50,7 @@ class Problem:
         penalty: the term h beside the losses.
         samples: of each client, as passed.
         test: rows that no client has, if any.
+        weighting: the rule of the clients' weights p_m in the mean.
         naming: the names of clients and labels, if the data has names.
     """
 
@@ -57,6 +61,7 @@ class Problem:
     penalty: Penalty = field(default_factory=NoPenalty)
     samples: Sequence[Samples] = ()
     test: Samples | None = None
+    weighting: Weighting = "rows"
     naming: Naming = field(default_factory=Naming)
 
     @classmethod
@@ -66,7 +71,7 @@ class Problem:
         samples: Sequence[Samples],
         penalty: Penalty | None = None,
         test: Samples | None = None,
-        naming: Naming | None = None,
+        weighting: Weighting = "rows",
     ) -> Self:
         """Join a loss with the samples of each client, in the order of the fleet.
 
@@ -81,8 +86,8 @@ class Problem:
         check_budget("loss", f"a model of {d} numbers and what is computed with it", MODELS * 8 * d)
         penalty = penalty or NoPenalty()
         penalty.check(losses[0].shape)
-        fingerprint, truth = _fingerprint(loss, samples, penalty, test), samples[0].truth
-        return cls(loss, losses, fingerprint, truth, penalty, samples, test, naming or Naming())
+        fingerprint = _fingerprint(loss, samples, penalty, test, weighting)
+        return cls(loss, losses, fingerprint, samples[0].truth, penalty, samples, test, weighting)
 
     @property
     def dimension(self) -> int:
@@ -111,8 +116,9 @@ class Problem:
 
     @cached_property
     def weights(self) -> Array:
-        """The clients' shares of the rows, p_m = n_m/n, shape (M,)."""
-        return np.asarray(self.rows / self.rows.sum())
+        """The clients' weights p_m in the mean, shape (M,): shares of the rows, or 1/M."""
+        counts = self.rows if self.weighting == "rows" else np.ones(len(self.losses))
+        return np.asarray(counts / counts.sum())
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
@@ -256,7 +262,11 @@ def _check(samples: Sequence[Samples]) -> None:
 
 
 def _fingerprint(
-    loss: Loss, samples: Sequence[Samples], penalty: Penalty, test: Samples | None
+    loss: Loss,
+    samples: Sequence[Samples],
+    penalty: Penalty,
+    test: Samples | None,
+    weighting: Weighting,
 ) -> str:
     """Return a hash of a problem, new every time where a class cannot be compared."""
     digest = hashlib.sha256(loss.model_dump_json().encode())
@@ -270,6 +280,8 @@ def _fingerprint(
         digest.update(b" test ")
         for block in test.blocks():
             digest.update(block)
+    if weighting != "rows":
+        digest.update(f" weights {weighting}".encode())
     return digest.hexdigest()
 
 

@@ -242,6 +242,12 @@ def _method(scenario: ScenarioKeys) -> Iterator[Conflict]:
             f" g(w) <= 0: take {losses}, or, without a constraint, fedcom"
         )
         yield "problem.loss.kind", text, problem.loss.kind
+    if problem.weights != "rows" and method.objective == "sum":
+        text = (
+            f"got {problem.weights}, but {method.kind} minimises the sum of the clients' losses,"
+            " which has no weights; leave it out"
+        )
+        yield "problem.weights", text, problem.weights
     yield from _programs(scenario)
     yield from _arrivals(scenario)
 

@@ -45,6 +45,7 @@ from fedsim.problems import (
     Source,
     Split,
     Start,
+    Weighting,
 )
 from fedsim.protocol.participation import AnyParticipation
 from fedsim.protocol.silence import AnySilence
@@ -253,6 +254,11 @@ class ProblemSpec(Spec):
     split: Given[Annotated[Split, OneOf(SPLITS)], Split | Block] = as_written(
         {"kind": "contiguous"}, "which client gets which samples"
     )
+    weights: Weighting = Field(
+        default="rows",
+        description="the clients' weights p_m where a method minimises the mean sum_m p_m f_m: "
+        "their shares of all rows, or equal, 1/M each",
+    )
     start: Given[Annotated[Start, OneOf(STARTS)], Start | Block] = as_written(
         {"kind": "own"}, "the model that all begin with"
     )
@@ -281,7 +287,7 @@ class ProblemSpec(Spec):
         if isinstance(self.loss, ProgramLoss):
             wrong = [
                 (key, f"the clients of {self.loss.kind} have data of their own; leave it out", seen)
-                for key in ("data", "split", "penalty", "test")
+                for key in ("data", "split", "penalty", "test", "weights")
                 if key in self.model_fields_set
                 and (seen := getattr(self, key)) != type(self).model_fields[key].default
                 and getattr(seen, "kind", "") not in ("none", "contiguous")

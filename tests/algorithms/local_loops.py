@@ -74,6 +74,9 @@ class Local:
 
     @property
     def weights(self) -> Array:
+        """Shares of all rows, or equal ones where the problem asks for those."""
+        if self.block.get("weights") == "equal":
+            return np.full(len(self.parts), 1 / len(self.parts))
         rows = np.array([len(y) for _, y in self.parts])
         return np.asarray(rows / rows.sum())
 

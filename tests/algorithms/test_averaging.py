@@ -88,6 +88,14 @@ def test_it_is_the_loop_of_every_loss(loss: str, tmp_path: Path) -> None:
     check_near(seen.run.models, averaged(problem, seen.cohorts, {"epochs": 1}))
 
 
+@pytest.mark.parametrize("kind", ["fedavg", "fednova"])
+def test_clients_of_unequal_size_may_have_equal_weights(kind: str, tmp_path: Path) -> None:
+    problem = local(tmp_path)
+    problem.block["weights"] = "equal"
+    seen = told(problem, {"kind": kind, "step_size": ETA, "local_steps": 3}, tmp_path)
+    check_near(seen.run.models, LOOPS[kind](problem, seen.cohorts, {"local_steps": 3}))
+
+
 def test_a_batch_may_grow(tmp_path: Path) -> None:
     problem = local(tmp_path)
     growing = {"start": 2, "ratio": 0.9}

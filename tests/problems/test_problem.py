@@ -18,6 +18,7 @@ from fedsim.problems import (
     projections,
 )
 from fedsim.problems.projections import largest_eigenvalue
+from fedsim.problems.references import optimum
 from tests.works import evaluated
 
 from .examples import LINEAR, LOSSES, differences, local, named, samples
@@ -34,6 +35,31 @@ def test_weights_are_the_shares_of_the_rows() -> None:
     problem = Problem.of(Squared(), PARTS)
     assert problem.weights == pytest.approx([25 / 60, 5 / 60, 1 / 60, 29 / 60])
     assert problem.coefficients("sum").tolist() == [1, 1, 1, 1]
+
+
+def test_equal_weights_make_the_mean_one_over_the_clients(rng: np.random.Generator) -> None:
+    problem = Problem.of(Logistic(), PARTS, weighting="equal")
+    w = rng.standard_normal(problem.dimension)
+    values = [local.value(w) for local in problem.losses]
+    assert problem.weights.tolist() == [1 / 4] * 4
+    assert problem.value(w, "mean") == pytest.approx(np.mean(values), rel=1e-14)
+    assert problem.value(w, "sum") == pytest.approx(np.sum(values), rel=1e-14)
+    slopes = [local.gradient(w) for local in problem.losses]
+    assert problem.gradient(w, "mean") == pytest.approx(np.mean(slopes, axis=0), rel=1e-13)
+
+
+def test_the_optimum_is_that_of_the_weights() -> None:
+    by_rows, equal = (
+        Problem.of(Squared(scale="mean"), PARTS, weighting=weights) for weights in ("rows", "equal")
+    )
+    assert by_rows.fingerprint != equal.fingerprint, "optima are cached by fingerprint"
+    rows = [np.full(part.rows, 1 / (len(PARTS) * part.rows)) for part in PARTS]
+    root = np.sqrt(np.concatenate(rows))
+    least = np.linalg.lstsq(root[:, None] * DATA.X, root * DATA.y)[0]
+    assert equal.gradient(least, "mean") == pytest.approx(0, abs=1e-12)
+    found = optimum(equal, "mean")
+    assert found is not None
+    assert found.value == pytest.approx(equal.value(least, "mean"), rel=1e-12)
 
 
 @each_loss

@@ -105,6 +105,15 @@ def test_all_conflicts_come_at_once() -> None:
     }
 
 
+def test_a_sum_of_losses_has_no_weights() -> None:
+    weighted = least()["problem"] | {"weights": "equal"}
+    summed, mean = ({"kind": kind, "step_size": 0.1} for kind in ("gd", "fedavg"))
+    (found,) = faults(least(problem=weighted, algorithm=summed))
+    assert found.key == "problem.weights"
+    assert "gd minimises the sum" in found.message
+    assert made(problem=weighted, algorithm=mean).problem.weights == "equal"
+
+
 def test_all_that_is_wrong_with_a_group_comes_at_once() -> None:
     found = faults(least(**group(device={"kind": "custom", "idle": "0 W", "speed": "1 kflop/s"})))
     assert [fault.key for fault in found] == ["fleet.0.device.active"]

@@ -117,7 +117,7 @@ def table_samples(
     """
     notes: list[str] = []
     read = len(frame)
-    cleaned, found = columns_of(_without_empty(frame, notes), wanted, where)
+    cleaned, found = columns_of(without_empty(frame, notes), wanted, where)
     columns.check_usable(found, where)
     if like is not None:
         return _alike(cleaned, wanted, where, like)
@@ -161,7 +161,7 @@ def _few_whole(y: NDArray[np.float64]) -> bool:
     return len(distinct) <= _CLASSES and bool(np.array_equal(distinct, np.rint(distinct)))
 
 
-def _without_empty(frame: "pd.DataFrame", notes: list[str]) -> "pd.DataFrame":
+def without_empty(frame: "pd.DataFrame", notes: list[str]) -> "pd.DataFrame":
     """Return a frame without rows in which no cell has a value."""
     import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
 

@@ -38,7 +38,7 @@ def test_bars_are_the_means_of_the_costs_with_their_intervals(result: fedsim.Res
 
 def test_a_bar_of_which_some_seeds_did_not_arrive_says_how_many_did(result: fedsim.Result) -> None:
     gaps = result.rounds.groupby(["variant", "seed"])["gap"].min().loc["gd"].sort_values()
-    target = f"gap={gaps.iloc[:2].mean()!r}"
+    target = f"gap={float(gaps.iloc[:2].mean())!r}"
     axis = analysis.plot_time_to_target(result, target, labels={"gd": "gd"})
     assert [text.get_text() for text in axis.texts] == ["1 of 3"]
     axis = analysis.plot_time_to_target(result, "gap=1e-30", labels={"gd": "gd"})

@@ -205,7 +205,7 @@ def _deal(
         test = samples.take(tested)
     if data.fits_clients:
         samples, test = data.transform_clients(samples, rows, test)
-    elif not fitted:
+    elif data.transforms and not fitted:
         treat = data.transform_for(samples.take(np.concatenate(rows)) if held else samples)
     kind = spec.loss.storage_type(_kind(samples, treat), precision)
     dealt = partition(samples, rows, treat, kind)

@@ -80,6 +80,11 @@ class Source(Spec):
         """
         return self.load(folder, rng) if self.preprocess else self.plain(folder, rng)
 
+    @property
+    def transforms(self) -> bool:
+        """Whether features are preprocessed."""
+        return bool(self.preprocess)
+
     def transform_for(self, samples: Samples) -> Transform | None:
         """Return the function that preprocesses any rows, fitted on some; None if there is none.
 

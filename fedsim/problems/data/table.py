@@ -129,6 +129,11 @@ class TableSource(Source):
         return lambda X: later(made(X))
 
     @property
+    def transforms(self) -> bool:
+        """Whether features are preprocessed: always, as raw ones are no numbers to compute with."""
+        return True
+
+    @property
     def fits_clients(self) -> bool:
         """Whether each client's rows are transformed by what is fitted on them alone."""
         return self.fit == "clients"

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         TheoryWarning,
     )
     from fedsim.problems.data.files import arrays
+    from fedsim.problems.data.table import table
     from fedsim.repricing import reprice
     from fedsim.results import Result, open  # noqa: A004 - as a file is opened
     from fedsim.robustness import robust
@@ -67,10 +68,12 @@ __all__ = [
     "reprice",
     "robust",
     "run",
+    "table",
 ]
 
 _HOMES = {
     "arrays": "fedsim.problems.data.files",
+    "table": "fedsim.problems.data.table",
     "reprice": "fedsim.repricing",
     "robust": "fedsim.robustness",
     "Result": "fedsim.results",

@@ -299,7 +299,7 @@ _FED_HT = {
                 "FedIter-HT, K = 10",
                 ("Fed-HT, K = 10",),
                 ("bits",),
-                "rounds",
+                "bits",
             ),
         ),
         "at the rate 1e-4",

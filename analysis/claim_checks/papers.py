@@ -330,8 +330,8 @@ def _composite(row: str, rounds: int) -> Experiment:
 
 
 _FAST_FEDDA = {
-    "fast-fedda-figure-1": _composite("figure-1", 1200),
-    "fast-fedda-figure-2": _composite("figure-2", 700),
+    "fast-fedda-figure-1": _composite("figure-1", 1100),
+    "fast-fedda-figure-2": _composite("figure-2", 600),
 }
 
 EXPERIMENTS: Mapping[str, Experiment] = _CHB | _FEDSGM | _FEDGRADMP | _FED_HT | _FAST_FEDDA

@@ -233,7 +233,8 @@ def take(
         if setting.search:
             said += [f"{key} {value}" for key, value in setting.search[number].items()]
         line = SEPARATOR.join(filter(None, (setting.name, label)))
-        best[line] = ", ".join(said) if math.isfinite(size) else "none"
+        if said:
+            best[line] = ", ".join(said) if math.isfinite(size) else "none"
     first = results[0]
     chosen = Chosen(first.folder, tuple(runs), names=names)
     return chosen, _numbers(row, setting, chosen), best

@@ -18,12 +18,22 @@ from fedsim.analysis.costs import (
     with_grams,
 )
 from fedsim.analysis.energy import ENERGY_PARTS, energy_parts, state_of_charge
-from fedsim.analysis.figures import convergence, over_seeds, progress, save, stacked_bars
+from fedsim.analysis.figures import convergence, progress, stacked_bars
+from fedsim.analysis.paper_style import PaperStyle
+from fedsim.analysis.paper_tables import paper_tables
+from fedsim.analysis.plots.clients import plot_participation, plot_silence, plot_upload_cdf
+from fedsim.analysis.plots.costs import plot_pareto, plot_time_to_target
+from fedsim.analysis.plots.curves import plot_curves
+from fedsim.analysis.plots.energy import plot_batteries, plot_energy
+from fedsim.analysis.plots.rounds import plot_round
 from fedsim.analysis.ranking import cost_to_end, ranking
+from fedsim.analysis.saving import save
 from fedsim.analysis.scripts import run_parts
+from fedsim.analysis.seeds import over_seeds
 from fedsim.analysis.style import (
     AXES,
     COLOURS,
+    DEVICE_COLOURS,
     EVERY_AXIS,
     GREY,
     PART_COLOURS,
@@ -44,6 +54,7 @@ __all__ = [
     "AXES",
     "COLOURS",
     "COMPARED",
+    "DEVICE_COLOURS",
     "ENERGY_PARTS",
     "EVERY_AXIS",
     "GREY",
@@ -53,6 +64,7 @@ __all__ = [
     "Decisions",
     "EndedRuns",
     "Log",
+    "PaperStyle",
     "Target",
     "answer",
     "convergence",
@@ -78,8 +90,18 @@ __all__ = [
     "over_seeds",
     "pair",
     "panels",
+    "paper_tables",
     "pareto",
     "pareto_scatter",
+    "plot_batteries",
+    "plot_curves",
+    "plot_energy",
+    "plot_pareto",
+    "plot_participation",
+    "plot_round",
+    "plot_silence",
+    "plot_time_to_target",
+    "plot_upload_cdf",
     "progress",
     "quantity",
     "ranking",

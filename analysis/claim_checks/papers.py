@@ -107,12 +107,6 @@ def _of_hb(words: str, low: float, high: float = inf) -> Claim:
     return Claim(says, "CHB", ("HB",), _SENT, "transmissions", words, (low, high))
 
 
-def _large(row: str) -> Experiment:
-    """Return what the paper says of a task on MNIST."""
-    says = "In 2,000 iterations CHB transmits less than HB and GD"
-    return Experiment("chb", row, (Claim(says, "CHB", ("HB", "GD"), _SENT, "transmissions"),))
-
-
 _CHB = {
     "chb-figure-2": Experiment("chb", "figure-2", (_FEWEST, _LAG), late=True, small=True),
     "chb-figure-3": Experiment("chb", "figure-3", (_FEWEST, _LAG), small=True),
@@ -122,18 +116,11 @@ _CHB = {
     "chb-table-1-lasso": Experiment(
         "chb", "table-1-lasso", (_of_hb("less than half", 2), _FEWEST), small=True
     ),
-    "chb-table-1-logistic": Experiment(
-        "chb", "table-1-logistic", (_of_hb("two orders of magnitude fewer", 50, 200),), small=True
-    ),
-    "chb-table-1-network": Experiment(
-        "chb", "table-1-network", (_of_hb("24 %", 1 / 0.27, 1 / 0.21),), overrides=("seeds=3",)
-    ),
     **{
         f"chb-table-2-{task}": Experiment("chb", f"table-2-{task}", (_FEWEST,), small=True)
         for task in ("linear", "lasso", "logistic")
     },
     "chb-table-2-network": Experiment("chb", "table-2-network", (_FEWEST,)),
-    **{f"chb-table-3-{task}": _large(f"table-3-{task}") for task in ("linear", "lasso")},
     "chb-figure-10-small": Experiment(
         "chb",
         "figure-10",
@@ -304,12 +291,6 @@ _FED_HT = {
         ),
         "at the rate 1e-4",
         ("seeds=3",),
-    ),
-    "fed-ht-figure-3-classification": Experiment(
-        "fed-ht",
-        "figure-3-classification",
-        (_rounds_of("FedIter-HT, K = 5", "about 4 times less", 3, 5),),
-        "at the rate 3e-4",
     ),
 }
 

@@ -17,7 +17,7 @@ from fedsim.analysis.compare.caveats import SURE
 WIDTH = 108
 
 LEFT_OUT = (
-    "of CHB Table I's logistic regression and network, and Table III; of FedGradMP Figures 5 to 7;"
+    "of CHB Table I's logistic regression and network, and Table III; of FedGradMP Figures 3 to 7;"
     " of Fed-HT Figure 3 of Simulation II and Figure 6; of Fast-FedDA Figures 3 and 4"
 )
 """Claims of the papers that are not among the experiments."""

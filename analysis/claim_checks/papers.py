@@ -192,36 +192,7 @@ _FEDSGM = {
     )
 }
 
-_ROUNDS_AND_TIME = ("round", "t")
-_BASELINES = ("FedIter-HT", "FedMiD", "FedDualAvg", "FedAvg")
-
-
-def _matching(says: str, better: str, *worse: str, to: str = "0.9") -> Claim:
-    return Claim(says, better, worse, _ROUNDS_AND_TIME, f"rounds to {to}")
-
-
 _FEDGRADMP = {
-    "fedgradmp-figure-3": Experiment(
-        "fedgradmp",
-        "figure-3",
-        (
-            _matching("FedGradMP is faster than all others", "FedGradMP", *_BASELINES),
-            _matching(
-                "FedIter-HT converges slower than FedGradMP", "FedGradMP", "FedIter-HT", to="0.3"
-            ),
-            _matching("FedAvg is slower than FedMiD", "FedMiD", "FedAvg"),
-            _matching("FedAvg is slower than FedDualAvg", "FedDualAvg", "FedAvg"),
-        ),
-    ),
-    "fedgradmp-figure-4": Experiment(
-        "fedgradmp",
-        "figure-4",
-        (
-            _matching("FedGradMP is faster than all others", "FedGradMP", *_BASELINES),
-            _matching("FedGradMP is faster than FedIter-HT", "FedGradMP", "FedIter-HT", to="0.3"),
-        ),
-        "alpha = 0.5",
-    ),
     "fedgradmp-figure-10": Experiment(
         "fedgradmp",
         "figure-10",

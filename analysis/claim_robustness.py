@@ -1,4 +1,4 @@
-"""Robustness of the claims of the front page, of the studies and of the papers.
+"""Robustness of the claims of the front page, of the studies and of the page of papers.
 
     python analysis/claim_robustness.py [--worlds N] [--jobs N] [--out DIR] [--page FILE]
 
@@ -19,7 +19,6 @@ from studies.who_dies_first import in_worlds
 
 import fedsim
 from fedsim.errors import DataError
-from fedsim.record.columns import higher_is_better
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "analysis/claim_robustness.md"
@@ -36,8 +35,8 @@ variance, and its share (Sobol' total index). Runs with deadlines are in the sec
 each of their worlds needs a training.
 
 Counts of rounds, messages and bits depend on no constant.
-[Claims in time and energy](claims.md) has nine claims of papers on seven radios; this page has
-all other claims about time and energy.
+[Claims in time and energy](claims.md) has what the papers claim, figure by figure, on seven radios;
+this page has what this project says itself about time and energy.
 
 | study | claim | holds in | ratio | nine of ten | decides |
 |---|---|---|---|---|---|
@@ -87,23 +86,12 @@ class Way:
             result = fedsim.reprice(result.folder, where, own / study.radio)
         known = fedsim.robust(
             result.folder,
-            target=self._target(study, result),
+            target=study.target if self.rounds is None else None,
             worlds=self.worlds,
             out=own / f"robustness{study.radio}",
             jobs=self.jobs,
         )
         return list(rows(study, known))
-
-    def _target(self, study: Study, result: fedsim.Result) -> str | None:
-        """Return until where runs are priced; what the worst of them ends at may say so."""
-        if self.rounds is not None:
-            return None
-        if not study.ends:
-            target: str | None = study.target
-            return target
-        ends = result.rounds.drop_duplicates(["variant", "seed"], keep="last")[study.ends]
-        worst = ends.min() if higher_is_better(study.ends) else ends.max()
-        return f"{study.ends}={float(worst)!r}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

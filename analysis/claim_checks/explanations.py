@@ -1,16 +1,18 @@
-"""Reasons: what time and energy follow, and what they go into."""
+"""Answers: what a claim comes to in each world, what time and energy follow, and their parts."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 import fedsim
-from claim_checks.papers import COSTS, Claim
+from claim_checks.papers import COSTS, Claim, Experiment
 from claim_checks.probabilities import WorldShare, world_shares
-from claim_checks.verdicts import Cell, cells, short
-from claim_checks.worlds import World
+from claim_checks.settings import Setting, read
+from claim_checks.verdicts import Cell, Outcome, cells, outcome, short
+from claim_checks.worlds import World, price, train
 from fedsim.analysis import energy_parts
 
 NEAR = 1.05
@@ -39,16 +41,58 @@ class Answer(NamedTuple):
     sure: Mapping[str, WorldShare]
 
 
-def answer(claim: Claim, world: World, result: fedsim.Result) -> Answer:
+class Finding(NamedTuple):
+    """A claim, and what came of it.
+
+    Attributes:
+        claim: which one.
+        setting: of its runs.
+        found: a cell for each of `COSTS`, on the fleet of its row.
+        answers: in each world; none where it does not hold in what its paper counts.
+    """
+
+    claim: Claim
+    setting: Setting
+    found: Mapping[str, Cell]
+    answers: Sequence[Answer]
+
+    @property
+    def outcome(self) -> Outcome:
+        """What it comes to in what its paper counts."""
+        return outcome(self.claim, self.found)
+
+
+def examine(experiment: Experiment, out: Path, overrides: Sequence[str] = ()) -> list[Finding]:
+    """Run an experiment, and price what holds of its claims in every world."""
+    setting = read(experiment, out, overrides)
+    trained = train(setting, out)
+    found = [cells(claim, setting, trained) for claim in experiment.claims]
+    answers: list[list[Answer]] = [[] for _ in experiment.claims]
+    holding = [
+        number
+        for number, claim in enumerate(experiment.claims)
+        if outcome(claim, found[number]) != "does not hold"
+    ]
+    if holding:
+        for world, result in price(experiment, setting, trained, out):
+            for number in holding:
+                answers[number].append(_answer(experiment.claims[number], setting, world, result))
+    each = zip(experiment.claims, found, answers, strict=True)
+    return [Finding(claim, setting, own, priced) for claim, own, priced in each]
+
+
+def _answer(claim: Claim, setting: Setting, world: World, result: fedsim.Result) -> Answer:
     """Return the outcome of a claim in one world."""
-    clients = result.clients[result.clients["variant"] == claim.better[0]]
+    (better,) = [name for name, label in setting.labels.items() if label == claim.better]
+    clients = result.clients[result.clients["variant"] == better]
     energy = energy_parts(clients, ["variant"]).iloc[0]
     ends = result.rounds.groupby(["variant", "seed"], sort=False, observed=True)["t"].max()
-    whole = float(ends.loc[claim.better[0]].sum()) * clients["client"].nunique()
+    whole = float(ends.loc[better].sum()) * clients["client"].nunique()
     seconds = {part: clients[f"{part}_s"].sum() / whole for part in ("send", "receive", "compute")}
     shares = energy.sort_values(ascending=False) / energy.sum()
-    sure = world_shares(claim, result) if world.silence == "beacon" else {}
-    return Answer(world, cells(claim, result), shares, pd.Series(seconds), sure)
+    sure = world_shares(claim, setting, result) if world.silence == "beacon" else {}
+    own = cells(claim, setting, result)
+    return Answer(world, own, shares, pd.Series(seconds), sure)
 
 
 def why(claim: Claim, answers: Sequence[Answer]) -> str:
@@ -129,7 +173,7 @@ def _spent(claim: Claim, answers: Sequence[Answer]) -> str:
         f" ({'every radio' if len(groups) == 1 else _places(own)})"
         for part, own in groups.items()
     ]
-    return f"{claim.better[1]} spends {', '.join(spent)}"
+    return f"{claim.better} spends {', '.join(spent)}"
 
 
 def _busy(answers: Sequence[Answer]) -> str:

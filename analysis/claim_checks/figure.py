@@ -1,5 +1,6 @@
 """The picture of all claims: what was counted, then time and energy by radio."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -8,8 +9,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from claim_checks.explanations import Answer
-from claim_checks.papers import CLAIMS, COSTS, RADIOS
+from claim_checks.explanations import Finding
+from claim_checks.papers import COSTS, RADIOS
 from claim_checks.verdicts import Cell, Verdict, short
 from fedsim.analysis import GREY, entitle, panels
 
@@ -20,22 +21,23 @@ COLOURS: Mapping[Verdict, str] = {
 }
 
 
-def draw(answers: Mapping[str, Sequence[Answer]]) -> Figure:
-    """Draw every claim: a row a claim and silence, a column a count or a radio."""
+def draw(findings: Mapping[str, Sequence[Finding]]) -> Figure:
+    """Draw every claim that is priced: a row a claim and silence, a column a count or a radio."""
     rows = [
-        (key, silence)
-        for key in answers
+        (each, silence)
+        for own in findings.values()
+        for each in own
         for silence in ("beacon", "deadline")
-        if any(each.world.silence == silence for each in answers[key])
+        if any(answer.world.silence == silence for answer in each.answers)
     ]
     counts = [cost for cost in COSTS if cost not in {"t", "joules"}]
     columns = [
         *((cost, "") for cost in counts),
         *((cost, radio) for cost in ("t", "joules") for radio in RADIOS),
     ]
-    figure, (axis,) = panels(1, 1, 0.42 * len(rows) + 1.6, width=9.6)
-    for row, (key, silence) in enumerate(rows):
-        own = {each.world.radio: each for each in answers[key] if each.world.silence == silence}
+    figure, (axis,) = panels(1, 1, 0.26 * len(rows) + 1.6, width=11.6)
+    for row, (finding, silence) in enumerate(rows):
+        own = {each.world.radio: each for each in finding.answers if each.world.silence == silence}
         for column, (cost, radio) in enumerate(columns):
             found = own.get(radio or next(iter(own)))
             _paint(
@@ -43,14 +45,10 @@ def draw(answers: Mapping[str, Sequence[Answer]]) -> Figure:
                 column,
                 row,
                 found.cells[cost] if found else None,
-                counted=CLAIMS[key].counted == cost,
+                counted=not radio and cost in finding.claim.counted,
                 doubtful=found is not None and cost in found.sure and found.sure[cost].doubtful,
             )
-    names = [
-        f"{CLAIMS[key].better[1]} < {CLAIMS[key].worse[1]}{_kind(key, silence)}"
-        for key, silence in rows
-    ]
-    axis.set_yticks(range(len(rows)), names, fontsize=8)
+    axis.set_yticks(range(len(rows)), [_name(*each) for each in rows], fontsize=8)
     heads = [RADIOS[radio] if radio else COSTS[cost] for cost, radio in columns]
     axis.set_xticks(range(len(columns)), heads, rotation=45, ha="left", fontsize=8)
     axis.xaxis.tick_top()
@@ -66,7 +64,7 @@ def draw(answers: Mapping[str, Sequence[Answer]]) -> Figure:
         axis.axvline(start - 0.5, color="white", linewidth=4)
     entitle(
         figure,
-        "Which claims survive: what the worse method needs over what the better one needs\n"
+        "Which claims survive: what the other methods need over what the better one needs\n"
         "Blue: the claim survives; orange: it is reversed; grey: a tie. In bold what the paper"
         " counts; rounds, messages and bits as on the first radio. ?: constants decide; the claim"
         " holds in 10 to 90 % of the worlds of their doubt.",
@@ -75,9 +73,13 @@ def draw(answers: Mapping[str, Sequence[Answer]]) -> Figure:
     return figure
 
 
-def _kind(key: str, silence: str) -> str:
-    words = {"chb-synthetic": ", synthetic", "fedsgm": ", switching"}
-    return f"{words.get(key, '')}{', deadline' if silence == 'deadline' else ''}"
+def _name(finding: Finding, silence: str) -> str:
+    """Return a claim in a line's breadth: the first number of its row, and the methods."""
+    place = re.sub(r" and Figure \d+", "", finding.setting.place)
+    short_place = place.replace("Figure", "Fig.").replace("Simulation", "Sim.")
+    claim = finding.claim
+    late = ", deadline" if silence == "deadline" else ""
+    return f"{short_place}: {claim.better} < {', '.join(claim.worse)}{late}"
 
 
 def _paint(

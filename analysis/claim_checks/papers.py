@@ -1,12 +1,8 @@
-"""The claims: which method needs less of which count than another, up to which target."""
+"""The claims of the papers: which method of a figure needs less of which count than others."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import pandas as pd
-
-import fedsim
-from fedsim.analysis import cost_to_end, cost_to_target
+from math import inf
 
 RADIOS = {
     "lte": "LTE 2012",
@@ -28,200 +24,267 @@ COSTS = {
 }
 """The counts of claims."""
 
-Costs = Callable[[fedsim.Result], pd.DataFrame]
-
 
 @dataclass(frozen=True)
 class Claim:
-    """That one method needs less than another to get somewhere.
+    """That one method needs less than others until where a number of the row is measured.
 
     Attributes:
-        title: the claim in a line.
-        source: paper, and where in it.
-        scenario: under scenarios/papers/, without its ending.
-        better: the variant that needs less, and what it is called.
-        worse: the other one.
-        counted: what the paper counts, a key of `COSTS`.
-        costs: what each run of the two has needed: a row a run, with columns variant, seed,
-            reached and those of `COSTS`.
-        overrides: of the scenario.
-        silent: whether either method keeps silent, so that deadlines matter.
-        small: whether its messages fit a LoRa radio, which may send 1 % of the time.
-        single: the rounds whose costs are counted, a row each with variant, seed and round, where
-            those are not all until it got there.
+        says: what the paper claims, in a line.
+        better: the method that needs less, as the row calls it.
+        worse: the others; of several the cheapest counts, in each cost and under each seed apart.
+        counted: what the paper counts, keys of `COSTS`.
+        measure: of the row; costs are those until where it is taken, or, of rounds that it adds
+            up, those of these rounds.
+        words: by how much, as the paper puts it; empty where it does not.
+        factor: between which factors that is.
     """
 
-    title: str
-    source: str
-    scenario: str
-    better: tuple[str, str]
-    worse: tuple[str, str]
-    counted: str
-    costs: Costs
-    overrides: tuple[str, ...] = ()
-    silent: bool = False
-    small: bool = False
-    single: Costs | None = None
+    says: str
+    better: str
+    worse: tuple[str, ...]
+    counted: tuple[str, ...]
+    measure: str
+    words: str = ""
+    factor: tuple[float, float] = (1, inf)
 
     @property
-    def variants(self) -> tuple[str, str]:
-        """The names of its two variants."""
-        return self.better[0], self.worse[0]
+    def labels(self) -> tuple[str, ...]:
+        """The methods, the better one first."""
+        return (self.better, *self.worse)
+
+    @property
+    def against(self) -> str:
+        """The other methods in words."""
+        if len(self.worse) == 1:
+            return self.worse[0]
+        return f"the cheapest of {', '.join(self.worse[:-1])} and {self.worse[-1]}"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or a table of a paper, whose runs its claims are tested on.
+
+    Attributes:
+        paper, row: a file of analysis/papers, and its row: all settings are those of the row.
+        claims: what the paper says of it.
+        case: of the row.
+        overrides: fewer rounds than the row's, where its claims need no more.
+        late: whether deadlines in place of beacons are tried, too: a training a radio.
+        small: whether messages fit a LoRa radio, which may send 1 % of the time.
+    """
+
+    paper: str
+    row: str
+    claims: tuple[Claim, ...]
+    case: str = ""
+    overrides: tuple[str, ...] = ()
+    late: bool = False
+    small: bool = False
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """The methods of its claims."""
+        return list(dict.fromkeys(label for claim in self.claims for label in claim.labels))
 
     @property
     def radios(self) -> Sequence[str]:
-        """The radios it is asked on."""
+        """The radios it is priced on."""
         return [radio for radio in RADIOS if self.small or not radio.startswith("lora")]
 
 
-def to_gap(result: fedsim.Result) -> pd.DataFrame:
-    """Return what the gap took at which the runs were to stop."""
-    return cost_to_target(result.rounds, float(result.summary["target"].max()))
-
-
-def to_level(measure: str, level: float) -> Costs:
-    """Return what it took until a measure first was at a level."""
-    return lambda result: cost_to_target(result.rounds, level, measure)
-
-
-def to_end_of(variant: str) -> Costs:
-    """Return what it took to the objective at which another variant ends, seed by seed."""
-    return lambda result: cost_to_end(result.rounds, variant)
-
-
-def while_broken(result: fedsim.Result) -> pd.DataFrame:
-    """Return what was spent in rounds that end with a broken constraint."""
-    rounds = result.rounds
-    runs = rounds.groupby(["variant", "seed"], sort=False, observed=True)
-    each = rounds.assign(t=runs["t"].diff().fillna(rounds["t"]), round=1)
-    columns = ["round", "transmissions", "bits_up", "bits_down", "t", "joules"]
-    each[columns] = each[columns].mul(rounds["violated"], axis=0)
-    table = each.groupby(["variant", "seed"], sort=False, observed=True)[columns].sum()
-    return table.reset_index().assign(reached=True)
-
-
-def broken(result: fedsim.Result) -> pd.DataFrame:
-    """Return the rounds that end with a broken constraint: a row each, variant, seed and round."""
-    return result.rounds.loc[result.rounds["violated"] > 0, ["variant", "seed", "round"]]
-
-
-CHB = "Chen, Blum, Sadler"
-
-_TONG = "Tong et al., Simulation I, K = 10"
-_BATCHES = (  # rates below the paper's grid, where its Figure 3 is reproduced
-    "seeds=3",
-    "precision=float64",
-    "problem.loss.scale=mean",
-    "algorithm={kind: distributed-iht, sparsity: 200, batch: 20, step_size: 3e-4}",
-    *(
-        f"variants.{kind}-10.algorithm="
-        f"{{kind: {kind}, sparsity: 200, batch: 20, step_size: 3e-4, local_steps: 10}}"
-        for kind in ("fediter-ht", "fed-ht")
-    ),
+_SENT = ("transmissions",)
+_BOTH = ("transmissions", "round")
+_OTHERS = ("HB", "LAG", "GD")
+_FEWEST = Claim("CHB needs the fewest transmissions", "CHB", _OTHERS, _SENT, "transmissions")
+_LAG = Claim(
+    "CHB needs fewer transmissions and iterations than LAG", "CHB", ("LAG",), _BOTH, "transmissions"
 )
 
-CLAIMS = {
-    "chb-hb": Claim(
-        "CHB needs fewer transmissions than HB",
-        f"{CHB}, Table I, linear regression on ijcnn1",
-        "chb-ijcnn1-linear",
-        ("base", "CHB"),
-        ("hb", "HB"),
-        "transmissions",
-        to_gap,
-        silent=True,
-        small=True,
+
+def _of_hb(words: str, low: float, high: float = inf) -> Claim:
+    says = "CHB needs fewer transmissions than HB"
+    return Claim(says, "CHB", ("HB",), _SENT, "transmissions", words, (low, high))
+
+
+_CHB = {
+    "chb-figure-2": Experiment("chb", "figure-2", (_FEWEST, _LAG), late=True, small=True),
+    "chb-figure-3": Experiment("chb", "figure-3", (_FEWEST, _LAG), small=True),
+    "chb-table-1-linear": Experiment(
+        "chb", "table-1-linear", (_of_hb("less than half", 2), _FEWEST), late=True, small=True
     ),
-    "chb-lag": Claim(
-        "CHB needs fewer transmissions than LAG",
-        f"{CHB}, Table I, linear regression on ijcnn1",
-        "chb-ijcnn1-linear",
-        ("base", "CHB"),
-        ("lag", "LAG"),
-        "transmissions",
-        to_gap,
-        silent=True,
-        small=True,
+    "chb-table-1-lasso": Experiment(
+        "chb", "table-1-lasso", (_of_hb("less than half", 2), _FEWEST), small=True
     ),
-    "chb-synthetic": Claim(
-        "CHB needs fewer transmissions than HB, synthetic data",
-        f"{CHB}, Figure 1; step size 1/(L_1 + ... + L_M)",
-        "chb-synthetic-linear",
-        ("base", "CHB"),
-        ("hb", "HB"),
-        "transmissions",
-        to_gap,
+    **{
+        f"chb-table-2-{task}": Experiment("chb", f"table-2-{task}", (_FEWEST,), small=True)
+        for task in ("linear", "lasso", "logistic")
+    },
+    "chb-table-2-network": Experiment("chb", "table-2-network", (_FEWEST,)),
+    "chb-figure-10-small": Experiment(
+        "chb",
+        "figure-10",
         (
-            "algorithm.step_size=0.0061908",
-            "variants.hb.algorithm.step_size=0.0061908",
+            Claim(
+                "At the step 2.2e-8 CHB needs fewer transmissions than LAG to an error of 1e4",
+                "CHB",
+                ("LAG",),
+                _SENT,
+                "transmissions to 1e4",
+            ),
         ),
-        silent=True,
-        small=True,
+        "2.2e-8",
     ),
-    "fedsgm": Claim(
-        "soft switching breaks the constraint in fewer rounds than hard",
-        "Upadhyay, Moon, Hashemi; step size 0.3",
-        "fedsgm-breast-cancer",
-        ("soft-100", "soft"),
-        ("base", "hard"),
-        "round",
-        while_broken,
-        small=True,
-        single=broken,
-    ),
-    "fedgradmp": Claim(
-        "FedGradMP needs fewer rounds than FedIter-HT",
-        "Jeong, Needell, Qin, Figure 4 but for FedIter-HT's rate, 0.03; relative error 0.1",
-        "fedgradmp-noisy",
-        ("base", "FedGradMP"),
-        ("fediter-ht", "FedIter-HT"),
-        "round",
-        to_level("relative_distance", 0.1),
+    "chb-figure-10-large": Experiment(
+        "chb",
+        "figure-10",
         (
-            "problem.data.alpha=0.5",
-            "variants.fediter-ht.algorithm.step_size=0.03",
-            "variants.fediter-ht.sweep=null",
-            "stop.rounds=200",
+            Claim(
+                "At the step 2.2e-7 LAG needs fewer transmissions than CHB to an error of 1e4",
+                "LAG",
+                ("CHB",),
+                _SENT,
+                "transmissions to 1e4",
+            ),
         ),
+        "2.2e-7",
     ),
-    "fediter-ht": Claim(
-        "FedIter-HT needs fewer rounds than Distributed-IHT",
-        f"{_TONG}, batch 20, step size 3e-4 for both (their Figure 3)",
-        "fed-ht-regression",
-        ("fediter-ht-10", "FedIter-HT"),
-        ("base", "Distributed-IHT"),
-        "round",
-        to_end_of("base"),
-        _BATCHES[:5],
-    ),
-    "fediter-fed-ht": Claim(
-        "FedIter-HT needs fewer bits than Fed-HT",
-        f"{_TONG}, batch 20, step size 3e-4: sparse messages",
-        "fed-ht-regression",
-        ("fediter-ht-10", "FedIter-HT"),
-        ("fed-ht-10", "Fed-HT"),
-        "bits",
-        to_end_of("base"),
-        _BATCHES,
-    ),
-    "mc-fedda": Claim(
-        "MC-FedDA needs fewer rounds than FedDualAvg",
-        "Bao, Crawshaw, Luo, Liu, Figure 1; error 1",
-        "fedda-sparse",
-        ("mc-fedda", "MC-FedDA"),
-        ("fed-dual-avg", "FedDualAvg"),
-        "round",
-        to_level("distance", 1.0),
-        ("stop.rounds=1200",),
-    ),
-    "fast-fedda": Claim(
-        "Fast-FedDA needs fewer rounds than FedDualAvg",
-        "Bao, Crawshaw, Luo, Liu, Figure 1; error 1",
-        "fedda-sparse",
-        ("base", "Fast-FedDA"),
-        ("fed-dual-avg", "FedDualAvg"),
-        "round",
-        to_level("distance", 1.0),
-        ("stop.rounds=1200",),
+    "chb-figure-11": Experiment(
+        "chb",
+        "figure-11",
+        (
+            Claim(
+                "With eps1 = 0.01/(alpha^2 M^2) CHB saves some transmissions of HB",
+                "c = 0.01",
+                ("HB",),
+                _SENT,
+                "transmissions",
+            ),
+            Claim(
+                "With eps1 = 0.1/(alpha^2 M^2) it saves more",
+                "c = 0.1",
+                ("c = 0.01",),
+                _SENT,
+                "transmissions",
+            ),
+        ),
+        small=True,
     ),
 }
+
+_FEDSGM = {
+    "fedsgm-figure-1": Experiment(
+        "fedsgm",
+        "figure-1",
+        tuple(
+            Claim(
+                f"Soft switching breaks the constraint in fewer rounds than hard, {kept}",
+                f"soft, {kept}",
+                (f"hard, {kept}",),
+                ("round",),
+                "rounds with g > 0.1",
+                "around 4 times fewer",
+                (3, 5),
+            )
+            for kept in ("k = d", "k = d/2", "k = d/10")
+        ),
+        small=True,
+    )
+}
+
+_FEDGRADMP = {
+    "fedgradmp-figure-10": Experiment(
+        "fedgradmp",
+        "figure-10",
+        (
+            Claim(
+                "FedGradMP converges faster with 15 local iterations than with 3",
+                "K = 15",
+                ("K = 3",),
+                ("round",),
+                "rounds to 0.005",
+            ),
+        ),
+        "noiseless",
+    ),
+    "fedgradmp-figure-11": Experiment(
+        "fedgradmp",
+        "figure-11",
+        (
+            Claim(
+                "FedGradMP converges faster with cohorts of 30 than of 10",
+                "30 clients",
+                ("10 clients",),
+                ("round",),
+                "rounds to 0.005",
+            ),
+        ),
+        "noiseless",
+    ),
+}
+
+_FIVE_TIMES = "FedIter-HT needs fewer rounds than Distributed-IHT"
+_BANDWIDTH = "outperforms Distributed-IHT in rounds and bandwidth (abstract)"
+
+
+def _rounds_of(better: str, words: str, low: float, high: float) -> Claim:
+    worse = ("Distributed-IHT",)
+    return Claim(_FIVE_TIMES, better, worse, ("round",), "rounds", words, (low, high))
+
+
+_FED_HT = {
+    "fed-ht-figure-3-grid": Experiment(
+        "fed-ht",
+        "figure-3-regression",
+        (_rounds_of("FedIter-HT", "about 5 times less", 4, 7),),
+        "on the grid",
+    ),
+    "fed-ht-figure-3-rate": Experiment(
+        "fed-ht",
+        "figure-3-regression",
+        (
+            _rounds_of("FedIter-HT, K = 10", "about 5 times less", 4, 7),
+            Claim(
+                f"Fed-HT {_BANDWIDTH}",
+                "Fed-HT, K = 10",
+                ("Distributed-IHT",),
+                ("round", "bits"),
+                "rounds",
+            ),
+            Claim(
+                "FedIter-HT communicates less than Fed-HT, as its clients' messages are sparse"
+                " (text, no figure)",
+                "FedIter-HT, K = 10",
+                ("Fed-HT, K = 10",),
+                ("bits",),
+                "bits",
+            ),
+        ),
+        "at the rate 1e-4",
+        ("seeds=3",),
+    ),
+}
+
+
+def _composite(row: str, rounds: int) -> Experiment:
+    """Return what the paper says of its first two figures."""
+    claims = tuple(
+        Claim(
+            f"{method} converges faster than FedDA and FedMiD",
+            method,
+            ("FedDA", "FedMiD"),
+            ("round",),
+            "rounds to an error of 1",
+        )
+        for method in ("Fast-FedDA", "C-FedDA", "MC-FedDA")
+    )
+    return Experiment("fast-fedda", row, claims, overrides=(f"stop.rounds={rounds}",))
+
+
+_FAST_FEDDA = {
+    "fast-fedda-figure-1": _composite("figure-1", 1100),
+    "fast-fedda-figure-2": _composite("figure-2", 600),
+}
+
+EXPERIMENTS: Mapping[str, Experiment] = _CHB | _FEDSGM | _FEDGRADMP | _FED_HT | _FAST_FEDDA
+"""The claims by figure, in the order of the papers."""

@@ -6,7 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 import fedsim
+from claim_checks.costs import spans
 from claim_checks.papers import Claim
+from claim_checks.settings import Setting
 from claim_checks.verdicts import short
 from fedsim.analysis.compare.caveats import is_undecided
 from fedsim.ports import Array
@@ -25,7 +27,7 @@ class WorldShare(NamedTuple):
     """The outcome of a claim in many worlds, counted in time or in energy.
 
     Attributes:
-        share: of the worlds in which the worse method needs more: the geometric mean of the
+        share: of the worlds in which the other methods need more: the geometric mean of the
             ratios over seeds is above 1.
         low: below which the ratio is in one world of twenty.
         high: above which it is in one of twenty.
@@ -46,85 +48,95 @@ class WorldShare(NamedTuple):
 
 
 def world_shares(
-    claim: Claim, result: fedsim.Result, worlds: int = WORLDS
+    claim: Claim, setting: Setting, result: fedsim.Result, worlds: int = WORLDS
 ) -> Mapping[str, WorldShare]:
     """Return in what share of worlds a claim holds in time and in energy.
 
     Args:
         claim: which one.
-        result: its two methods in one world, whose rounds follow from the constants.
+        setting: of its runs.
+        result: its methods in one world, whose rounds follow from the constants.
         worlds: in how many it is asked.
 
     Returns:
         t and joules; nothing where a method has not got there, or where rounds do not follow.
     """
-    constants = constants_of([each.scenario for each in originals(claim, result).values()], {})
+    known = originals(claim, setting, result)
+    constants = constants_of([each.scenario for each in known.values()], {})
     design = Design.of(constants, worlds, seed=1, runs=worlds)
     found = dict[str, WorldShare]()
-    for name, ratios in log_ratios(claim, result, design.world(), design.count).items():
-        own = ratios[: design.drawn]
+    ratios = log_ratios(claim, setting, result, design.world(), design.count)
+    for name, each in ratios.items():
+        own = each[: design.drawn]
         ends = map(float, np.exp(np.quantile(own, (0.05, 0.95))))
         found[name] = WorldShare(float((own > 0).mean()), *ends)
     return found
 
 
-def originals(claim: Claim, result: fedsim.Result) -> Mapping[tuple[str, int], Original]:
-    """Return what is known of the runs of a claim's two methods, by variant and seed."""
+def originals(
+    claim: Claim, setting: Setting, result: fedsim.Result
+) -> Mapping[tuple[str, int], Original]:
+    """Return what is known of the runs of a claim's methods, by label and seed."""
     rows = zip(result.runs, result.summary.to_dict("records"), strict=True)
+    named = ((setting.labels.get(str(row["variant"])), folder, row) for folder, row in rows)
     return {
-        (str(row["variant"]), int(row["seed"])): Original.of(folder, ())
-        for folder, row in rows
-        if row["variant"] in claim.variants
+        (label, int(row["seed"])): Original.of(folder, ())
+        for label, folder, row in named
+        if label in claim.labels
     }
 
 
 def log_ratios(
-    claim: Claim, result: fedsim.Result, world: Mapping[ConstantKey, Array], worlds: int
+    claim: Claim,
+    setting: Setting,
+    result: fedsim.Result,
+    world: Mapping[ConstantKey, Array],
+    worlds: int,
 ) -> Mapping[str, Array]:
     """Return the logarithms of worse over better in each world, means over seeds, shape (W,).
 
     Args:
         claim: which one.
-        result: its two methods in one world.
+        setting: of its runs.
+        result: its methods in one world.
         world: the constants, each of shape (W,).
         worlds: W.
     """
-    spans, costs = _spans(claim, result), dict[tuple[str, int], Costs]()
-    for key, own in originals(claim, result).items():
+    known, found = spans(claim, setting, result), dict[tuple[str, int], Costs]()
+    for key, own in originals(claim, setting, result).items():
         if hindrance(own):
             return {}
-        if own_spans := spans.get(key):
-            costs[key] = _over(own_spans, own, world, worlds)
-    better, worse = claim.variants
-    seeds = [seed for name, seed in costs if name == better and (worse, seed) in costs]
-    if not seeds:
+        if key in known:
+            found[key] = _over(known[key], own, world, worlds)
+    rivals = {
+        seed: [found[name, seed] for name in claim.worse if (name, seed) in found]
+        for label, seed in found
+        if label == claim.better
+    }
+    pairs = [(own, found[claim.better, seed]) for seed, own in rivals.items() if own]
+    if not pairs:
         return {}
-    pairs = [(costs[worse, seed], costs[better, seed]) for seed in seeds]
     return {
-        name: np.mean([np.log(getattr(w, name) / getattr(b, name)) for w, b in pairs], axis=0)
+        name: np.mean(
+            [np.log(_cheapest(others, name) / getattr(better, name)) for others, better in pairs],
+            axis=0,
+        )
         for name in COSTS
     }
 
 
-def _spans(claim: Claim, result: fedsim.Result) -> Mapping[tuple[str, int], Sequence[int]]:
-    """Return the rounds of each run whose costs are counted: ends of those before, and of those."""
-    if claim.single is None:
-        table = claim.costs(result)
-        rows = table[table["reached"]].to_dict("records")
-        return {(str(row["variant"]), int(row["seed"])): [0, int(row["round"])] for row in rows}
-    spans = dict[tuple[str, int], list[int]]()
-    for row in claim.single(result).to_dict("records"):
-        number = int(row["round"])
-        spans.setdefault((str(row["variant"]), int(row["seed"])), []).extend((number - 1, number))
-    return spans
+def _cheapest(costs: Sequence[Costs], name: str) -> Array:
+    """Return the least of several methods' costs in each world, shape (W,)."""
+    least: Array = np.min([getattr(each, name) for each in costs], axis=0)
+    return least
 
 
 def _over(
-    spans: Sequence[int], original: Original, world: Mapping[ConstantKey, Array], worlds: int
+    ends: Sequence[int], original: Original, world: Mapping[ConstantKey, Array], worlds: int
 ) -> Costs:
     """Return what is spent in spans: begin, end, begin, end and so on, shape (W,)."""
-    looks = sorted({number for number in spans if number})
+    looks = sorted({number for number in ends if number})
     known = priced_at(looks, original, world, worlds)
-    rows = [looks.index(number) + 1 if number else 0 for number in spans]
+    rows = [looks.index(number) + 1 if number else 0 for number in ends]
     until = (np.vstack([np.zeros((1, worlds)), each])[rows] for each in known)
     return Costs(*((each[1::2] - each[::2]).sum(axis=0) for each in until))

@@ -1,12 +1,14 @@
 """Verdicts: the outcome of a claim in one cost and one world."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 import fedsim
+from claim_checks.costs import costs
 from claim_checks.papers import COSTS, Claim
+from claim_checks.settings import Setting
 from fedsim.analysis.compare.pairwise import compare_seeds
 
 ALIKE = 1.02
@@ -22,7 +24,8 @@ class Cell(NamedTuple):
 
     Attributes:
         ratio: what the worse method needs over what the better one needs: the geometric mean
-            over seeds. NaN where either has not got there under any seed.
+            over seeds. NaN where the better one has not got there under a seed, infinite where
+            the worse one has not.
         low: where its interval begins; as the ratio with one seed.
         high: where it ends.
         verdict: survives, tie, reversed or not reached.
@@ -45,8 +48,11 @@ class Cell(NamedTuple):
         >>> Cell.of([2.0, 8.0]).ratio, Cell.of([0.5]).verdict, Cell.of([0.9, 1.5]).verdict
         (4.0, 'reversed', 'tie')
         """
-        if not len(ratios) or not np.all(np.isfinite(ratios)):
+        if not len(ratios) or np.isnan(ratios).any():
             return cls(np.nan, np.nan, np.nan, "not reached")
+        if np.isinf(ratios).any():
+            least = float(min(ratios))
+            return cls(np.inf, least, np.inf, "survives" if least > ALIKE else "tie")
         logs = np.log(np.asarray(ratios, dtype=np.float64))
         mean, found = float(logs.mean()), compare_seeds(logs, CONFIDENCE)
         low, high = float(logs.min()), float(logs.max())
@@ -69,14 +75,23 @@ def short(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
 
 
-def cells(claim: Claim, result: fedsim.Result) -> dict[str, Cell]:
+def cells(claim: Claim, setting: Setting, result: fedsim.Result) -> dict[str, Cell]:
     """Return what the claim comes to in one world: a cell for each of `COSTS`."""
-    table = claim.costs(result)
-    table["bits"] = table["bits_up"] + table["bits_down"]
-    table = table.astype({"variant": object}).set_index(["variant", "seed"])
-    better, worse = (table.loc[name] for name in claim.variants)
-    both = better.index.intersection(worse.index)
-    ratios = worse.loc[both, list(COSTS)].astype(float) / better.loc[both, list(COSTS)].astype(
-        float
-    )
+    table = costs(claim, setting, result)
+    # Of several the cheapest of a seed counts; one that never gets there is no rival under it.
+    worse = table.loc[list(claim.worse)].fillna(np.inf).groupby("seed").min()
+    ratios = worse / table.loc[claim.better]
     return {cost: Cell.of(ratios[cost].tolist()) for cost in COSTS}
+
+
+Outcome = Literal["holds", "holds, but not by as much", "does not hold"]
+
+
+def outcome(claim: Claim, found: Mapping[str, Cell]) -> Outcome:
+    """Return what a claim comes to in what the paper counts itself."""
+    own = [found[cost] for cost in claim.counted]
+    if any(cell.verdict != "survives" for cell in own):
+        return "does not hold"
+    low, high = claim.factor
+    within = all(low <= cell.ratio <= high for cell in own)
+    return "holds" if within else "holds, but not by as much"

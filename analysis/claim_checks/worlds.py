@@ -1,15 +1,13 @@
-"""Worlds: the same two methods on every radio, with beacons and with deadlines."""
+"""Worlds: the same methods on every radio, with beacons and with deadlines."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
-
-from ruamel.yaml import YAML
+from typing import Literal, NamedTuple
 
 import fedsim
-from claim_checks.papers import RADIOS, Claim
-
-SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios/papers"
+from claim_checks.papers import RADIOS, Experiment
+from claim_checks.settings import Setting
 
 SLACK = 1.1
 """A deadline, over the longest round in which every client replies."""
@@ -30,39 +28,40 @@ class World(NamedTuple):
         return f"{RADIOS[self.radio]}{', deadline' if self.silence == 'deadline' else ''}"
 
 
-def asked(claim: Claim) -> dict[str, Any]:
-    """Return a claim's scenario, as it is written, with no other variants than the claim's."""
-    written = YAML(typ="safe").load(SCENARIOS / f"{claim.scenario}.yaml")
-    written["variants"] = {
-        name: block for name, block in written["variants"].items() if name in claim.variants
-    }
-    return dict(written)
+def train(setting: Setting, out: Path) -> fedsim.Result:
+    """Run the methods of an experiment, on the fleet of its row."""
+    return _run(setting, out / "trained", ())
 
 
-def runs(
-    claim: Claim, out: Path, overrides: Sequence[str] = ()
+def price(
+    experiment: Experiment, setting: Setting, trained: fedsim.Result, out: Path
 ) -> Iterator[tuple[World, fedsim.Result]]:
-    """Yield the two methods' runs in every world: trained once, and once for each deadline.
+    """Yield the runs in every world: re-priced, and trained again for each deadline.
 
     Args:
-        claim: which one.
+        experiment: says which worlds there are.
+        setting: its runs.
+        trained: what they came to.
         out: where the run folders go.
-        overrides: of the scenario.
     """
-    scenario = asked(claim)
-    # What the caller overrides takes the place of what the claim does: a key is given once.
-    every = {text.partition("=")[0]: text for text in (*claim.overrides, *overrides)}
-    changed = list(every.values())
-    trained = fedsim.run(scenario, out=out / "trained", overrides=changed)
-    for radio in claim.radios:
-        where = [f"fleet.{number}.radio={radio}" for number in range(len(scenario["fleet"]))]
+    for radio in experiment.radios:
+        where = [
+            f"fleet.{number}.radio={radio}" for number in range(len(setting.scenario["fleet"]))
+        ]
         beacons = fedsim.reprice(trained.folder, where, out / radio)
         yield World(radio, "beacon"), beacons
-        if claim.silent:
+        if experiment.late:
             after = f"silence.after={SLACK * _longest(beacons):.6g} s"
-            late = [*changed, *where, "silence.kind=deadline", after]
-            folder = out / f"{radio}-deadline"
-            yield World(radio, "deadline"), fedsim.run(scenario, out=folder, overrides=late)
+            late = (*where, "silence.kind=deadline", after)
+            yield World(radio, "deadline"), _run(setting, out / f"{radio}-deadline", late)
+
+
+def _run(setting: Setting, out: Path, overrides: Sequence[str]) -> fedsim.Result:
+    with warnings.catch_warnings():
+        # Papers censor more, and step further, than theory covers, and some runs diverge.
+        warnings.simplefilter("ignore", fedsim.TheoryWarning)
+        warnings.simplefilter("ignore", fedsim.RunWarning)
+        return fedsim.run(dict(setting.scenario), out=out, overrides=overrides)
 
 
 def _longest(result: fedsim.Result) -> float:

@@ -233,7 +233,8 @@ def take(
         if setting.search:
             said += [f"{key} {value}" for key, value in setting.search[number].items()]
         line = SEPARATOR.join(filter(None, (setting.name, label)))
-        best[line] = ", ".join(said) if math.isfinite(size) else "none"
+        if said:
+            best[line] = ", ".join(said) if math.isfinite(size) else "none"
     first = results[0]
     chosen = Chosen(first.folder, tuple(runs), names=names)
     return chosen, _numbers(row, setting, chosen), best
@@ -279,12 +280,12 @@ def _values(measure: Measure, result: fedsim.Result, row: Row, fields: Mapping[s
         groups = rounds.groupby(["variant", "seed"], sort=False, observed=True)
         rounds = rounds.assign(**{column: groups[column].cumsum()})
     at = measure.at.of(fields) if isinstance(measure.at, At) else measure.at
-    at_rows = _rows(at, result, rounds)
+    at_rows = rows_at(at, result, rounds)
     values = at_rows[column] ** measure.power - measure.minus
     return by_variant(at_rows[["variant", "seed"]].assign(value=values), "value")
 
 
-def _rows(at: str | int | At, result: fedsim.Result, rounds: pd.DataFrame) -> pd.DataFrame:
+def rows_at(at: str | int | At, result: fedsim.Result, rounds: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the round table at which a measure is taken, costs added up."""
     totals = cumulative(rounds)
     totals["bits"] = totals["bits_up"] + totals["bits_down"]

@@ -18,12 +18,18 @@ from fedsim.analysis.costs import (
     with_grams,
 )
 from fedsim.analysis.energy import ENERGY_PARTS, energy_parts, state_of_charge
-from fedsim.analysis.figures import convergence, over_seeds, progress, save, stacked_bars
+from fedsim.analysis.figures import convergence, progress, stacked_bars
+from fedsim.analysis.paper_style import PaperStyle
+from fedsim.analysis.paper_tables import paper_tables
+from fedsim.analysis.plots.curves import plot_curves
 from fedsim.analysis.ranking import cost_to_end, ranking
+from fedsim.analysis.saving import save
 from fedsim.analysis.scripts import run_parts
+from fedsim.analysis.seeds import over_seeds
 from fedsim.analysis.style import (
     AXES,
     COLOURS,
+    DEVICE_COLOURS,
     EVERY_AXIS,
     GREY,
     PART_COLOURS,
@@ -44,6 +50,7 @@ __all__ = [
     "AXES",
     "COLOURS",
     "COMPARED",
+    "DEVICE_COLOURS",
     "ENERGY_PARTS",
     "EVERY_AXIS",
     "GREY",
@@ -53,6 +60,7 @@ __all__ = [
     "Decisions",
     "EndedRuns",
     "Log",
+    "PaperStyle",
     "Target",
     "answer",
     "convergence",
@@ -78,8 +86,10 @@ __all__ = [
     "over_seeds",
     "pair",
     "panels",
+    "paper_tables",
     "pareto",
     "pareto_scatter",
+    "plot_curves",
     "progress",
     "quantity",
     "ranking",

@@ -1,16 +1,15 @@
 """Figures of runs: convergence, any column against any cost, stacked bars."""
 
 from collections.abc import Mapping, Sequence
-from io import BytesIO
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedsim.analysis.costs import cumulative, with_grams
+from fedsim.analysis.plots.curves import draw_means
+from fedsim.analysis.seeds import over_seeds, spread
 from fedsim.analysis.style import (
     AXES,
     GREY,
@@ -24,10 +23,6 @@ from fedsim.analysis.style import (
     shared_upwards,
     words,
 )
-from fedsim.record.atomic import write_whole
-
-_POINTS = 2000
-"""More points than that cannot be distinguished on paper."""
 
 
 def convergence(
@@ -102,19 +97,6 @@ def stacked_bars(axis: Axes, parts: pd.DataFrame, colours: Mapping[str, str]) ->
     axis.invert_yaxis()
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write a figure; the ending of the path says how. No date goes into the file.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
-    metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-    image = BytesIO()
-    with rc_context({"svg.hashsalt": path.name}):  # else the names of its parts are drawn
-        figure.savefig(image, format=path.suffix.removeprefix("."), dpi=150, metadata=metadata)
-    write_whole(path, image.getvalue())
-
-
 def _panel(
     axis: Axes, totals: pd.DataFrame, column: str, measure: str, labels: Mapping[str, str]
 ) -> None:
@@ -125,53 +107,8 @@ def _panel(
         for _, run in runs.groupby("seed"):
             thin = run.iloc[spread(len(run))]
             values = thin[measure].where(thin[measure] > 0) if measure == "gap" else thin[measure]
-            axis.plot(thin[column], values, label=name, **look(number))
+            axis.plot(thin[column], values, label=name, **look(number, len(thin)))
             name = "_nolegend_"
-
-
-def spread(count: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Return the rows to draw: all, or some that are evenly spread, first and last included.
-
-    >>> spread(3).tolist(), spread(100_000)[[0, -1]].tolist()
-    ([0, 1, 2], [0, 99999])
-    """
-    if count <= _POINTS:
-        return np.arange(count)
-    return np.linspace(0, count - 1, _POINTS).astype(np.intp)
-
-
-COSTS = ("transmissions", "bits", "bits_up", "bits_down", "t", "joules")
-"""What is added up round by round."""
-
-_FEW = 4  # bands that can overlap and remain distinguishable
-
-
-def over_seeds(rounds: pd.DataFrame, column: str, *, log: bool = False) -> pd.DataFrame:
-    """Return what the seeds of each variant have in common, round by round.
-
-    Args:
-        rounds: as `Result.rounds` gives it.
-        column: of the round table.
-        log: whether the mean is that of logarithms; values that are not positive count as missing.
-
-    Returns:
-        A row a variant and round that all of its seeds have and an observer evaluated: variant, the
-        costs of `COSTS` so far (means), and mean, least and largest of the column.
-    """
-    totals = cumulative(rounds)
-    totals = totals[totals["objective"].notna() | totals[column].notna()]  # else unobserved
-    totals["bits"] = totals["bits_up"] + totals["bits_down"]
-    totals["value"] = totals[column].where(totals[column] > 0) if log else totals[column]
-    totals["averaged"] = np.log(totals["value"]) if log else totals["value"]
-    runs = totals.groupby("variant", sort=False, observed=True)["seed"].nunique()
-    grouped = totals.groupby(["variant", "round"], sort=False, observed=True)
-    table = grouped[with_grams(COSTS, totals)].mean()
-    means = grouped["averaged"].mean()
-    table["mean"] = np.exp(means) if log else means
-    table["least"], table["largest"] = grouped["value"].min(), grouped["value"].max()
-    wanted = runs.reindex(table.index.get_level_values("variant")).to_numpy()
-    table = table[grouped.size() == wanted]
-    return table.reset_index()
 
 
 def progress(
@@ -201,15 +138,7 @@ def progress(
     figure, every = panels(len(axes), 2, sharey=True)
     table = over_seeds(rounds[rounds["variant"].isin(list(labels))], column, log=log)
     for axis, cost in zip(every, axes, strict=True):
-        for number, (variant, name) in enumerate(labels.items()):
-            own = table[table["variant"] == variant]
-            _curve(
-                axis,
-                own,
-                cost,
-                (number, escape_text(name)),
-                alpha=0.2 if len(labels) <= _FEW else 0.1,
-            )
+        draw_means(axis, table, cost, labels)
         if target is not None:
             axis.axhline(target, color=GREY, linewidth=1, linestyle=":")
         against_cost(axis, cost)
@@ -217,13 +146,3 @@ def progress(
     name_variants(figure)
     entitle(figure, title)
     return figure
-
-
-def _curve(
-    axis: Axes, table: pd.DataFrame, cost: str, called: tuple[int, str], *, alpha: float
-) -> None:
-    number, name = called
-    table, own = table.iloc[spread(len(table))], look(number)
-    axis.plot(table[cost], table["mean"], label=name, **own)
-    ends = table["least"], table["largest"]
-    axis.fill_between(table[cost], *ends, color=own["color"], alpha=alpha, linewidth=0)

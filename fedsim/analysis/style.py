@@ -7,6 +7,7 @@ from textwrap import fill
 from typing import Any
 
 import numpy as np
+from matplotlib import rcParams, rcParamsDefault
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -86,22 +87,35 @@ def _power(found: "re.Match[str]") -> str:
     return f"{times}10^{{{sign}{exponent}}}"
 
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
-"""Okabe and Ito, Color Universal Design, 2008: distinguishable for colour-blind readers, too."""
+COLOURS = ("#0072B2", "#E69F00", "#000000", "#009E73", "#56B4E9", "#D55E00", "#CC79A7", "#F0E442")
+"""The colours of variants: those of Okabe and Ito, Color Universal Design, 2008, distinguishable
+for colour-blind readers, too. They are ordered such that the first ones differ in grey."""
 
-DASHES = ("-", "--", "-.", ":")
+DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (6, 1.5, 1, 1.5, 1, 1.5)))
+"""The dashes of variants. They and the marks change with the colour from one variant to the next,
+so that a print without colours tells them apart."""
+
+MARKS = "osD^vP*X<"
+"""The marks of variants."""
+
+DEVICE_COLOURS = (
+    *("#332288", "#CC6677", "#117733", "#DDCC77"),
+    *("#882255", "#44AA99", "#999933", "#AA4499"),
+)
+"""The colours of kinds of clients; none is a variant's. Tol, Colour Schemes, SRON 2021: muted."""
 
 PART_COLOURS = {
-    "promotion": "#F0E442",
-    "tail": "#E69F00",
-    "receiving": "#56B4E9",
-    "sending": "#D55E00",
-    "sending again": "#CC79A7",
-    "forwarding": "#009E73",
-    "at rest": "#BBBBBB",
-    "computing": "#0072B2",
+    "promotion": "#EEDD88",
+    "tail": "#EE8866",
+    "receiving": "#99DDFF",
+    "sending": "#BBCC33",
+    "sending again": "#FFAABB",
+    "forwarding": "#44BB99",
+    "at rest": "#DDDDDD",
+    "computing": "#77AADD",
 }
-"""The colour of each part of the energy, by what `energy_parts` calls it."""
+"""The colour of each part of the energy, by what `energy_parts` calls it. None of them is the
+colour of a variant or of a kind of clients. Tol, Colour Schemes, SRON 2021: light."""
 
 GREY = "#666666"
 """Of what is said or drawn beside the runs: thresholds, what was not reached, the setting."""
@@ -121,6 +135,8 @@ _WIDTHS = {1: 5.4, 2: 3.4, 3: 3.0}
 """Inches of a panel by how many stand side by side: two, on a page 800 pixels wide, have letters
 of 16 pixels, and on a telephone of 8."""
 _NARROW = 2.6
+
+_MARKED = 8  # marks of a curve, or fewer
 
 _SHORT = 18  # letters that have room, beside "log scale", along a panel's height
 
@@ -171,10 +187,34 @@ def panels(
     return figure, every[:count]
 
 
-def look(number: int) -> dict[str, Any]:
-    """Return how the curve of the variant of that number looks, for `Axes.plot`."""
-    dash = DASHES[number // len(COLOURS) % len(DASHES)]
-    return {"color": COLOURS[number % len(COLOURS)], "linestyle": dash, "linewidth": 1.5}
+def look(number: int, points: int = 0) -> dict[str, Any]:
+    """Return how the curve of the variant of that number looks, for `Axes.plot`.
+
+    A cycle that the user has set (`axes.prop_cycle`, or a style of matplotlib or seaborn) is used
+    in place of fedsim's colours, dashes and marks.
+
+    Args:
+        number: of the variant, from 0.
+        points: how many points the curve has; its marks stand at some eight of them, and not at
+            the same ones as those of the next variant. Without any, it has none.
+    """
+    wanted = rcParams["axes.prop_cycle"]
+    if wanted != rcParamsDefault["axes.prop_cycle"]:
+        cycle = list(wanted)
+        own: dict[str, Any] = {"linestyle": DASHES[number // len(cycle) % len(DASHES)]}
+        own |= cycle[number % len(cycle)]
+    else:
+        colour, dash = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
+        own = {"color": colour, "linestyle": dash}
+    if points:
+        step = max(points // _MARKED, 1)
+        own = {"marker": MARKS[number % len(MARKS)], **own}
+        own |= {"markevery": (number * step // 3 % step, step), "markersize": _mark_size()}
+    return own
+
+
+def _mark_size() -> float:
+    return 0.7 * float(rcParams["lines.markersize"])
 
 
 def entitle(figure: Figure, title: str, *, apart: bool = False) -> None:

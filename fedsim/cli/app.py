@@ -130,6 +130,18 @@ Share = Annotated[
         "--shard", metavar="K/N", help="make the K-th of N shares of the runs, as in an array job"
     ),
 ]
+PaperStyles = Annotated[
+    str,
+    typer.Option(
+        "--style",
+        metavar="STYLE",
+        help="ieee, acm, neurips, nature, or a style file of matplotlib",
+    ),
+]
+PaperColumns = Annotated[
+    int,
+    typer.Option(min=1, max=2, help="how many columns of the paper figures and tables span"),
+]
 Gzip = Annotated[
     bool, typer.Option("--gzip", help="compress it to trace.json.gz, a tenth of the size")
 ]

@@ -12,6 +12,8 @@ from fedsim.cli.app import (
     Jobs,
     OnCluster,
     Overrides,
+    PaperColumns,
+    PaperStyles,
     Place,
     Places,
     Plugins,
@@ -26,6 +28,10 @@ from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import suggest as _next
 
+if TYPE_CHECKING:
+    from fedsim.analysis import Comparison
+    from fedsim.running.folder import Status
+
 
 @app.command()
 def compare(
@@ -37,39 +43,77 @@ def compare(
     confidence: Annotated[float, typer.Option(help="confidence level of the intervals")] = 0.95,
     out: Annotated[
         Path | None,
-        typer.Option(help="folder for the files; comparison in the first DIR if not given"),
+        typer.Option(
+            help="folder for the files; comparison in the first DIR if not given; or a file for"
+            " one figure, such as gap.pdf"
+        ),
     ] = None,
+    x: Annotated[
+        str | None, typer.Option(help="of the figure: round, bits, t, joules, or a measure")
+    ] = None,
+    y: Annotated[
+        str | None, typer.Option(help="of the figure: gap, objective, a measure, or a cost")
+    ] = None,
+    style: PaperStyles = "ieee",
+    columns: PaperColumns = 1,
+    csv: Annotated[bool, typer.Option("--csv", help="print the costs as CSV alone")] = False,  # noqa: FBT002 - a flag
+    as_json: Annotated[bool, typer.Option("--json", help="print all tables as JSON alone")] = False,  # noqa: FBT002 - a flag
+    latex: Annotated[bool, typer.Option("--latex", help="print the costs in LaTeX alone")] = False,  # noqa: FBT002 - a flag
     quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
-    """Compare the costs of variants to reach a target, with confidence intervals."""
-    from fedsim import analysis
-    from fedsim.cli.next_steps import after_comparison
-    from fedsim.errors import DataError
+    """Compare the costs of variants to reach a target, with confidence intervals.
+
+    With a file as `--out`, one figure of the curves is drawn into it,
+    as wide as a column of a paper.
+    """
+    from fedsim.cli.compare_output import Request
 
     with _errors():
+        wanted = Request.of(out, (x, y), csv=csv, as_json=as_json, latex=latex)
         if out is not None:
-            check_out(out)
-        try:
-            comparison = analysis.Comparison.of(places, targets or (), against, confidence)
-        except DataError:
-            if (table := analysis.so_far(places)) is not None:
-                _out.print(table)  # all there is while no run has ended
-            raise
-        endings = comparison.endings  # above the tables, which do not show missing runs
-        for text in endings:
-            _err.print(escape(text), style="yellow")
-        for text in comparison.answers:
-            _out.print(f"{escape(text)}\n")
-        for table in comparison.tables():
-            _out.print(table)
-        for text in comparison.notes:
-            if text not in endings:
-                _err.print(escape(text), style="yellow")
+            check_out(out, file=wanted.figure)
+        comparison = _comparison(places, targets, against, confidence)
+        for said in wanted.answer(comparison, style, columns):
+            typer.echo(said, nl=False)
+        if wanted.alone:
+            return
+        _print_comparison(comparison)
         out = out or within(places[0], "comparison")
         comparison.write(out)
     _out.print(f"tables and figures in {escape(str(out))}")
     if len(places) == 1:
+        from fedsim.cli.next_steps import after_comparison
+
         _next(*after_comparison(comparison, places[0]), quiet=quiet)
+
+
+def _comparison(
+    places: list[Path], targets: list[str] | None, against: str | None, confidence: float
+) -> "Comparison":
+    """Return a comparison; where no run has ended, print how far each came, and fail."""
+    from fedsim import analysis
+    from fedsim.errors import DataError
+
+    try:
+        return analysis.Comparison.of(places, targets or (), against, confidence)
+    except DataError:
+        if (table := analysis.so_far(places)) is not None:
+            _out.print(table)  # all there is while no run has ended
+        raise
+
+
+def _print_comparison(comparison: "Comparison") -> None:
+    """Print endings, answers, tables and notes."""
+    endings = comparison.endings  # above the tables, which do not show missing runs
+    for text in endings:
+        _err.print(escape(text), style="yellow")
+    for text in comparison.answers:
+        _out.print(f"{escape(text)}\n")
+    for table in comparison.tables():
+        _out.print(table)
+    for text in comparison.notes:
+        if text not in endings:
+            _err.print(escape(text), style="yellow")
 
 
 @app.command("report")
@@ -123,9 +167,6 @@ def trace(
 
 
 # The progress of a study.
-
-if TYPE_CHECKING:
-    from fedsim.running.folder import Status
 
 
 @app.command("status")

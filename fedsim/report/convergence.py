@@ -94,13 +94,13 @@ def drawn_first(study: ReportedStudy) -> set[str]:
 
 def _curve(number: int, name: str, table: pd.DataFrame, cost: str, *, hidden: bool) -> Curve:
     colour, dash = style(number)
-    x, y, low, high = (table[column] for column in (cost, "mean", "least", "largest"))
+    x, y, low, high = (table[column] for column in (cost, "mean", "low", "high"))
     return Curve(name, colour, x, y, low, high, dash, group=str(number), hidden=hidden)
 
 
 def _upwards(seen: pd.DataFrame, measure: str) -> Scale:
     """Return the axis of a measure: a gap's is logarithmic."""
-    ends = seen[["least", "largest"]].to_numpy(np.float64)
+    ends = seen[["low", "high"]].to_numpy(np.float64)
     ends = ends[np.abs(ends) < _LARGEST]
     if measure == "gap":
         ends = ends[ends > 0]

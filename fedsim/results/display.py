@@ -5,16 +5,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
 
 from fedsim import analysis
 from fedsim import text as tables
+from fedsim.analysis.plots.canvas import figure_of, style_width
+from fedsim.analysis.plots.curves import check_column
 from fedsim.analysis.style import as_png
 from fedsim.errors import DataError
-from fedsim.record.rounds import OWN
 from fedsim.record.scenarios import Note, mark_labels, once
 from fedsim.text import visible
 
@@ -42,22 +46,44 @@ class Shown:
     place: str
     setting: str = ""
 
-    def figure(self, measure: str = "", against: Sequence[str] = ()) -> Figure:
+    def figure(
+        self,
+        x: Sequence[str],
+        y: str,
+        *,
+        ax: Axes | None = None,
+        width: float | str | None = None,
+        out: str | Path | None = None,
+        **curves: Any,
+    ) -> Figure:
         """Return the figure, as `Result.plot` describes it.
 
         Raises:
-            DataError: there is no such measure, or no such cost.
+            DataError: there is no such column, or several panels are to go into one axes.
         """
-        numbers = map(str, self.rounds.select_dtypes("number"))
-        known = ["objective", "gap", *(name for name in numbers if name not in OWN)]
-        if measure and measure not in known:
-            raise DataError("measure", f"got {measure!r}; the rounds have {', '.join(known)}")
-        axes = analysis.with_grams(analysis.AXES, self.rounds)
-        for cost in against:
-            if cost not in axes:
-                said = ", ".join(axes)
-                raise DataError("against", f"got {cost!r}; give one of {said}")
-        return self._draw([measure] if measure else self._measures[:1], against)
+        costs = list(x) or analysis.with_grams(analysis.AXES, self.rounds)
+        if ax is not None and len(costs) > 1:
+            if x:
+                text = f"got {len(costs)} columns for one axes; expected one, such as x='joules'"
+                raise DataError("x", text)
+            costs = ["round"]
+        if len(costs) == 1:
+            own = analysis.plot_curves(self, costs[0], y, ax=ax, width=width, out=out, **curves)
+            return figure_of(own)
+        for cost in costs:
+            check_column(self.rounds, cost, "x")
+        columns = min(len(costs), 2)
+        room = {} if width is None else {"width": style_width(width, columns) / columns}
+        figure, every = analysis.panels(len(costs), columns, sharey=True, **room)
+        for number, (axis, cost) in enumerate(zip(every, costs, strict=True)):
+            analysis.plot_curves(self, cost, y, ax=axis, legend=False, **curves)
+            if number % columns:
+                axis.set_ylabel("")
+                axis.tick_params(labelleft=False)
+        analysis.name_variants(figure)
+        if out is not None:
+            analysis.save(figure, Path(out))
+        return figure
 
     def overview(self) -> Figure:
         """Return the figure of all costs, with a row for the gap and for each measure."""

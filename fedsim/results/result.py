@@ -1,10 +1,10 @@
 """`Result`: recorded runs as pandas tables, figures and pages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -18,9 +18,12 @@ from fedsim.record.scenarios import Note, parse, read_text, setting_of
 from fedsim.record.studies import read_study
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from fedsim.analysis import Comparison
+    from fedsim.analysis.plots.curves import By
+    from fedsim.analysis.seeds import Band, Ends
     from fedsim.results.display import Shown
 
 
@@ -102,20 +105,47 @@ class Result:
             for text in (row["notes"] if isinstance(row.get("notes"), list) else ())
         )
 
-    def plot(self, measure: str = "", against: str | Sequence[str] = ()) -> "Figure":
-        """Draw how far every run has come, for what it had spent by then.
+    def plot(
+        self,
+        y: str = "",
+        x: str | Sequence[str] = (),
+        *,
+        by: "By" = "variant",
+        band: "Band" = "min-max",
+        ends: "Ends" = "hold",
+        log: bool | None = None,
+        target: float | None = None,
+        labels: Mapping[str, str] | None = None,
+        ax: "Axes | None" = None,
+        width: float | str | None = None,
+        out: str | Path | None = None,
+    ) -> "Figure":
+        """Draw a column of the rounds against what had been spent by then, or any other column.
 
         Args:
-            measure: a column of `rounds`: "gap", "objective", or a measure of the scenario; the
+            y: a column of `rounds`: "gap", "objective", a measure of the scenario, or a cost; the
                 gap if not given, and the objective where no optimum is known.
-            against: what it is drawn against: "round", "bits", "t", "joules", or several of them;
-                all four if not given.
+            x: one or several columns, a panel each: "round", "bits", "bits_up", "t", "joules", or
+                a measure; the first four costs if not given, and "round" where `ax` is.
+            by: "variant" for the mean over seeds with a band, "seed" for a curve a run.
+            band: "min-max" over the seeds, "std" (one standard deviation), "interval" (95 %,
+                Student's t), or "none".
+            ends: "hold": a seed that has ended counts on with its last values, from the small bar
+                across the curve on; "stop": a curve ends with the first of its seeds.
+            log: whether y is logarithmic, and averaged so; a gap is if None.
+            target: value of y at which a line is drawn.
+            labels: variant -> its name in the legend, of those that are drawn; all if None.
+            ax: axes of matplotlib to draw on; a new figure if None.
+            width: of a new figure: inches, or a style of papers, such as "ieee" for its column.
+            out: file to save the figure to; its ending gives the format: png, svg, pdf or pgf.
 
         Raises:
-            DataError: there is no such measure, or no such cost.
+            DataError: there is no such column, variant, style or format.
         """
-        wanted = (against,) if isinstance(against, str) else tuple(against)
-        return self.shown.figure(measure, wanted)
+        wanted = (x,) if isinstance(x, str) else tuple(x)
+        curves: dict[str, Any] = {"by": by, "band": band, "ends": ends, "log": log}
+        curves |= {"target": target, "labels": labels}
+        return self.shown.figure(wanted, y, ax=ax, width=width, out=out, **curves)
 
     def compare(
         self, *targets: str, against: str | None = None, confidence: float = 0.95

@@ -14,7 +14,7 @@ from rich.table import Table as RichTable
 
 from fedsim.analysis.compare.caveats import LESS, WORDS, seal_tables
 from fedsim.analysis.compare.cost_tables import Target
-from fedsim.analysis.figures import save
+from fedsim.analysis.saving import save
 from fedsim.ports import Array
 from fedsim.record.atomic import write_whole
 from fedsim.record.lock import hold

@@ -29,6 +29,7 @@ from fedsim.progress import current_activity
 from fedsim.protocol.transport import Carry
 from fedsim.record.atomic import check_folder
 from fedsim.record.folder import RunFolder
+from fedsim.record.live import clear_live
 from fedsim.record.lock import hold, share
 from fedsim.record.scenarios import Note, Tell, ignore_note
 from fedsim.record.studies import study_in
@@ -38,6 +39,7 @@ from fedsim.running import staging
 from fedsim.running.campaign import Campaign, Engine, ExecutorEngine, check_ends
 from fedsim.running.check import preflight_notes, unresumable_notes
 from fedsim.running.folder import WHOLE, Shard, changes, check_place, study_of
+from fedsim.running.live import LiveReporter
 from fedsim.running.main_guard import end_if_loading
 from fedsim.running.run import RunProgress, Watch, ignore_progress
 from fedsim.running.workers import Order
@@ -277,10 +279,12 @@ class _RunRequest:
     def _make(self, folder: Path) -> Result:
         with staging.share_folder(folder) if self.is_staged else nullcontext() as place:
             order = Order(self.plan, folder, self.fresh, self.carry, place, self.optima)
-            campaign = Campaign(order, self.share, self.tell)
+            live = LiveReporter(folder, self.plan)
+            campaign = Campaign(order, self.share, live.tell(self.tell))
             bar = notebook_bar(self.plan.name, len(campaign.runs))
-            with nullcontext(self.watch) if self.watch else bar as callback:
-                runs = self.make_runs(campaign, callback)
+            shown = nullcontext(self.watch) if self.watch else bar
+            with shown as callback, live.publish(len(campaign.runs)):
+                runs = self.make_runs(campaign, live.watch(callback))
         return Result(folder, runs, self.notes)
 
 
@@ -395,6 +399,7 @@ def _claim_folder(plan: Plan, out: Path, *, fresh: bool) -> None:
         for seed in variant.seeds:
             RunFolder.check(out, variant.name, seed)
     staging.clear(out)
+    clear_live(out)
     study_of(plan).write(out)
 
 

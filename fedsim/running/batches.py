@@ -338,7 +338,10 @@ def _make(
     worker = get_worker()
     _check(worker.address, wanted, environment())
     reporter = ProgressReporter(
-        lambda progress: worker.log_event(topic, [*progress]), _PAUSE, ends=False
+        lambda progress: worker.log_event(topic, [*progress]),
+        _PAUSE,
+        ends=False,
+        worker=worker.address,
     )
     with reporter.report_activity() as watch:
         return make_all(pickled, runs, watch)

@@ -163,7 +163,7 @@ def _first(setup: WorldConfig, pace: Pace) -> tuple[list[RoundCost], str]:
         book = _book(Path(name), len(setup.fleet))
         marks: list[_Mark] = []
 
-        def mark(*_: float) -> None:
+        def mark(*_: object) -> None:
             with pace.round():
                 if len(marks) > ROUNDS:
                     return

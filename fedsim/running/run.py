@@ -19,6 +19,7 @@ from fedsim.computing.serial import one_thread
 from fedsim.errors import AuditError, DataError, RunError
 from fedsim.ports import SERVER
 from fedsim.progress import activity
+from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_json
 from fedsim.record.manifest import (
     COMPUTING,
@@ -107,6 +108,9 @@ class RunProgress(NamedTuple):
         ended: whether the run is over, or existed already.
         doing: the current activity in a few words, if the run is in another process and has
             reported no progress for long; see `fedsim.progress`.
+        t, joules: simulated time at the end of the round, s, and energy of the fleet until then;
+            NaN if unknown.
+        worker: the process that makes the run; empty if it is this one.
     """
 
     variant: str
@@ -118,6 +122,9 @@ class RunProgress(NamedTuple):
     gap: float = nan
     ended: bool = False
     doing: str = ""
+    t: float = nan
+    joules: float = nan
+    worker: str = ""
 
 
 Watch = Callable[[RunProgress], None]
@@ -283,12 +290,16 @@ def ending(job: ExecutableRun, out: Path) -> RunProgress:
 
 def final_progress(initial: RunProgress, summary: Mapping[str, Any]) -> RunProgress:
     """Return the final progress of a run, from its summary."""
-    objective, gap = (nan if summary[key] is None else summary[key] for key in ("objective", "gap"))
-    return initial._replace(round=summary["rounds"], objective=objective, gap=gap, ended=True)
+    keys = ("objective", "gap", "t", "joules")
+    objective, gap, t, joules = (nan if summary.get(key) is None else summary[key] for key in keys)
+    return initial._replace(
+        round=summary["rounds"], objective=objective, gap=gap, t=t, joules=joules, ended=True
+    )
 
 
-def _report(watch: Watch, run: RunProgress, number: int, objective: float, gap: float) -> None:
-    watch(run._replace(round=number, objective=objective, gap=gap))
+def _report(watch: Watch, run: RunProgress, end: RoundEnd) -> None:
+    number, t, joules = end.round, end.t, end.joules
+    watch(run._replace(round=number, objective=end.objective, gap=end.gap, t=t, joules=joules))
 
 
 def _run_world(world: World) -> Ending:

@@ -146,7 +146,7 @@ def _begin(sender: "Connection[RunProgress, None]", threads: int, locks: Handed)
     del locks  # unpickling has taken them
     global _watch  # noqa: PLW0603 - a process is one worker
     os.environ[VARIABLE] = str(threads)
-    _watch = ProgressReporter(partial(_send_to_parent, sender))
+    _watch = ProgressReporter(partial(_send_to_parent, sender), worker=f"process {os.getpid()}")
     for number in ENDING:
         signal(number, SIG_IGN)
     signal(SIGTERM, SIG_DFL)
@@ -175,10 +175,14 @@ class ProgressReporter:
         say: sends progress to the parent.
         pause: shortest time between two reports, s of real time.
         ends: whether the end of a run is reported even within that time.
+        worker: the name of this process, reported with the progress.
     """
 
-    def __init__(self, say: Watch, pause: float = _PAUSE, *, ends: bool = True) -> None:
+    def __init__(
+        self, say: Watch, pause: float = _PAUSE, *, ends: bool = True, worker: str = ""
+    ) -> None:
         self._send_to_parent, self._pause, self._ends = say, pause, ends
+        self._worker = worker
         self._last = 0.0
         self._run: RunProgress | None = None  # as it was last reported
         self._one = threading.Lock()  # one thread sends at a time
@@ -220,7 +224,7 @@ class ProgressReporter:
 
     def _send(self, progress: RunProgress) -> None:
         with self._one:
-            self._send_to_parent(progress)
+            self._send_to_parent(progress._replace(worker=self._worker))
 
 
 # A worker's tasks: it makes the runs assigned to it, and reports the outcome of each.

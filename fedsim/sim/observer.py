@@ -15,8 +15,8 @@ from fedsim.sim.config import WorldConfig
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.power.idle import IdleMeter
 
-OnRound = Callable[[int, float, float], None]
-"""Callback for the round, the objective and the gap of every round that is committed."""
+OnRound = Callable[[RoundEnd], None]
+"""Callback for the end of every round that is committed."""
 
 
 def ignore_round(*_: object) -> None:
@@ -97,7 +97,6 @@ class Observer:
         self._book.models.see(number, model)
         self.last_round = number, objective
         self._unlooked = None if looked else model.copy()
-        self._on_round(number, objective, gap)
         end = RoundEnd(
             round=number,
             t=now,
@@ -108,6 +107,7 @@ class Observer:
             figures=figures,
             higher=self._setup.higher,
         )
+        self._on_round(end)
         reason = self._over(end)
         if reason:
             raise RunStopped(reason)

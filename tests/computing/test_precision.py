@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.analysis.figures import convergence, over_seeds
+from fedsim.analysis.figures import convergence
+from fedsim.analysis.seeds import over_seeds
 from fedsim.building import Builder
 from fedsim.record.folder import read_json
 from fedsim.record.read import read_run
@@ -178,4 +179,4 @@ def test_curves_join_the_rounds_that_were_looked_at(tmp_path: Path) -> None:
     assert np.isfinite(np.asarray(curves[0].get_ydata(), float)).all()
     common = over_seeds(table, "gap", log=True)
     assert common["round"].tolist() == [3, 6, 7]
-    assert common[["mean", "least", "largest"]].notna().all(axis=None)
+    assert common[["mean", "low", "high"]].notna().all(axis=None)

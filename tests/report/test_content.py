@@ -142,7 +142,7 @@ def test_a_band_goes_from_the_least_seed_to_the_largest(page: Page, study: Repor
     assert len(bands) == len(study.labels)
     own = convergence.points(study, "gap")
     for band, variant in zip(bands[::-1], study.labels, strict=True):
-        ends = np.log10(own[variant][["least", "largest"]].to_numpy())
+        ends = np.log10(own[variant][["low", "high"]].to_numpy())
         shares = [int(each) for each in re.findall(r"\d+", band.partition("l")[0])]
         top = np.log10(drawn.y.high)
         decades = top - np.log10(drawn.y.low)

@@ -95,7 +95,7 @@ def by_column(figure: Drawing, row: Row, results: Results, found: Found) -> Figu
         for number, (name, label) in enumerate(shown.items()):
             own, style = table[table["variant"] == name], look(number)
             axis.plot(own["round"], own["mean"], label=typeset(label), **style)
-            ends = own["least"], own["largest"]
+            ends = own["low"], own["high"]
             axis.fill_between(own["round"], *ends, color=style["color"], alpha=0.2, linewidth=0)
         label_axis(axis.yaxis, typeset(called), log=log)
         label_axis(axis.xaxis, "round")

@@ -20,7 +20,8 @@ from fedsim.analysis.compare.pairwise import FEWEST, INDISTINGUISHABLE
 from fedsim.analysis.compare.runs import EndedRuns, gather
 from fedsim.analysis.compare.trade_offs import TRADED, cost_bars, pareto_scatter
 from fedsim.analysis.costs import with_grams
-from fedsim.analysis.figures import progress, save
+from fedsim.analysis.figures import progress
+from fedsim.analysis.saving import save
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
 from fedsim.record.atomic import write_whole
@@ -132,7 +133,10 @@ def _p(value: float) -> str:
     return _LESS if value < _LEAST else f"{value:.2g}"
 
 
-_MOST_ROWS, _MOST_DRAWN = 40, 12  # variants in a terminal, and in a figure
+_MOST_ROWS = 40  # variants in a terminal
+
+MOST_DRAWN = 12
+"""Variants in a figure, and in a table of a paper."""
 
 
 class Case(NamedTuple):
@@ -229,10 +233,8 @@ class Comparison:
         """What a reader has to know before believing the tables."""
         notes = caveats(self.runs, {str(case.target): case.costs for case in self.cases})
         count = len(self.runs.labels)
-        if count > _MOST_DRAWN:
-            shown = (
-                f"tables of costs show {min(count, _MOST_ROWS)}, figures and pairs {_MOST_DRAWN}"
-            )
+        if count > MOST_DRAWN:
+            shown = f"tables of costs show {min(count, _MOST_ROWS)}, figures and pairs {MOST_DRAWN}"
             order = "Pareto-optimal ones, then those of the fewest bits"
             notes.append(f"of {count} variants, {shown}: {order}")
         return notes
@@ -244,12 +246,12 @@ class Comparison:
         sure, means = (self._mark(each) for each in (sure, means))
         tables = []
         for case in self.cases:
-            labels = self._choose(case, _MOST_ROWS)
+            labels = self.choose(case, _MOST_ROWS)
             tables.append(summary_table(case.table, labels, f"{case.target.words}; {means}"))
             if len(self.runs.labels) > 1:
                 other = self.runs.labels[self.against]
                 title = f"{case.target.words}: paired difference from {other}; {sure} of the ratio"
-                tables.append(paired_table(case.pairs, self._choose(case, _MOST_DRAWN), title))
+                tables.append(paired_table(case.pairs, self.choose(case, MOST_DRAWN), title))
         return tables
 
     def _mark(self, title: str) -> str:
@@ -281,7 +283,7 @@ class Comparison:
         """Return the figures: convergence, costs with intervals, and what is traded for what."""
         figures = {}
         for case in self.cases:
-            labels, name = self._choose(case, _MOST_DRAWN), f"{case.target}".replace("=", "-")
+            labels, name = self.choose(case, MOST_DRAWN), f"{case.target}".replace("=", "-")
             title = f"{self._mark(case.target.words)}\n{self.runs.setting}"
             figures[f"convergence-{name}"] = self._convergence(case.target, labels, title)
             figures[f"costs-{name}"] = cost_bars(case.table, labels, title)
@@ -318,7 +320,7 @@ class Comparison:
             target=target.value if target.measure else None,
         )
 
-    def _choose(self, case: Case, most: int) -> dict[str, str]:
+    def choose(self, case: Case, most: int) -> dict[str, str]:
         """Return the labels of all variants, or of those that matter most where there are more."""
         labels = dict(self.runs.labels)
         if len(labels) <= most:

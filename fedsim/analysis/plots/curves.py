@@ -1,0 +1,178 @@
+"""Curves: any column of the round table against any other, a mean over seeds with its band."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from fedsim.analysis.costs import cumulative, measures_in
+from fedsim.analysis.plots.canvas import (
+    Recorded,
+    add_legend,
+    axes_for,
+    finish,
+    label_of,
+    label_with_unit,
+    labels_for,
+)
+from fedsim.analysis.seeds import Band, Ends, over_seeds, spread
+from fedsim.analysis.style import GREY, escape_text, look
+from fedsim.blocks.wording import nearest
+from fedsim.errors import DataError
+
+By = Literal["variant", "seed"]
+"""What a curve is of: a variant, as the mean over its seeds, or one run."""
+
+_FEW = 4  # bands that can overlap and remain distinguishable
+
+
+def columns_of(rounds: pd.DataFrame) -> list[str]:
+    """Return the columns that can be an axis: rounds, costs and all measures."""
+    numbers = [str(name) for name in rounds.select_dtypes("number")]
+    known = [name for name in numbers if name != "seed" and rounds[name].notna().any()]
+    return [*known, "bits"]
+
+
+def check_column(rounds: pd.DataFrame, name: str, key: str) -> str:
+    """Return the name of a column that can be an axis.
+
+    Raises:
+        DataError: the rounds have no such column.
+    """
+    known = columns_of(rounds)
+    if name not in known:
+        text = f"got {name!r}{nearest(name, known)}; the rounds have {', '.join(known)}"
+        raise DataError(key, text)
+    return name
+
+
+def plot_curves(
+    runs: Recorded,
+    x: str = "round",
+    y: str = "",
+    *,
+    by: By = "variant",
+    band: Band = "min-max",
+    ends: Ends = "hold",
+    log: bool | None = None,
+    target: float | None = None,
+    labels: Mapping[str, str] | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+    width: float | str | None = None,
+    out: Path | str | None = None,
+) -> Axes:
+    """Draw a column of the rounds against another one, a curve a variant with a band over seeds.
+
+    Costs are those of all rounds so far. Where seeds end after different numbers of rounds, the
+    mean goes on to the end of the last one, as `ends` says, and a small bar across the curve marks
+    the point after which fewer seeds are running.
+
+    Args:
+        runs: a `Result`.
+        x: a column of the rounds: "round", a cost ("bits", "bits_up", "t", "joules", ...), "gap",
+            "objective", or a measure.
+        y: another one; the first measure of the scenario if not given.
+        by: "variant" for means over seeds, "seed" for a curve a run.
+        band: around the mean: "min-max" over the seeds, "std" (one standard deviation), "interval"
+            (95 %, Student's t), or "none".
+        ends: "hold": a seed that has ended counts on with its last values; "stop": a curve ends
+            with the first of its seeds.
+        log: whether y is logarithmic, and is averaged so; a gap is if None.
+        target: value of y at which a line is drawn.
+        labels: variant -> its name in the legend; all variants by their usual names if None.
+        legend: whether the curves are named in the figure.
+        ax: axes to draw on; a new figure if None.
+        width: of a new figure, inches or a style such as "ieee".
+        out: file to save the figure to; its ending gives the format.
+
+    Returns:
+        The axes.
+
+    Raises:
+        DataError: there is no such column or variant, or no such format.
+
+    Example:
+        >>> axes = plot_curves(result, "joules", "gap", band="std")
+        >>> axes.get_xlabel().split(" (")[0], axes.get_yscale()
+        ('energy', 'log')
+    """
+    rounds = runs.rounds
+    check_column(rounds, x, "x")
+    y = check_column(rounds, y or measures_in(rounds)[0], "y")
+    named, logarithmic = labels_for(runs, labels), y == "gap" if log is None else log
+    axis = axes_for(ax, width)
+    if by == "seed":
+        _each_run(axis, rounds, (x, y), named, log=logarithmic)
+    else:
+        own = rounds[rounds["variant"].isin(list(named))]
+        also = [name for name in dict.fromkeys((x, y)) if name != "round"]
+        table = over_seeds(own, y, log=logarithmic, band=band, ends=ends, also=also)
+        draw_means(axis, table, x, named)
+    if target is not None:
+        axis.axhline(target, color=GREY, linewidth=0.8, linestyle=":")
+    label_axes(axis, x, y, log=logarithmic)
+    if legend:
+        add_legend(axis, own=ax is None)
+    return finish(axis, out)
+
+
+def label_axes(axis: Axes, x: str, y: str, *, log: bool) -> None:
+    """Label both axes of curves by their columns, with units; costs begin at zero."""
+    if log:
+        axis.set_yscale("log")
+    if x in {"round", "t", "joules", "grams", "transmissions", "beacons"} or x.startswith("bits"):
+        axis.set_xlim(left=0)
+    label_with_unit(axis.xaxis, *label_of(x))
+    label_with_unit(axis.yaxis, *label_of(y))
+
+
+def draw_means(axis: Axes, table: pd.DataFrame, x: str, labels: Mapping[str, str]) -> None:
+    """Draw the mean of each variant with its band, from a table of `over_seeds`.
+
+    Args:
+        axis: where.
+        table: with the column x.
+        x: of the horizontal axis.
+        labels: variant -> its name in the legend.
+    """
+    alpha = 0.2 if len(labels) <= _FEW else 0.1
+    for number, (variant, name) in enumerate(labels.items()):
+        own = table[table["variant"] == variant]
+        thin = own.iloc[spread(len(own))]
+        style = look(number, len(thin))
+        axis.plot(thin[x], thin["mean"], label=escape_text(name), **style)
+        colour = axis.lines[-1].get_color()
+        if (thin["low"] < thin["high"]).any():
+            axis.fill_between(
+                thin[x], thin["low"], thin["high"], color=colour, alpha=alpha, linewidth=0
+            )
+        fewer = np.flatnonzero(np.diff(own["running"].to_numpy()) < 0)
+        if len(fewer):
+            end = own.iloc[int(fewer[0])]
+            axis.plot(end[x], end["mean"], "|", color=colour, markersize=9, label="_ended")
+
+
+def _each_run(
+    axis: Axes,
+    rounds: pd.DataFrame,
+    columns: tuple[str, str],
+    labels: Mapping[str, str],
+    *,
+    log: bool,
+) -> None:
+    """Draw a curve a run; the first of each variant has its name."""
+    x, y = columns
+    totals = cumulative(rounds)
+    totals["bits"] = totals["bits_up"] + totals["bits_down"]
+    totals = totals[totals[y].notna()]
+    for number, (variant, label) in enumerate(labels.items()):
+        name = escape_text(label)
+        for _, run in totals[totals["variant"] == variant].groupby("seed"):
+            thin = run.iloc[spread(len(run))]
+            values = thin[y].where(thin[y] > 0) if log else thin[y]
+            axis.plot(thin[x], values, label=name, **look(number, len(thin)))
+            name = "_nolegend_"

@@ -1,0 +1,68 @@
+"""Figures as files: formats, fonts, and the errors of both."""
+
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.backends.backend_pgf import LatexError
+from matplotlib.figure import Figure
+
+from fedsim.errors import DataError
+from fedsim.record.atomic import write_whole
+
+FORMATS: Mapping[str, Mapping[str, Any]] = {
+    "png": {"metadata": {"Software": None}, "dpi": 150},
+    "svg": {"metadata": {"Date": None}},
+    "pdf": {"metadata": {"Creator": None, "Producer": None, "CreationDate": None}},
+    "pgf": {},
+}
+"""Endings of figures, and how matplotlib writes such a file; it is the same for the same figure."""
+
+_TEX = ("pdflatex", "xelatex", "lualatex")
+"""Programs by which texts of a PGF figure are measured; the first one that is there is used."""
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure; the ending of the path says how, see `FORMATS`. No date goes into the file.
+
+    Fonts are embedded in a PDF as outlines (Type 42), which publishers accept.
+
+    Raises:
+        DataError: the ending is of no format, or PGF is asked for and TeX is not installed.
+        OutputError: it cannot be written.
+    """
+    ending = check_format(path.suffix.removeprefix("."), path.name)
+    image = BytesIO()
+    own: Any = {"svg.hashsalt": path.name, "pdf.fonttype": 42, "ps.fonttype": 42}
+    if ending == "pgf":
+        own |= {"pgf.texsystem": next(filter(which, _TEX)), "pgf.rcfonts": False}
+    with rc_context(own):  # without a salt, the names of an SVG's parts are drawn
+        try:
+            figure.savefig(image, format=ending, **FORMATS[ending])
+        except LatexError as error:
+            text = f"TeX cannot typeset a text of the figure: {str(error).splitlines()[0]}"
+            raise DataError("formats", text) from None
+    write_whole(path, image.getvalue())
+
+
+def check_format(ending: str, given: str) -> str:
+    """Return the format of a figure in lower case.
+
+    Args:
+        ending: of a file, without its dot.
+        given: by the user, for the error.
+
+    Raises:
+        DataError: there is no such format, or PGF is asked for and TeX is not installed.
+    """
+    ending = ending.lower()
+    if ending not in FORMATS:
+        text = f"got {given!r}; expected one of the formats {', '.join(FORMATS)}"
+        raise DataError("formats", text)
+    if ending == "pgf" and not any(map(which, _TEX)):
+        text = f"a PGF figure is typeset by TeX, and there is no {', '.join(_TEX)} here"
+        raise DataError("formats", f"{text}: install TeX Live, or ask for pdf")
+    return ending

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         ScenarioError,
         TheoryWarning,
     )
+    from fedsim.explorer import explore
     from fedsim.problems.data.files import arrays
     from fedsim.repricing import reprice
     from fedsim.results import Result, open  # noqa: A004 - as a file is opened
@@ -62,6 +63,7 @@ __all__ = [
     "TheoryWarning",
     "arrays",
     "check",
+    "explore",
     "load",
     "open",
     "reprice",
@@ -71,6 +73,7 @@ __all__ = [
 
 _HOMES = {
     "arrays": "fedsim.problems.data.files",
+    "explore": "fedsim.explorer",
     "reprice": "fedsim.repricing",
     "robust": "fedsim.robustness",
     "Result": "fedsim.results",

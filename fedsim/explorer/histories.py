@@ -32,7 +32,7 @@ class CompactHistory(NamedTuple):
 
     Attributes:
         group: of each class, shape (n,).
-        count: the number of clients of each class, shape (n,).
+        counts: the number of clients of each class, shape (n,).
         first: the first entry of each load in the next two, and their length, shape (L + 1,).
         task_class: the class of each entry, in the order of classes.
         task_kind: the kind of each entry.
@@ -41,7 +41,7 @@ class CompactHistory(NamedTuple):
     """
 
     group: Whole
-    count: Whole
+    counts: Whole
     first: Whole
     task_class: Whole
     task_kind: Whole

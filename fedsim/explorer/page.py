@@ -208,8 +208,7 @@ def _data(study: ExploredStudy, places: tuple[dict[str, Any], ...]) -> dict[str,
 
 def _fleet(scenario: Scenario, study: ExploredStudy) -> dict[str, Any]:
     """Return the figures of a fleet; without one, of as many ideal clients as there are."""
-    count = sum(int(value) for value in _any_counts(study))
-    groups = scenario.fleet or (Group(count=count),)
+    groups = scenario.fleet or (Group(count=_clients_of(study)),)
     link = scenario.network.server  # type: ignore[attr-defined]  # it is a star
     server = {name: getattr(link, name) for name in SERVER}
     return {
@@ -220,11 +219,10 @@ def _fleet(scenario: Scenario, study: ExploredStudy) -> dict[str, Any]:
     }
 
 
-def _any_counts(study: ExploredStudy) -> list[int]:
-    """Return the clients of each class of some run."""
+def _clients_of(study: ExploredStudy) -> int:
+    """Return the number of clients, which all runs have in common."""
     known = next(run.history for run in study.runs if run.history is not None)
-    counts: list[int] = known.count.tolist()
-    return counts
+    return int(known.counts.sum())
 
 
 def _slider(study: ExploredStudy, slider: Slider) -> dict[str, Any]:

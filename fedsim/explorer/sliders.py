@@ -117,15 +117,15 @@ def _slider(
     block: Presettable,
 ) -> Slider:
     """Return a slider, over the interval of its constant if that is known for this value."""
-    *name, value = key
-    unit = unit_of(block, name[2]).replace("whole", "%")
+    name, kind, field, value = key
+    unit = unit_of(block, field).replace("whole", "%")
     groups = tuple(map(tuple, places))
-    if known is not None and known.value == value and known.key[0] == name[0]:
-        ends = known.low, known.high
-        return Slider(*name, value, *ends, unit, known.basis, known.source, groups)
-    low, high = (factor * value for factor in _FACTORS)
-    high = min(high, 1.0) if name[2] == "listening" else high
-    return Slider(*name, value, low, high, unit, "", "", groups)
+    if known is not None and known.value == value and known.key[0] == name:
+        low, high, basis, source = known.low, known.high, known.basis, known.source
+    else:
+        low, high, basis, source = *(factor * value for factor in _FACTORS), "", ""
+        high = min(high, 1.0) if unit == "%" else high
+    return Slider(name, kind, field, value, low, high, unit, basis, source, groups)
 
 
 def _links(fleets: Sequence[Scenario]) -> Iterator[UncertainConstant]:
@@ -136,8 +136,16 @@ def _links(fleets: Sequence[Scenario]) -> Iterator[UncertainConstant]:
 
 
 def _of_server(constant: UncertainConstant) -> Slider:
-    own = constant.value, constant.low, constant.high, constant.unit
-    return Slider(*constant.key, *own, constant.basis, constant.source, ())
+    return Slider(
+        *constant.key,
+        constant.value,
+        constant.low,
+        constant.high,
+        constant.unit,
+        constant.basis,
+        constant.source,
+        (),
+    )
 
 
 def figures_of(group: Group) -> dict[str, Any]:

@@ -68,15 +68,18 @@ function costText(mean, unit) {
 
 /** Say in a sentence which variant takes the least of each cost. */
 function showAnswer({ invalid, costs }) {
-  const parts = costs.map((own, number) => {
+  const wins = new Map(); // variant -> its costs that are the least
+  costs.forEach((own, number) => {
     const means = own.map(typical);
     const least = leastOf(means);
-    return least < 0 ? "" : `${label(least)} takes the least ${study.costs[number][1]} (${
-      quantity(means[least], study.costs[number][2])})`;
+    const [, words, unit] = study.costs[number];
+    const text = `${words} (${quantity(means[least], unit)})`;
+    if (least >= 0) wins.set(least, [...(wins.get(least) ?? []), text]);
   });
+  const parts = [...wins].map(([n, texts]) => `${label(n)} takes the least ${texts.join(" and ")}`);
   const moved = state.values.filter((value, n) => value !== written[n]).length;
   const where = moved ? `With ${moved} constant${moved > 1 ? "s" : ""} moved` : "As written";
-  element("answer").textContent = `${where}, ${parts.filter(Boolean).join("; ") || "nothing is known"}.`;
+  element("answer").textContent = `${where}, ${parts.join("; ") || "nothing is known"}.`;
   const low = costs[0].flatMap((own, n) => (own.some(([, each]) => Number.isNaN(each)) ? [label(n)] : []));
   const battery = `${low.join(", ")}: a battery runs low here, so the run would take another course`;
   element("invalid").textContent = invalid ? `This is no device: ${invalid}.` : `${battery}; train it again with fedsim run.`;
@@ -143,7 +146,9 @@ function showEffects() {
   const [, words] = study.costs[state.cost];
   state.effects.forEach((ends, n) => {
     const { reach, turns } = ends[state.cost];
-    const change = reach < 5e-4 ? `no effect on ${words}` : `${words} up to \u00d7${digits(Math.exp(reach))}`;
+    const factor = Math.exp(reach);
+    const size = factor < 1.1 ? `${digits(100 * (factor - 1), 2)} %` : `a factor of ${digits(factor)}`;
+    const change = reach < 5e-4 ? `no effect on ${words}` : `changes ${words} by up to ${size}`;
     element(`e${n}`).textContent = turns ? `${change}; another variant takes the least` : change;
     element(`s${n}`).closest(".slider").classList.toggle("idle", reach < 5e-4);
   });
@@ -175,6 +180,12 @@ function* effects(found) {
   }
 }
 
+/** Return how much the next variant takes beyond the least, from 0 (equal) to 1 (twice or more). */
+function leadOf(means, least) {
+  const next = Math.min(...means.filter((mean, n) => n !== least && !Number.isNaN(mean)));
+  return Math.min(Math.log2(next / means[least]), 1) || 0;
+}
+
 /** Compute the map: the winner of each cell, first of every eighth cell, then of those between. */
 function* winners(x, y, cells) {
   const seen = new Set();
@@ -186,8 +197,9 @@ function* winners(x, y, cells) {
         const values = state.values
           .with(x, valueAt(study.sliders[x], (column + 0.5) / CELLS))
           .with(y, valueAt(study.sliders[y], (row + 0.5) / CELLS));
-        const least = leastOf(evaluate(study, values).costs[state.cost].map(typical));
-        cells.push({ row, column, step, least });
+        const means = evaluate(study, values).costs[state.cost].map(typical);
+        const least = leastOf(means);
+        cells.push({ row, column, step, least, lead: leadOf(means, least) });
         yield;
       }
 }
@@ -199,10 +211,10 @@ function showMap(x, y, cells) {
   const { left, top, size, bottom } = MAP;
   const each = size / CELLS;
   const svg = draw("svg", { viewBox: `0 0 ${left + size + 12} ${top + size + bottom}`, role: "img" });
-  for (const { row, column, step, least } of cells)
+  for (const { row, column, step, least, lead } of cells)
     svg.append(draw("rect", {
       class: least < 0 ? "cell none" : "cell",
-      style: least < 0 ? "" : colour(least),
+      style: least < 0 ? "" : `${colour(least)}; opacity: ${0.35 + 0.65 * lead}`,
       x: left + column * each,
       y: top + size - Math.min(row + step, CELLS) * each,
       width: Math.min(step, CELLS - column) * each,
@@ -265,7 +277,7 @@ function showMapNote(svg, cells) {
   const keys = shares.flatMap(([n, text]) => [
     draw("svg", { class: "mark", viewBox: "0 0 10 10", "aria-hidden": "true" },
       draw("rect", { width: 10, height: 10, class: "bar", style: colour(n) })), ` ${text}  `]);
-  const rest = `Least ${words}, all other constants as the sliders have them. Dot: here; dashed: as written.`;
+  const rest = `Least ${words}, all other constants as the sliders have them. Darker: by a larger lead. Dot: here; dashed: as written.`;
   element("map-note").replaceChildren(...keys, make("br"), rest);
 }
 

@@ -17,7 +17,7 @@ const BEGINNINGS = 4; // exchanges kept for each load: rounds may alternate betw
  * relative to its begin, which is what makes them repeat.
  */
 function priceRun(history, fleet) {
-  const { group, count, first, task_class, sequence } = history;
+  const { group, counts, first, task_class, sequence } = history;
   const clients = Array.from(group, (each) => fleet.clients[each]);
   const last = new Float64Array(group.length).fill(-Infinity); // time of the last bit of each radio
   const spent = new Float64Array(group.length); // J, beyond idle power
@@ -42,7 +42,7 @@ function priceRun(history, fleet) {
     }
     now += costs.duration;
   }
-  return totals(clients, count, now, last, spent);
+  return totals(clients, counts, now, last, spent);
 }
 
 /** Return a kept exchange in which radios begin in the same state, up to rounding, s. */
@@ -69,7 +69,7 @@ function scratchOf(size) {
 
 /** Let a cohort receive, compute and reply; return what it takes. */
 function exchangeCosts(history, fleet, clients, load, scratch) {
-  const { group, count, first, task_class, task_kind, kinds } = history;
+  const { group, first, task_class, task_kind, kinds } = history;
   const { cohort, counts, down, up, works, ready, active } = scratch;
   const begin = first[load];
   const size = first[load + 1] - begin;
@@ -81,7 +81,7 @@ function exchangeCosts(history, fleet, clients, load, scratch) {
     const client = clients[own];
     const kind = 4 * task_kind[begin + n];
     cohort[n] = client;
-    counts[n] = count[own];
+    counts[n] = history.counts[own];
     down[n] = framed(kinds[kind], client);
     up[n] = framed(kinds[kind + 1], client);
     works[n] = client.perOperation * kinds[kind + 2] + client.perSample * kinds[kind + 3];
@@ -221,7 +221,7 @@ function fairLevel(capacity, { order, began, ended, caps, counts }, size, now) {
  *
  * A running tail is charged when it ends, as in the log, but counts for the battery at once.
  */
-function totals(clients, count, now, last, spent) {
+function totals(clients, counts, now, last, spent) {
   let [rest, joules, grams, fits] = [0, 0, 0, true];
   clients.forEach((client, n) => {
     const ended = Number.isFinite(last[n]) && last[n] + client.tailTime < now;
@@ -229,9 +229,9 @@ function totals(clients, count, now, last, spent) {
     const pending = Number.isFinite(last[n])
       ? Math.min(client.tailTime, now - last[n]) * client.tailPower
       : 0;
-    rest += count[n] * client.idle;
-    joules += count[n] * drawn;
-    grams += count[n] * client.emitted * (client.idle * now + drawn);
+    rest += counts[n] * client.idle;
+    joules += counts[n] * drawn;
+    grams += counts[n] * client.emitted * (client.idle * now + drawn);
     fits &&= spent[n] + pending + client.idle * now < client.reserve;
   });
   return { seconds: now, joules: rest * now + joules, grams, fits };

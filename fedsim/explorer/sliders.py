@@ -105,9 +105,21 @@ def _figures(group: Group) -> Iterator[tuple[str, Presettable, str, float]]:
         block = getattr(group, name)
         for field in FIELDS[name] if isinstance(block, Presettable) else ():
             value = getattr(block, field)
-            used = field != "battery" or (group.battery is not None and not group.battery.capacity)
-            if used and field not in _FIXED and value is not None and 0.0 < value < inf:
+            movable = field not in _FIXED and value is not None and 0.0 < value < inf
+            if movable and _matters(group, name, field):
                 yield name, block, field, float(value)
+
+
+def _matters(group: Group, name: str, field: str) -> bool:
+    """Return whether a figure above 0 has an effect: some have none without another one."""
+    if name == "device" and field == "battery":
+        return group.battery is not None and not group.battery.capacity
+    radio = group.radio
+    if name == "radio" and field == "listening":
+        return bool(getattr(radio, "listen", 0.0) != getattr(radio, "sleep", 0.0))
+    if name == "radio" and field in {"promotion_power", "tail_power"}:
+        return bool(getattr(radio, field.replace("power", "time"), 0.0) > 0.0)
+    return True
 
 
 def _slider(

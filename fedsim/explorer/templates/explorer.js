@@ -92,19 +92,16 @@ function showBars({ costs }) {
   const means = costs[state.cost].map(typical);
   const before = state.before.costs[state.cost].map(typical);
   const largest = Math.max(...[...means, ...before].filter(Number.isFinite), 1e-300);
-  const [width, high, left] = [640, 26, 0];
-  const svg = draw("svg", { viewBox: `0 0 ${width} ${means.length * (high + 20)}`, role: "img" });
   const texts = means.map((mean, n) => `${label(n)} ${costText(mean, unit)}`);
-  svg.setAttribute("aria-label", `${words}: ${texts.join(", ")}`);
-  means.forEach((mean, n) => {
-    const y = n * (high + 20) + 16;
-    const long = (value) => (Number.isFinite(value) ? (value / largest) * (width - 2) : 0);
-    svg.append(
-      draw("text", { x: left, y: y - 4 }, texts[n]),
-      draw("rect", { class: "bar", style: colour(n), x: left, y, width: long(mean), height: high }),
-      draw("rect", { class: "before", x: left, y, width: long(before[n]), height: high }));
-  });
-  element("bars").replaceChildren(svg);
+  const long = (value) => `width: ${Number.isFinite(value) ? (100 * value) / largest : 0}%`;
+  const bars = means.flatMap((mean, n) => [
+    make("p", {}, texts[n]),
+    make("div", { class: "row" },
+      make("div", { class: "long", style: `${colour(n)}; ${long(mean)}` }),
+      make("div", { class: "before", style: long(before[n]) })),
+  ]);
+  element("bars").setAttribute("aria-label", `${words}: ${texts.join(", ")}`);
+  element("bars").replaceChildren(...bars);
   element("bars-note").textContent = `The ${words} of each variant; dashed: as written.`;
 }
 
@@ -204,6 +201,16 @@ function* winners(x, y, cells) {
       }
 }
 
+/** Return the cell that is shown at each place: the finest that is computed, coarser ones before. */
+function gridOf(cells) {
+  const grid = new Map();
+  for (const cell of cells)
+    for (let row = cell.row; row < cell.row + cell.step; row++)
+      for (let column = cell.column; column < cell.column + cell.step; column++)
+        grid.set(row * CELLS + column, cell);
+  return grid;
+}
+
 const MAP = { left: 78, top: 8, size: 400, bottom: 46 };
 
 /** Draw the map of two constants, as far as it is computed; a click moves both. */
@@ -211,14 +218,14 @@ function showMap(x, y, cells) {
   const { left, top, size, bottom } = MAP;
   const each = size / CELLS;
   const svg = draw("svg", { viewBox: `0 0 ${left + size + 12} ${top + size + bottom}`, role: "img" });
-  for (const { row, column, step, least, lead } of cells)
+  for (const [place, { least, lead }] of gridOf(cells))
     svg.append(draw("rect", {
       class: least < 0 ? "cell none" : "cell",
       style: least < 0 ? "" : `${colour(least)}; opacity: ${0.35 + 0.65 * lead}`,
-      x: left + column * each,
-      y: top + size - Math.min(row + step, CELLS) * each,
-      width: Math.min(step, CELLS - column) * each,
-      height: Math.min(step, CELLS - row) * each,
+      x: left + (place % CELLS) * each,
+      y: top + size - (Math.floor(place / CELLS) + 1) * each,
+      width: each,
+      height: each,
     }));
   svg.append(draw("rect", { class: "frame", x: left, y: top, width: size, height: size }));
   const at = (values) => [

@@ -16,7 +16,7 @@ import pytest
 import fedsim
 from fedsim.analysis.compare.cost_tables import Target
 from fedsim.analysis.compare.runs import gather
-from fedsim.errors import TheoryWarning
+from fedsim.errors import RunWarning, TheoryWarning
 from fedsim.explorer.page import SCRIPTS
 from tests.repricing.prices import small
 
@@ -62,7 +62,8 @@ STUDIES: dict[str, dict[str, Any]] = {
 def run(name: str, folder: Path) -> Path:
     """Run a study in a folder."""
     with warnings.catch_warnings():  # a large threshold, by which clients are silent, is beyond it
-        warnings.simplefilter("ignore", TheoryWarning)
+        for category in (TheoryWarning, RunWarning):
+            warnings.simplefilter("ignore", category)
         return fedsim.run(STUDIES[name], out=folder).folder
 
 

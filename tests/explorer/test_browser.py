@@ -106,7 +106,7 @@ def test_keys_move_a_slider_and_a_button_moves_all_back(seen: Seen) -> None:
 def test_a_click_on_the_map_moves_both_constants(seen: Seen) -> None:
     tab = seen.tab
     tab.get_by_role("button", name="All as written").click()
-    tab.locator("#map .frame").wait_for()
+    tab.locator("#map[data-done]").wait_for(timeout=120_000)
     tab.locator("#map .frame").scroll_into_view_if_needed()
     box = tab.locator("#map .frame").bounding_box()
     assert box is not None

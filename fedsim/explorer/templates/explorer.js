@@ -237,7 +237,6 @@ function showMap(x, y, cells) {
   svg.append(
     draw("circle", { class: "halo", cx: ox, cy: oy, r: 8 }), draw("circle", { class: "ring", cx: ox, cy: oy, r: 8 }),
     draw("circle", { class: "halo", cx, cy, r: 4 }), draw("circle", { class: "cross", cx, cy, r: 4 }));
-  svg.addEventListener("click", (event) => clickMap(svg, event, x, y));
   element("map").replaceChildren(svg);
   showMapNote(svg, cells);
 }
@@ -261,8 +260,9 @@ function mapAxis(number, upright) {
   ];
 }
 
-function clickMap(svg, event, x, y) {
-  const box = svg.getBoundingClientRect();
+function clickMap(event) {
+  const [x, y] = [Number(element("map-x").value), Number(element("map-y").value)];
+  const box = element("map").firstElementChild.getBoundingClientRect();
   const scale = (MAP.left + MAP.size + 12) / box.width;
   const across = ((event.clientX - box.left) * scale - MAP.left) / MAP.size;
   const up = 1 - ((event.clientY - box.top) * scale - MAP.top) / MAP.size;
@@ -300,7 +300,13 @@ function startMap() {
     return true;
   };
   const work = winners(x, y, cells);
-  setTimeout(() => alive() && inSlices(work, alive, () => state.job === job && showMap(x, y, cells)));
+  const end = () => {
+    if (state.job !== job) return;
+    showMap(x, y, cells);
+    element("map").dataset.done = "";
+  };
+  delete element("map").dataset.done;
+  setTimeout(() => alive() && inSlices(work, alive, end));
 }
 
 /** Show everything at the next frame: a slider may move several times until then. */
@@ -375,6 +381,8 @@ function connect() {
       cells[place + 1].textContent = quantity(value, slider.unit, 6);
     });
   });
+  // The drawing is replaced while it is computed, so that a press and its release may be on two.
+  element("map").addEventListener("pointerup", clickMap);
   element("reset").addEventListener("click", () => {
     state.values = [...written];
     study.sliders.forEach((slider, n) => (element(`s${n}`).value = Math.round(STEPS * shareOf(slider, slider.value))));

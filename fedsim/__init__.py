@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from fedsim.explorer import explore
     from fedsim.problems.data.files import arrays
+    from fedsim.problems.data.table import table
     from fedsim.repricing import reprice
     from fedsim.results import Result, open  # noqa: A004 - as a file is opened
     from fedsim.robustness import robust
@@ -69,11 +70,13 @@ __all__ = [
     "reprice",
     "robust",
     "run",
+    "table",
 ]
 
 _HOMES = {
     "arrays": "fedsim.problems.data.files",
     "explore": "fedsim.explorer",
+    "table": "fedsim.problems.data.table",
     "reprice": "fedsim.repricing",
     "robust": "fedsim.robustness",
     "Result": "fedsim.results",

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import fedsim
 from tests.conftest import ROOT
+from tests.runs import SMALL, small
 from tests.tiers import missing
 
 EXTRAS = {
@@ -26,11 +28,27 @@ def _name(path: Path) -> str:
 MODULES = [_name(path) for path in sorted(ROOT.glob("fedsim/**/*.py")) if ">>>" in path.read_text()]
 
 
+RESULT = "fedsim.analysis.plots"
+"""The package whose examples begin with a `result`: of two variants, their phones on batteries."""
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> fedsim.Result:
+    fleet = [dict(group) for group in SMALL["fleet"]]
+    fleet[0]["battery"] = {"charge": "50 %"}
+    gd = {"algorithm": {"kind": "gd", "step_size": "1/L"}}
+    scenario = small(fleet=fleet, variants={"gd": gd}, seeds=2, stop={"rounds": 12})
+    return fedsim.run(scenario, out=tmp_path_factory.mktemp("doctests") / "out")
+
+
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_show_what_they_say(name: str) -> None:
+def test_examples_show_what_they_say(name: str, request: pytest.FixtureRequest) -> None:
     for package, extra in EXTRAS.items():
         if name.startswith(package) and (reason := missing(extra)):
             pytest.skip(reason)
-    failed, tried = doctest.testmod(import_module(name))
+    given = {}
+    if name.startswith(RESULT):
+        given["result"] = request.getfixturevalue("result")
+    failed, tried = doctest.testmod(import_module(name), extraglobs=given)
     assert tried
     assert not failed

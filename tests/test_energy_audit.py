@@ -57,7 +57,7 @@ def world(**blocks: Any) -> Block:
     made = base | blocks
     clients = sum(group["count"] for group in made["fleet"])
     rng, owners = np.random.default_rng(0), np.arange(2 * clients) % clients
-    data = fedsim.arrays(rng.normal(size=(2 * clients, 40)), owners * 1.0, clients=owners)
+    data = fedsim.arrays(rng.normal(size=(2 * clients, 40)), owners * 1.0, client=owners)
     loss = {"kind": "squared", "scale": "sum"}
     return made | {"problem": {"loss": loss, "data": data, "split": {"kind": "groups"}}}
 

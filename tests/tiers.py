@@ -28,6 +28,7 @@ LIBRARIES = {
     "flower": ("flwr",),
     "dask": ("distributed",),
     "compiled": ("numba",),
+    "tables": ("openpyxl", "sqlalchemy"),
     "docs": ("mkdocs", "nbclient", "latex2mathml", "docstring_parser"),
     "lint": ("mypy", "ruff", "importlinter"),
     "dev": ("playwright", "cosmic_ray", "coverage", "hatchling", "build"),

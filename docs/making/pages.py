@@ -168,6 +168,7 @@ def _table_columns(name: str) -> str:
 ONLY = {
     "": "",
     "carbon": "; only where a group of the fleet has `carbon`",
+    "names": "; only where the data names its clients",
     "relays": "; only where a client of a graph forwards messages of others",
 }
 """Which runs have a column, as `fedsim.record.columns.Column.only` says it."""

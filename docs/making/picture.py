@@ -26,7 +26,8 @@ PACKAGES = {
     "repricing": Box(3, 0, 100, "a log in another world"),
     "running": Box(4, 0, 71, "one run, a campaign of runs, processes"),
     "torch": Box(4, 75, 25, "PyTorch modules and data"),
-    "building": Box(5, 0, 71, "the one place where specs become live objects"),
+    "building": Box(5, 0, 55, "the one place where specs become live objects"),
+    "paper": Box(5, 57, 16, "a paper's folder"),
     "results": Box(5, 75, 25, "what runs have left"),
     "scenario": Box(6, 0, 22, "reads what the user writes"),
     "flower": Box(6, 24, 23, "Flower's clients, strategies"),
@@ -50,7 +51,7 @@ TOP, MIDDLE, BOTTOM = 0.0, 0.5, 1.0
 
 WAY = (
     ((11, 6, TOP), (11, 5, BOTTOM)),  # scenario -> building
-    ((60, 5, BOTTOM), (60, 6, TOP)),  # building -> sim
+    ((52, 5, BOTTOM), (52, 6, TOP)),  # building -> sim
     ((71, 6, MIDDLE), (73, 6, MIDDLE), (73, 9, TOP)),  # sim -> record
     ((87, 9, TOP), (87, 8, BOTTOM)),  # record -> analysis
     ((87, 8, TOP), (87, 6, BOTTOM)),  # analysis -> report

@@ -93,7 +93,10 @@ class Scaffold(LocalSteps[Control]):
 
     kind: Literal["scaffold"] = "scaffold"
     messages: ClassVar[tuple[type[Message], ...]] = (Controlled, ControlledUpdate)
-    source: ClassVar[str] = "Karimireddy et al.: SCAFFOLD, ICML 2020, algorithm 1, option II"
+    source: ClassVar[str] = (
+        "Karimireddy et al.: SCAFFOLD: Stochastic Controlled Averaging for Federated Learning, ICML"
+        " 2020, algorithm 1, option II"
+    )
     uplink: ClassVar[Mapping[str, Meaning]] = {
         "x": Meaning.INCREMENT,
         "c": Meaning.DIFFERENCE,
@@ -167,7 +170,8 @@ class Scaffnew(Algorithm[Moved]):
     messages: ClassVar[tuple[type[Message], ...]] = (Start, Update)
     objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = (
-        "Mishchenko, Malinovsky, Stich, Richtarik: ProxSkip, ICML 2022, algorithm 2"
+        "Mishchenko, Malinovsky, Stich, Richtarik: ProxSkip: Yes! Local Gradient Steps Provably"
+        " Lead to Communication Acceleration! Finally!, ICML 2022, algorithm 2"
     )
     measured_by: ClassVar[Literal["L", "L_max"]] = "L_max"
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.DIFFERENCE}

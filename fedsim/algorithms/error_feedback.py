@@ -70,7 +70,10 @@ class EF21(Algorithm[ErrorFeedbackState]):
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Difference, FullDifference)
     objective: ClassVar[Literal["sum", "mean"]] = "mean"
     sampled: ClassVar[bool] = False
-    source: ClassVar[str] = "Richtarik, Sokolov, Fatkhullin: EF21, NeurIPS 2021, algorithm 2"
+    source: ClassVar[str] = (
+        "Richtarik, Sokolov, Fatkhullin: EF21: A New, Simpler, Theoretically Better, and "
+        "Practically Faster Error Feedback, NeurIPS 2021, algorithm 2"
+    )
     uplink: ClassVar[Mapping[str, Meaning]] = {
         "": Meaning.DIFFERENCE,
         "full": Meaning.EXACT,

@@ -20,7 +20,10 @@ from fedsim.algorithms.censored import GradientDescent, Iterate, WorkerMemory, t
 from fedsim.errors import DataError, ParameterError
 from fedsim.ports import Client, Server
 
-LAG = "Chen, Giannakis, Sun, Yin: LAG, NeurIPS 2018"
+LAG = (
+    "Chen, Giannakis, Sun, Yin: LAG: Lazily Aggregated Gradient for "
+    "Communication-Efficient Distributed Learning, NeurIPS 2018"
+)
 
 DEPTH = 10
 """D of LAG: the number of model steps in a trigger, and of rounds before the first trigger."""

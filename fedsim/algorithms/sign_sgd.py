@@ -72,7 +72,8 @@ class SignSGD(Algorithm[Voter]):
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Vote, Ballot)
     objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = (
-        "Bernstein, Wang, Azizzadenesheli, Anandkumar: signSGD, ICML 2018, algorithm 3"
+        "Bernstein, Wang, Azizzadenesheli, Anandkumar: signSGD: Compressed Optimisation for"
+        " Non-Convex Problems, ICML 2018, algorithm 3"
     )
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.EXACT}
     downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.EXACT}

@@ -21,7 +21,11 @@ from fedsim.analysis.energy import ENERGY_PARTS, energy_parts, state_of_charge
 from fedsim.analysis.figures import convergence, progress, stacked_bars
 from fedsim.analysis.paper_style import PaperStyle
 from fedsim.analysis.paper_tables import paper_tables
+from fedsim.analysis.plots.clients import plot_participation, plot_silence, plot_upload_cdf
+from fedsim.analysis.plots.costs import plot_pareto, plot_time_to_target
 from fedsim.analysis.plots.curves import plot_curves
+from fedsim.analysis.plots.energy import plot_batteries, plot_energy
+from fedsim.analysis.plots.rounds import plot_round
 from fedsim.analysis.ranking import cost_to_end, ranking
 from fedsim.analysis.saving import save
 from fedsim.analysis.scripts import run_parts
@@ -89,7 +93,15 @@ __all__ = [
     "paper_tables",
     "pareto",
     "pareto_scatter",
+    "plot_batteries",
     "plot_curves",
+    "plot_energy",
+    "plot_pareto",
+    "plot_participation",
+    "plot_round",
+    "plot_silence",
+    "plot_time_to_target",
+    "plot_upload_cdf",
     "progress",
     "quantity",
     "ranking",

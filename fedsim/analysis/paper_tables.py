@@ -313,11 +313,14 @@ def _results(comparison: Comparison) -> PaperTable:
     shown = [name for name in labels if name in means.index]
     columns = [PaperColumn("Variant", [PaperCell(labels[name]) for name in shown], numbers=False)]
     for name in names:
-        cells = []
+        known = [abs(float(each)) for each in means[name].dropna()]
+        decimals, cells = _scale(known, "")[2], []
         for variant in shown:
             mean, spread = float(means[name][variant]), float(spreads[name][variant])
-            under = f"\N{PLUS-MINUS SIGN} {spread:.2g}" if counts[name][variant] > 1 else ""
-            cells.append(PaperCell(f"{mean:.4g}" if isfinite(mean) else "--", under))
+            under = (
+                f"\N{PLUS-MINUS SIGN} {spread:.{decimals}f}" if counts[name][variant] > 1 else ""
+            )
+            cells.append(PaperCell(f"{mean:.{decimals}f}" if isfinite(mean) else "--", under))
         columns.append(PaperColumn(name.replace("_", " ").capitalize(), cells))
     caption = "Results at the end of the runs, mean and standard deviation over the seeds."
     return PaperTable("results", caption, columns)

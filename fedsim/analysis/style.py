@@ -117,6 +117,34 @@ PART_COLOURS = {
 """The colour of each part of the energy, by what `energy_parts` calls it. None of them is the
 colour of a variant or of a kind of clients. Tol, Colour Schemes, SRON 2021: light."""
 
+PART_HATCHES = dict(
+    zip(PART_COLOURS, ("", "////", "....", "\\\\\\\\", "xxxx", "++", "", "||||"), strict=True)
+)
+"""Hatches of the parts, which tell them apart in grey."""
+
+STATES = {
+    "tail": ("tail", PART_COLOURS["tail"]),
+    "promotion": ("promotion", PART_COLOURS["promotion"]),
+    "download": ("receiving", PART_COLOURS["receiving"]),
+    "compute": ("computing", PART_COLOURS["computing"]),
+    "upload": ("sending", PART_COLOURS["sending"]),
+    "retransmit": ("sending again", PART_COLOURS["sending again"]),
+    "offline": ("offline", "#8C8C8C"),
+    "empty": ("battery empty", "#4D4D4D"),
+}
+"""States of clients: their names and colours, those of the parts of energy spent in them; later
+ones lie on top."""
+
+OUTCOME_COLOURS = {
+    "replied": "#1B4F3A",
+    "silent": "#D9D9D9",
+    "late": "#CCBB44",
+    "lost": "#EE6677",
+    "skipped": "#AA3377",
+}
+"""The colours of what became of a client in a round, which differ in grey, too. After Tol, Colour
+Schemes, SRON 2021: bright."""
+
 GREY = "#666666"
 """Of what is said or drawn beside the runs: thresholds, what was not reached, the setting."""
 

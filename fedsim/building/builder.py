@@ -188,17 +188,28 @@ class Builder:
         for held in held_in([variant.scenario for variant in self.plan.variants]):
             held.look_again()
         jobs: list[Job] = []
-        faults: dict[tuple[str, str], Fault] = {}
+        faults: dict[tuple[str, str], list[Fault]] = {}
         for variant in self.plan.variants:
             try:
                 jobs.append(self.build(variant, variant.seeds[0]))
             except ScenarioError as error:
                 for fault in error.faults:
-                    faults.setdefault((fault.where, fault.key), fault)
+                    bare = replace(fault, message=fault.message.removeprefix(variant.prefix))
+                    faults.setdefault((fault.where, fault.key), []).extend((fault, bare))
         if faults:
-            raise ScenarioError(sorted(faults.values(), key=file_order))
+            joined = [self._shared(found) for found in faults.values()]
+            raise ScenarioError(sorted(joined, key=file_order))
         self._checked = {(job.variant.name, job.seed): job for job in jobs}
         return jobs
+
+    def _shared(self, found: list[Fault]) -> Fault:
+        """Return the first fault at a place; without its variant if all variants have the same.
+
+        Args:
+            found: of each variant that has one, the fault with the variant's name, and without.
+        """
+        same = len(found) == 2 * len(self.plan.variants) and len(set(found[1::2])) == 1
+        return found[1] if same else found[0]
 
     def build(self, variant: Variant, seed: int) -> Job:
         """Build one variant under one seed; what was checked is not built again, but once.

@@ -24,10 +24,12 @@ from fedsim.problems import (
     load_both,
 )
 from fedsim.problems.client_losses import ClientLosses
-from fedsim.problems.data.preprocess import fit_transform
+from fedsim.problems.data.base import Source
+from fedsim.problems.description import Description, Naming, names_of_clients
 from fedsim.problems.losses import Loss
 from fedsim.problems.partition import Transform, partition, preprocess_samples
 from fedsim.problems.samples import Precision, Samples
+from fedsim.problems.splits.base import Indices
 from fedsim.progress import activity
 from fedsim.scenario import ProblemSpec
 from fedsim.streams import stream
@@ -53,7 +55,8 @@ class Evaluation(NamedTuple):
     def choice(self) -> Mapping[str, Any]:
         """What was chosen of how numbers are computed, for the manifest."""
         chosen = {**self.evaluator.choice, **self.problem.loss.computed_with}
-        return {**chosen, "precision": self.precision}
+        fitted = {"preprocessing": self.problem.naming.fitted} if self.problem.naming.fitted else {}
+        return {**chosen, **fitted, "precision": self.precision}
 
     @property
     def oracles(self) -> Sequence[Oracle]:
@@ -165,27 +168,61 @@ def problem_of(
     if spec.data is None:  # which the scenario refuses for any other loss
         raise DataError("data", "missing")
     with activity("reading data"):
-        samples, test, treat = load_both(spec.data, spec.test, folder, *streams)
+        samples, test = load_both(spec.data, spec.test, folder, *streams)
     with activity("dealing out samples to clients"):
-        if spec.split.sees_features:
-            samples, test = (
-                preprocess_samples(samples, treat),
-                test and preprocess_samples(test, treat),
-            )
-            treat = None
-        held = spec.test if isinstance(spec.test, HeldOutClients) else None
-        wanted = clients + held.clients if held and clients is not None else clients
-        rows = spec.split.assign(samples, wanted, stream(seed, "split"))
-        if held:
-            rows, tested = held.divide(rows, streams[1])
-            test = samples.take(tested)
-            if treat is not None:
-                treat = fit_transform(samples.X[np.concatenate(rows)], spec.data.preprocess)
-        kind = spec.loss.storage_type(_kind(samples, treat), precision)
-        dealt = partition(samples, rows, treat, kind)
-        if test is not None:
-            test = preprocess_samples(test, treat, kind if spec.loss.converts else _DOUBLE)
-        return Problem.of(spec.loss, dealt, spec.penalty, test, spec.weights)
+        return _deal(spec, spec.data, samples, test, clients, (seed, streams[1]), precision)
+
+
+def _deal(
+    spec: ProblemSpec,
+    data: Source,
+    samples: Samples,
+    test: Samples | None,
+    clients: int | None,
+    drawn_from: tuple[int, np.random.Generator],
+    precision: Precision,
+) -> Problem:
+    """Return the problem of samples that are dealt out to clients, and then preprocessed.
+
+    Preprocessing is fitted once: on all training rows where the split needs the features after it,
+    and otherwise when it is known which rows are left to train on.
+    """
+    raw = samples
+    treat, fitted = None, False
+    if spec.split.sees_features:
+        if data.fits_clients:
+            text = f"the split {spec.split.kind} needs the features before clients have rows"
+            raise DataError("data.fit", f"got clients, but {text}; take fit: all")
+        if (treat := data.transform_for(samples)) is not None:
+            samples = preprocess_samples(samples, treat)
+            test = test and preprocess_samples(test, treat)
+        treat, fitted = None, True
+    held = spec.test if isinstance(spec.test, HeldOutClients) else None
+    wanted = clients + held.clients if held and clients is not None else clients
+    rows = spec.split.assign(samples, wanted, stream(drawn_from[0], "split"))
+    if held:
+        rows, tested = held.divide(rows, drawn_from[1])
+        test = samples.take(tested)
+    if data.fits_clients:
+        samples, test = data.transform_clients(samples, rows, test)
+    elif data.transforms and not fitted:
+        treat = data.transform_for(samples.take(np.concatenate(rows)) if held else samples)
+    kind = spec.loss.storage_type(_kind(samples, treat), precision)
+    dealt = partition(samples, rows, treat, kind)
+    if test is not None:
+        test = preprocess_samples(test, treat, kind if spec.loss.converts else _DOUBLE)
+    problem = Problem.of(spec.loss, dealt, spec.penalty, test, spec.weights)
+    if raw.described is None:
+        return problem
+    return replace(problem, naming=_naming(raw, rows, data.explain_fit(raw)))
+
+
+def _naming(samples: Samples, rows: Sequence[Indices], fitted: str) -> Naming:
+    """Return the names of the clients and labels of a split, and each client's missing cells."""
+    described = samples.described or Description()
+    missing = np.array([np.isnan(samples.X[own]).mean() for own in rows])
+    names = names_of_clients(samples.client, described.clients, rows)
+    return Naming(names, described.labels, missing, described.notes, fitted)
 
 
 def _kind(samples: Samples, treat: Transform | None) -> np.dtype[Any]:

@@ -325,7 +325,8 @@ class Job:
     @property
     def facts(self) -> dict[str, Sequence[object]]:
         """What each client is, for the client table."""
-        return facts_of(self.groups, self.members, self.problem.rows.tolist())
+        names = self.problem.naming.clients
+        return facts_of(self.groups, self.members, self.problem.rows.tolist(), names)
 
     def advice(self) -> str:
         """Return the step size, for a run that diverged, beside what theory knows to be safe."""
@@ -391,7 +392,10 @@ class Job:
 
 
 def facts_of(
-    groups: Sequence[Group], members: Sequence[int], samples: Sequence[int]
+    groups: Sequence[Group],
+    members: Sequence[int],
+    samples: Sequence[int],
+    names: Sequence[str] = (),
 ) -> dict[str, Sequence[object]]:
     """Return what each client is, for the client table.
 
@@ -399,8 +403,11 @@ def facts_of(
         groups: of the fleet.
         members: the number of the group that each client belongs to.
         samples: how many each client has.
+        names: of the clients in the data; none if empty.
     """
+    named: dict[str, Sequence[object]] = {"name": names} if names else {}
     return {
+        **named,
         "group": members,
         "device": [groups[number].device.kind for number in members],
         "radio": [groups[number].radio.kind for number in members],

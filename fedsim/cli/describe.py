@@ -92,7 +92,21 @@ def held_by(name: str, known: BlockCatalogue) -> str:
     for title, registry in titles.items():
         if name in known.names(registry):
             return f"; did you mean `fedsim list {title.replace(' ', '-')} {name}`?"
+    if (suffix := name.lower().lstrip(".").rpartition(".")[2]) in _FORMATS:
+        return f"; files of this format are data: `fedsim list data {_FORMATS[suffix]}`"
     return ""
+
+
+_FORMATS = {
+    **dict.fromkeys(("csv", "tsv", "txt", "xlsx", "parquet", "feather", "arrow"), "table"),
+    **dict.fromkeys(("json", "jsonl", "ndjson"), "table"),
+    **dict.fromkeys(("sqlite", "sqlite3", "db"), "sql"),
+    "npz": "npz",
+    "svm": "libsvm",
+    "libsvm": "libsvm",
+    "idx": "idx",
+}
+"""The kinds of data that read files with these suffixes."""
 
 
 def _some(names: Sequence[str], width: int) -> str:

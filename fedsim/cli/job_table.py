@@ -217,13 +217,13 @@ def split_table(job: Job) -> Table:
     test = job.problem.test
     held = f", {test.rows:,} for testing" if test else ""
     return listing(
-        f"{_describe_partition(job)}: {rows.sum():,} samples over {len(rows):,} clients{held}",
+        f"{describe_partition(job)}: {rows.sum():,} samples over {len(rows):,} clients{held}",
         ("min / median / max" if len(rows) > _FEW_CLIENTS else "", *columns),
         lines,
     )
 
 
-def _describe_partition(job: Job) -> str:
+def describe_partition(job: Job) -> str:
     """Describe the origin of clients' samples: a split, or the clients' own programs."""
     problem = job.scenario.problem
     if isinstance(problem.loss, ProgramLoss):

@@ -223,24 +223,6 @@ def _ahead(found: "Status", count: int) -> str:
 
 # Commands to start from: the scenarios shipped with fedsim, and a new folder.
 
-_IGNORED = "/runs/\n"
-
-_NOTES = """\
-`{name}.yaml` asks: {question}
-
-    fedsim check {name}.yaml            what would run, and what its first rounds cost
-    fedsim run {name}.yaml              all variants; logs, tables and a figure in runs/{name}
-    fedsim compare runs/{name}          cost of each variant to the target
-    fedsim report runs/{name}           one page with all results
-
-Change a value in the file and run it again: runs that the edit does not affect are kept. `--set`
-changes a value for one command: fedsim run {name}.yaml --set fleet.0.radio=nb-iot --out runs/nb-iot
-
-    fedsim list                         blocks that a scenario can name
-    fedsim examples                     more scenarios
-    fedsim schema > schema.json         lets an editor complete and check the file
-"""
-
 
 @app.command("examples")
 def examples_command(
@@ -261,37 +243,6 @@ def examples_command(
             _out.print("`fedsim run NAME` runs one, `fedsim examples NAME` prints it.")
         else:
             print(example(name).read_text(encoding="utf-8"), end="")  # noqa: T201 - to be piped
-
-
-@app.command("init")
-def init_command(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="the folder, created if necessary")
-    ] = Path(),
-) -> None:
-    """Write the quickstart into a folder, with a page on how to change and run it."""
-    from fedsim.errors import DataError
-    from fedsim.record.atomic import write_whole
-    from fedsim.scenario import load
-    from fedsim.scenario.examples import FIRST, example
-
-    with _errors():
-        scenario = folder / f"{FIRST}.yaml"
-        if scenario.exists():
-            text = f"{scenario} exists: nothing was written; expected another folder"
-            raise DataError("init", text)
-        question = load(FIRST).variants[0].question
-        files = {
-            scenario.name: example(FIRST).read_text(encoding="utf-8"),
-            "README.md": _NOTES.format(name=FIRST, question=question),
-            ".gitignore": _IGNORED,
-        }
-        files = {name: text for name, text in files.items() if not (folder / name).exists()}
-        for name, text in files.items():
-            write_whole(folder / name, text.encode())
-    _out.print(f"{', '.join(files)} in {escape(str(folder.absolute()))}")
-    where = "" if folder.absolute() == Path.cwd() else f"cd {escape(str(folder))} && "
-    _out.print(f"next: {where}fedsim run {FIRST}.yaml")
 
 
 # The robustness of conclusions to uncertain constants.

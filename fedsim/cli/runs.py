@@ -132,8 +132,9 @@ def check(
     quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Validate a scenario and show what would run."""
+    from fedsim.cli.data_table import data_table
     from fedsim.cli.downloads import offer_downloads
-    from fedsim.cli.job_table import IN_FULL, LEFT_OUT, differences, job_table, split_table
+    from fedsim.cli.job_table import IN_FULL, LEFT_OUT, differences, job_table
     from fedsim.cli.next_steps import TypedRun
     from fedsim.running.check import check_plan
     from fedsim.scenario import load
@@ -149,7 +150,7 @@ def check(
             _out.print(differences(plan))
         for number, job in enumerate(found.jobs):
             if job.problem is not problem:
-                _out.print(split_table(job))
+                _out.print(data_table(job))
             problem = job.problem
             if not number or len(found.jobs) <= IN_FULL:
                 _out.print(job_table(job, found.openings[job.variant.name]))

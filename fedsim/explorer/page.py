@@ -190,7 +190,8 @@ def _data(study: ExploredStudy, places: tuple[dict[str, Any], ...]) -> dict[str,
         "costs": _costs(study),
         "fleets": [_fleet(each, study) for each in study.fleets],
         "variants": [
-            {"label": label, "fleet": fleet_of[name]} for name, label in study.labels.items()
+            {"name": name, "label": label, "fleet": fleet_of[name]}
+            for name, label in study.labels.items()
         ],
         "runs": [
             {

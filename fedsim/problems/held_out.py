@@ -11,8 +11,9 @@ from pydantic import Field
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.problems.data import Source
-from fedsim.problems.data.preprocess import Transform, fit_transform
 from fedsim.problems.samples import Samples
+from fedsim.problems.splits.base import Split
+from fedsim.streams import stream
 
 Indices = NDArray[np.intp]
 
@@ -90,17 +91,15 @@ class HeldOutClients(Spec):
 
 
 class Loaded(NamedTuple):
-    """Training rows, test rows if any, and the preprocessing still to be applied to both.
+    """Training rows, and test rows if any, before preprocessing.
 
     Attributes:
         training: the rows to partition.
         test: rows that no client has.
-        treat: the preprocessing of the data, fitted on the training rows.
     """
 
     training: Samples
     test: Samples | None
-    treat: Transform | None
 
 
 def load_both(
@@ -130,17 +129,38 @@ def load_both(
         kept, held = test.divide(training, test_rng)
         training, testing = training.take(kept), training.take(held)
     elif isinstance(test, Source):
-        testing = _load(test, folder, test_rng)
+        testing = _load(test, folder, test_rng, training)
     if testing is not None:
         _check(training, testing)
-    treat = fit_transform(training.X, data.preprocess) if data.preprocess else None
-    return Loaded(training, testing, treat)
+    return Loaded(training, testing)
 
 
-def _load(test: Source, folder: Path, rng: np.random.Generator) -> Samples:
+def count_clients(
+    data: Source,
+    split: Split,
+    test: HeldOut | HeldOutClients | Source | None,
+    folder: Path,
+    seed: int,
+) -> int:
+    """Return the number of clients that a split makes of data without a fleet.
+
+    Arguments are those of a problem and the seed of its streams.
+
+    Raises:
+        DataError: the data cannot be read, or the split takes the number of clients from the fleet.
+    """
+    drawn = stream(seed, "test")
+    samples, _ = load_both(data, test, folder, stream(seed, "data"), drawn)
+    if split.sees_features and (transform := data.transform_for(samples)) is not None:
+        samples = samples.with_features(transform(samples.X))
+    rows = split.assign(samples, None, stream(seed, "split"))
+    return len(rows) - (test.clients if isinstance(test, HeldOutClients) else 0)
+
+
+def _load(test: Source, folder: Path, rng: np.random.Generator, training: Samples) -> Samples:
     """Load test rows; errors name the key `test`."""
     try:
-        return test.load(folder, rng) if test.preprocess else test.plain(folder, rng)
+        return test.plain_like(folder, rng, training)
     except DataError as error:
         raise DataError(f"test{error.key.removeprefix('data')}", str(error)) from error
 

@@ -22,6 +22,7 @@ from fedsim.memory import MODELS, check_budget
 from fedsim.ports import Array, Oracle
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import ClientLosses
+from fedsim.problems.description import Naming
 from fedsim.problems.losses import LeastSquares, Logistic, Loss, Softmax
 from fedsim.problems.oracle import LossOracle, oracles
 from fedsim.problems.partition import Partition, blocks, labels, sizes
@@ -50,6 +51,7 @@ class Problem:
         samples: of each client, as passed.
         test: rows that no client has, if any.
         weighting: the rule of the clients' weights p_m in the mean.
+        naming: the names of clients and labels, if the data has names.
     """
 
     loss: Loss
@@ -60,6 +62,7 @@ class Problem:
     samples: Sequence[Samples] = ()
     test: Samples | None = None
     weighting: Weighting = "rows"
+    naming: Naming = field(default_factory=Naming)
 
     @classmethod
     def of(

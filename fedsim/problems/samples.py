@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from fedsim.errors import DataError
 from fedsim.memory import MODELS, check_budget
 from fedsim.ports import Array
+from fedsim.problems.description import Description
 
 # Matrices of features, dense or in compressed sparse rows, and the operations of kernels on them.
 #
@@ -129,12 +130,14 @@ class Samples:
         client: the number of the client that each row belongs to, shape (n,), if the source
             provides it; used by the split `groups`.
         truth: the model planted by a generator, if any.
+        described: the names of clients, labels and columns, if the source provides them.
     """
 
     X: Features
     y: Array
     client: NDArray[np.int64] | None = None
     truth: Array | None = None
+    described: Description | None = None
 
     @property
     def rows(self) -> int:
@@ -155,7 +158,7 @@ class Samples:
         if len(rows) and np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
             index = slice(int(rows[0]), int(rows[0]) + len(rows))
         client = None if self.client is None else self.client[index]
-        return Samples(self.X[index], self.y[index], client, self.truth)
+        return Samples(self.X[index], self.y[index], client, self.truth, self.described)
 
     def with_features(self, X: Features) -> "Samples":
         """Return the same rows with other features, without the planted truth."""

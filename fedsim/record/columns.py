@@ -131,6 +131,7 @@ def _joules_of(event: str) -> Column:
 
 CLIENTS = (
     Column("client", "text", "the client", filled=True),
+    Column("name", "text", "its name in the data", only="names"),
     Column("group", "count", "its group of the fleet, from 0", filled=True),
     Column("device", "text", "its device", filled=True),
     Column("radio", "text", "its radio", filled=True),

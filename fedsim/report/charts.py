@@ -128,7 +128,13 @@ def _box(shares: list[float], down: int, colour: str, text: str, column: str) ->
 
 # Curves, each with the band that it is the middle of.
 
-DASHES = {"solid": None, "dash": "7 4", "dashdot": "7 3 2 3", "dot": "2 3"}
+DASHES = {
+    "solid": None,
+    "dash": "7 4",
+    "dashdot": "7 3 2 3",
+    "dot": "2 3",
+    "dashdotdot": "8 2 2 2 2 2",
+}
 """Dashes by what they are called: pixels drawn and left out, in turns."""
 
 
@@ -317,6 +323,8 @@ _ABOVE, _BELOW = 20, 36  # units beyond the highest node, and beyond the lowest 
 
 _WIDTHS = 1.0, 8.0  # pixels of a link that carried nothing, and of the one that carried most
 
+_OUTER = 0.65  # of a link, from its inner end, where the word on it stands
+
 _SYMBOL = 4.5  # units from the middle of a symbol to its edge
 
 Places = Mapping[str, Sequence[float]]
@@ -393,8 +401,10 @@ def _link(own: GraphLine, places: Places) -> Markup:
 
 def _word(own: GraphLine, places: Places) -> Markup | None:
     (x1, y1), (x2, y2) = (_units(*places[end]) for end in own.ends)
-    middle = {"x": round((x1 + x2) / 2, 1), "y": round((y1 + y2) / 2 + 3, 1)}
-    return tag("text", own.word, class_="x", **middle) if own.word else None
+    # Nearer to the outer end: links of a star are close together in the middle.
+    place = {"x": round(_OUTER * x1 + (1 - _OUTER) * x2, 1)}
+    place["y"] = round(_OUTER * y1 + (1 - _OUTER) * y2 + 3, 1)
+    return tag("text", own.word, class_="x", **place) if own.word else None
 
 
 def _node(kind: GraphNodes, text: str, x: float, y: float) -> Markup:

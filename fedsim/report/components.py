@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from fedsim.analysis import COLOURS, quantity
 from fedsim.report.charts import DASHES, bar_icon, bars, boxes
@@ -94,21 +93,10 @@ def words(*texts: object) -> list[TableCell]:
     return [TableCell(str(text)) for text in texts]
 
 
-def spread(count: int, most: int) -> NDArray[np.intp]:
-    """Return which of so many rows to take: all, or some spread evenly, first and last included.
-
-    >>> spread(3, 5).tolist(), spread(9, 3).tolist()
-    ([0, 1, 2], [0, 4, 8])
-    """
-    if count <= most:
-        return np.arange(count)
-    return np.linspace(0, count - 1, most).astype(np.intp)
-
-
 def style(number: int) -> tuple[str, str]:
     """Return the colour and the dash of the curve of that number."""
     dashes = list(DASHES)
-    return COLOURS[number % len(COLOURS)], dashes[number // len(COLOURS) % len(dashes)]
+    return COLOURS[number % len(COLOURS)], dashes[number % len(dashes)]
 
 
 def options(names: Iterable[tuple[object, str]]) -> list[tuple[str, str]]:

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from fedsim.analysis import AXES, EVERY_AXIS, over_seeds, with_grams
+from fedsim.analysis.seeds import spread
 from fedsim.report.charts import Curve, curves
-from fedsim.report.components import PageFigure, spread, style
+from fedsim.report.components import PageFigure, style
 from fedsim.report.study import ReportedStudy
 from fedsim.report.svg import Area, Scale, linear, logarithmic
 

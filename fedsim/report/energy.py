@@ -6,13 +6,14 @@ import numpy as np
 import pandas as pd
 
 from fedsim.analysis import (
-    COLOURS,
+    DEVICE_COLOURS,
     ENERGY_PARTS,
     PART_COLOURS,
     energy_parts,
     state_of_charge,
     with_grams,
 )
+from fedsim.analysis.seeds import spread
 from fedsim.record.schema import GRAMS
 from fedsim.report.charts import Curve, curves, line_icon
 from fedsim.report.components import (
@@ -22,7 +23,6 @@ from fedsim.report.components import (
     digits,
     each_or_spread,
     number,
-    spread,
     stacked_bars,
     words,
 )
@@ -140,7 +140,9 @@ def batteries(study: ReportedStudy, run: ReportedRun) -> PageFigure | None:
     levels = state_of_charge(own, times).droplevel(["variant", "seed"], axis="columns")
     charge = 100 * levels[shown]
     kinds = run.rows(study.clients).set_index("client")["kind"].astype(str)
-    colours = {kind: COLOURS[n % len(COLOURS)] for n, kind in enumerate(dict.fromkeys(kinds))}
+    colours = {
+        kind: DEVICE_COLOURS[n % len(DEVICE_COLOURS)] for n, kind in enumerate(dict.fromkeys(kinds))
+    }
     note = f"seed {run.seed}"
     if len(names) > _CURVES:
         drawn = _spread(charge, kinds[shown], colours)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.analysis import COLOURS
+from fedsim.analysis import DEVICE_COLOURS
+from fedsim.analysis.style import OUTCOME_COLOURS
 from fedsim.record.scenarios import group_of
 from fedsim.report.components import PageFigure, PageTable, TableCell, each_or_spread, number, words
 from fedsim.report.study import ReportedRun, ReportedStudy
@@ -34,7 +35,7 @@ def fleet_table(study: ReportedStudy, run: ReportedRun) -> PageTable:
         samples = own["samples"]
         rows.append(
             [
-                TableCell(str(group), colour=COLOURS[int(str(group)) % len(COLOURS)]),
+                TableCell(str(group), colour=DEVICE_COLOURS[int(str(group)) % len(DEVICE_COLOURS)]),
                 number(len(own)),
                 *words(device["kind"], device.get("speed") or "-", radio["kind"]),
                 *words(_rate(radio, "up"), _rate(radio, "down"), _battery(spec)),
@@ -75,14 +76,6 @@ decisions to say nothing; replies after the round had closed; messages lost for 
 which the policy left the client out."""
 
 _HEADS = {"transmissions": "replied"}
-
-_COLOURS = {
-    "replied": "#0072B2",
-    "silent": "#BBBBBB",
-    "late": "#E69F00",
-    "lost": "#D55E00",
-    "skipped": "#CC79A7",
-}
 
 
 def received_counts(run: ReportedRun) -> "pd.Series[int]":
@@ -140,4 +133,4 @@ def figure(study: ReportedStudy, clients: pd.DataFrame, variant: str) -> PageFig
     own = clients[clients["variant"] == variant]
     sums = own.groupby(["client", "kind"], sort=False, observed=True)[list(COUNTS[1:])].sum()
     parts = (sums / study.seeds[variant]).rename(columns=_HEADS)
-    return each_or_spread(parts, _COLOURS, "", "times in a run, mean over seeds")
+    return each_or_spread(parts, OUTCOME_COLOURS, "", "times in a run, mean over seeds")

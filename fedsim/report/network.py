@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from pydantic import TypeAdapter
 
-from fedsim.analysis import COLOURS, quantity
+from fedsim.analysis import DEVICE_COLOURS, quantity
 from fedsim.blocks.quantities import Seconds
 from fedsim.report.charts import SYMBOLS, GraphLine, GraphNodes, network, symbol_icon
 from fedsim.report.components import LegendKey, PageFigure
@@ -227,7 +227,7 @@ _FACTS = ("uplink", "downlink", "up", "down", "rate", "latency")
 
 _FEW = 40  # nodes of a drawing with room for large ones
 
-_WRITTEN = 12  # links that have room for what they carried
+_WRITTEN = 8  # links that have room for what they carried
 
 _INK, _SOFT = "#000000", "#666666"
 
@@ -299,7 +299,7 @@ def _describe(name: str, link: Mapping[str, Any] | None) -> str:
 
 def _clients(graph: Graph, own: pd.DataFrame, kind: str, place: int) -> GraphNodes:
     symbol = list(SYMBOLS)[place % len(SYMBOLS)]
-    colour = COLOURS[place % len(COLOURS)]
+    colour = DEVICE_COLOURS[place % len(DEVICE_COLOURS)]
     whole = f"kind {place}"
     if whole in graph.links:
         text = f"{len(own):,} clients\n{kind}\n{own['samples'].sum():,} samples"

@@ -191,7 +191,9 @@ def _with_interval(mean: float, low: float, high: float, unit: str) -> TableCell
     if isnan(mean):
         return TableCell(NOT_REACHED)
     ends = quantity(low, unit), quantity(high, unit)
-    interval = " to ".join(ends) if high > low and ends[0] != ends[1] else ""
+    first, last = ends[0].partition(" "), ends[1].partition(" ")
+    shown = (first[0] if first[2] == last[2] else ends[0], ends[1])  # a shared unit stands once
+    interval = " to ".join(shown) if high > low and ends[0] != ends[1] else ""
     return TableCell(quantity(mean, unit), float(mean), under=interval)
 
 

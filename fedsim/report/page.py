@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from fedsim.analysis import COLOURS, Comparison
+from fedsim.analysis import COLOURS, DEVICE_COLOURS, Comparison
 from fedsim.analysis.compare.pairwise import FEWEST
 from fedsim.extras import VERSION
 from fedsim.record.atomic import write_whole
@@ -223,7 +223,7 @@ def render(own: ReportedStudy) -> str:
     script = _asset("page.js")
     return environment.get_template("page.html").render(
         **_content(own),
-        palette=" ".join(f"{ink(each)[4:-1]}: {each};" for each in COLOURS),
+        palette=" ".join(f"{ink(each)[4:-1]}: {each};" for each in (*COLOURS, *DEVICE_COLOURS)),
         style=_asset("page.css"),
         script=script,
         hash=_hash(script),

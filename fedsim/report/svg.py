@@ -9,13 +9,14 @@ from markupsafe import Markup, escape
 from matplotlib.ticker import EngFormatter, MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
-from fedsim.analysis import COLOURS
+from fedsim.analysis import COLOURS, DEVICE_COLOURS
 from fedsim.text import visible
 
 WIDE, HIGH = 10_000, 10_000
 """Of the box that curves are drawn in; it is stretched to the area that it lies on."""
 
 _INK = {colour: f"var(--c{number})" for number, colour in enumerate(COLOURS)}
+_INK |= {colour: f"var(--d{number})" for number, colour in enumerate(DEVICE_COLOURS)}
 _INK |= {"#BBBBBB": "var(--rest)", "#666666": "var(--off)"}
 
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from fedsim.analysis import PART_COLOURS, quantity, spans
+from fedsim.analysis import quantity, spans
+from fedsim.analysis.seeds import spread
+from fedsim.analysis.style import OUTCOME_COLOURS, STATES
 from fedsim.report.charts import Moments, Spans, bar_icon, symbol_icon
 from fedsim.report.charts import lanes as draw_lanes
-from fedsim.report.components import LegendKey, PageFigure, spread
+from fedsim.report.components import LegendKey, PageFigure
 from fedsim.report.study import ReportedRun, ReportedStudy
 from fedsim.report.svg import linear
 
@@ -23,25 +25,13 @@ _LANES = 40  # clients that are drawn at most; half of them are those that were 
 
 _PAGE, _FEWEST = 400, 8  # lanes of all timelines of a page, and of each at the least
 
-_SPANS = {
-    "tail": ("radio connected, no bits", PART_COLOURS["tail"]),
-    "promotion": ("radio wakes", PART_COLOURS["promotion"]),
-    "download": ("download", PART_COLOURS["receiving"]),
-    "compute": ("compute", PART_COLOURS["computing"]),
-    "upload": ("upload", PART_COLOURS["sending"]),
-    "retransmit": ("sending again", PART_COLOURS["sending again"]),
-    "offline": ("offline", "#666666"),
-    "empty": ("battery empty", "#000000"),
-}
-"""States of clients: what they are called, and their colours; later ones lie on top."""
-
 _BUSY = ("download", "compute", "upload", "retransmit")
 
 _MARKS = {
     "silent": ("silent", "circle", "#000000"),
-    "skipped": ("left out", "square", "#CC79A7"),
-    "lost": ("lost", "cross", "#D55E00"),
-    "late": ("late", "diamond", "#E69F00"),
+    "skipped": ("skipped", "square", OUTCOME_COLOURS["skipped"]),
+    "lost": ("lost", "cross", OUTCOME_COLOURS["lost"]),
+    "late": ("late", "diamond", OUTCOME_COLOURS["late"]),
 }
 """Events of a moment: what they are called, their symbols and colours."""
 
@@ -126,7 +116,7 @@ def figure(
     lanes, busy = _lanes(doings, marks, most)
     states, events = _by("state", doings, lanes), _by("event", marks, lanes)
     kinds: list[Spans | Moments] = [
-        _spans(states[state], window, *_SPANS[state]) for state in _SPANS if state in states
+        _spans(states[state], window, *STATES[state]) for state in STATES if state in states
     ]
     keys = [LegendKey(each.name, bar_icon(each.colour)) for each in kinds]
     for event, (name, symbol, colour) in _MARKS.items():

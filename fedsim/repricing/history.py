@@ -250,6 +250,7 @@ class Original:
         folder: of the run.
         summary, manifest: their contents.
         samples: the number of samples of each client.
+        names: of the clients in the data; empty if they have none.
         scenario: of the run.
         blocks: user-defined classes that it may name.
     """
@@ -260,6 +261,7 @@ class Original:
     samples: tuple[int, ...]
     scenario: Scenario
     blocks: tuple[type[Spec], ...]
+    names: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, folder: Path, blocks: tuple[type[Spec], ...]) -> "Original":
@@ -272,9 +274,11 @@ class Original:
         if not is_whole(summary["status"]):
             raise DataError("folder", f"{folder}: the run has failed: {summary['reason']}")
         manifest = read_manifest(folder)
-        samples = read_table(folder, "clients")["samples"].to_pylist()
+        table = read_table(folder, "clients")
+        names = table["name"].to_pylist() if "name" in table.column_names else ()
         scenario = load(folder / SCENARIO, blocks=blocks).variants[0].scenario
-        return cls(folder, summary, manifest, tuple(samples), scenario, blocks)
+        samples = tuple(table["samples"].to_pylist())
+        return cls(folder, summary, manifest, samples, scenario, blocks, tuple(names))
 
     @property
     def name(self) -> str:

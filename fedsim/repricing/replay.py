@@ -306,7 +306,7 @@ class Repricing:
     @property
     def facts(self) -> Mapping[str, Sequence[object]]:
         """The attributes of the clients, for the client table."""
-        return facts_of(self.groups, self.members, self.original.samples)
+        return facts_of(self.groups, self.members, self.original.samples, self.original.names)
 
     def model_writer(self, folder: Path) -> CheckpointWriter:
         """Return the writer of the run's models."""

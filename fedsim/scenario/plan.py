@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from io import StringIO
 from pathlib import Path
@@ -17,6 +17,7 @@ from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import format_path, reject_renamed, show
 from fedsim.errors import DataError, Fault, ScenarioError
 from fedsim.memory import check_budget
+from fedsim.problems.held_out import count_clients
 from fedsim.record.variants import BASE
 from fedsim.scenario.examples import find_scenario
 from fedsim.scenario.faults import faults_of
@@ -32,6 +33,7 @@ from fedsim.scenario.merging import (
 )
 from fedsim.scenario.registries import catalogue
 from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.specs import FROM_DATA
 from fedsim.scenario.sweeps import families, swept
 from fedsim.scenario.yaml import read_file
 
@@ -74,13 +76,23 @@ class Variant:
         own = self.scenario.model_copy(update={"seed": 0, "seeds": 1})
         return sha256(own.model_dump_json(exclude={"variants", "sweep"}).encode()).hexdigest()
 
-    def fault(self, key: str, message: str) -> Fault:
+    @property
+    def prefix(self) -> str:
+        """How a fault of this variant begins."""
+        return "" if self.own else _name_variant(self.name, Fault("", "", "")).message
+
+    def fault(self, key: str, message: str, *, named: bool = True) -> Fault:
         """Return a fault at a key such as "problem.data.path".
 
         Its line is that of the key, or of the innermost block around it that was written.
+
+        Args:
+            key: the key at fault.
+            message: what is wrong.
+            named: whether the message begins with the variant, unless it is the scenario itself.
         """
         fault = self._tree.fault(tuple(key.split(".")), message)
-        return fault if self.own else _name_variant(self.name, fault)
+        return fault if self.own or not named else _name_variant(self.name, fault)
 
 
 @dataclass(frozen=True)
@@ -137,19 +149,20 @@ def load(
     if not faults:
         faults += without_effect(tree, overrides, inherited)
     made: dict[str, Variant] = {}
-    known = set(faults)  # what several variants have in common is wrong in one place
+    ill_by_variant: dict[str, list[Fault]] = {}
     for name in sorted(trees, key=lambda name: name != own):
         scenario, wrong = _validate(trees[name], known_here)
-        new = [fault for fault in wrong if fault not in known]
-        faults += new if name == own else [_name_variant(name, fault) for fault in new]
-        known.update(wrong)
+        ill_by_variant[name] = [fault for fault in wrong if fault not in faults]
         if scenario is not None:
             made[name] = Variant(name, scenario, question, name == own, trees[name])
+    faults += join_faults(ill_by_variant, own)
     plans = tuple(made[name] for name in trees if name in made)
     faults += _too_many(plans)
+    title, folder, file = _place(source)
+    if not faults:
+        plans, faults = count_fleets(plans, folder)
     if faults:
         raise ScenarioError(sorted(faults, key=file_order))
-    title, folder, file = _place(source)
     return Plan(plans[0].scenario.name or title, folder, plans, file)
 
 
@@ -197,6 +210,63 @@ def _validate(tree: Located, known: BlockCatalogue) -> tuple[Scenario | None, li
         return None, faults_of(error, tree, Scenario, known)
 
 
+def count_fleets(
+    variants: Sequence[Variant], folder: Path
+) -> tuple[tuple[Variant, ...], list[Fault]]:
+    """Return variants in which groups of `count: data` have their number, and what prevents it.
+
+    The data is read for it, once for all variants that share it.
+    """
+    known: dict[str, int] = {}
+    counted: list[Variant] = []
+    faults: dict[str, list[Fault]] = {}
+    for variant in variants:
+        scenario = variant.scenario
+        places = [place for place, each in enumerate(scenario.fleet) if each.count == FROM_DATA]
+        if places:
+            try:
+                scenario = _counted(scenario, places, folder, known)
+            except DataError as error:
+                key = f"problem.{error.key}" if not error.key.startswith("fleet") else error.key
+                faults[variant.name] = [variant.fault(key, str(error), named=False)]
+        counted.append(replace(variant, scenario=scenario))
+    own = next((variant.name for variant in variants if variant.own), "")
+    return tuple(counted), join_faults(faults, own, len(variants))
+
+
+def _counted(
+    scenario: Scenario, places: Sequence[int], folder: Path, known: dict[str, int]
+) -> Scenario:
+    """Return a scenario with the number of clients that the data has.
+
+    Args:
+        scenario: with groups of `count: data`.
+        places: of these groups.
+        folder: where relative paths start.
+        known: the numbers of clients found already, by problem and seed.
+
+    Raises:
+        DataError: the data has no clients, or fewer than other groups; or cannot be read.
+    """
+    problem, key = scenario.problem, f"fleet.{places[0]}.count"
+    if len(places) > 1:
+        raise DataError(f"fleet.{places[1]}.count", "got data for a second group; give a number")
+    if problem.data is None:
+        raise DataError(key, "got data, but clients have programs of their own; give a number")
+    name = f"{problem.data.model_dump_json()} {problem.split} {problem.test} {scenario.seed}"
+    if name not in known:
+        known[name] = count_clients(
+            problem.data, problem.split, problem.test, folder, scenario.seed
+        )
+    rest = known[name] - sum(each.count for each in scenario.fleet)
+    if rest < 1:
+        text = f"got data, which has {known[name]} clients, but other groups have as many or more"
+        raise DataError(key, f"{text}; give them smaller counts")
+    fleet = list(scenario.fleet)
+    fleet[places[0]] = fleet[places[0]].model_copy(update={"count": rest})
+    return scenario.model_copy(update={"fleet": tuple(fleet)})
+
+
 def _too_many(variants: Sequence[Variant]) -> list[Fault]:
     """Return a fault where the runs of all variants, under every seed, are too many to be kept."""
     runs = sum(variant.scenario.seeds for variant in variants)
@@ -207,6 +277,30 @@ def _too_many(variants: Sequence[Variant]) -> list[Fault]:
     except DataError as error:
         return [variants[0].fault("seeds", str(error))]
     return []
+
+
+def join_faults(
+    by_variant: Mapping[str, Sequence[Fault]], own: str, count: int | None = None
+) -> list[Fault]:
+    """Return the faults of all variants, each once.
+
+    What is wrong in every variant, or in the scenario as written, names none of them; any other
+    fault names the first variant that has it.
+
+    Args:
+        by_variant: faults, by the name of the variant, which their messages lack.
+        own: the name of the variant that is the scenario as written; empty if none is.
+        count: the number of all variants; that of `by_variant` if None.
+    """
+    found: dict[Fault, list[str]] = {}
+    for name, faults in by_variant.items():
+        for fault in faults:
+            found.setdefault(fault, []).append(name)
+    total = len(by_variant) if count is None else count
+    return [
+        fault if own in names or len(set(names)) == total else _name_variant(names[0], fault)
+        for fault, names in found.items()
+    ]
 
 
 def _name_variant(variant: str, fault: Fault) -> Fault:

@@ -5,7 +5,17 @@ from dataclasses import dataclass
 from math import isinf
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, GetJsonSchemaHandler, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
@@ -47,10 +57,38 @@ from fedsim.wire import COMPRESSORS, Compressor, Feedback, ValueFormat
 # The fleet: groups of clients with one device and one radio.
 
 
+FROM_DATA = 0
+"""The count of a group whose clients are as many as the data has, until the data is read."""
+
+
+def _read_count(value: object, read: ValidatorFunctionWrapHandler) -> int:
+    if value == "data":
+        return FROM_DATA
+    count: int = read(value)
+    return count
+
+
+def _write_count(count: int) -> int | str:
+    return count or "data"
+
+
+Count = Annotated[
+    int,
+    Field(ge=1),
+    WrapValidator(_read_count),
+    PlainSerializer(_write_count),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"const": "data"}]}),
+]
+"""The number of clients of a group."""
+
+
 class Group(Spec):
     """Clients that have the same device, radio, battery, availability and electricity."""
 
-    count: int = Field(default=1, ge=1, description="how many clients")
+    count: Count = Field(
+        default=1,
+        description="how many clients; data: as many as the data has, less those of other groups",
+    )
     device: AnyDevice = as_written("ideal", "a preset, or a block that starts from one")
     radio: AnyRadio = as_written("ideal", "a preset, or a block that starts from one")
     battery: Given[Battery | None, Battery | Keys | None] = as_written(
@@ -369,5 +407,7 @@ class ScenarioKeys(Spec):
 
     @property
     def clients(self) -> int:
-        """The size of the fleet; 0 where the split decides."""
+        """The size of the fleet; 0 where the split decides, or the data does until it is read."""
+        if any(group.count == FROM_DATA for group in self.fleet):
+            return 0
         return sum(group.count for group in self.fleet)

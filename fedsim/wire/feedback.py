@@ -107,7 +107,11 @@ class ErrorFeedback(_Remembering):
     send v again, as it does without feedback.
     """
 
-    source: ClassVar[str] = "Seide et al. 2014; Stich, Cordonnier, Jaggi 2018"
+    source: ClassVar[str] = (
+        "Seide et al.: 1-Bit Stochastic Gradient Descent and Its Application to "
+        "Data-Parallel Distributed Training of Speech DNNs, INTERSPEECH 2014; Stich, "
+        "Cordonnier, Jaggi: Sparsified SGD with Memory, NeurIPS 2018"
+    )
 
     @property
     def error(self) -> Array:
@@ -133,7 +137,10 @@ class ErrorFeedback21(_Remembering):
     taken back before the next one is packed; the receiver has one copy for each sender.
     """
 
-    source: ClassVar[str] = "Richtarik, Sokolov, Fatkhullin 2021, algorithm 2"
+    source: ClassVar[str] = (
+        "Richtarik, Sokolov, Fatkhullin: EF21: A New, Simpler, Theoretically Better, and "
+        "Practically Faster Error Feedback, NeurIPS 2021, algorithm 2"
+    )
 
     @property
     def held(self) -> Array:
@@ -231,7 +238,10 @@ class ByClient(Compressing):
         number: see `Compressing`.
     """
 
-    source: ClassVar[str] = "Richtarik, Sokolov, Fatkhullin 2021, algorithm 2, on the downlink"
+    source: ClassVar[str] = (
+        "Richtarik, Sokolov, Fatkhullin: EF21: A New, Simpler, Theoretically Better, and "
+        "Practically Faster Error Feedback, NeurIPS 2021, algorithm 2, on the downlink"
+    )
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from fedsim import analysis
 from fedsim.analysis import PaperStyle, over_seeds, plot_curves
 from fedsim.analysis.saving import save
 from fedsim.analysis.seeds import COSTS
-from fedsim.analysis.style import COLOURS, DEVICE_COLOURS, PART_COLOURS, look
+from fedsim.analysis.style import COLOURS, DEVICE_COLOURS, OUTCOME_COLOURS, PART_COLOURS, look
 from tests.runs import small
 
 GRADIENTS = {"algorithm": {"kind": "gd", "step_size": "1/L"}}
@@ -117,7 +117,8 @@ def test_variants_are_told_apart_without_colours() -> None:
 
 
 def test_a_colour_has_one_meaning() -> None:
-    palettes = set(COLOURS), set(DEVICE_COLOURS), set(PART_COLOURS.values())
+    parts, outcomes = set(PART_COLOURS.values()), set(OUTCOME_COLOURS.values())
+    palettes = set(COLOURS), set(DEVICE_COLOURS), parts, outcomes
     assert all(one.isdisjoint(other) for one, other in combinations(palettes, 2))
 
 

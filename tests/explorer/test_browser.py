@@ -77,7 +77,7 @@ def test_what_one_sees_is_what_the_command_gives(
     ]
     known = data(folder / "explorer.html")
     for own in known["variants"]:
-        runs = [row for row in costs if len(known["variants"]) == 1 or row["label"] == own["label"]]
+        runs = [row for row in costs if len(known["variants"]) == 1 or row["label"] == own["name"]]
         cells = seen.tab.locator(f'tr[data-variant="{own["label"]}"] td[data-value]')
         shown = [float(each.get_attribute("data-value") or "nan") for each in cells.all()]
         for (name, _, _), value in zip(known["costs"], shown, strict=True):

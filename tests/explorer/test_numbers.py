@@ -29,7 +29,7 @@ def test_a_position_costs_what_its_overrides_cost_in_the_simulator(
     for number, found in enumerate(priced(page, shares.tolist())):
         assert any(found["overrides"])
         for variant, own in enumerate(known["variants"]):
-            place = folder if len(known["fleets"]) == 1 else folder / own["label"]
+            place = folder if len(known["fleets"]) == 1 else folder / own["name"]
             overrides = found["overrides"][own["fleet"]]
             costs = replayed(place, overrides, tmp_path / f"{number}-{variant}")
             _check(known, found, variant, costs)
@@ -47,7 +47,7 @@ def _check(known: Any, found: Any, variant: int, costs: dict[tuple[str, int], An
 
 
 def _is(known: Any, variant: int, label: str) -> bool:
-    return len(known["variants"]) == 1 or known["variants"][variant]["label"] == label
+    return len(known["variants"]) == 1 or known["variants"][variant]["name"] == label
 
 
 def test_equal_clients_are_one_class_and_equal_exchanges_one_load(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_rows_may_say_whose_they_are(
         (TEXT, {"label": "ill"}, "data.label", ["no column 'ill'", "3 (height, weight, sick)"]),
         (TEXT, {"label": 4}, "data.label", ["no column 4"]),
         (TEXT, {"label": 0}, "data.label", ["no column 0"]),
-        (TEXT, {"label": 1, "header": False}, "data.path", ["row 1 ", "'weight' in column 2;"]),
+        (TEXT, {"label": 1, "header": False}, "data.path", ["row 1 ", "'weight' in column 2"]),
         (TEXT, {"label": "sick", "header": False}, "data.label", ["no header that names"]),
         (TEXT, {"label": 3, "client": "who"}, "data.client", ["no column 'who'"]),
         ("a,b\n1,2\n3,four\n", {"label": "a"}, "data.path", ["row 2 ", "'four'", "column 2 (b)"]),
@@ -117,3 +117,13 @@ def test_what_is_not_a_table_of_numbers_is_refused(
 def test_whatever_is_in_a_file_it_is_read_or_refused(content: bytes, tmp_path: Path) -> None:
     with suppress(DataError):
         assert load(tmp_path, content, label=1).rows
+
+
+def test_all_columns_at_fault_are_named_with_the_kind_that_reads_them(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        load(tmp_path, "id,ward,age,y\nP1,a,3,0\nP2,b,,1\n", label="y")
+    text = str(caught.value)
+    assert text.startswith("3 columns of ")
+    for words in ("'P1' in column 1 (id)", "'a' in column 2 (ward)", "nothing in column 3 (age)"):
+        assert words in text
+    assert "`kind: table` reads texts" in text

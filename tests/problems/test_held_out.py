@@ -72,7 +72,8 @@ def both(
     data: Any, test: Any, folder: Path = Path(), seed: int = 1
 ) -> tuple[Samples, Samples | None]:
     streams = stream(seed, "data"), stream(seed, "test")
-    training, testing, treat = load_both(data, test, folder, *streams)
+    training, testing = load_both(data, test, folder, *streams)
+    treat = data.transform_for(training)
     return preprocess_samples(training, treat), testing and preprocess_samples(testing, treat)
 
 

@@ -269,13 +269,15 @@ def test_a_name_that_is_a_script_is_read_and_not_run(tab: Tab) -> None:
     assert tab.locator("script").count() == 1
 
 
-@pytest.mark.parametrize("fragment", ["", "#/audit"])
+@pytest.mark.parametrize("fragment", ["", "#/audit", "#audit"])
 def test_the_page_opens_at_its_top(browser: Browser, path: Path, fragment: str) -> None:
     tab = browser.new_page(viewport={"width": 1280, "height": 400})
     tab.goto(path.as_uri() + fragment)
     tab.get_by_role("tab", selected=True).wait_for()
     tab.wait_for_load_state()
     assert tab.evaluate("window.scrollY") == 0
+    name = "Audit" if fragment else "Overview"
+    assert tab.get_by_role("tab", selected=True).text_content() == name
     tab.close()
 
 

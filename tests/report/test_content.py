@@ -23,12 +23,13 @@ from fedsim.analysis import (
     state_of_charge,
     summarise,
 )
+from fedsim.analysis.seeds import spread
 from fedsim.record.read import read_all
 from fedsim.report import components as amounts
 from fedsim.report import convergence, energy, overview, timeline
 from fedsim.report import fleet as participation
 from fedsim.report import page as audit
-from fedsim.report.components import PageFigure, each_or_spread, spread
+from fedsim.report.components import PageFigure, each_or_spread
 from fedsim.report.study import ReportedStudy
 from fedsim.report.svg import HIGH
 from tests.report.drawings import RESOLUTION, Drawing
@@ -320,7 +321,7 @@ def test_timelines_of_many_runs_draw_fewer_clients_each(runs: int) -> None:
     marks = pd.DataFrame({"node": [], "t": [], "event": []})
     figure = timeline.figure(doings, marks, timeline.RoundWindow(1, 0.0, 1.0), each)
     assert figure.drawing.count("<rect") == each
-    assert "client-99: compute" in figure.drawing
+    assert "client-99: computing" in figure.drawing
     assert f"the {each // 2} that were done last" in figure.note
 
 
@@ -341,13 +342,13 @@ def test_a_timeline_shows_what_overlaps_its_round_and_nothing_else() -> None:
         timeline.figure(doings, pd.DataFrame(moments), timeline.RoundWindow(2, 1.0, 3.0)).drawing
     )
     assert drawn.spans() == {
-        "radio connected, no bits": [("client-1", 0.0, 0.5)],
-        "radio wakes": [("client-1", 0.0, 0.0)],
-        "compute": [("client-1", 0.5, 0.5)],
+        "tail": [("client-1", 0.0, 0.5)],
+        "promotion": [("client-1", 0.0, 0.0)],
+        "computing": [("client-1", 0.5, 0.5)],
         "offline": [("client-0", 0.0, 2.0)],  # its bar ends with the round
     }
     assert any(told.startswith("client-0: offline\n8.5 s from") for told in drawn.titles(".//rect"))
-    assert drawn.moments() == {"left out": [("client-0", 0.0)]}
+    assert drawn.moments() == {"skipped": [("client-0", 0.0)]}
     assert drawn.lanes == ["client-0", "client-1"]
 
 
@@ -360,7 +361,7 @@ def test_timelines_tell_where_every_client_was(study: ReportedStudy) -> None:
     found = drawn.spans()
     assert own["state"].nunique() == len(found)
     near = RESOLUTION * window.end
-    for state, name in (("compute", "compute"), ("upload", "upload"), ("download", "download")):
+    for state, name in (("compute", "computing"), ("upload", "sending"), ("download", "receiving")):
         rows = own[own["state"] == state]
         lengths = np.minimum(rows["end"], window.end) - rows["begin"]
         nodes, begins, widths = (list(each) for each in zip(*found[name], strict=True))

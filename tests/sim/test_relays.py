@@ -40,7 +40,7 @@ def chain(clients: int) -> list[dict[str, str]]:
 
 
 def line(clients: int, groups: Sequence[dict[str, Any]], **blocks: Any) -> dict[str, Any]:
-    data = fedsim.arrays(np.ones((clients, 4)), np.ones(clients), clients=np.arange(clients))
+    data = fedsim.arrays(np.ones((clients, 4)), np.ones(clients), client=np.arange(clients))
     return {
         "name": "line",
         "problem": {

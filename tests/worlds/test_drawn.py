@@ -23,6 +23,11 @@ NUMBER = 3000
 WHOLE = {
     "Catalogue": "files that are large, and come from elsewhere",
     "GivenRows": "arrays that Python hands over: a world is a file",
+    "Table": "its rows, texts and gaps are drawn in tests/problems/test_tables.py",
+    "Database": "a database; see tests/problems/test_tables.py",
+    "OpenML": "a data set from elsewhere",
+    "Hub": "a data set from elsewhere",
+    "Frame": "a data frame that Python hands over",
     "GivenModule": "a module that Python hands over",
 }
 """Classes that are not drawn, with the reason."""

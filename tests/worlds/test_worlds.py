@@ -35,7 +35,7 @@ WORLDS = 300
 _CHUNK = 50
 
 
-ELSEWHERE = {"catalogue", "given"}
+ELSEWHERE = {"catalogue", "given", "table", "sql", "openml", "hub", "frame"}
 """Data whose files are large and from elsewhere, or that has none; see `test_drawn`."""
 
 

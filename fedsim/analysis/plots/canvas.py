@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
+from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from fedsim.analysis.compare.runs import labels_of
 from fedsim.analysis.paper_style import PaperStyle
@@ -143,6 +143,18 @@ def run_of(frame: pd.DataFrame, variant: str | None, seed: int | None) -> pd.Dat
 _LABELS = {**EVERY_AXIS, "gap": ("objective gap $f - f^\\star$", "")}
 
 
+def variant_of(frame: pd.DataFrame, variant: str | None) -> str:
+    """Return the name of a variant: the first one unless it is given.
+
+    Raises:
+        DataError: there is no such variant, or no run has any row.
+    """
+    own = run_of(frame, variant, None)
+    if own.empty:
+        raise DataError("variant", "no run has completed a round: there is nothing to draw")
+    return str(own["variant"].iloc[0])
+
+
 def label_of(column: str) -> tuple[str, str]:
     """Return what the axis of a column is called, and its unit."""
     known = _LABELS.get(column)
@@ -172,11 +184,15 @@ def label_with_unit(axis: Axis, label: str, unit: str = "") -> None:
         return
     factor, prefix = _prefix(largest)
     axis.set_label_text(f"{label} ({prefix}{unit})")
-    if axis.get_scale() == "linear":
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / factor:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / factor:g}"))
+    if axis.get_scale() == "log":
+        few = low > 0 and float(high) < _FEW_DECADES * float(low)
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+        axis.set_minor_formatter(NullFormatter())
 
 
 _THOUSANDS = 10_000
+_FEW_DECADES = 100.0  # of a logarithmic axis: ticks stand between powers of ten, too
 _COUNTS = ("rounds", "round", "transmissions", "updates", "nonzeros")
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.blocks.spec import Given, Keys, Spec, as_written
-from fedsim.problems.data.preprocess import Step, fit
+from fedsim.problems.data.preprocess import Step, Transform, fit, fit_transform
 from fedsim.problems.samples import Samples, check, wide
 
 
@@ -66,3 +67,51 @@ class Source(Spec):
             return replace(samples, X=wide(samples.X))
         X, _ = fit(samples.X, self.preprocess)
         return samples.with_features(X)
+
+    def plain_like(
+        self,
+        folder: Path,
+        rng: np.random.Generator,
+        training: Samples,  # noqa: ARG002 - for sources whose form follows from their rows
+    ) -> Samples:
+        """Return test rows before preprocessing, in the form of training rows.
+
+        Arguments and errors as for `read`; `training` are the rows of another source.
+        """
+        return self.load(folder, rng) if self.preprocess else self.plain(folder, rng)
+
+    @property
+    def transforms(self) -> bool:
+        """Whether features are preprocessed."""
+        return bool(self.preprocess)
+
+    def transform_for(self, samples: Samples) -> Transform | None:
+        """Return the function that preprocesses any rows, fitted on some; None if there is none.
+
+        Raises:
+            DataError: as for `fedsim.problems.data.preprocess.fit_transform`.
+        """
+        return fit_transform(samples.X, self.preprocess) if self.preprocess else None
+
+    @property
+    def fits_clients(self) -> bool:
+        """Whether each client's rows are preprocessed by what is fitted on them alone."""
+        return False
+
+    def transform_clients(
+        self, samples: Samples, rows: Sequence[NDArray[np.intp]], test: Samples | None
+    ) -> tuple[Samples, Samples | None]:
+        """Return samples and test rows, each client's preprocessed by what its own rows fit.
+
+        Called only if `fits_clients`.
+
+        Args:
+            samples: training rows before preprocessing.
+            rows: the indices of each client's rows.
+            test: rows that no client has, if any.
+        """
+        raise NotImplementedError
+
+    def explain_fit(self, samples: Samples) -> str:  # noqa: ARG002 - a subclass reads them
+        """Return what preprocessing is fitted on, where the user should know; else nothing."""
+        return ""

@@ -3,6 +3,7 @@
 # ruff: noqa: ARG002 - a file draws nothing
 
 import warnings
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -16,6 +17,7 @@ from fedsim.errors import DataError
 from fedsim.files import decompress, read_bytes
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples
+from fedsim.problems.tables.formats import format_of
 
 if TYPE_CHECKING:  # importing pandas takes half a second: only when such a file is read
     import pandas as pd
@@ -29,6 +31,20 @@ _REASON = 200  # characters of pandas' message, which may quote a whole line
 
 _TIMES = 20
 """The bytes of memory that a byte of a table takes: "1," is a number of 8 bytes, several times."""
+
+
+_HINT = "`kind: table` reads texts, gaps, dates and other separators, and leaves columns out"
+_LISTED = 10  # columns at fault that are shown
+
+
+def _join(faults: Sequence[str], path: Path) -> str:
+    """Return the faults of all columns as one text, with what to do."""
+    if len(faults) == 1:
+        return f"{faults[0]}; {_HINT}"
+    lines = [f"  {each.removeprefix(f'{path}, ').partition('; ')[0]}" for each in faults[:_LISTED]]
+    more = [f"  and {len(faults) - _LISTED} more"] if len(faults) > _LISTED else []
+    head = f"{len(faults)} columns of {path} hold cells that are no numbers:"
+    return "\n".join([head, *lines, *more, _HINT])
 
 
 class Csv(Source):
@@ -56,6 +72,9 @@ class Csv(Source):
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Read the file."""
         path = folder / self.path
+        if other := format_of(path):
+            text = f"{path} is {other}, no CSV; take `kind: table`, which reads both"
+            raise DataError("data.path", text)
         content = decompress(read_bytes(path, times=_TIMES), path, times=_TIMES)
         frame = self._frame(content, path)
         label = self._position(frame, self.label, "label", path)
@@ -71,9 +90,20 @@ class Csv(Source):
             client = self._owners(frame, taken[1], path)
         features = [place for place in range(frame.shape[1]) if place not in taken]
         X = np.empty((len(frame), len(features)))
-        for column, place in enumerate(features):
-            X[:, column] = self._numbers(frame, place, path)
-        return Samples(X, self._numbers(frame, label, path), client)
+        faults: list[str] = []
+        for column, place in enumerate((*features, label)):
+            try:
+                numbers = self._numbers(frame, place, path)
+            except DataError as error:
+                faults.append(str(error))
+                continue
+            if place == label:
+                y = numbers
+            else:
+                X[:, column] = numbers
+        if faults:
+            raise DataError("data.path", _join(faults, path))
+        return Samples(X, y, client)
 
     def _frame(self, content: bytes, path: Path) -> "pd.DataFrame":
         import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
@@ -92,7 +122,7 @@ class Csv(Source):
         except (ValueError, OverflowError, pd.errors.ParserWarning) as error:
             reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")[:_REASON]
             raise DataError(
-                "data.path", f"{path} is not a table of separated values: {reason}"
+                "data.path", f"{path} is not a table of separated values: {reason}; {_HINT}"
             ) from error
 
     def _check_names(self, content: bytes, path: Path) -> None:
@@ -126,7 +156,9 @@ class Csv(Source):
         shown = ", ".join(name[:_SHOWN] for name in names[:8]) + (", ..." if len(names) > 8 else "")
         named = f" ({shown})" if names else ", and no header that names them"
         raise DataError(
-            f"data.{key}", f"{path} has no column {column!r}; it has {frame.shape[1]}{named}"
+            f"data.{key}",
+            f"{path} has no column {column!r}; it has {frame.shape[1]}{named}"
+            + (f"; {_HINT}" if frame.shape[1] == 1 else ""),
         )
 
     def _owners(self, frame: "pd.DataFrame", place: int, path: Path) -> NDArray[np.int64]:

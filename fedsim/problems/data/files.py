@@ -1,11 +1,12 @@
 """NumPy archives: arrays `X` and `y`, and `client` where rows belong to clients."""
 
-from functools import partial
+from collections.abc import Callable
+from functools import partial, wraps
 from hashlib import sha256
 from importlib.util import find_spec
 from math import prod
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, ParamSpec
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +19,10 @@ from fedsim.errors import DataError
 from fedsim.files import decompress, read_arrays, read_bytes
 from fedsim.memory import check_budget
 from fedsim.problems.data.base import Source
+from fedsim.problems.description import Description
 from fedsim.problems.samples import Samples, as_read, check
+
+P = ParamSpec("P")
 
 # ruff: noqa: ARG002 - a file draws nothing
 
@@ -226,34 +230,50 @@ class GivenRows(Holding, Source):
         return samples
 
 
-def arrays(X: ArrayLike, y: ArrayLike, clients: ArrayLike | None = None) -> GivenRows:
+def _reject_clients(function: Callable[P, GivenRows]) -> Callable[P, GivenRows]:
+    """Wrap `arrays` so that the former name of an argument names the present one."""
+
+    @wraps(function)
+    def checked(*arguments: P.args, **options: P.kwargs) -> GivenRows:
+        if "clients" in options:
+            text = "got clients=..., which is called as in files now: write client=..."
+            raise DataError("data", text)
+        return function(*arguments, **options)
+
+    return checked
+
+
+@_reject_clients
+def arrays(X: ArrayLike, y: ArrayLike, client: ArrayLike | None = None) -> GivenRows:
     """Return arrays as a block, for `problem.data` or `problem.test` of a scenario.
 
     They are not copied if they are C-contiguous float64 or float32: do not modify them afterwards.
-    A scenario file holds only their digest, so such a scenario is run from Python.
+    A scenario file holds only their digest, so such a scenario is run from Python. `fedsim.table`
+    takes a data frame whose columns are of several kinds.
 
     Args:
-        X: features, shape (n, ...); each row is read flat, and networks are given its shape.
-        y: labels, shape (n,).
-        clients: the number of the client that each row belongs to, shape (n,), for the split
-            `groups`.
+        X: features, shape (n, ...), as an array or a data frame of numbers; each row is read flat,
+            and networks are given its shape.
+        y: labels, shape (n,): numbers, or texts, of which two become -1 and +1 and several 0, 1,
+            ..., in ascending order.
+        client: the client that each row belongs to, shape (n,), for the split `groups`: a number
+            from 0, or a name.
 
     Raises:
         DataError: shapes disagree, an array is empty, or a number is not finite.
     """
-    features, labels = _as_matrix(X), _labels_as_read(y, "labels")
-    if labels.dtype.kind not in "fiub":
-        text = "labels are numbers, such as those of classes 0, 1, ..."
-        raise DataError("data", f"{text}; got an array of {labels.dtype}")
+    features = _as_matrix(X)
+    labels, texts = _labels_of(y)
     if features.ndim < 2 or labels.ndim != 1:
         text = "X takes the shape (rows, features, ...) and y (rows,)"
         raise DataError("data", f"{text}; got {features.shape} and {labels.shape}")
     if not features.size:
         text = "at least one row and one feature are needed"
         raise DataError("data", f"{text}; got features of the shape {features.shape}")
-    numbers = None if clients is None else _client_numbers(clients)
+    numbers, names = (None, ()) if client is None else _client_numbers(client)
     flat = features.reshape(len(features), -1)
-    samples = Samples(flat, labels.astype(np.float64, copy=False), numbers)
+    described = Description(clients=names, labels=texts) if names or texts else None
+    samples = Samples(flat, labels.astype(np.float64, copy=False), numbers, described=described)
     check(samples)
     return GivenRows.holding(
         _identity(samples),
@@ -265,6 +285,39 @@ def arrays(X: ArrayLike, y: ArrayLike, clients: ArrayLike | None = None) -> Give
     )
 
 
+def _labels_of(y: ArrayLike) -> tuple[NDArray[Any], dict[float, str]]:
+    """Return labels as numbers, and the text of each number where they are texts.
+
+    Raises:
+        DataError: they are neither numbers nor texts.
+    """
+    labels = _labels_as_read(y, "labels")
+    if labels.dtype.kind in "fiub":
+        return labels, {}
+    numbers, names = _numbered(labels, "labels are numbers, such as those of classes 0, 1, ..., or")
+    if len(names) == 2:
+        return 2.0 * numbers - 1, {-1.0: names[0], 1.0: names[1]}
+    return numbers.astype(np.float64), {float(place): name for place, name in enumerate(names)}
+
+
+def _numbered(texts: NDArray[Any], what: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return the number of each text in ascending order, and the texts without blanks around.
+
+    Raises:
+        DataError: some are no texts, or empty.
+    """
+    flat = texts.reshape(-1).tolist()
+    if (
+        texts.ndim != 1
+        or texts.dtype.kind not in "OU"
+        or not all(isinstance(each, str) and each.strip() for each in flat)
+    ):
+        wrong = next((each for each in flat if not (isinstance(each, str) and each.strip())), flat)
+        raise DataError("data", f"{what} texts, one a row; got {wrong!r:.60}")
+    names, numbers = np.unique([" ".join(each.split()) for each in flat], return_inverse=True)
+    return numbers.astype(np.int64), tuple(map(str, names))
+
+
 def _as_matrix(X: ArrayLike) -> NDArray[Any]:
     """Return features as numbers for computing: real ones of 64 or 32 bits.
 
@@ -273,11 +326,31 @@ def _as_matrix(X: ArrayLike) -> NDArray[Any]:
     """
     found = _labels_as_read(X, "features")
     if found.dtype.kind not in "fiub":
-        raise DataError("data", f"features are numbers; got an array of {found.dtype}")
+        text = f"features are numbers; got an array of {found.dtype}"
+        columns = _columns_of_texts(X)
+        if columns:
+            text = f"features are numbers; got texts in the columns {', '.join(columns[:8])}"
+        raise DataError("data", f"{text}; fedsim.table takes a data frame as it is")
     if found.dtype in (np.float64, np.float32):
         return np.ascontiguousarray(found)
     narrow = found.dtype.kind in "ub" or found.dtype.itemsize <= 2
     return np.ascontiguousarray(found, dtype=np.float32 if narrow else np.float64)
+
+
+def _is_gapped(values: object) -> bool:
+    """Return whether a series or a data frame has numbers of pandas' own types only."""
+    kinds: Any = getattr(values, "dtypes", None)
+    each: list[Any] = kinds.tolist() if hasattr(kinds, "tolist") else [kinds]
+    own = [hasattr(kind, "na_value") for kind in each]
+    return any(own) and all(getattr(kind, "kind", "O") in "fiub" for kind in each)
+
+
+def _columns_of_texts(X: object) -> list[str]:
+    """Return the names of a data frame's columns that hold no numbers."""
+    types = getattr(X, "dtypes", None)
+    if types is None or not hasattr(types, "items"):
+        return []
+    return [str(name) for name, kind in types.items() if kind.kind not in "fiub"]
 
 
 def _labels_as_read(values: ArrayLike, name: str) -> NDArray[Any]:
@@ -287,27 +360,36 @@ def _labels_as_read(values: ArrayLike, name: str) -> NDArray[Any]:
         DataError: rows differ in length.
     """
     try:
+        if _is_gapped(values):  # pandas' own types of numbers, which have cells without one
+            values = values.to_numpy(np.float64, na_value=np.nan)  # type: ignore[union-attr]
         return np.asarray(values)
     except (TypeError, ValueError) as error:
         raise DataError("data", f"{name} are an array of numbers; got others: {error}") from None
 
 
-def _client_numbers(clients: ArrayLike) -> NDArray[np.int64]:
+def _client_numbers(clients: ArrayLike) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return the number of each row's client, and the names of clients that have any."""
     found = _labels_as_read(clients, "clients")
+    if found.dtype.kind in "OU":
+        return _numbered(found, "clients are whole numbers, or")
     if found.dtype.kind not in "iu":
-        raise DataError("data", f"clients are whole numbers; got an array of {found.dtype}")
+        text = f"clients are whole numbers, or names; got an array of {found.dtype}"
+        raise DataError("data", text)
     if found.size and found.min() < 0:
         text = "clients are numbers from 0, one a row"
         raise DataError(
             "data", f"{text}; got {found.min()}, which is often a mark of a missing one"
         )
-    return found.astype(np.int64)
+    return found.astype(np.int64), ()
 
 
 def _identity(samples: Samples) -> ObjectIdentity:
     digest = sha256()
     for block in samples.blocks():
         digest.update(block)
+    if samples.described is not None:
+        named = samples.described
+        digest.update(f" names {named.clients!r} {sorted(named.labels.items())!r} ".encode())
     if samples.client is not None:
         digest.update(f" clients {samples.client.dtype.str} ".encode())
         digest.update(np.ascontiguousarray(samples.client).data)

@@ -34,7 +34,12 @@
       show(tabs[next], true);
     });
   });
-  const asked = () => tabs.find((tab) => address(tab) === location.hash);
+  // "#energy" is understood, too; the browser has scrolled to the panel then.
+  function asked() {
+    const found = tabs.find((tab) => [address(tab), address(tab).replace("/", "")].includes(location.hash));
+    if (found && !location.hash.startsWith("#/")) scrollTo(0, 0);
+    return found;
+  }
   window.addEventListener("hashchange", () => show(asked() || tabs[0], false));
   show(asked() || tabs[0], false);
 

@@ -18,7 +18,9 @@ from fedsim.wire.payloads.dense import columns_of
 class Identity(Compressor):
     """No compression: every coordinate, rounded to the value format."""
 
-    source: ClassVar[str] = "IEEE 754-2019; bfloat16: Kalamkar et al. 2019"
+    source: ClassVar[str] = (
+        "IEEE 754-2019; Kalamkar et al.: A Study of BFLOAT16 for Deep Learning Training, 2019"
+    )
     law: ClassVar[str] = "exact"
 
     kind: Literal["identity"] = "identity"
@@ -46,7 +48,10 @@ class PowerSGD(Compressor):
     for a single step, but approaches the best rank-r factors if the matrix changes slowly.
     """
 
-    source: ClassVar[str] = "Vogels, Karimireddy, Jaggi 2019"
+    source: ClassVar[str] = (
+        "Vogels, Karimireddy, Jaggi: PowerSGD: Practical Low-Rank Gradient Compression for "
+        "Distributed Optimization, NeurIPS 2019"
+    )
     law: ClassVar[str] = "contractive from a random start, delta = r/min(m, n)"
 
     kind: Literal["low-rank"] = "low-rank"

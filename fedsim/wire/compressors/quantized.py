@@ -55,7 +55,10 @@ class QSGD(_Dithered):
     With s = sqrt(d) the payload has at most 2.8 d + 32 bits, and a few bytes for the sizes.
     """
 
-    source: ClassVar[str] = "Alistarh, Grubic, Li, Tomioka, Vojnovic 2017, lemma 3.1"
+    source: ClassVar[str] = (
+        "Alistarh, Grubic, Li, Tomioka, Vojnovic: QSGD: Communication-Efficient SGD via "
+        "Gradient Quantization and Encoding, NeurIPS 2017, lemma 3.1"
+    )
     law: ClassVar[str] = "unbiased, omega = min(d/s^2, sqrt(d)/s)"
 
     kind: Literal["qsgd"] = "qsgd"
@@ -86,7 +89,10 @@ class Dithered(_Dithered):
     x = 1/(1 + sqrt(1 + (d - 1)/s^2)).
     """
 
-    source: ClassVar[str] = "Roberts 1962; with the maximum norm"
+    source: ClassVar[str] = (
+        "Roberts: Picture Coding Using Pseudo-Random Noise, IRE Trans. Inf. Theory 1962; "
+        "with the maximum norm"
+    )
     law: ClassVar[str] = "unbiased, omega = (sqrt(1 + (d - 1)/s^2) - 1)/2, s = 2^(b - 1) - 1"
 
     kind: Literal["dithered"] = "dithered"
@@ -113,7 +119,10 @@ class TernGrad(_Dithered):
     1 + sqrt(d) times as large as all others, and omega = (sqrt(d) - 1)/2.
     """
 
-    source: ClassVar[str] = "Wen et al. 2017"
+    source: ClassVar[str] = (
+        "Wen et al.: TernGrad: Ternary Gradients to Reduce Communication in Distributed Deep "
+        "Learning, NeurIPS 2017"
+    )
     law: ClassVar[str] = "unbiased, omega = |v|_inf |v|_1 / |v|_2^2 - 1 <= (sqrt(d) - 1)/2"
 
     kind: Literal["terngrad"] = "terngrad"
@@ -145,7 +154,10 @@ class Natural(Compressor):
     become zero or 2^-126, still unbiased; those above 2^127 may become infinite.
     """
 
-    source: ClassVar[str] = "Horvath, Ho, Horvath, Sahu, Canini, Richtarik 2019, theorem 1"
+    source: ClassVar[str] = (
+        "Horvath, Ho, Horvath, Sahu, Canini, Richtarik: Natural Compression for Distributed "
+        "Deep Learning, 2019, theorem 1"
+    )
     law: ClassVar[str] = "unbiased, omega = 1/8"
 
     kind: Literal["natural"] = "natural"
@@ -183,7 +195,10 @@ class ScaledSign(Compressor):
     For a vector, delta = |v|_1^2 / (d |v|_2^2); it is 1/d if a single coordinate is nonzero.
     """
 
-    source: ClassVar[str] = "Karimireddy, Rebjock, Stich, Jaggi 2019, lemma 8"
+    source: ClassVar[str] = (
+        "Karimireddy, Rebjock, Stich, Jaggi: Error Feedback Fixes SignSGD and Other Gradient "
+        "Compression Schemes, ICML 2019, lemma 8"
+    )
     law: ClassVar[str] = "contractive, delta = |v|_1^2 / (d |v|_2^2) >= 1/d"
 
     kind: Literal["scaled-sign"] = "scaled-sign"

@@ -21,7 +21,10 @@ class TopK(Sized):
     nonzero coordinates takes fewer bits.
     """
 
-    source: ClassVar[str] = "Aji, Heafield 2017; Stich, Cordonnier, Jaggi 2018"
+    source: ClassVar[str] = (
+        "Aji, Heafield: Sparse Communication for Distributed Gradient Descent, EMNLP 2017; "
+        "Stich, Cordonnier, Jaggi: Sparsified SGD with Memory, NeurIPS 2018"
+    )
     law: ClassVar[str] = "contractive, delta = k/d"
 
     kind: Literal["top-k"] = "top-k"
@@ -42,7 +45,11 @@ class RandK(Sized):
     themselves: the draw is the same.
     """
 
-    source: ClassVar[str] = "Wangni, Wang, Liu, Zhang 2018; Stich, Cordonnier, Jaggi 2018"
+    source: ClassVar[str] = (
+        "Wangni, Wang, Liu, Zhang: Gradient Sparsification for Communication-Efficient "
+        "Distributed Optimization, NeurIPS 2018; Stich, Cordonnier, Jaggi: Sparsified SGD "
+        "with Memory, NeurIPS 2018"
+    )
     law: ClassVar[str] = "unbiased, omega = d/k - 1"
 
     kind: Literal["rand-k"] = "rand-k"
@@ -82,7 +89,11 @@ class HardThreshold(Compressor):
     threshold.
     """
 
-    source: ClassVar[str] = "Strom 2015; Sahu et al. 2021"
+    source: ClassVar[str] = (
+        "Strom: Scalable Distributed DNN Training Using Commodity GPU Cloud Computing, "
+        "INTERSPEECH 2015; Sahu et al.: Rethinking Gradient Sparsification as Total Error "
+        "Minimization, NeurIPS 2021"
+    )
     law: ClassVar[str] = "absolute, |C(v) - v|^2 <= d threshold^2"
 
     kind: Literal["threshold"] = "threshold"

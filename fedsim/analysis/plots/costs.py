@@ -1,0 +1,214 @@
+"""Costs of reaching a target: bars with intervals, and what variants trade for what."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from fedsim.analysis.compare.cost_tables import COMPARED, Target, summarise, with_bits
+from fedsim.analysis.compare.dominance import Decisions
+from fedsim.analysis.costs import with_grams
+from fedsim.analysis.plots.canvas import (
+    Recorded,
+    add_legend,
+    axes_for,
+    category,
+    finish,
+    label_of,
+    label_with_unit,
+    labels_for,
+)
+from fedsim.analysis.style import GREY, escape_text, look
+from fedsim.errors import DataError
+
+_WIDE = 20  # costs that differ by more are drawn on a logarithmic axis
+
+
+def plot_time_to_target(
+    runs: Recorded,
+    target: str | None = None,
+    cost: str = "t",
+    *,
+    confidence: float = 0.95,
+    labels: Mapping[str, str] | None = None,
+    ax: Axes | None = None,
+    width: float | str | None = None,
+    out: Path | str | None = None,
+) -> Axes:
+    """Draw what each variant took to reach a target: a bar a variant, with its interval.
+
+    Bars are means over the seeds that reached it; where some did not, the bar says how many did.
+    From four seeds on the interval is Student's for the logarithm of the mean; of two or three
+    seeds it goes from the least to the largest.
+
+    Args:
+        runs: a `Result`.
+        target: such as "gap=1e-5"; the one at which the runs were to stop if None.
+        cost: "t" for simulated time, or "round", "bits", "transmissions", "joules".
+        confidence: of the interval.
+        labels: variant -> its name, of those that are drawn; all if None.
+        ax: axes to draw on; a new figure if None.
+        width: of a new figure, inches or a style such as "ieee".
+        out: file to save the figure to; its ending gives the format.
+
+    Returns:
+        The axes.
+
+    Raises:
+        DataError: no run evaluates the target, or there is no such cost or variant.
+
+    Example:
+        >>> axes = plot_time_to_target(result, "gap=1e5", "joules")
+        >>> axes.get_xlabel(), [text.get_text() for text in axes.get_yticklabels()]
+        ('energy (J)', ['base (chb)', 'gd'])
+    """
+    named = labels_for(runs, labels)
+    rows = _summary(runs, target, (cost,), confidence).reindex(list(named))
+    axis = axes_for(ax, width, _bar_height(ax, width, len(named)))
+    axis.grid(visible=False, axis="y")
+    means = rows[cost].to_numpy(float)
+    for number, (mean, row) in enumerate(zip(means, rows.to_dict("records"), strict=True)):
+        if not np.isfinite(mean):
+            axis.annotate("not reached", (0, number), (3, 0), **_BESIDE)
+            continue
+        part = row["reached"] < row["runs"]
+        own = look(number)["color"]
+        axis.barh(number, mean, 0.7, color=own, hatch="//" if part else "", edgecolor="white")
+        low, high = row[f"{cost}_low"], row[f"{cost}_high"]
+        if low < high:
+            around = [[mean - low], [high - mean]]
+            style: dict[str, Any] = {"ecolor": GREY, "capsize": 3, "elinewidth": 1}
+            axis.errorbar(mean, number, xerr=around, fmt="none", **style)
+        if part:
+            end = high if np.isfinite(high) else mean
+            text = f"{row['reached']:.0f} of {row['runs']:.0f}"
+            axis.annotate(text, (end, number), (3, 0), **_BESIDE)
+    category(axis, list(named.values()))
+    axis.set_xlim(left=0)
+    label_with_unit(axis.xaxis, *label_of(cost))
+    return finish(axis, out)
+
+
+_BESIDE: dict[str, Any] = {"textcoords": "offset points", "va": "center", "color": GREY}
+
+
+def plot_pareto(
+    runs: Recorded,
+    x: str = "bits",
+    y: str = "joules",
+    target: str | None = None,
+    *,
+    confidence: float = 0.95,
+    labels: Mapping[str, str] | None = None,
+    ax: Axes | None = None,
+    width: float | str | None = None,
+    out: Path | str | None = None,
+) -> Axes:
+    """Draw what variants trade between two costs of a target, with the Pareto front.
+
+    A full mark is Pareto-optimal in both costs, a half one statistically indistinguishable from
+    such a variant; a dotted line joins these. Marks are means over the seeds that reached the
+    target, and error bars their intervals, as in `plot_time_to_target`.
+
+    Args:
+        runs: a `Result`.
+        x: a cost: "round", "bits", "bits_up", "transmissions", "t", "joules", ...
+        y: another one.
+        target: such as "gap=1e-5"; the one at which the runs were to stop if None.
+        confidence: of intervals and tests.
+        labels: variant -> its name, of those that are drawn; all if None.
+        ax: axes to draw on; a new figure if None.
+        width: of a new figure, inches or a style such as "ieee".
+        out: file to save the figure to; its ending gives the format.
+
+    Returns:
+        The axes.
+
+    Raises:
+        DataError: no run evaluates the target, or there is no such cost or variant.
+
+    Example:
+        >>> axes = plot_pareto(result, "bits", "joules", "gap=1e5")
+        >>> axes.get_legend_handles_labels()[1]
+        ['base (chb)', 'gd']
+    """
+    named = labels_for(runs, labels)
+    costs = with_bits(_costs(runs, target))
+    rows = _summary(runs, target, (x, y), confidence)
+    front = Decisions.of(costs, [x, y], confidence).front([x, y])
+    rows = rows[rows["reached"] > 0].reindex([name for name in named if name in rows.index])
+    rows = rows.dropna(subset=[x, y])
+    axis = axes_for(ax, width)
+    best = rows[front.reindex(rows.index).any(axis=1)].sort_values([x, y])
+    best = best[best[y] <= best[y].cummin()]
+    axis.plot(best[x], best[y], drawstyle="steps-post", color=GREY, linewidth=1, linestyle=":")
+    for number, (variant, label) in enumerate(named.items()):
+        if variant in rows.index:
+            own = rows.loc[[variant]].iloc[0]
+            fill = "full" if front["pareto"][variant] else "half" if front["tie"][variant] else ""
+            _point(axis, own, (x, y), (number, label), fill)
+    for cost, which in ((x, axis.xaxis), (y, axis.yaxis)):
+        least, largest = rows[cost].min(), rows[cost].max()
+        across = which is axis.xaxis
+        if 0 < _WIDE * least < largest:
+            (axis.set_xscale if across else axis.set_yscale)("log")
+        else:
+            (axis.set_xlim if across else axis.set_ylim)(0, None)
+        label_with_unit(which, *label_of(cost))
+    add_legend(axis, own=ax is None)
+    return finish(axis, out)
+
+
+def _point(
+    axis: Axes, row: pd.Series, costs: tuple[str, str], called: tuple[int, str], fill: str
+) -> None:
+    """Draw the mark of a variant with its error bars."""
+    number, label = called
+    style = look(number, points=1)
+    errors = []
+    for cost in costs:
+        around = [[row[cost] - row[f"{cost}_low"]], [row[f"{cost}_high"] - row[cost]]]
+        errors.append(None if np.isnan(around).any() else around)
+    axis.errorbar(
+        row[costs[0]],
+        row[costs[1]],
+        xerr=errors[0],
+        yerr=errors[1],
+        fmt=style.get("marker", "o"),
+        color=style["color"],
+        fillstyle="left" if fill == "half" else "full",
+        markerfacecolor=style["color"] if fill else "white",
+        markerfacecoloralt="white",
+        capsize=3,
+        linewidth=1,
+        label=escape_text(label),
+    )
+
+
+def _costs(runs: Recorded, target: str | None) -> pd.DataFrame:
+    wanted = Target.usual(runs.summary) if target is None else Target.read(target)
+    return wanted.costs(runs)
+
+
+def _summary(
+    runs: Recorded, target: str | None, costs: tuple[str, ...], confidence: float
+) -> pd.DataFrame:
+    """Return means and intervals of costs, a row a variant.
+
+    Raises:
+        DataError: a cost is none.
+    """
+    table = _costs(runs, target)
+    known = with_grams(COMPARED, table)
+    for cost in costs:
+        if cost not in known:
+            raise DataError("cost", f"got {cost!r}; expected one of {', '.join(known)}")
+    return summarise(table, confidence).set_index("variant")
+
+
+def _bar_height(ax: Axes | None, width: float | str | None, bars: int) -> float | None:
+    """Return the height of a figure of bars, inches; None for axes of the caller."""
+    return None if ax is not None else 0.7 + (0.3 if width is None else 0.22) * bars

@@ -1,0 +1,140 @@
+"""A round: what every client was doing, and when."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from fedsim.analysis.plots.canvas import (
+    Logged,
+    axes_for,
+    category,
+    figure_of,
+    finish,
+    label_with_unit,
+    run_of,
+    variant_of,
+)
+from fedsim.analysis.style import OUTCOME_COLOURS, STATES, name_variants
+from fedsim.analysis.timeline import SERVER, spans
+from fedsim.errors import DataError
+
+_MOST = 40  # clients that are drawn: those that were done last
+
+_MARKS = {"silent": "o", "late": "D", "lost": "X", "skipped": "s"}
+
+
+def plot_round(
+    runs: Logged,
+    number: int | None = None,
+    variant: str | None = None,
+    seed: int | None = None,
+    *,
+    ax: Axes | None = None,
+    width: float | str | None = None,
+    out: Path | str | None = None,
+) -> Axes:
+    """Draw the timeline of a round (a Gantt chart): a lane a client, time from the round's begin.
+
+    Of more than 40 clients, those are drawn that were done last.
+
+    Args:
+        runs: a `Result`.
+        number: of the round, from 1; the slowest one if None.
+        variant: of the run; the first one if None.
+        seed: of the run; the first one if None.
+        ax: axes to draw on; a new figure if None.
+        width: of a new figure, inches or a style such as "ieee".
+        out: file to save the figure to; its ending gives the format.
+
+    Returns:
+        The axes.
+
+    Raises:
+        DataError: there is no such run or round.
+
+    Example:
+        >>> axes = plot_round(result, 1)
+        >>> len(axes.get_yticks()), axes.get_xlabel()
+        (5, 'time since the round began (ms)')
+    """
+    shown = variant_of(runs.rounds, variant)
+    rounds, own = (run_of(each, shown, seed) for each in (runs.rounds, runs.events))
+    ends = rounds.set_index("round")["t"]
+    begins = ends.shift(fill_value=0.0)
+    slowest = int(rounds["round"].iloc[int((ends - begins).to_numpy().argmax())])
+    chosen = slowest if number is None else number
+    if chosen not in ends.index:
+        text = f"got the round {chosen}; expected one from {ends.index.min()} to {ends.index.max()}"
+        raise DataError("round", text)
+    begin, end = float(begins[chosen]), float(ends[chosen])
+    doings = spans(own)
+    doings = doings[(doings["end"] > begin) & (doings["begin"] < end)].astype({"node": str})
+    marks = own[own["event"].isin(list(_MARKS)) & own["t"].between(begin, end, inclusive="left")]
+    marks = marks.astype({"node": str})
+    marks = marks[marks["node"] != SERVER]
+    lanes = _lanes(doings, marks)
+    axis = axes_for(ax, width, None if ax is not None else 1.0 + 0.17 * len(lanes))
+    axis.grid(visible=False, axis="y")
+    keys = [
+        *_draw_states(axis, doings, lanes, (begin, end)),
+        *_draw_marks(axis, marks, lanes, begin),
+    ]
+    category(axis, lanes)
+    axis.set_xlim(0, end - begin)
+    label_with_unit(axis.xaxis, "time since the round began", "s")
+    if keys and ax is None:
+        name_variants(figure_of(axis), handles=keys)
+    elif keys:
+        axis.legend(handles=keys, frameon=False)
+    return finish(axis, out)
+
+
+def _lanes(doings: pd.DataFrame, marks: pd.DataFrame) -> list[str]:
+    """Return the clients that are drawn, by number; of many, those that were done last."""
+    busy = doings[doings["state"].isin(["download", "compute", "upload", "retransmit"])]
+    last = busy.groupby("node")["end"].max()
+    every = pd.concat([doings["node"], marks["node"]]).unique()
+    order = last.reindex(every).fillna(-1.0).sort_values(kind="stable").index[-_MOST:]
+    return sorted(order, key=lambda name: int(name.rpartition("-")[2]))
+
+
+def _draw_states(
+    axis: Axes, doings: pd.DataFrame, lanes: list[str], window: tuple[float, float]
+) -> list[Patch]:
+    """Draw the bars of all states, and return what a legend has of them."""
+    keys, (begin, end) = [], window
+    places = {name: place for place, name in enumerate(lanes)}
+    for state, (name, colour) in STATES.items():
+        own = doings[(doings["state"] == state) & doings["node"].isin(lanes)]
+        if own.empty:
+            continue
+        starts = own["begin"].clip(lower=begin)
+        axis.barh(
+            own["node"].map(places),
+            own["end"].clip(upper=end) - starts,
+            0.75,
+            starts - begin,
+            color=colour,
+            linewidth=0,
+        )
+        keys.append(Patch(color=colour, label=name))
+    return keys
+
+
+def _draw_marks(axis: Axes, marks: pd.DataFrame, lanes: list[str], begin: float) -> list[Line2D]:
+    """Draw the moments at which a client was silent, late, lost or skipped."""
+    keys = []
+    places = {name: place for place, name in enumerate(lanes)}
+    for event, symbol in _MARKS.items():
+        own = marks[(marks["event"] == event) & marks["node"].isin(lanes)]
+        if own.empty:
+            continue
+        style: dict[str, Any] = {"color": OUTCOME_COLOURS[event], "markersize": 5}
+        style["markeredgecolor"] = "black"
+        axis.plot(own["t"] - begin, own["node"].map(places), symbol, clip_on=False, **style)
+        keys.append(Line2D([], [], marker=symbol, linestyle="", label=event, **style))
+    return keys

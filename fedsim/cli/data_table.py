@@ -1,0 +1,81 @@
+"""The table of `fedsim check` by client: samples, labels, gaps, and how much clients differ."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from fedsim.building import Job
+from fedsim.cli.job_table import describe_partition, split_table
+from fedsim.problems import Problem, ProgramProblem
+from fedsim.problems.heterogeneity import CLASSES, label_counts, label_test, size_sentence
+from fedsim.text import listing
+
+_MANY = 40
+"""Of more clients than this, the largest and the smallest are shown."""
+
+_EACH = 12  # of these
+
+
+def data_table(job: Job) -> Table | Group:
+    """Return the samples of each client, where the data describes them; else those of the split.
+
+    With names of clients, their labels, missing cells, and a test of whether labels are distributed
+    alike.
+    """
+    problem = job.problem
+    if isinstance(problem, ProgramProblem) or problem.naming.missing is None:
+        return split_table(job)
+    lines = [*_differences(problem), *problem.naming.notes]
+    if problem.naming.fitted:
+        lines.append(problem.naming.fitted)
+    text = Text("\n".join(f"- {line}" for line in lines))
+    return Group(_by_client(job), text, Text(""))
+
+
+def _differences(problem: Problem) -> Iterator[str]:
+    """Yield sentences on how much clients differ."""
+    if len(problem.rows) < 2:
+        return
+    yield size_sentence(problem.rows)
+    found = label_test(problem.labels, problem.rows)
+    if found is not None:
+        yield str(found)
+
+
+def _by_client(job: Job) -> Table:
+    problem = job.problem
+    rows, naming = problem.rows, problem.naming
+    names = naming.clients or tuple(f"client {number}" for number in range(len(rows)))
+    shown = np.arange(len(rows))
+    if len(rows) > _MANY:
+        order = np.argsort(-rows, kind="stable")
+        shown = np.concatenate([order[:_EACH], order[-_EACH:]])
+    distinct = np.unique(problem.labels)
+    classes = len(distinct) <= CLASSES
+    heads = [naming.label(float(label)) for label in distinct] if classes else ["label, mean"]
+    cells = _shares(problem) if classes else _means(problem)
+    missing = naming.missing if naming.missing is not None else np.zeros(len(rows))
+    lines = [
+        (names[m], f"{rows[m]:,}", *cells[m], f"{100 * missing[m]:.3g} %") for m in shown.tolist()
+    ]
+    test = f", {problem.test.rows:,} for testing" if problem.test else ""
+    few = f"; the {_EACH} largest and the {_EACH} smallest" if len(rows) > _MANY else ""
+    return listing(
+        f"{describe_partition(job)}: {rows.sum():,} samples over {len(rows):,} clients{test}{few}",
+        ("client", "samples", *heads, "missing"),
+        lines,
+    )
+
+
+def _shares(problem: Problem) -> list[list[str]]:
+    """Return the share of each label among every client's rows."""
+    _, counts = label_counts(problem.labels, problem.rows)
+    return [[f"{100 * n / own.sum():.0f} %" for n in own] for own in counts]
+
+
+def _means(problem: Problem) -> list[list[str]]:
+    parts = np.split(problem.labels, np.cumsum(problem.rows)[:-1])
+    return [[f"{own.mean():.4g}"] for own in parts]

@@ -1,0 +1,133 @@
+"""`fedsim init --from FILE`: a scenario that follows from a table, and what was seen in it."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.table import Table
+
+from fedsim.problems.description import Naming
+from fedsim.problems.tables.columns import quote
+from fedsim.problems.tables.guess import Guess
+from fedsim.text import listing
+
+_ROUNDS = 200
+
+
+def roles_table(seen: Guess, path: Path) -> Table:
+    """Return what each column was taken for: type, role, missing cells, and why."""
+    rows = []
+    for column in seen.columns:
+        left_out = column.role in {"identifier", "text", "empty", "constant"}
+        role = f"{column.role}, left out" if left_out else column.role
+        reason = column.reason
+        if column.role == "label":
+            reason = seen.why
+        rows.append((column.name, column.type, role, f"{column.missing:,}", reason))
+    title = f"{path.name}: {len(seen.found.frame):,} rows, {seen.found.words}"
+    return listing(title, ("column", "type", "role", "missing", "why"), rows)
+
+
+def notes(seen: Guess) -> Iterator[str]:
+    """Yield what is doubtful in the table."""
+    described = seen.samples.described
+    wanted = ("leakage", "near-duplicate", "rows", "the column")
+    for note in described.notes if described else ():
+        if "is left out" not in note and any(word in note for word in wanted):
+            yield note
+    if not seen.client:
+        yield "no column of clients was seen (--client names one): rows are dealt out at random"
+
+
+def name_of(path: Path) -> str:
+    """Return the name of the scenario of a file.
+
+    >>> name_of(Path("My patients (2021).csv.gz"))
+    'my-patients-2021'
+    """
+    stem = path.name.split(".")[0].lower()
+    return re.sub(r"[\W_]+", "-", stem).strip("-") or "study"
+
+
+def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
+    """Return a commented scenario in YAML that runs on the table.
+
+    Args:
+        seen: what the table shows.
+        path: of the table.
+        folder: that the scenario will be in.
+    """
+    described = seen.samples.described
+    labels = described.labels if described else {}
+    clients = len(described.clients) if described and seen.client else 10
+    count = "data" if seen.client else str(clients)
+    place = os.path.relpath(path.absolute(), folder.absolute()).replace(os.sep, "/")
+    test = "test_accuracy" if seen.classes else "test_loss"
+    goal = f"predicts {seen.label}" if seen.classes else f"estimates {seen.label}"
+    return "\n".join(
+        [
+            f"# Which method {goal} best for the fewest bits, seconds and joules?",
+            f"name: {name_of(path)}",
+            "problem:",
+            f"  loss: {_loss(seen)}",
+            "  data:",
+            "    kind: table",
+            f"    path: {quote(place)}",
+            f"    label: {quote(seen.label)}{_labels(labels)}",
+            *_clients(seen, clients),
+            *_left_out(seen),
+            "    # Gaps are filled and numbers scaled by the training rows of all clients, so",
+            "    # by information that would have to travel; clients: each by its own rows.",
+            "    fit: all",
+            "    preprocess: [intercept]",
+            "  split: groups" if seen.client else _dealt(clients),
+            "  test: {fraction: 0.2}  # of each client's rows",
+            "algorithm: {kind: fedavg, step_size: 1/L_max, local_steps: 5}",
+            "fleet:",
+            "  # As many clients as the data has; `fedsim list devices` and `fedsim list radios`.",
+            f"  - {{count: {count}, device: laptop-n100, radio: wifi}}",
+            f"measures: [{test}]",
+            f"stop: {{rounds: {_ROUNDS}}}",
+            "variants:",
+            "  fedavg: {}  # five local steps between messages",
+            "  one-step: {algorithm: {local_steps: 1}}  # a gradient step a round",
+            "  qsgd:  # fedavg with quantised updates",
+            "    wire: {up: {compressor: {kind: qsgd, levels: 16}}}",
+            "",
+        ]
+    )
+
+
+def _dealt(clients: int) -> str:
+    return f"  split: {{kind: iid, clients: {clients}}}"
+
+
+def _loss(seen: Guess) -> str:
+    if seen.classes == 2:
+        described = seen.samples.described
+        given = "" if described and described.labels else ", labels: plus-minus"
+        return f"{{kind: logistic, l2: 0.01{given}}}"
+    return f"{{kind: {'softmax' if seen.classes else 'squared'}, l2: 0.01}}"
+
+
+def _labels(labels: object) -> str:
+    """Return a comment with the numbers of labels."""
+    if not isinstance(labels, dict) or not labels:
+        return ""
+    naming = Naming(labels=labels)
+    shown = [naming.label(value) for value in sorted(labels)]
+    more = ", ..." if len(shown) > 4 else ""
+    return f"  # {', '.join(shown[:4])}{more}"
+
+
+def _clients(seen: Guess, clients: int) -> Iterator[str]:
+    if seen.client:
+        yield f"    client: {quote(seen.client)}  # {clients} clients"
+
+
+def _left_out(seen: Guess) -> Iterator[str]:
+    if seen.drop:
+        yield f"    drop: [{', '.join(map(quote, seen.drop))}]"
+    if seen.duplicates:
+        yield "    duplicates: drop  # rows that repeat an earlier one"

@@ -1,0 +1,101 @@
+"""The command that writes a first scenario: the quickstart, or one that follows from a table."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from fedsim.cli.app import app
+from fedsim.cli.app import errors as _errors
+from fedsim.cli.app import out as _out
+from fedsim.cli.app import remark as _remark
+
+if TYPE_CHECKING:
+    from fedsim.problems.tables.guess import Guess
+
+_IGNORED = "/runs/\n"
+
+_NOTES = """\
+`{name}.yaml` asks: {question}
+
+    fedsim check {name}.yaml            what would run, and what its first rounds cost
+    fedsim run {name}.yaml              all variants; logs, tables and a figure in runs/{name}
+    fedsim compare runs/{name}          cost of each variant to the target
+    fedsim report runs/{name}           one page with all results
+
+Change a value in the file and run it again: runs that the edit does not affect are kept. `--set`
+changes a value for one command: fedsim run {name}.yaml --set fleet.0.radio=nb-iot --out runs/nb-iot
+
+    fedsim list                         blocks that a scenario can name
+    fedsim examples                     more scenarios
+    fedsim schema > schema.json         lets an editor complete and check the file
+"""
+
+
+@app.command("init")
+def init_command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="the folder, created if necessary")
+    ] = Path(),
+    table: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="a table, such as CSV, Excel or Parquet"),
+    ] = None,
+    target: Annotated[
+        str, typer.Option(metavar="COLUMN", help="with --from: the column of labels")
+    ] = "",
+    client: Annotated[
+        str, typer.Option(metavar="COLUMN", help="with --from: the column of clients")
+    ] = "",
+) -> None:
+    """Write a first scenario into a folder: the quickstart, or one that follows from a table.
+
+    With --from it shows what each column of the table was taken for,
+    and writes a scenario of three variants that runs on it.
+    """
+    from fedsim.errors import DataError
+    from fedsim.record.atomic import write_whole
+
+    with _errors():
+        if table is None and (target or client):
+            raise DataError("init", "--target and --client name columns of a table; give --from")
+        first = _quickstart() if table is None else _of_table(table, folder, target, client)
+        name, question, written = first
+        scenario = folder / f"{name}.yaml"
+        if scenario.exists():
+            text = f"{scenario} exists: nothing was written; expected another folder"
+            raise DataError("init", text)
+        files = {
+            scenario.name: written,
+            "README.md": _NOTES.format(name=name, question=question),
+            ".gitignore": _IGNORED,
+        }
+        files = {name: text for name, text in files.items() if not (folder / name).exists()}
+        for each, text in files.items():
+            write_whole(folder / each, text.encode())
+    _out.print(f"{', '.join(files)} in {escape(str(folder.absolute()))}")
+    where = "" if folder.absolute() == Path.cwd() else f"cd {escape(str(folder))} && "
+    _out.print(f"next: {where}fedsim {'run' if table is None else 'check'} {name}.yaml")
+
+
+def _quickstart() -> tuple[str, str, str]:
+    """Return the name, the question and the text of the quickstart."""
+    from fedsim.scenario import load
+    from fedsim.scenario.examples import FIRST, example
+
+    written = example(FIRST).read_text(encoding="utf-8")
+    return FIRST, load(FIRST).variants[0].question, written
+
+
+def _of_table(path: Path, folder: Path, target: str, client: str) -> tuple[str, str, str]:
+    """Return the same of a scenario for a table; print what its columns were taken for."""
+    from fedsim.cli.from_table import name_of, notes, roles_table, scenario_text
+    from fedsim.problems.tables.guess import guess
+
+    seen: Guess = guess(path, target, client)
+    _out.print(roles_table(seen, path))
+    for note in notes(seen):
+        _remark(note)
+    written = scenario_text(seen, path, folder)
+    return name_of(path), written.partition("\n")[0].removeprefix("# "), written

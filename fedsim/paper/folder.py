@@ -1,0 +1,183 @@
+"""The folder of a paper: it is written whole, and no other call's folder is overwritten."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from fedsim.analysis import Comparison, PaperStyle, paper_tables
+from fedsim.analysis.paper_tables import PaperTable, latex_text
+from fedsim.analysis.saving import check_format
+from fedsim.analysis.seeds import Band
+from fedsim.errors import DataError
+from fedsim.extras import VERSION
+from fedsim.paper.bibliography import bibtex
+from fedsim.paper.figures import PaperFigure, paper_figures
+from fedsim.paper.methods import as_latex, digest, methods, references
+from fedsim.record.atomic import write_whole
+from fedsim.record.lock import hold
+from fedsim.report.study import ReportedStudy
+
+README = "README.md"
+
+_INCLUDED = ("pdf", "pgf", "png")
+"""Formats of figures that LaTeX can include; the first one that was asked for is."""
+
+_MOST = 1000  # folders of papers in that of a study
+
+
+def write_paper(
+    folder: Path,
+    out: Path | None = None,
+    *,
+    style: str = "ieee",
+    columns: int = 1,
+    formats: Sequence[str] = ("pdf",),
+    targets: Sequence[str] = (),
+    against: str | None = None,
+    confidence: float = 0.95,
+    band: Band = "min-max",
+) -> Path:
+    """Write figures, tables, a methods paragraph and references of a study into a folder.
+
+    Args:
+        folder: OUT with all its runs, one variant's folder in it, or one run's folder.
+        out: the folder to write; `paper` in the study's if None, or `paper-2` and so on where that
+            is of another call or of other runs.
+        style: "ieee", "acm", "neurips", "nature", or a style file of matplotlib.
+        columns: how many columns of a page figures and tables span, 1 or 2.
+        formats: of figures: pdf, svg, png, pgf.
+        targets: such as "gap=1e-5"; that at which the runs were to stop if empty.
+        against: the variant that the others are compared with; the first one if None.
+        confidence: of intervals.
+        band: around the means of curves.
+
+    Returns:
+        The folder.
+
+    Raises:
+        DataError: there are no runs, no such style, format or target, or PGF is asked for and TeX
+            is not installed; or `out` has files that are no paper of the same call.
+        OutputError: a file cannot be written.
+    """
+    look = PaperStyle.read(style)
+    wanted = [check_format(each.strip(), each) for each in formats]
+    if not wanted:
+        raise DataError("formats", "got no format; expected some of pdf, svg, png, pgf")
+    comparison = Comparison.of([folder], targets, against, confidence)
+    study = ReportedStudy(comparison)
+    options = _options(style, columns, wanted, targets, against, confidence, band)
+    command = shlex.join(["fedsim", "paper", str(folder), *options])
+    stamp = f"{shlex.join(options)} | {digest(study)} | fedsim {VERSION}"
+    place = _place(folder, out, stamp)
+    tables = list(paper_tables(comparison, columns))
+    figures = list(paper_figures(comparison, band))
+    texts = dict(_texts(study, tables, wide=columns > 1))
+    facts: dict[str, Any] = {
+        "style": look,
+        "columns": columns,
+        "figures": figures,
+        "tables": tables,
+        "ending": next((each for each in _INCLUDED if each in wanted), ""),
+    }
+    texts["main.tex"] = _render("main.tex", facts)
+    readme = {"command": command, "stamp": stamp, "study": study, "formats": wanted}
+    texts[README] = _render("README.md", {**facts, **readme, "digest": digest(study)})
+    with hold(place):
+        for name, text in texts.items():
+            write_whole(place / name, text.encode())
+        _draw(figures, look, columns, wanted, place / "figures")
+    return place
+
+
+def _draw(
+    figures: Sequence[PaperFigure],
+    look: PaperStyle,
+    columns: int,
+    formats: Sequence[str],
+    folder: Path,
+) -> None:
+    """Draw the figures in all formats, each as wide as its columns."""
+    with look.applied():
+        for figure in figures:
+            for ending in formats:
+                figure.draw(look.width(columns), folder / f"{figure.name}.{ending}")
+
+
+def _texts(
+    study: ReportedStudy, tables: Sequence[PaperTable], *, wide: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield the files of text, beside the document and the page on the folder."""
+    paragraph = methods(study)
+    yield "methods.md", paragraph
+    yield "methods.tex", as_latex(paragraph)
+    yield "references.bib", bibtex(references(study))
+    for table in tables:
+        yield f"tables/{table.name}.tex", table.latex(wide=wide and table.name.startswith("costs"))
+        yield f"tables/{table.name}.md", table.markdown()
+
+
+def _options(
+    style: str,
+    columns: int,
+    formats: Sequence[str],
+    targets: Sequence[str],
+    against: str | None,
+    confidence: float,
+    band: str,
+) -> list[str]:
+    """Return the options of the command that writes the same folder."""
+    options = ["--style", style, "--columns", str(columns), "--formats", ",".join(formats)]
+    for target in targets:
+        options += ["--target", target]
+    if against is not None:
+        options += ["--against", against]
+    return [*options, "--confidence", f"{confidence:g}", "--band", band]
+
+
+def _place(folder: Path, out: Path | None, stamp: str) -> Path:
+    """Return the folder to write: one that is free, or holds a paper of the same call and runs.
+
+    Raises:
+        DataError: the given folder holds anything else.
+    """
+    if out is not None:
+        if _is_free(out, stamp):
+            return out
+        text = f"--out {out}: it has files of another call; expected a new or an empty folder"
+        raise DataError("out", text)
+    names = ["paper", *(f"paper-{number}" for number in range(2, _MOST))]
+    return next(folder / name for name in names if _is_free(folder / name, stamp))
+
+
+def _is_free(place: Path, stamp: str) -> bool:
+    if not place.exists():
+        return True
+    if not place.is_dir():
+        return False
+    if not any(each.name != ".lock" for each in place.iterdir()):
+        return True
+    try:
+        return f"<!-- {stamp} -->" in (place / README).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _render(name: str, facts: dict[str, Any]) -> str:
+    environment = Environment(  # noqa: S701 - what it writes is LaTeX and Markdown
+        loader=PackageLoader("fedsim.paper"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        keep_trailing_newline=True,
+    )
+    environment.filters["latex"] = latex_text
+    return environment.get_template(name).render(**facts)

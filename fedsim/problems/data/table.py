@@ -1,0 +1,389 @@
+"""Tables as they are: columns of numbers, categories and dates, text labels, named clients.
+
+`TableSource` has the keys that say what columns mean; its subclasses get the table: from a file, a
+database, OpenML, Hugging Face's hub, or a data frame in memory.
+"""
+
+# ruff: noqa: ARG002 - a table draws nothing
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from fedsim.blocks.choice import failure
+from fedsim.blocks.identity import ObjectIdentity
+from fedsim.blocks.in_memory import Holding
+from fedsim.blocks.spec import AnyPath, Given, as_written
+from fedsim.errors import DataError
+from fedsim.problems.data.base import Source
+from fedsim.problems.data.preprocess import Transform, fit_transform
+from fedsim.problems.description import Description, names_of_clients
+from fedsim.problems.samples import Samples, check
+from fedsim.problems.tables import features
+from fedsim.problems.tables.formats import Found, Reading, read_table
+from fedsim.problems.tables.rows import Wanted, table_samples
+
+if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read
+    import pandas as pd
+
+Place = str | int
+
+
+class TableSource(Source):
+    """A table of mixed columns, whose roles follow from their cells unless they are given."""
+
+    numbers_clients: ClassVar[bool | str] = "with client: a column"
+
+    label: Place = Field(description="the column of labels: its name, or its number from 1")
+    client: Place | None = Field(
+        default=None,
+        description="the client column, such as hospitals by name; for the split `groups`",
+    )
+    drop: Given[tuple[Place, ...], Sequence[Place]] = as_written(
+        (), "columns that are left out, by name or number"
+    )
+    columns: Mapping[str, Literal["number", "category", "date"]] = Field(
+        default_factory=dict, description="roles of columns that their cells do not show, by name"
+    )
+    missing: Literal["impute", "drop-rows"] = Field(
+        default="impute",
+        description="impute: a gap becomes the median of its column, or its most frequent text;"
+        " drop-rows: rows with a gap are left out and counted. Rows without a label always are",
+    )
+    missing_marks: Given[tuple[str, ...], Sequence[str]] = as_written(
+        (), "texts that stand for a missing value, beside ?, NA, null and their like"
+    )
+    duplicates: Literal["keep", "drop"] = Field(
+        default="keep", description="whether rows that repeat an earlier one are kept"
+    )
+    positive: str | None = Field(
+        default=None, description="the text of the label that becomes +1; all others become -1"
+    )
+    rename: Mapping[str, str] = Field(
+        default_factory=dict, description="other names for clients, by name; equal ones are joined"
+    )
+    scale: Literal["standardise", "unit-range", "none"] = Field(
+        default="standardise",
+        description="of numbers and dates: to mean 0 and variance 1, to [0, 1], or as they are;"
+        " `preprocess` follows",
+    )
+    rare: float = Field(
+        default=0.01, ge=0, lt=1,
+        description="texts of a category in a smaller share of the rows are pooled into one",
+    )  # fmt: skip
+    fit: Literal["all", "clients"] = Field(
+        default="all",
+        description="the training rows by which gaps are filled and numbers scaled: all of them,"
+        " information that would have to travel, or each client its own",
+    )
+
+    @abstractmethod
+    def table(self, folder: Path) -> Found:
+        """Return the table.
+
+        Raises:
+            DataError: it cannot be had.
+        """
+
+    @property
+    def wanted(self) -> Wanted:
+        """What is said of the columns."""
+        return Wanted(
+            self.label, self.client, tuple(self.drop), dict(self.columns),
+            getattr(self, "decimal", None), tuple(self.missing_marks),
+            self.missing == "drop-rows", self.duplicates == "drop", self.positive,
+            dict(self.rename),
+        )  # fmt: skip
+
+    def read(self, folder: Path, rng: np.random.Generator) -> Samples:
+        """Read the table as raw features: NaN where missing, categories as numbers of texts."""
+        return self._samples(folder)
+
+    def plain(self, folder: Path, rng: np.random.Generator) -> Samples:
+        """Return the samples, checked; features may be missing until they are transformed."""
+        return self._checked(self._samples(folder))
+
+    def plain_like(self, folder: Path, rng: np.random.Generator, training: Samples) -> Samples:
+        """Return test rows with the columns, texts and labels of training rows."""
+        return self._checked(self._samples(folder, training.described))
+
+    def load(self, folder: Path, rng: np.random.Generator) -> Samples:
+        """Return the samples as features, fitted on all of them."""
+        samples = self.plain(folder, rng)
+        transform = self.transform_for(samples)
+        return samples.with_features(transform(samples.X)) if transform else samples
+
+    def transform_for(self, samples: Samples) -> Transform | None:
+        """Return the function that makes features of raw rows, fitted on some."""
+        made = features.fit_all(np.asarray(samples.X), self._recipe(samples))
+        if not self.preprocess:
+            return made
+        later = fit_transform(made(samples.X), self.preprocess)
+        return lambda X: later(made(X))
+
+    @property
+    def transforms(self) -> bool:
+        """Whether features are preprocessed: always, as raw ones are no numbers to compute with."""
+        return True
+
+    @property
+    def fits_clients(self) -> bool:
+        """Whether each client's rows are transformed by what is fitted on them alone."""
+        return self.fit == "clients"
+
+    def transform_clients(
+        self, samples: Samples, rows: Sequence[NDArray[np.intp]], test: Samples | None
+    ) -> tuple[Samples, Samples | None]:
+        """Return samples and test rows as features, each client's by what its own rows fit.
+
+        Test rows belong to a client of the data; those of a client without training rows are
+        transformed by what is fitted on themselves.
+
+        Raises:
+            DataError: test rows belong to no client, or a client has no value in a column.
+        """
+        recipe, X = self._recipe(samples), np.asarray(samples.X)
+        described = samples.described or Description()
+        names = names_of_clients(samples.client, described.clients, rows)
+        fitted, encode = features.fit_clients(X, rows, recipe, names)
+        later = [
+            fit_transform(each(X[own]), self.preprocess)
+            for each, own in zip(fitted, rows, strict=True)
+        ]
+        parts = [second(first(X[own]))
+                 for first, second, own in zip(fitted, later, rows, strict=True)]  # fmt: skip
+        made = np.zeros((samples.rows, parts[0].shape[1]))
+        for own, part in zip(rows, parts, strict=True):
+            made[own] = part
+        if test is None:
+            return samples.with_features(made), None
+        if test.client is None or not names or samples.client is None:
+            text = "fit: clients transforms test rows by what their client's rows fit, but here"
+            raise DataError("data.fit", f"{text} they belong to no client; give `client` and"
+                            " `split: groups`, or take fit: all")  # fmt: skip
+        known = {int(samples.client[own[0]]): place for place, own in enumerate(rows)}
+        tested = np.zeros((test.rows, made.shape[1]))
+        for number in np.unique(test.client).tolist():
+            own = np.flatnonzero(test.client == number)
+            raw = np.asarray(test.X)[own]
+            if number in known:
+                tested[own] = later[known[number]](fitted[known[number]](raw))
+            else:
+                first = features.fit_alone(raw, recipe, encode)(raw)
+                tested[own] = fit_transform(first, self.preprocess)(first)
+        return samples.with_features(made), test.with_features(tested)
+
+    def explain_fit(self, samples: Samples) -> str:
+        """Return what is fitted on which rows, and what would have to travel for it."""
+        recipe = self._recipe(samples)
+        if self.fits_clients:
+            return "preprocessing is fitted on each client's own training rows (data.fit: clients)"
+        numbers = recipe.statistics
+        return (
+            "preprocessing is fitted on the training rows of all clients (data.fit: all): at least"
+            f" {numbers} numbers a client up, and as many down, would have to travel for it, which"
+            " are not charged"
+        )
+
+    def _recipe(self, samples: Samples) -> features.Recipe:
+        described = samples.described or Description()
+        return features.Recipe(described.features, self.scale, self.rare)
+
+    def _samples(self, folder: Path, like: Description | None = None) -> Samples:
+        found = self.table(folder)
+        where = str(getattr(self, "path", None) or "the table")
+        wanted = replace(self.wanted, thousands=found.separator == ",")
+        samples = table_samples(found.frame, wanted, where, like)
+        if like is None and found.words and samples.described is not None:
+            noted = (f"{where} is read as {found.words}", *samples.described.notes)
+            samples = replace(samples, described=replace(samples.described, notes=noted))
+        return samples
+
+    @staticmethod
+    def _checked(samples: Samples) -> Samples:
+        X = np.asarray(samples.X)
+        check(replace(samples, X=np.where(np.isnan(X), 0.0, X)))
+        return samples
+
+
+class Table(TableSource):
+    """A file with a table: CSV, TSV, Excel, Parquet, Feather or JSON lines, plain or compressed.
+
+    Format, compression, encoding, separator and decimal sign are found, and shown by
+    `fedsim check`; those of text can be given.
+    """
+
+    source: ClassVar[str] = "read by pandas; features by scikit-learn"
+
+    kind: Literal["table"] = "table"
+    path: AnyPath = Field(description="the file, relative to the scenario file's folder")
+    separator: str | None = Field(
+        default=None, min_length=1, max_length=1, description="between two cells; found if null"
+    )
+    decimal: Literal[".", ","] | None = Field(
+        default=None, description="the decimal sign; found for each column if null"
+    )
+    encoding: str | None = Field(
+        default=None, description="of text, such as latin-1 or utf-16; found if null"
+    )
+    header: bool = Field(default=True, description="whether the first line names the columns")
+    sheet: str | None = Field(default=None, description="of a workbook; the first if null")
+
+    def table(self, folder: Path) -> Found:
+        """Read the file."""
+        wanted = Reading(self.separator, self.encoding, self.header, self.sheet)
+        return read_table(folder / self.path, wanted)
+
+
+class Database(TableSource):
+    """The rows that a query finds in a database; nothing is written there.
+
+    SQLite needs nothing more; other databases need SQLAlchemy and their driver. An address has no
+    password, since runs record it: drivers take passwords from their own files or the environment.
+    """
+
+    source: ClassVar[str] = "SQLite, or SQLAlchemy"
+
+    kind: Literal["sql"] = "sql"
+    address: str = Field(
+        min_length=1,
+        description="a file of SQLite, relative to the scenario file's folder, or an address of"
+        " SQLAlchemy, such as postgresql://host/name",
+    )
+    query: str = Field(min_length=1, description="what is read: SELECT ... FROM ...")
+
+    @model_validator(mode="after")
+    def _reads_only(self) -> Self:
+        head = self.query.strip().split(None, 1)[0].lower() if self.query.strip() else ""
+        if head not in {"select", "with", "values"}:
+            text = f"got {self.query.strip()[:40]!r}; expected a query that reads, such as SELECT *"
+            raise failure(("query", text, self.query))
+        place = self.address.partition("://")[2].partition("/")[0]
+        if "@" in place and ":" in place.rpartition("@")[0]:
+            text = "an address with a password, which runs would record; leave the password to the"
+            raise failure(("address", f"{text} driver's file or environment, such as PGPASSFILE",
+                           "..."))  # fmt: skip
+        return self
+
+    def table(self, folder: Path) -> Found:
+        """Send the query."""
+        from fedsim.problems.tables.remote import query_table  # noqa: PLC0415 - rarely needed
+
+        return query_table(self.address, self.query, folder)
+
+
+class OpenML(TableSource):
+    """A data set of OpenML, by its name and version; downloaded by scikit-learn, and cached."""
+
+    source: ClassVar[str] = "Vanschoren et al., OpenML, SIGKDD Explorations 2013"
+
+    kind: Literal["openml"] = "openml"
+    name: str = Field(min_length=1, description="of the data set, such as credit-g")
+    version: int = Field(default=1, ge=1, description="of the data set")
+
+    def table(self, folder: Path) -> Found:
+        """Get the data set."""
+        from fedsim.problems.tables.remote import openml_table  # noqa: PLC0415 - rarely needed
+
+        return openml_table(self.name, self.version)
+
+
+class Hub(TableSource):
+    """A table of Hugging Face's hub, by its name; downloaded by `datasets`, and cached."""
+
+    source: ClassVar[str] = "Lhoest et al., Datasets, EMNLP 2021"
+
+    kind: Literal["hub"] = "hub"
+    name: str = Field(min_length=1, description="of the data set, such as scikit-learn/iris")
+    part: str = Field(default="train", description="the split of the data set")
+    revision: str | None = Field(
+        default=None, description="a commit of the data set, so that later changes have no effect"
+    )
+
+    def table(self, folder: Path) -> Found:
+        """Get the data set."""
+        from fedsim.problems.tables.remote import hub_table  # noqa: PLC0415 - rarely needed
+
+        return hub_table(self.name, self.part, self.revision)
+
+
+class Frame(Holding, TableSource):
+    """A data frame passed in from Python; see `fedsim.table`."""
+
+    source: ClassVar[str] = "the user's own"
+
+    kind: Literal["frame"] = "frame"
+    rows: int = Field(ge=1, description="how many there are")
+
+    def table(self, folder: Path) -> Found:
+        """Return the data frame."""
+        return Found(cast("pd.DataFrame", self.value("data")), "")
+
+
+def table(
+    frame: "pd.DataFrame", *, target: Place, client: Place | None = None, **keys: Any
+) -> Frame:
+    """Return a data frame as a block, for `problem.data` of a scenario.
+
+    Columns of numbers, categories and dates become features, texts of labels and clients are
+    numbered, and their names are those in tables. The frame is copied. A scenario file holds only
+    its digest, so such a scenario is run from Python.
+
+        data = fedsim.table(frame, target="outcome", client="hospital", drop=["patient_id"])
+        fedsim.run({"problem": {"data": data, "split": "groups", ...}, ...})
+
+    Args:
+        frame: a row a sample.
+        target: the column of labels: its name, or its number from 1.
+        client: the column of clients, for the split `groups`.
+        keys: further keys of `kind: table` that concern columns, such as `drop`, `columns`,
+            `missing`, `rename`, `fit` and `preprocess`.
+
+    Raises:
+        DataError: it is no data frame, has no such column, or columns of which no feature can be
+            made; all of them are named.
+    """
+    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    from pydantic import ValidationError  # noqa: PLC0415 - likewise
+
+    given: object = frame
+    if not isinstance(given, pd.DataFrame):
+        text = f"got a {type(given).__name__}; expected a pandas DataFrame"
+        raise DataError("data", f"{text}; fedsim.arrays takes arrays")
+    if not len(frame):
+        raise DataError("data", "got a frame without rows; at least one is needed")
+    held = frame.reset_index(drop=True).copy()
+    held.columns = [str(name) for name in held.columns]
+    identity = _identify(held)
+    try:
+        block = Frame.holding(
+            identity, held, lambda: _identify(held), rows=len(held), label=target, client=client,
+            **keys,
+        )  # fmt: skip
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "table"
+        raise DataError(f"data.{place}", f"{place}: {first['msg']}") from None
+    block.plain(Path(), np.random.default_rng(0))
+    return block
+
+
+def _identify(frame: "pd.DataFrame") -> ObjectIdentity:
+    """Return the identity of a frame: names, types and cells."""
+    digest = sha256()
+    for name in frame.columns:
+        column = frame[name]
+        digest.update(f"{name!r} {column.dtype} ".encode())
+        if column.dtype.kind in "iufbM":
+            digest.update(np.ascontiguousarray(column.to_numpy()).view(np.uint8).data)
+        else:
+            for value in column.tolist():
+                digest.update(f"{type(value).__name__} {value!r}\n".encode())
+    return ObjectIdentity(digest.hexdigest())

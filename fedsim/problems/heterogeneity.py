@@ -1,0 +1,96 @@
+"""How much clients differ: sizes, and a test of whether labels are distributed alike."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.ports import Array
+
+CLASSES = 20
+"""Labels with at most this many distinct values are taken for classes."""
+
+_EXPECTED = 5.0  # rows in a cell from which the chi-squared distribution is taken for exact
+_SHARE = 0.2  # share of cells that may have fewer (Cochran's rule)
+LEVEL = 0.05
+"""Below this probability, labels are said to differ between clients."""
+
+
+class LabelTest(NamedTuple):
+    """A test of the hypothesis that all clients draw labels from one distribution.
+
+    Attributes:
+        name: of the statistic.
+        statistic: its value.
+        freedom: degrees of freedom.
+        p: the probability of a value as large or larger under the hypothesis.
+        rough: whether a fifth of the cells of the table have few expected rows, so that p is rough.
+    """
+
+    name: str
+    statistic: float
+    freedom: int
+    p: float
+    rough: bool
+
+    def __str__(self) -> str:
+        p = "p < 0.0001" if self.p < 1e-4 else f"p = {self.p:.2g}"
+        text = f"{self.name} = {self.statistic:.4g}, {self.freedom} degrees of freedom, {p}"
+        if self.p < LEVEL:
+            verdict = "labels differ between clients: the data is not iid"
+        else:
+            verdict = "no evidence that labels differ between clients"
+        rough = ", roughly, as some clients have few rows of a label" if self.rough else ""
+        return f"{verdict} ({text}{rough})"
+
+
+def label_counts(labels: Array, rows: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64]]:
+    """Return the distinct labels, and how many rows of each every client has, shape (M, labels).
+
+    Args:
+        labels: of all rows, client by client, shape (n,).
+        rows: the number of rows of each client, shape (M,).
+    """
+    distinct, kinds = np.unique(labels, return_inverse=True)
+    owners = np.repeat(np.arange(len(rows)), rows)
+    counts = np.bincount(owners * len(distinct) + kinds, minlength=len(rows) * len(distinct))
+    return distinct, counts.reshape(len(rows), -1)
+
+
+def label_test(labels: Array, rows: NDArray[np.int64]) -> LabelTest | None:
+    """Test whether clients differ in their labels; None where there is nothing to compare.
+
+    Classes are compared by Pearson's chi-squared test of the table of clients and labels, amounts
+    by that of Kruskal and Wallis.
+
+    Args:
+        labels: of all rows, client by client, shape (n,).
+        rows: the number of rows of each client, shape (M,).
+    """
+    from scipy import stats  # noqa: PLC0415 - takes a second, and few commands need it
+
+    if len(rows) < 2 or len(np.unique(labels)) < 2:
+        return None
+    if len(np.unique(labels)) <= CLASSES:
+        found = stats.chi2_contingency(label_counts(labels, rows)[1], correction=False)
+        rough = float((found.expected_freq < _EXPECTED).mean()) > _SHARE
+        return LabelTest("chi-squared", float(found.statistic), int(found.dof),
+                         float(found.pvalue), rough)  # fmt: skip
+    parts = np.split(labels, np.cumsum(rows)[:-1])
+    statistic, p = stats.kruskal(*parts)
+    few = bool((rows < _EXPECTED).any())
+    return LabelTest("Kruskal-Wallis H", float(statistic), len(rows) - 1, float(p), few)
+
+
+def size_sentence(rows: NDArray[np.int64]) -> str:
+    """Return how uneven the sizes of clients are.
+
+    >>> size_sentence(np.array([10, 40]))
+    'the largest client has 4 times the rows of the smallest (40 and 10)'
+    """
+    least, most = int(rows.min()), int(rows.max())
+    if least == most:
+        return f"every client has {least:,} rows"
+    ratio = most / least
+    sizes = f"({most:,} and {least:,})"
+    return f"the largest client has {ratio:.3g} times the rows of the smallest {sizes}"

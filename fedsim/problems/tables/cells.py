@@ -1,0 +1,185 @@
+"""Cells of text as values: missing ones, numbers with either decimal sign, dates.
+
+Whether "1,5" is a number and "03.04.2021" the third of April follows from the whole column.
+"""
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read
+    import pandas as pd
+
+MISSING = frozenset(
+    {"", "?", "-", "--", ".", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "missing"}
+)
+"""Cells, in lower case, that stand for a missing value."""
+
+_POINT = r"\d+\.?\d*|\.\d+"
+_NUMBER = re.compile(rf"[+-]?(?:(?:{_POINT})(?:e[+-]?\d+)?|inf(?:inity)?)", re.IGNORECASE)
+_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?(?:e[+-]?\d+)?", re.IGNORECASE)
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+
+_DATES = (
+    "%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y/%m/%d", "%d.%m.%Y",
+    "%d.%m.%Y %H:%M", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d %b %Y", "%d %B %Y", "%Y%m%d",
+)  # fmt: skip
+"""Formats of dates, tried in this order; the first in which all cells of a column fit is taken."""
+
+_SAMPLE = 1000  # cells that are tried first
+_DAY = 86400.0
+_MOST = 0.05  # share of cells at fault up to which a column of numbers is taken for one
+
+
+class Numbers(NamedTuple):
+    """A column read as numbers.
+
+    Attributes:
+        numbers: NaN where a cell is missing or no number, shape (n,).
+        wrong: whether a cell is neither missing nor a number, shape (n,).
+        comma: whether the decimal sign is a comma.
+    """
+
+    numbers: NDArray[np.float64]
+    wrong: NDArray[np.bool_]
+    comma: bool = False
+
+
+def clean(column: "pd.Series", missing: frozenset[str]) -> "pd.Series":
+    """Return a column of texts without blanks around them, and with missing cells as None.
+
+    Runs of blanks within a text, hard ones among them, become one.
+
+    Args:
+        column: numbers and dates are returned as they are.
+        missing: further texts that stand for a missing value, as written.
+    """
+    if column.dtype.kind in "iufbM":
+        return column
+    texts = [
+        None if gone else value
+        for value, gone in zip(column.tolist(), column.isna().tolist(), strict=True)
+    ]
+    known: dict[object, object] = {}
+    for value in dict.fromkeys(texts):
+        known[value] = _clean(value, missing) if isinstance(value, str) else value
+    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    return pd.Series([known[value] for value in texts], index=column.index, dtype=object,
+                     name=column.name)  # fmt: skip
+
+
+def _clean(text: str, missing: frozenset[str]) -> str | None:
+    text = " ".join(text.split())
+    return None if text.lower() in MISSING or text in missing else text
+
+
+def numbers(column: "pd.Series", decimal: str | None, *, thousands: bool = False) -> Numbers:
+    """Return a cleaned column as numbers.
+
+    Args:
+        column: of `clean`.
+        decimal: the decimal sign; None to find it.
+        thousands: whether a comma before exactly three digits in all cells divides thousands, as
+            where commas separate the cells; else it is the decimal sign.
+    """
+    n = len(column)
+    if column.dtype.kind in "iufb":
+        return Numbers(column.to_numpy(np.float64, na_value=np.nan), np.zeros(n, np.bool_))
+    if column.dtype.kind == "M":
+        return Numbers(np.full(n, np.nan), np.ones(n, np.bool_))
+    given = [None if value is None else str(value) for value in column.tolist()]
+    comma = decimal == "," or (decimal is None and _has_commas(given, thousands=thousands))
+    read = _with_comma if comma else _with_point
+    known = {text: read(text) for text in dict.fromkeys(given) if text is not None}
+    values = np.array([np.nan if t is None else known[t] for t in given], np.float64)
+    wrong = np.array([t is not None and np.isnan(known[t]) for t in given], np.bool_)
+    return Numbers(values, wrong, comma)
+
+
+def _has_commas(given: list[str | None], *, thousands: bool) -> bool:
+    """Return whether commas divide the decimals of a column: some cell has one, none a point.
+
+    A number with two commas, or with a point after one, has commas between thousands.
+    """
+    with_comma = [text for text in given if text is not None and "," in text]
+    if not with_comma or not all(_COMMA.fullmatch(text) for text in with_comma):
+        return False
+    if thousands and all(_THOUSANDS.fullmatch(text) and text[0] != "0" for text in with_comma):
+        return False
+    return not any(text is not None and "," not in text and "." in text for text in given)
+
+
+def _with_point(text: str) -> float:
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    return float(text.replace(",", "")) if _THOUSANDS.fullmatch(text) else np.nan
+
+
+def _with_comma(text: str) -> float:
+    if _COMMA.fullmatch(text):
+        return float(text.replace(".", "").replace(",", "."))
+    return np.nan
+
+
+def is_number_column(found: Numbers) -> bool:
+    """Return whether a column is one of numbers, of which a few cells may be at fault."""
+    filled = int((~np.isnan(found.numbers)).sum())
+    return filled > 0 and int(found.wrong.sum()) <= _MOST * (filled + int(found.wrong.sum()))
+
+
+def dates(column: "pd.Series") -> tuple[NDArray[np.float64], str] | None:
+    """Return a column of dates as days since 1970, NaN where missing, and the format of the texts.
+
+    Returns None if it is no column of dates.
+    """
+    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    if column.dtype.kind == "M":
+        return _days(column), ""
+    known = column.dropna()
+    if not len(known) or not all(isinstance(value, str) for value in known.head(_SAMPLE)):
+        return _python_dates(column)
+    for form in _DATES:
+        for part in (known.head(_SAMPLE), known):
+            parsed = pd.to_datetime(part, format=form, errors="coerce")
+            if parsed.isna().any():
+                break
+        else:
+            whole = pd.to_datetime(column, format=form, errors="coerce")
+            return _days(whole), form
+    return None
+
+
+def _python_dates(column: "pd.Series") -> tuple[NDArray[np.float64], str] | None:
+    """Return dates of Python, as workbooks and databases have them, as days."""
+    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    known = column.dropna()
+    if not len(known) or not all(hasattr(value, "year") for value in known.head(_SAMPLE)):
+        return None
+    try:
+        return _days(pd.to_datetime(column)), ""
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _days(column: "pd.Series") -> NDArray[np.float64]:
+    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    if getattr(column.dt, "tz", None) is not None:
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    since = column - pd.Timestamp("1970-01-01")
+    return np.asarray(since.dt.total_seconds().to_numpy(np.float64, na_value=np.nan) / _DAY)
+
+
+def is_ambiguous(column: "pd.Series", form: str) -> bool:
+    """Return whether dates of the form day/month/year could also be month/day/year."""
+    if form != "%d/%m/%Y":
+        return False
+    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    other = pd.to_datetime(column.dropna(), format="%m/%d/%Y", errors="coerce")
+    return not bool(other.isna().any())

@@ -1,0 +1,293 @@
+"""The roles of the columns of a table: number, category, date, identifier, free text.
+
+A role follows from the cells alone, by fixed rules, unless the scenario gives it. All columns that
+cannot be used are found before the first is reported.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.blocks.wording import nearest
+from fedsim.errors import DataError
+from fedsim.problems.tables import cells
+
+if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read
+    import pandas as pd
+
+Role = Literal[
+    "label", "client", "number", "category", "date", "identifier", "text", "empty", "constant",
+    "dropped",
+]  # fmt: skip
+
+FEATURES: frozenset[str] = frozenset({"number", "category", "date"})
+"""The roles of columns that features are made of."""
+
+_CATEGORIES = 50
+"""A column of texts with at most this many distinct ones is a category."""
+
+_SHARE, MOST = 0.1, 500
+"""With more, it is one up to this number, and if a text stands in at least ten rows on average."""
+
+_WORDS = 3.0  # words of a cell on average from which a column is free text
+_UNIQUE = 0.95  # share of distinct cells from which texts identify rows
+_ROWS = 20  # least rows of a table in which distinct cells mean something
+_SHOWN = 30  # characters of a cell in a message
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column, and what it was taken for.
+
+    Attributes:
+        name: of the column.
+        type: of its cells: "number", "text", "date", "truth value", "nothing".
+        role: what it is used for.
+        missing: the number of missing cells.
+        reason: why it has this role, or cannot be used; may be empty.
+        numbers: of the cells, shape (n,), NaN where missing; of a category the number of
+            its text in `texts`. None unless features are made of it.
+        texts: the distinct texts of a category, ascending.
+    """
+
+    name: str
+    type: str
+    role: Role
+    missing: int
+    reason: str = ""
+    numbers: NDArray[np.float64] | None = None
+    texts: tuple[str, ...] = ()
+
+    @property
+    def faulty(self) -> bool:
+        """Whether it can be no feature, and has to be left out or given another role."""
+        return self.role in {"identifier", "text"} and self.type != "number"
+
+
+def column_of(
+    column: "pd.Series", *, decimal: str | None, wanted: str | None = None, thousands: bool = False
+) -> Column:
+    """Return a column with its role.
+
+    Args:
+        column: cleaned (`cells.clean`).
+        decimal: the decimal sign; None to find it.
+        wanted: the role that the scenario gives it: number, category or date.
+        thousands: see `cells.numbers`.
+
+    Raises:
+        DataError: cells do not fit the role that the scenario gives.
+    """
+    name, missing = str(column.name), int(column.isna().sum())
+    if missing == len(column):
+        return Column(name, "nothing", "empty", missing, "no cell has a value")
+    if wanted == "category":
+        return _category(column, "given")
+    if wanted == "date":
+        return _date(column, required=True)
+    found = cells.numbers(column, decimal, thousands=thousands)
+    if wanted == "number" or cells.is_number_column(found):
+        return _number(column, found)
+    if (date := cells.dates(column)) is not None:
+        return _date(column, found=date)
+    return _texts(column)
+
+
+def _number(column: "pd.Series", found: cells.Numbers) -> Column:
+    name, missing = str(column.name), int(column.isna().sum())
+    if found.wrong.any():
+        rows = np.flatnonzero(found.wrong)
+        seen = [str(column.iloc[int(row)])[:_SHOWN] for row in rows]
+        marks = ", ".join(map(repr, dict.fromkeys(seen)))
+        few = "1 cell is" if len(rows) == 1 else f"{len(rows)} cells are"
+        reason = f"{few} no number: {marks[:80]}, first in row {rows[0] + 1}"
+        return Column(name, "text", "text", missing, reason)
+    known = found.numbers[~np.isnan(found.numbers)]
+    kind = "truth value" if column.dtype.kind == "b" else "number"
+    if (known == known[0]).all() and not missing:
+        return Column(name, kind, "constant", missing, f"every cell is {known[0]:g}")
+    if _counts_rows(name, known, missing):
+        text = "a different whole number in every row"
+        return Column(name, kind, "identifier", missing, text, found.numbers)
+    reason = "decimal comma" if found.comma else ""
+    return Column(name, kind, "number", missing, reason, found.numbers)
+
+
+def _counts_rows(name: str, known: NDArray[np.float64], missing: int) -> bool:
+    """Return whether whole numbers identify rows: all differ, consecutive or by the name."""
+    if missing or len(known) < _ROWS or not np.array_equal(known, np.rint(known)):
+        return False
+    if len(np.unique(known)) < len(known):
+        return False
+    parts = name.lower().replace("-", "_").replace(" ", "_").split("_")
+    named = bool({"id", "index", "nr", "no", "number", "key", "uuid", "row"} & set(parts))
+    return named or bool(np.ptp(known) == len(known) - 1)
+
+
+def _date(
+    column: "pd.Series",
+    found: "tuple[NDArray[np.float64], str] | None" = None,
+    *,
+    required: bool = False,
+) -> Column:
+    name, missing = str(column.name), int(column.isna().sum())
+    found = found or cells.dates(column)
+    if found is None:
+        if not required:
+            raise ValueError("no column of dates")
+        seen = str(column.dropna().iloc[0])[:_SHOWN]
+        text = f"{name!r} is given as a date, but its cells, such as {seen!r}, do not all have one"
+        raise DataError("data.columns", f"{text} form; expected such as 2021-04-03 or 03.04.2021")
+    days, form = found
+    reason = "days since 1970"
+    if cells.is_ambiguous(column, form):
+        reason += "; read as day/month/year, though month/day/year would be possible, too"
+    return Column(name, "date", "date", missing, reason, days)
+
+
+def _texts(column: "pd.Series") -> Column:
+    """Return a column of texts: a category, an identifier, or free text."""
+    name, missing = str(column.name), int(column.isna().sum())
+    known = column.dropna().astype(str)
+    distinct, n = known.nunique(), len(known)
+    words = float(known.head(1000).str.count(" ").mean()) + 1
+    first = str(known.iloc[0])[:_SHOWN]
+    if distinct >= _UNIQUE * n and n >= _ROWS:
+        if words > _WORDS:
+            return Column(name, "text", "text", missing, f"free text, such as {first!r}")
+        text = f"a different text in nearly every row, such as {first!r}"
+        return Column(name, "text", "identifier", missing, text)
+    if distinct > _CATEGORIES and (distinct > MOST or distinct > _SHARE * n):
+        kind = "free text" if words > _WORDS else f"{distinct} different texts in {n} rows"
+        return Column(name, "text", "text", missing, f"{kind}, such as {first!r}")
+    if distinct == 1 and not missing:
+        return Column(name, "text", "constant", missing, f"every cell is {first!r}")
+    return _category(column)
+
+
+def _category(column: "pd.Series", reason: str = "") -> Column:
+    name, missing = str(column.name), int(column.isna().sum())
+    codes, texts = number_texts(column)
+    few = ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")
+    return Column(
+        name, "text", "category", missing, reason or f"{len(texts)} kinds: {few}", codes, texts
+    )
+
+
+def number_texts(column: "pd.Series") -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Return the number of each cell's text, NaN where missing, and the texts, ascending.
+
+    Numbers are ordered as numbers, and everything else as texts.
+    """
+    known = column.dropna()
+    distinct = sorted({_as_text(value) for value in known.tolist()}, key=_order)
+    places = {text: float(place) for place, text in enumerate(distinct)}
+    missing = column.isna().tolist()
+    values = [
+        np.nan if gone else places[_as_text(value)]
+        for value, gone in zip(column.tolist(), missing, strict=True)
+    ]
+    return np.array(values, np.float64), tuple(distinct)
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _order(text: str) -> tuple[int, float, str]:
+    try:
+        return 0, float(text), text
+    except ValueError:
+        return 1, 0.0, text
+
+
+def check_usable(columns: Sequence[Column], where: str, key: str = "data") -> None:
+    """Check that features can be made of all columns that are not left out.
+
+    Raises:
+        DataError: with every column that cannot be used, its reason, and the line to write.
+    """
+    faulty = [column for column in columns if column.faulty]
+    if not faulty:
+        return
+    lines = [f"  {column.name}: {column.reason}" for column in faulty]
+    names = ", ".join(quote(column.name) for column in faulty)
+    many = "1 column" if len(faulty) == 1 else f"{len(faulty)} columns"
+    head = f"{many} of {where} cannot be a feature:"
+    advice = [f"leave {'it' if len(faulty) == 1 else 'them'} out with `drop: [{names}]`"]
+    if any(" no number: " in column.reason for column in faulty):
+        advice.append("or give `missing_marks: [...]`, the texts that stand for a missing value")
+    raise DataError(key, "\n".join([head, *lines, "; ".join(advice)]))
+
+
+def quote(name: str) -> str:
+    """Return a name as YAML takes it within brackets.
+
+    >>> quote("patient_id"), quote("a, b"), quote("yes")
+    ('patient_id', "'a, b'", "'yes'")
+    """
+    bare = name.replace("_", "").replace(" ", "").isalnum() and name == name.strip()
+    known = name.lower() in {"yes", "no", "true", "false", "null", "on", "off"}
+    plain = bare and not known and not name[:1].isdigit()
+    return name if plain else "'" + name.replace("'", "''") + "'"
+
+
+def place_of(frame: "pd.DataFrame", wanted: str | int, key: str, where: str) -> int:
+    """Return the index, from 0, of a column given by name or number, from 1.
+
+    Raises:
+        DataError: there is no such column; the nearest name is suggested.
+    """
+    names = [str(name) for name in frame.columns]
+    if isinstance(wanted, str) and wanted in names:
+        return names.index(wanted)
+    if isinstance(wanted, int) and 1 <= wanted <= len(names):
+        return wanted - 1
+    hint = nearest(str(wanted), names)
+    shown = ", ".join(name[:60] for name in names[:8]) + (", ..." if len(names) > 8 else "")
+    raise DataError(f"data.{key}", f"{where} has no column {wanted!r}{hint or ';'} it has"
+                    f" {len(names)}: {shown}")  # fmt: skip
+
+
+def leaks(columns: Sequence[Column], labels: NDArray[np.float64], kinds: int) -> list[str]:
+    """Return a sentence for each feature that determines the label.
+
+    That is a category of which every text has one label, a number that equals the label or a
+    multiple of it, or one by whose threshold two classes are told apart without an error.
+
+    Args:
+        columns: with values.
+        labels: a number for each row, shape (n,).
+        kinds: the number of classes; 0 if labels are amounts.
+    """
+    found: list[str] = []
+    for column in columns:
+        if column.numbers is None:
+            continue
+        known = ~np.isnan(column.numbers)
+        values, own = column.numbers[known], labels[known]
+        if len(values) < _ROWS or len(np.unique(own)) < 2:
+            continue
+        if column.role == "category" or len(np.unique(values)) <= max(2, kinds):
+            _, places = np.unique(values, return_inverse=True)
+            counted = len(np.unique(places + 1j * own))
+            determined = counted == places.max() + 1 and len(values) >= 5 * counted
+        elif kinds == 2:
+            low, high = np.unique(own)
+            one, other = values[own == low], values[own == high]
+            determined = bool(one.max() < other.min() or other.max() < one.min())
+        else:
+            spread = values.std() * own.std()
+            both = ((values - values.mean()) * (own - own.mean())).mean()
+            determined = bool(kinds == 0 and spread > 0 and abs(both) / spread > 1 - 1e-9)
+        if determined:
+            found.append(
+                f"leakage: the column {column.name!r} determines the label; if it is known only"
+                f" with the label, leave it out with `drop: [{quote(column.name)}]`"
+            )
+    return found

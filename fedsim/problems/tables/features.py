@@ -1,0 +1,188 @@
+"""Features of raw columns, by scikit-learn's transformers: imputed, scaled, one-hot.
+
+What is fitted: the median of a column of numbers or dates and its scale, the most frequent text of
+a category, and which texts are rare. It is fitted on the training rows of all clients together, or
+of each client by itself. Which texts a category has is never fitted: it is part of the table's
+form, which all clients know, as they know its columns; which of these are rare is counted over all
+clients in either case, since the features of all have to be the same.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.errors import DataError
+from fedsim.ports import Array
+from fedsim.problems.description import Feature
+from fedsim.problems.partition import Transform
+
+Scale = Literal["standardise", "unit-range", "none"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How features are made.
+
+    Attributes:
+        features: the raw columns.
+        scale: of numbers and dates.
+        rare: texts in a smaller share of the rows are pooled into one feature.
+    """
+
+    features: tuple[Feature, ...]
+    scale: Scale
+    rare: float
+
+    @property
+    def numbers(self) -> list[int]:
+        """The places of numbers and dates."""
+        return [place for place, each in enumerate(self.features) if each.role != "category"]
+
+    @property
+    def categories(self) -> list[int]:
+        """The places of categories."""
+        return [place for place, each in enumerate(self.features) if each.role == "category"]
+
+    @property
+    def statistics(self) -> int:
+        """How many numbers a client's share of the fit over all clients is, at least.
+
+        For each column of numbers: a location to impute by, and two numbers of the scale; for each
+        category the count of every text.
+        """
+        each = 1 if self.scale == "none" else 3
+        texts = sum(len(self.features[place].texts) for place in self.categories)
+        return each * len(self.numbers) + texts
+
+
+def fit_all(X: Array, recipe: Recipe) -> Transform:
+    """Return the function that makes features of raw rows, fitted on the rows (n, raw columns).
+
+    Numbers and dates come first, in their order, then the texts of each category.
+    """
+    fill, encode = _fit_fill(X, recipe), None
+    encode = _fit_encode(fill(X), recipe)
+    return _Both(fill, encode)
+
+
+def fit_clients(
+    X: Array, rows: Sequence[NDArray[np.intp]], recipe: Recipe, names: Sequence[str]
+) -> tuple[list[Transform], Transform]:
+    """Return one such function for each client, fitted on its own rows, and one for rare texts.
+
+    Args:
+        X: raw rows of all clients, shape (n, raw columns).
+        rows: the indices of each client's rows.
+        recipe: how features are made.
+        names: of the clients, for errors; may be empty.
+
+    Returns:
+        The functions of the clients, and the last step of all of them, which encodes categories.
+
+    Raises:
+        DataError: a client has no value at all in a column; all such columns are named.
+    """
+    check_filled(X, rows, recipe, names)
+    fills = [_fit_fill(X[own], recipe) for own in rows]
+    filled = np.vstack([fill(X[own]) for fill, own in zip(fills, rows, strict=True)])
+    encode = _fit_encode(filled, recipe)
+    return [_Both(fill, encode) for fill in fills], encode
+
+
+def fit_alone(X: Array, recipe: Recipe, encode: Transform) -> Transform:
+    """Return the function for a client that was not trained on: fitted on its own rows."""
+    return _Both(_fit_fill(X, recipe), encode)
+
+
+def check_filled(
+    X: Array, rows: Sequence[NDArray[np.intp]], recipe: Recipe, names: Sequence[str]
+) -> None:
+    """Check that each client has a value in each column, by which its gaps can be filled.
+
+    Raises:
+        DataError: one has none; every column at fault is named, with its first client.
+    """
+    faulty: dict[str, str] = {}
+    for client, own in enumerate(rows):
+        for place in np.flatnonzero(np.isnan(X[own]).all(axis=0)):
+            called = repr(names[client]) if names else f"client {client}"
+            faulty.setdefault(recipe.features[int(place)].name, called)
+    if faulty:
+        listed = ", ".join(f"{name} of {client}" for name, client in list(faulty.items())[:8])
+        text = f"fit: clients fills gaps by each client's own values, but it has none in {listed}"
+        raise DataError("data.fit", f"{text}; take fit: all, or leave the columns out with"
+                        f" `drop: [{', '.join(faulty)}]`")  # fmt: skip
+
+
+class _Both:
+    """Two steps of a transformation."""
+
+    def __init__(self, first: Transform, second: Transform) -> None:
+        self._first, self._second = first, second
+
+    def __call__(self, X: Any) -> Any:  # noqa: ANN401 - features, dense here
+        return self._second(self._first(X))
+
+
+def _fit_fill(X: Array, recipe: Recipe) -> Transform:
+    """Return the step that fills gaps and scales numbers, fitted; columns keep their number.
+
+    Numbers and dates come first, then the numbers of texts.
+    """
+    from sklearn.compose import ColumnTransformer  # noqa: PLC0415 - takes most of a second
+    from sklearn.impute import SimpleImputer  # noqa: PLC0415 - likewise
+    from sklearn.pipeline import make_pipeline  # noqa: PLC0415 - likewise
+    from sklearn.preprocessing import MinMaxScaler, StandardScaler  # noqa: PLC0415 - likewise
+
+    steps: Mapping[str, list[Any]] = {
+        "standardise": [StandardScaler()], "unit-range": [MinMaxScaler()], "none": [],
+    }  # fmt: skip
+    median = SimpleImputer(strategy="median", keep_empty_features=True)
+    frequent = SimpleImputer(strategy="most_frequent", keep_empty_features=True)
+    parts = [
+        ("numbers", make_pipeline(median, *steps[recipe.scale]), recipe.numbers),
+        ("categories", frequent, recipe.categories),
+    ]
+    fitted = ColumnTransformer([part for part in parts if part[2]])
+    fitted.fit(np.asarray(X, np.float64))
+    return _as_transform(fitted)
+
+
+def _fit_encode(filled: Array, recipe: Recipe) -> Transform:
+    """Return the step that makes one feature of each text that is not rare, fitted."""
+    from sklearn.compose import ColumnTransformer  # noqa: PLC0415 - takes most of a second
+    from sklearn.preprocessing import OneHotEncoder  # noqa: PLC0415 - likewise
+
+    first = len(recipe.numbers)
+    if not recipe.categories:
+        return _unchanged
+    texts = [np.arange(float(len(recipe.features[place].texts))) for place in recipe.categories]
+    encoder = OneHotEncoder(
+        categories=texts,
+        drop="if_binary",
+        min_frequency=recipe.rare or None,
+        handle_unknown="infrequent_if_exist" if recipe.rare else "error",
+        sparse_output=False,
+    )
+    both = ColumnTransformer(
+        [
+            ("numbers", "passthrough", list(range(first))),
+            ("categories", encoder, list(range(first, first + len(texts)))),
+        ]
+    )
+    both.fit(filled)
+    return _as_transform(both)
+
+
+def _unchanged(X: Any) -> Any:  # noqa: ANN401 - features, dense here
+    return X
+
+
+def _as_transform(fitted: Any) -> Transform:  # noqa: ANN401 - scikit-learn has no types
+    def transform(X: Any) -> Any:  # noqa: ANN401 - features, dense here
+        return np.ascontiguousarray(fitted.transform(np.asarray(X, np.float64)), np.float64)
+
+    return transform

@@ -1,0 +1,321 @@
+"""Files of tables as data frames: the format, encoding, separator and compression are found.
+
+Text is read as text, cell by cell, and turned into numbers afterwards (`tables.cells`), since
+whether "1,5" is a number follows from a whole column. Every finding is reported as a sentence, and
+each rule is fixed: the same bytes give the same table on every machine.
+"""
+
+import csv
+import json
+import re
+import warnings
+from collections.abc import Iterator
+from io import BytesIO, StringIO
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from zipfile import BadZipFile, ZipFile
+
+from fedsim.errors import DataError
+from fedsim.extras import missing
+from fedsim.files import check_is_file, decompress, read_bytes
+from fedsim.memory import check_budget
+
+if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read
+    import pandas as pd
+
+TIMES = 40
+"""The bytes of memory that a byte of text takes: as cells of text, and as numbers."""
+
+_WIDE = 10  # the same for columns of Parquet and Feather, which are compressed
+_SEPARATORS = ",;\t|"
+_LINES = 200  # looked at to find the separator
+_REASON = 200  # characters of a library's message, which may quote a whole line
+_ZIP, _PARQUET, _ARROW, _FEATHER = b"PK\x03\x04", b"PAR1", b"ARROW1", b"FEA1"
+_SQLITE, _OLD_EXCEL = b"SQLite format 3\0", b"\xd0\xcf\x11\xe0"
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
+_BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+_NAMES = {"utf-8-sig": "UTF-8 with a byte order mark", "utf-8": "UTF-8", "cp1252": "Latin-1"}
+_SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+class Reading(NamedTuple):
+    """What a user may fix of how text is read; what is None is found.
+
+    Attributes:
+        separator: between two cells.
+        encoding: of the characters, by Python's name.
+        header: whether the first line names the columns.
+        sheet: of a workbook: its name; the first if None.
+    """
+
+    separator: str | None = None
+    encoding: str | None = None
+    header: bool = True
+    sheet: str | None = None
+
+
+class Found(NamedTuple):
+    """A table as it was read.
+
+    Attributes:
+        frame: its cells; those of text files are texts, or missing.
+        words: what was found about the file, as a clause.
+        separator: of a text file; empty for others.
+    """
+
+    frame: "pd.DataFrame"
+    words: str
+    separator: str = ""
+
+
+def read_table(path: Path, wanted: Reading) -> Found:
+    """Return the table of a file: CSV, TSV, JSON lines, Excel, Parquet or Feather.
+
+    Any of them may be compressed by gzip, bzip2 or xz, or be the only file of a zip archive.
+
+    Raises:
+        DataError: it cannot be read, is too large, or is none of these; the text names the remedy.
+    """
+    check_suffix(path)
+    content = read_bytes(path, times=1)
+    packed = next((name for magic, name in _COMPRESSED.items() if content.startswith(magic)), "")
+    content = decompress(content, path)
+    if content.startswith(_ZIP) and not _is_workbook(content):
+        content, packed = _unzip(content, path), "zip"
+    found = _parse(content, path, wanted)
+    if found.frame.shape[1] == 0 or len(found.frame) == 0:
+        rows, columns = found.frame.shape
+        raise DataError("data.path", f"{path} has {rows} rows and {columns} columns; at least one"
+                        " of each is needed")  # fmt: skip
+    return found._replace(words=f"{found.words}, compressed by {packed}") if packed else found
+
+
+def check_suffix(path: Path) -> None:
+    """Raise a DataError for a compression that is recognised by name alone."""
+    if path.suffix.lower() in {".zst", ".7z", ".rar"}:
+        text = f"{path} is compressed in a way that is not read; decompress it, or use gzip, bzip2,"
+        raise DataError("data.path", f"{text} xz or zip")
+
+
+def _parse(content: bytes, path: Path, wanted: Reading) -> Found:
+    if content.startswith(_PARQUET):
+        return Found(_arrow(content, path, "parquet"), "Parquet")
+    if content.startswith((_ARROW, _FEATHER)):
+        return Found(_arrow(content, path, "feather"), "Feather")
+    if content.startswith((_ZIP, _OLD_EXCEL)):
+        return _excel(content, path, wanted)
+    if content.startswith(_SQLITE):
+        text = f"{path} is an SQLite database; take `kind: sql`, with `address: {path.name}`"
+        raise DataError("data.path", f"{text} and a `query` that selects rows")
+    check_budget("data.path", f"{path}: its cells", TIMES * len(content))
+    text, encoding = _decode(content, path, wanted.encoding)
+    if text.lstrip()[:1] == "{":
+        return Found(_json_lines(text, path), "JSON lines")
+    separator = wanted.separator or find_separator(text)
+    frame = _separated(text, path, separator, header=wanted.header)
+    shown = _SEPARATOR_NAMES.get(separator, repr(separator))
+    return Found(frame, f"text separated by {shown}, {_NAMES.get(encoding, encoding)}", separator)
+
+
+def _decode(content: bytes, path: Path, encoding: str | None) -> tuple[str, str]:
+    """Return text and the name of its encoding.
+
+    Without a byte order mark it is UTF-16 where every other byte of the beginning is zero, UTF-8
+    where it is valid, and else Windows' Latin-1, in which any other byte has a meaning.
+    """
+    named = encoding or next((name for bom, name in _BOMS.items() if content.startswith(bom)), None)
+    if named is None and b"\0" in content[:200]:
+        named = "utf-16-le" if content[1:2] == b"\0" else "utf-16-be"
+    try:
+        if named is not None:
+            return content.decode(named), named
+        return content.decode("utf-8"), "utf-8"
+    except LookupError:
+        text = f"got {encoding!r}, which is no encoding; expected a name such as utf-8 or latin-1"
+        raise DataError("data.encoding", text) from None
+    except UnicodeDecodeError as error:
+        if named is None and not _is_binary(content):
+            return content.decode("cp1252", errors="replace"), "cp1252"
+        text = f"{path} is not text" if named is None else f"{path} is not valid {named}: {error}"
+        advice = "read are CSV, TSV, JSON lines, Excel, Parquet and Feather"
+        raise DataError("data.path", f"{text[:_REASON]}; {advice}") from None
+
+
+def _is_binary(content: bytes) -> bool:
+    return bool(re.search(rb"[\x00-\x08\x0e-\x1f]", content[:2000]))
+
+
+def find_separator(text: str) -> str:
+    r"""Return the separator that divides most lines into the same number of cells, above one.
+
+    Of several that do, the one with the most cells.
+
+    >>> find_separator("a;b\n1,5;2,25\n3;4,5\n"), find_separator("only\n1\n")
+    (';', ',')
+    """
+    lines = list(islice((line for line in StringIO(text) if line.strip()), _LINES))
+
+    def score(separator: str) -> tuple[float, int]:
+        try:
+            counts = [len(cells) for cells in csv.reader(lines, delimiter=separator) if cells]
+        except csv.Error:
+            return 0.0, 0
+        most = max(set(counts), key=lambda count: (counts.count(count), count), default=0)
+        return (counts.count(most) / len(counts), most) if most > 1 else (0.0, 0)
+
+    return max(_SEPARATORS, key=score)
+
+
+def _separated(text: str, path: Path, separator: str, *, header: bool) -> "pd.DataFrame":
+    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = pd.read_csv(
+                StringIO(text),
+                sep=separator,
+                header=None,
+                dtype=str,
+                keep_default_na=False,
+                na_values=[""],
+                skipinitialspace=True,
+            )
+    except (ValueError, OverflowError, pd.errors.ParserWarning) as error:
+        reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")[:_REASON]
+        shown = _SEPARATOR_NAMES.get(separator, repr(separator))
+        advice = "if they are separated otherwise, give `separator`"
+        text = f"{path} is no table of cells separated by {shown}: {reason}; {advice}"
+        raise DataError("data.path", text) from error
+    if not header:
+        frame.columns = [str(number + 1) for number in range(frame.shape[1])]
+        return frame
+    names = [str(name).strip() if isinstance(name, str) else "" for name in frame.iloc[0]]
+    frame = frame.iloc[1:].reset_index(drop=True)
+    frame.columns = [name or f"column {place + 1}" for place, name in enumerate(names)]
+    return frame
+
+
+def check_names(frame: "pd.DataFrame", where: str) -> None:
+    """Check that no two columns have the same name.
+
+    Raises:
+        DataError: some have; all such names are listed.
+    """
+    names = [str(name) for name in frame.columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        text = f"{where} has several columns called {', '.join(map(repr, twice))[:_REASON]}"
+        raise DataError("data.path", f"{text}; each needs a name of its own")
+
+
+def _json_lines(text: str, path: Path) -> "pd.DataFrame":
+    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    def rows() -> Iterator[dict[str, object]]:
+        for number, line in enumerate(text.splitlines(), 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                text_ = f"{path}, line {number} is no JSON ({error}); each line is an object"
+                raise DataError("data.path", text_) from None
+            if not isinstance(row, dict):
+                seen = type(row).__name__
+                raise DataError("data.path", f"{path}, line {number}: got a {seen}; each line is an"
+                                ' object, such as {"age": 41}')  # fmt: skip
+            nested = [key for key, value in row.items() if isinstance(value, dict | list)]
+            if nested:
+                raise DataError("data.path", f"{path}, line {number}: {nested[0]!r} holds several"
+                                " values; each value is a number, a text or null")  # fmt: skip
+            yield row
+
+    return pd.DataFrame(list(rows()))
+
+
+def _arrow(content: bytes, path: Path, kind: str) -> "pd.DataFrame":
+    import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and few commands need it
+    from pyarrow import feather, parquet  # noqa: PLC0415 - likewise
+
+    try:
+        if kind == "parquet":
+            file = parquet.ParquetFile(BytesIO(content))
+            groups = range(file.metadata.num_row_groups)
+            size = sum(file.metadata.row_group(g).total_byte_size for g in groups)
+            check_budget("data.path", f"{path}: what is in it", _WIDE * size)
+            table = file.read()
+        else:
+            check_budget("data.path", f"{path}: what is in it", _WIDE * len(content))
+            table = feather.read_table(BytesIO(content))
+        table.validate(full=True)
+        frame: pd.DataFrame = table.to_pandas()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:_REASON]
+        raise DataError("data.path", f"{path} is damaged {kind.title()}: {reason}") from error
+    return frame
+
+
+def _excel(content: bytes, path: Path, wanted: Reading) -> Found:
+    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    if content.startswith(_OLD_EXCEL):
+        raise DataError("data.path", f"{path} is a workbook of Excel before 2007; save it as .xlsx")
+    with ZipFile(BytesIO(content)) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+    check_budget("data.path", f"{path}: what is in it", _WIDE * size)
+    try:
+        book = pd.ExcelFile(BytesIO(content), engine="openpyxl")
+    except ImportError:
+        raise DataError("data.path", missing("an Excel file", "openpyxl", "tables")) from None
+    except Exception as error:  # openpyxl raises whatever its parts do
+        raise DataError("data.path", f"{path} is a damaged workbook: {error}"[:_REASON]) from error
+    with book:
+        sheet = wanted.sheet if wanted.sheet is not None else book.sheet_names[0]
+        if sheet not in book.sheet_names:
+            text = f"{path} has no sheet {sheet!r}; it has {', '.join(map(str, book.sheet_names))}"
+            raise DataError("data.sheet", text[:_REASON])
+        frame = pd.read_excel(book, sheet_name=sheet, header=0 if wanted.header else None)
+    if not wanted.header:
+        frame.columns = [str(number + 1) for number in range(frame.shape[1])]
+    return Found(frame, f"Excel, sheet {sheet}")
+
+
+def _is_workbook(content: bytes) -> bool:
+    try:
+        with ZipFile(BytesIO(content)) as archive:
+            return "[Content_Types].xml" in archive.namelist()
+    except BadZipFile:
+        return False
+
+
+def _unzip(content: bytes, path: Path) -> bytes:
+    """Return the only file of a zip archive."""
+    try:
+        with ZipFile(BytesIO(content)) as archive:
+            members = [each for each in archive.infolist() if not each.is_dir()]
+            if len(members) != 1:
+                text = f"{path} is an archive of {len(members)} files; unpack it, and name one"
+                raise DataError("data.path", text)
+            check_budget("data.path", f"{path}: what is in it", members[0].file_size)
+            return archive.read(members[0])
+    except (BadZipFile, OSError, RuntimeError, NotImplementedError) as error:
+        raise DataError("data.path", f"{path}: the archive is damaged ({error})") from error
+
+
+def format_of(path: Path) -> str:
+    """Return what a file is that was named as CSV but is not; empty where it may be.
+
+    Args:
+        path: a file that exists.
+    """
+    try:
+        check_is_file(path)
+        with path.open("rb") as file:
+            head = file.read(16)
+    except (OSError, ValueError):
+        return ""
+    magics = {_PARQUET: "Parquet", _ARROW: "Feather", _FEATHER: "Feather", _ZIP: "Excel or zip",
+              _OLD_EXCEL: "Excel", _SQLITE: "an SQLite database"}  # fmt: skip
+    return next((name for magic, name in magics.items() if head.startswith(magic)), "")

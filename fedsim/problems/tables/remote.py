@@ -1,0 +1,128 @@
+"""Tables of databases, OpenML and Hugging Face's hub, by their libraries."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from fedsim.errors import DataError
+from fedsim.extras import missing
+from fedsim.files import check_is_file
+from fedsim.memory import check_budget, limit
+from fedsim.problems.tables.formats import Found
+
+if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read
+    import pandas as pd
+
+_REASON = 200  # characters of a library's message
+_CHUNK = 10_000  # rows that are fetched at a time
+_CELL = 60
+"""The bytes of memory that a cell takes at least, as an object of Python and as a number."""
+
+_SQLITE = "sqlite:///"
+
+
+def query_table(address: str, query: str, folder: Path) -> Found:
+    """Return the rows that a query finds.
+
+    Raises:
+        DataError: the database cannot be reached or refuses, or the rows exceed the memory budget.
+    """
+    if "://" not in address or address.startswith(_SQLITE):
+        return _query_sqlite(folder / address.removeprefix(_SQLITE), query)
+    try:
+        import sqlalchemy  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise DataError("data.address", missing("this address", "SQLAlchemy", "tables")) from None
+    try:
+        engine = sqlalchemy.create_engine(address)
+        with engine.connect() as connection:
+            transaction = connection.begin()
+            try:
+                result = connection.execution_options(stream_results=True).execute(
+                    sqlalchemy.text(query)
+                )
+                frame = _fetch(list(result.keys()), result, address)
+            finally:
+                transaction.rollback()  # whatever a function in the query did
+    except (sqlalchemy.exc.SQLAlchemyError, ImportError, OSError) as error:
+        reason = " ".join(str(error).split())[:_REASON]
+        raise DataError("data.address", f"{address}: {reason}") from None
+    return Found(frame, f"a query of {engine.dialect.name}")
+
+
+def _query_sqlite(path: Path, query: str) -> Found:
+    try:
+        check_is_file(path)
+    except (OSError, ValueError) as error:
+        text = f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
+        raise DataError("data.address", text) from None
+    address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=0"
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as connection:
+            connection.execute("PRAGMA query_only = ON")
+            found = connection.execute(query)
+            names = [each[0] for each in found.description or ()]
+            return Found(_fetch(names, found, str(path)), "a query of SQLite")
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        raise DataError("data.query", f"{path}: {error}; the query is {query[:80]!r}") from None
+
+
+def _fetch(names: list[str], found: Any, where: str) -> "pd.DataFrame":  # noqa: ANN401 - a cursor
+    """Return all rows, within the memory budget."""
+    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    most = limit("data.query") // (_CELL * max(len(names), 1))
+    rows: list[tuple[object, ...]] = []
+    while part := found.fetchmany(_CHUNK):
+        rows += [tuple(row) for row in part]
+        if len(rows) > most:
+            what = f"{where}: the first {len(rows)} rows of the query"
+            check_budget("data.query", what, _CELL * len(names) * len(rows))
+    if not rows:
+        raise DataError("data.query", f"{where}: the query finds no row")
+    return pd.DataFrame(rows, columns=names)
+
+
+def openml_table(name: str, version: int) -> Found:
+    """Return a data set of OpenML, from the cache where it is there.
+
+    Raises:
+        DataError: OpenML has none of this name and version, or cannot be reached.
+    """
+    from sklearn.datasets import fetch_openml  # noqa: PLC0415 - takes most of a second
+
+    try:
+        found = fetch_openml(name, version=version, as_frame=True, parser="pandas")
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:_REASON]
+        raise DataError("data.name", f"{name}, version {version} of OpenML: {reason}") from None
+    return Found(_uncategorised(found.frame), f"OpenML's {name}, version {version}")
+
+
+def hub_table(name: str, part: str, revision: str | None) -> Found:
+    """Return a table of Hugging Face's hub, from the cache where it is there.
+
+    Raises:
+        DataError: the hub has no such table, or cannot be reached.
+    """
+    try:
+        from datasets import load_dataset  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise DataError("data", missing("`kind: hub`", "datasets", "hub")) from None
+    try:
+        found = load_dataset(name, split=part, revision=revision)
+        frame = found.to_pandas()
+    except Exception as error:  # noqa: BLE001 - the library raises whatever its parts do
+        reason = " ".join(str(error).split())[:_REASON]
+        raise DataError("data.name", f"{name}, part {part} of the hub: {reason}") from None
+    return Found(frame, f"{name} of Hugging Face's hub, part {part}")
+
+
+def _uncategorised(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a frame whose categories are texts."""
+    for name in frame.columns:
+        if str(frame[name].dtype) == "category":
+            frame[name] = frame[name].astype(object)
+    return frame

@@ -1,0 +1,337 @@
+"""Rows of a table as samples: labels and clients numbered, missing ones counted, roles found."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.errors import DataError
+from fedsim.memory import check_budget
+from fedsim.problems.description import Description, Feature
+from fedsim.problems.samples import Samples
+from fedsim.problems.tables import cells, columns, names
+from fedsim.problems.tables.columns import Column, Role
+from fedsim.problems.tables.formats import check_names
+
+if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read
+    import pandas as pd
+
+_CLASSES = 20
+"""Whole numbers with at most this many distinct ones are classes for the search for leakage."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a scenario says about the columns of a table.
+
+    Attributes:
+        label, client: the columns, by name or number.
+        drop: columns that are left out.
+        roles: the roles of columns where they are given, by name.
+        decimal: the decimal sign; None to find it.
+        marks: further texts that stand for a missing value.
+        complete: whether rows with a missing cell are left out.
+        distinct: whether repeated rows are left out.
+        positive: the text of the label that becomes +1.
+        rename: other names for clients, by name.
+        thousands: whether commas may divide thousands (`cells.numbers`).
+    """
+
+    label: str | int
+    client: str | int | None = None
+    drop: tuple[str | int, ...] = ()
+    roles: Mapping[str, Literal["number", "category", "date"]] = field(default_factory=dict)
+    decimal: str | None = None
+    marks: tuple[str, ...] = ()
+    complete: bool = False
+    distinct: bool = False
+    positive: str | None = None
+    rename: Mapping[str, str] = field(default_factory=dict)
+    thousands: bool = False
+
+
+def columns_of(
+    frame: "pd.DataFrame", wanted: Wanted, where: str
+) -> "tuple[pd.DataFrame, list[Column]]":
+    """Return the cleaned frame and every column with its role, also those that cannot be used.
+
+    Raises:
+        DataError: a column is named that there is not, or twice, or in two roles.
+    """
+    check_names(frame, where)
+    taken: dict[int, Role] = {columns.place_of(frame, wanted.label, "label", where): "label"}
+    if wanted.client is not None:
+        place = columns.place_of(frame, wanted.client, "client", where)
+        if place in taken:
+            text = f"{wanted.client!r} is the column of labels; give the column of each row's"
+            raise DataError("data.client", f"{text} client, or leave client out")
+        taken[place] = "client"
+    for each in wanted.drop:
+        place = columns.place_of(frame, each, "drop", where)
+        if place in taken:
+            text = f"{each!r} is the column of the {taken[place]}s, which cannot be left out"
+            raise DataError("data.drop", text)
+        taken.setdefault(place, "dropped")
+    for name in wanted.roles:
+        columns.place_of(frame, name, "columns", where)
+    marks = frozenset(wanted.marks)
+    cleaned = {str(name): cells.clean(frame.iloc[:, place], marks)
+               for place, name in enumerate(frame.columns)}  # fmt: skip
+    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    clean = pd.DataFrame(cleaned)
+    found = [
+        _taken(clean[name], taken[place]) if place in taken
+        else columns.column_of(
+            clean[name], decimal=wanted.decimal, wanted=wanted.roles.get(name),
+            thousands=wanted.thousands
+        )
+        for place, name in enumerate(clean.columns)
+    ]  # fmt: skip
+    return clean, found
+
+
+def _taken(column: "pd.Series", role: Role) -> Column:
+    numeric = column.dtype.kind in "iufb" or cells.is_number_column(cells.numbers(column, None))
+    kind = "number" if numeric else "text"
+    return Column(str(column.name), kind, role, int(column.isna().sum()))
+
+
+def table_samples(
+    frame: "pd.DataFrame", wanted: Wanted, where: str, like: Description | None = None
+) -> Samples:
+    """Return the rows of a table as samples with raw features.
+
+    These are NaN where missing; a category is the number of its text, a date its days since 1970.
+
+    Args:
+        frame: the table, as read.
+        wanted: what the scenario says of its columns.
+        where: the origin of the table, for errors.
+        like: the description of other samples whose columns and labels these rows share.
+
+    Raises:
+        DataError: a column cannot be used; all of them are named.
+    """
+    notes: list[str] = []
+    read = len(frame)
+    cleaned, found = columns_of(without_empty(frame, notes), wanted, where)
+    columns.check_usable(found, where)
+    if like is not None:
+        return _alike(cleaned, wanted, where, like)
+    kept = _kept_rows(cleaned, found, wanted, notes)
+    label = columns.place_of(cleaned, wanted.label, "label", where)
+    y, texts = _labels(cleaned.iloc[:, label], wanted, kept, where)
+    features = [each for each in found if each.role in columns.FEATURES]
+    _notes_on_columns(found, notes)
+    if not features:
+        text = f"{where} has no column left of which features can be made"
+        raise DataError("data", f"{text}; it has {', '.join(each.name for each in found)[:200]}")
+    client, names_of = _clients(cleaned, wanted, kept, notes, where)
+    check_budget("data", f"{where}: its features", 8 * len(features) * read)
+    X = np.column_stack([_values(each)[kept] for each in features])
+    kinds = len(np.unique(y)) if texts or _few_whole(y) else 0
+    notes += columns.leaks([_at(each, kept) for each in features], y, kinds)
+    return Samples(
+        np.ascontiguousarray(X), y, client,
+        described=Description(
+            names_of, texts, str(cleaned.columns[label]),
+            "" if wanted.client is None
+            else str(cleaned.columns[columns.place_of(cleaned, wanted.client, "client", where)]),
+            tuple(Feature(each.name, each.role, each.texts) for each in features),
+            tuple(notes),
+            tuple((c.name, c.type, c.role, c.missing, c.reason) for c in found),
+        ),
+    )  # fmt: skip
+
+
+def _values(column: Column) -> NDArray[np.float64]:
+    return np.empty(0) if column.numbers is None else column.numbers
+
+
+def _at(column: Column, kept: NDArray[np.bool_]) -> Column:
+    kept_cells = _values(column)[kept]
+    return Column(column.name, column.type, column.role, column.missing, numbers=kept_cells)
+
+
+def _few_whole(y: NDArray[np.float64]) -> bool:
+    distinct = np.unique(y)
+    return len(distinct) <= _CLASSES and bool(np.array_equal(distinct, np.rint(distinct)))
+
+
+def without_empty(frame: "pd.DataFrame", notes: list[str]) -> "pd.DataFrame":
+    """Return a frame without rows in which no cell has a value."""
+    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    kept = pd.Series(data=False, index=frame.index)
+    for place in range(frame.shape[1]):
+        if kept.all():
+            return frame
+        column = frame.iloc[:, place]
+        blank = column[~kept].map(lambda value: isinstance(value, str) and not value.strip())
+        kept |= column.notna() & ~blank.reindex(frame.index, fill_value=False)
+    if not kept.all():
+        notes.append(f"{int((~kept).sum())} empty rows are left out")
+    return frame[kept].reset_index(drop=True)
+
+
+def _kept_rows(
+    frame: "pd.DataFrame", found: Sequence[Column], wanted: Wanted, notes: list[str]
+) -> NDArray[np.bool_]:
+    """Return which rows are used, and note how many are not, and why."""
+    kept = np.ones(len(frame), np.bool_)
+    for role, word in (("label", "label"), ("client", "client")):
+        for column in found:
+            if column.role == role and column.missing:
+                gone = frame[column.name].isna().to_numpy()
+                notes.append(f"{int((gone & kept).sum())} rows without a {word} are left out")
+                kept &= ~gone
+    if wanted.complete:
+        own = [each for each in found if each.role in columns.FEATURES]
+        gone = np.any([np.isnan(_values(each)) for each in own], axis=0) if own else ~kept
+        notes.append(f"{int((gone & kept).sum())} rows with a missing value are left out"
+                     " (missing: drop-rows)")  # fmt: skip
+        kept &= ~gone
+    left_out = {each.name for each in found if each.role in {"dropped", "identifier"}}
+    shown = frame[[name for name in frame.columns if name not in left_out]]
+    again = shown.duplicated().to_numpy() & kept
+    if again.any():
+        if wanted.distinct:
+            kept &= ~again
+            notes.append(f"{int(again.sum())} repeated rows are left out (duplicates: drop)")
+        else:
+            notes.append(f"{int(again.sum())} rows repeat an earlier one, so that test rows may"
+                         " equal training rows; `duplicates: drop` leaves them out")  # fmt: skip
+    if not kept.any():
+        raise DataError("data.missing", "no row is left: " + "; ".join(notes))
+    return kept
+
+
+def _labels(
+    column: "pd.Series", wanted: Wanted, kept: NDArray[np.bool_], where: str
+) -> tuple[NDArray[np.float64], dict[float, str]]:
+    """Return the labels of the kept rows, and the text of each number where labels are texts.
+
+    Two texts become -1 and +1, several 0, 1, ..., in ascending order.
+    """
+    column = column[kept]
+    found = cells.numbers(column, wanted.decimal, thousands=wanted.thousands)
+    if cells.is_number_column(found) and wanted.positive is None:
+        if found.wrong.any():
+            rows = np.flatnonzero(found.wrong)
+            text = f"{where}, column {column.name!r}: {str(column.iloc[rows[0]])!r} in row"
+            row = int(np.flatnonzero(kept)[rows[0]]) + 1
+            raise DataError("data.label", f"{text} {row} is no number, as other labels are; give it"
+                            " in `missing_marks` to leave such rows out")  # fmt: skip
+        return found.numbers, {}
+    codes, texts = columns.number_texts(column)
+    if len(texts) > columns.MOST:
+        text = f"{where}: the label {column.name!r} has {len(texts)} different texts"
+        raise DataError("data.label", f"{text}, such as {texts[0]!r}; expected classes or numbers")
+    if wanted.positive is not None:
+        if wanted.positive not in texts:
+            shown = ", ".join(map(repr, texts[:8]))
+            text = f"no row has the label {wanted.positive!r}; the data has {shown}"
+            raise DataError("data.positive", text)
+        others = [text for text in texts if text != wanted.positive]
+        y = np.where(codes == texts.index(wanted.positive), 1.0, -1.0)
+        return y, {-1.0: " or ".join(others), 1.0: wanted.positive}
+    if len(texts) == 2:
+        return 2 * codes - 1, {-1.0: texts[0], 1.0: texts[1]}
+    return codes, {float(place): text for place, text in enumerate(texts)}
+
+
+def _clients(
+    frame: "pd.DataFrame", wanted: Wanted, kept: NDArray[np.bool_], notes: list[str], where: str
+) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
+    if wanted.client is None:
+        return None, ()
+    column = frame.iloc[:, columns.place_of(frame, wanted.client, "client", where)][kept]
+    renamed = column.map(lambda value: wanted.rename.get(str(value), value))
+    unknown = sorted(set(wanted.rename) - set(column.astype(str)))
+    if unknown:
+        text = f"no client is called {unknown[0]!r}; the data has"
+        raise DataError("data.rename", f"{text} {', '.join(sorted(set(column.astype(str))))[:200]}")
+    codes, texts = columns.number_texts(renamed)
+    notes += names.duplicate_notes(texts, str(column.name))
+    return codes.astype(np.int64), texts
+
+
+def _notes_on_columns(found: Sequence[Column], notes: list[str]) -> None:
+    """Note which columns are left out, and which cells are missing."""
+    for column in found:
+        if column.role in {"empty", "constant", "identifier"}:
+            notes.append(f"the column {column.name!r} is left out: {column.reason}")
+        if column.role == "date" and "possible, too" in column.reason:
+            notes.append(f"the column {column.name!r}: {column.reason}")
+    gaps = [each for each in found if each.role in columns.FEATURES and each.missing]
+    if gaps:
+        listed = ", ".join(f"{each.name} {each.missing}" for each in gaps[:10])
+        more = f", and {len(gaps) - 10} more columns" if len(gaps) > 10 else ""
+        notes.append(f"missing cells: {listed}{more}")
+
+
+def _alike(frame: "pd.DataFrame", wanted: Wanted, where: str, like: Description) -> Samples:
+    """Return rows with the columns, categories, labels and clients of other samples.
+
+    A category that these do not have is missing.
+
+    Raises:
+        DataError: a column is missing, or a label is unknown.
+    """
+    lacking = [each.name for each in like.features if each.name not in frame.columns]
+    if lacking:
+        text = f"{where} lacks the columns {', '.join(map(repr, lacking))[:200]}"
+        raise DataError("data", f"{text} of the training table")
+    label = columns.place_of(frame, wanted.label, "label", where)
+    gaps = frame.iloc[:, label].isna()
+    frame = frame[~gaps].reset_index(drop=True)
+    parts: list[NDArray[np.float64]] = []
+    for each in like.features:
+        column = frame[each.name]
+        if each.role == "category":
+            codes, texts = columns.number_texts(column)
+            places = {text: float(place) for place, text in enumerate(each.texts)}
+            known = np.array([places.get(text, np.nan) for text in texts])
+            gone = np.isnan(codes)
+            parts.append(np.where(gone, np.nan, known[np.where(gone, 0, codes).astype(int)]))
+        else:
+            role: Literal["date", "number"] = "date" if each.role == "date" else "number"
+            read = columns.column_of(
+                column, decimal=wanted.decimal, wanted=role, thousands=wanted.thousands
+            )
+            parts.append(_values(read))
+    y = _labels_alike(frame.iloc[:, label], wanted, where, like)
+    client = _clients_alike(frame, wanted, where, like)
+    return Samples(np.column_stack(parts), y, client, described=like)
+
+
+def _labels_alike(
+    column: "pd.Series", wanted: Wanted, where: str, like: Description
+) -> NDArray[np.float64]:
+    if not like.labels:
+        return cells.numbers(column, wanted.decimal, thousands=wanted.thousands).numbers
+    known = {text: value for value, text in like.labels.items()}
+    if wanted.positive is not None:
+        return np.where(column.astype(str) == wanted.positive, 1.0, -1.0)
+    unseen = sorted(set(column.astype(str)) - set(known))
+    if unseen:
+        text = f"{where}: the label {unseen[0]!r} is in no training row; known are"
+        raise DataError("data.label", f"{text} {', '.join(map(repr, known))[:200]}")
+    return np.array([known[text] for text in column.astype(str)], np.float64)
+
+
+def _clients_alike(
+    frame: "pd.DataFrame", wanted: Wanted, where: str, like: Description
+) -> NDArray[np.int64] | None:
+    """Return the numbers of clients; those that the training table lacks follow its numbers."""
+    if wanted.client is None:
+        return None
+    codes, texts = columns.number_texts(
+        frame.iloc[:, columns.place_of(frame, wanted.client, "client", where)]
+    )
+    numbers = {name: number for number, name in enumerate(like.clients)}
+    own = np.array([numbers.get(text, len(numbers) + place) for place, text in enumerate(texts)])
+    return np.asarray(own[codes.astype(int)], np.int64)

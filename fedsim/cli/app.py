@@ -32,7 +32,7 @@ from fedsim.extras import VERSION
 from fedsim.record.atomic import check_folder, check_links
 from fedsim.text import visible
 
-_ORDER = ("run", "check", "status", "compare", "report", "examples", "init", "list")
+_ORDER = ("run", "check", "status", "watch", "compare", "report", "examples", "init", "list")
 
 
 class _Commands(TyperGroup):
@@ -148,6 +148,9 @@ Gzip = Annotated[
 Quiet = Annotated[
     bool, typer.Option("--quiet", help="print results alone: no progress, no next commands")
 ]
+WatchPage = Annotated[
+    bool, typer.Option("--watch", help="show curves, runs, workers and events while it runs")
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="make all runs again, complete ones included")]
 Base = Annotated[
     Path | None,
@@ -230,6 +233,16 @@ def check_out(place: Path, *, file: bool = False) -> None:
         raise DataError("out", f"--out {place}: {error}") from None
     if file and place.is_dir():
         raise DataError("out", f"--out {place}: it is a folder; expected a file")
+
+
+def check_watch(*, watch: bool, quiet: bool) -> None:
+    """Check that a page is not both shown and left out.
+
+    Raises:
+        DataError: it is.
+    """
+    if watch and quiet:
+        raise DataError("watch", "got --watch and --quiet; expected at most one of them")
 
 
 def within(place: Path, name: str) -> Path:

@@ -221,6 +221,21 @@ def _ahead(found: "Status", count: int) -> str:
     return f"{time}{hint}"
 
 
+@app.command("watch")
+def watch_command(
+    place: Annotated[Path, typer.Argument(metavar="DIR", help="a folder that `fedsim run` writes")],
+) -> None:
+    """Show a study while it runs, in another process too, until its runs have ended.
+
+    In a terminal it is a page with curves, the time left, workers and
+    events; elsewhere a line every ten seconds.
+    """
+    from fedsim.cli.live_page import follow
+
+    with _errors():
+        follow(_out, place)
+
+
 # Commands to start from: the scenarios shipped with fedsim, and a new folder.
 
 

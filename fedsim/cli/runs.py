@@ -22,8 +22,10 @@ from fedsim.cli.app import (
     Plugins,
     Quiet,
     Share,
+    WatchPage,
     app,
     check_out,
+    check_watch,
     within,
 )
 from fedsim.cli.app import err as _err
@@ -52,6 +54,7 @@ def run_command(
     cluster: OnCluster = None,
     shard: Share = None,
     quiet: Quiet = False,  # noqa: FBT002 - a flag
+    watch: WatchPage = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Run a scenario: all variants, all seeds; end with a table and a figure.
 
@@ -60,6 +63,7 @@ def run_command(
     scenario is not touched.
     """
     from fedsim.cli.downloads import offer_downloads
+    from fedsim.cli.live_page import live_page
     from fedsim.cli.next_steps import TypedRun, after_run
     from fedsim.cli.progress import progress_table, report, variant_names
     from fedsim.running.api import run_plan
@@ -69,6 +73,7 @@ def run_command(
     from fedsim.scenario.registries import blocks_in
 
     with _errors():
+        check_watch(watch=watch, quiet=quiet)
         share = _share(shard, jobs, cluster)
         settings, blocks = overrides or (), blocks_in(plugins or ())
         typed = TypedRun(file, settings, plugins or (), out)
@@ -79,10 +84,11 @@ def run_command(
         if not fresh:
             check_place(study_of(plan), out)
         count, labels = _count(plan, share), variant_names(plan)
-        shown = nullcontext(ignore_progress) if quiet else progress_table(_err, count, labels)
-        with shown as watch, _theory():
+        hidden = nullcontext(ignore_progress)
+        show = hidden if quiet or watch else progress_table(_err, count, labels)
+        with live_page(_err, out) if watch else nullcontext(), show as callback, _theory():
             make = partial(run_plan, plan, out=out, jobs=jobs, cluster=cluster, share=share)
-            result = make(watch=watch, fresh=fresh, carry=carry, tell=_remark, check=False)
+            result = make(watch=callback, fresh=fresh, carry=carry, tell=_remark, check=False)
         code = _print_ends(result, labels)  # above the tables, so that failures are not missed
         if shard is None:
             report(result)

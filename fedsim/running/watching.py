@@ -1,0 +1,131 @@
+"""The present state of a study, from its folder: what is recorded there, and its live files."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isnan, nan
+from pathlib import Path
+from statistics import median
+
+from fedsim.record.folder import FAILED, SUMMARY, RunFolder
+from fedsim.record.live import LiveCampaign, LiveRun, read_live
+from fedsim.record.lock import is_held
+from fedsim.record.studies import study_in
+from fedsim.running.folder import Status, status
+
+Key = tuple[str, int]
+"""The variant and the seed of a run."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of a study at a moment.
+
+    Attributes:
+        status: the states of its runs, by their files.
+        campaigns: what the processes report that make runs.
+    """
+
+    status: Status
+    campaigns: tuple[LiveCampaign, ...] = ()
+
+    @property
+    def running(self) -> Mapping[Key, LiveRun]:
+        """The runs in progress; of those without a report, only the names are known."""
+        silent = {
+            (each.variant, seed): LiveRun(each.variant, seed)
+            for each in self.status.variants
+            for seed in each.running
+        }
+        reported = {(run.variant, run.seed): run for own in self.campaigns for run in own.running}
+        return {**silent, **reported}
+
+    @property
+    def done(self) -> set[Key]:
+        """The runs that are complete."""
+        return {(each.variant, seed) for each in self.status.variants for seed in each.done}
+
+    @property
+    def failed(self) -> set[Key]:
+        """The runs that have failed."""
+        return {(each.variant, seed) for each in self.status.variants for seed in each.failed}
+
+    @property
+    def runs(self) -> list[Key]:
+        """All runs, variant by variant, seeds in order."""
+        return [
+            (each.variant, seed)
+            for each in self.status.variants
+            for seed in sorted({*each.done, *each.running, *each.failed, *each.pending})
+        ]
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will happen: every run has ended, or no process is at work."""
+        return not self.status.held or len(self.done | self.failed) == len(self.runs)
+
+    @property
+    def seconds(self) -> float:
+        """Estimated remaining time, s, at the present number of parallel runs; NaN if unknown.
+
+        A run in progress goes on at its rate to its largest number of rounds, which a stop rule may
+        end earlier. A pending run takes the median of its variant's ended runs; without any, as
+        long as runs in progress will have taken.
+        """
+        running = self.running
+        whole = [run.rounds / run.rate for run in running.values() if run.rate > 0]
+        known = {each.variant: each.seconds for each in self.status.variants}
+        typical = [*(each for each in known.values() if not isnan(each)), *whole]
+        if not typical:
+            return nan
+        work = 0.0
+        for key in set(self.runs) - self.done - self.failed:
+            seconds = known[key[0]] if not isnan(known[key[0]]) else median(typical)
+            run = running.get(key)
+            left = nan if run is None else time_left(run)
+            work += seconds if isnan(left) else left
+        return work / max(len(running), 1)
+
+
+def time_left(run: LiveRun) -> float:
+    """Return the real time until a run has its largest number of rounds, s; NaN if unknown."""
+    return (run.rounds - run.round) / run.rate if run.rate > 0 else nan
+
+
+class Watcher:
+    """Looks at the folder of a study again and again; files of ended runs are read once.
+
+    Args:
+        out: the folder of its runs.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._seen: object = None
+        self._status: Status | None = None
+
+    def look(self) -> Snapshot:
+        """Return the present state.
+
+        Raises:
+            DataError: the folder holds no record of its study, or a damaged one.
+        """
+        held = is_held(self._out)
+        campaigns = tuple(read_live(self._out)) if held else ()
+        names = {(run.variant, run.seed) for own in campaigns for run in own.running}
+        seen = held, names, self._dates()
+        if self._status is None or seen != self._seen:
+            self._status, self._seen = status(self._out), seen
+        return Snapshot(self._status, campaigns)
+
+    def _dates(self) -> list[float]:
+        """Return when runs have ended or failed; 0 if they have not."""
+        study, dates = study_in(self._out), []
+        for variant, seeds in {} if study is None else study.seeds.items():
+            for seed in seeds:
+                folder = RunFolder.place(self._out, variant, seed)
+                for name in (SUMMARY, FAILED):
+                    try:
+                        dates.append((folder / name).stat().st_mtime)
+                    except OSError:
+                        dates.append(0.0)
+        return dates

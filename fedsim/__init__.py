@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         ScenarioError,
         TheoryWarning,
     )
+    from fedsim.explorer import explore
     from fedsim.problems.data.files import arrays
     from fedsim.problems.data.table import table
     from fedsim.repricing import reprice
@@ -63,6 +64,7 @@ __all__ = [
     "TheoryWarning",
     "arrays",
     "check",
+    "explore",
     "load",
     "open",
     "reprice",
@@ -73,6 +75,7 @@ __all__ = [
 
 _HOMES = {
     "arrays": "fedsim.problems.data.files",
+    "explore": "fedsim.explorer",
     "table": "fedsim.problems.data.table",
     "reprice": "fedsim.repricing",
     "robust": "fedsim.robustness",

@@ -41,6 +41,7 @@ FILES = {
     "computing/test_compiled.py": "compiled",
     "computing/test_drawing.py": "compiled",
     "computing/test_loss_functions.py": "compiled",
+    "explorer/test_browser.py": "dev",
     "flower/test_apps.py": "flower",
     "flower/test_failures.py": "flower",
     "flower/test_runs.py": "flower",

@@ -20,7 +20,8 @@ class Box(NamedTuple):
 
 PACKAGES = {
     "cli": Box(0, 0, 100, "the commands, and what they print"),
-    "conformance": Box(1, 0, 100, "checks of user-defined blocks"),
+    "conformance": Box(1, 0, 71, "checks of user-defined blocks"),
+    "explorer": Box(1, 75, 25, "a study with sliders"),
     "robustness": Box(2, 0, 100, "which conclusions survive the doubt about constants"),
     "repricing": Box(3, 0, 100, "a log in another world"),
     "running": Box(4, 0, 71, "one run, a campaign of runs, processes"),

@@ -72,8 +72,8 @@ def robust(
     """
     check_choice(jobs, executor, cluster)
     _check(worlds=worlds, seed=seed, runs=runs)
-    gathered, wanted = _gather(folder, target)
-    runs_found, other = _runs(gathered, wanted), _reference(gathered.labels, against)
+    gathered, wanted = gather_runs(folder, target)
+    runs_found, other = finished_runs(gathered, wanted), _reference(gathered.labels, against)
     originals = [run.original(tuple(blocks)) for run in runs_found]
     hindered = _find_hindrances(runs_found, originals, runs)
     design = _design(originals, intervals or {}, worlds, seed, runs if hindered else 0)
@@ -89,8 +89,16 @@ def robust(
     return Robustness(wanted, gathered.labels, other, table, design, reversals, notes, made)
 
 
-def _gather(folder: str | Path, target: str | None) -> tuple[EndedRuns, Target]:
-    """Return the runs of a study and their target."""
+def gather_runs(folder: str | Path, target: str | None) -> tuple[EndedRuns, Target]:
+    """Return the runs of a study and their target.
+
+    Args:
+        folder: written by `run`.
+        target: such as "gap=1e-5"; chosen as by `compare` if None.
+
+    Raises:
+        DataError: there are no runs that have ended, or the target is invalid.
+    """
     gathered = gather([Path(folder)])
     if target is None:
         return gathered, Target.usual(gathered.summary)
@@ -121,8 +129,12 @@ def _check(**numbers: int) -> None:
             raise DataError(key, f"--{key}: got {value}; expected {least} or more")
 
 
-def _runs(gathered: EndedRuns, target: Target) -> list[FinishedRun]:
-    """Return the runs, each with the round in which it reached the target."""
+def finished_runs(gathered: EndedRuns, target: Target) -> list[FinishedRun]:
+    """Return the runs, each with the round in which it reached the target.
+
+    Raises:
+        DataError: none is complete, or none has reached the target.
+    """
     costs = with_bits(target.costs(gathered)).to_dict("records")
     looks = {(row["variant"], row["seed"]): row for row in costs}
     runs = []

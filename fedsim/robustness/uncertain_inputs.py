@@ -134,7 +134,7 @@ def _constant(key: ConstantKey, known: Doubt, block: Presettable) -> UncertainCo
     value = float(getattr(block, key[2]))
     low, high = (_read(key, end, block) for end in (known.low, known.high))
     return UncertainConstant(
-        key, value, low, high, _unit(key, block), known.basis, str(known.source)
+        key, value, low, high, unit_of(block, key[2]), known.basis, str(known.source)
     )
 
 
@@ -151,7 +151,9 @@ def _replace(
         wanted = "expected a constant of one value; use a preset for each of these blocks"
         raise DataError("interval", f"--interval: {key} is {seen} in this study; {wanted}")
     low, high = _ends(key, text, block)
-    return UncertainConstant(key, values[0], low, high, _unit(key, block), "given", "--interval")
+    return UncertainConstant(
+        key, values[0], low, high, unit_of(block, key[2]), "given", "--interval"
+    )
 
 
 def _ends(key: ConstantKey, text: str, block: Presettable) -> tuple[float, float]:
@@ -194,9 +196,9 @@ def _find_constant(name: str, known: Mapping[str, ConstantKey]) -> ConstantKey:
     return known[name]
 
 
-def _unit(key: ConstantKey, block: Presettable) -> str:
+def unit_of(block: Presettable, name: str) -> str:
     """Return the unit of a field in SI; empty for a plain number."""
-    field = type(block).model_fields[key[2]]
+    field = type(block).model_fields[name]
     return next((each.base for each in _quantities((field.annotation, *field.metadata))), "")
 
 

@@ -1,0 +1,63 @@
+// Values: constants as texts, and as positions of a slider.
+
+const DIGITS = 3; // significant digits of a moved constant, so that its text is exactly its value
+const STEPS = 400; // of a slider
+const SNAP = 3; // steps: as near to the value as written, a slider takes that value
+const PREFIXES = [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "u"], [1e-9, "n"]];
+const UNSCALED = new Set(["", "%", "g/kWh", "B"]);
+
+// Numbers as texts, and texts that a scenario takes.
+
+/** Return a number with few digits, without an exponent where it is of a usual size. */
+function digits(value, most = DIGITS) {
+  if (!Number.isFinite(value)) return "-";
+  const size = Math.abs(value);
+  return size && (size < 1e-4 || size >= 1e7)
+    ? String(Number(value.toPrecision(most)))
+    : Number(value.toPrecision(most)).toLocaleString("en", { maximumFractionDigits: 12 });
+}
+
+/** Return the prefix of a quantity, and its size. */
+function prefixOf(value, unit) {
+  if (UNSCALED.has(unit) || !value) return [1, ""];
+  return PREFIXES.find(([size]) => Math.abs(value) >= size * 0.9995) ?? PREFIXES.at(-1);
+}
+
+/** Return a quantity to be read, such as "70.5 ms"; a share is in per cent. */
+function quantity(value, unit, most = DIGITS) {
+  if (!Number.isFinite(value)) return "-";
+  if (unit === "%") return `${digits(100 * value, most)} %`;
+  const [size, prefix] = prefixOf(value, unit);
+  return `${digits(value / size, most)} ${prefix}${unit}`.trim();
+}
+
+/** Return a constant as a scenario has it: a decimal that is read as exactly this number. */
+function override(value, unit) {
+  const [size, prefix] = unit === "%" ? [0.01, ""] : prefixOf(value, unit);
+  // A value that was set by hand may have more digits than a moved one.
+  const shortest = String(value).replace(/e.*|[.-]/g, "").replace(/^0+/, "").length;
+  const text = Number((value / size).toPrecision(Math.min(15, Math.max(DIGITS, shortest))));
+  return `${text} ${prefix}${unit}`.trim();
+}
+
+// Sliders: between a position and a value.
+
+/** Return the value at a share of the range of a slider; a range above 0 is logarithmic. */
+function valueAt(slider, share) {
+  const { low, high } = slider;
+  const exact = low > 0 ? low * (high / low) ** share : low + share * (high - low);
+  const short = slider.whole ? Math.round(exact) : Number(exact.toPrecision(DIGITS));
+  return Math.min(Math.max(short, low), high);
+}
+
+/** Return the share of the range at which a slider has a value. */
+function shareOf({ low, high }, value) {
+  const share = low > 0 ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
+  return Math.min(Math.max(share, 0), 1);
+}
+
+/** Return the value of a position; near the value as written it is that value. */
+function valueOf(slider, position) {
+  const near = Math.abs(position - STEPS * shareOf(slider, slider.value)) <= SNAP / 2;
+  return near ? slider.value : valueAt(slider, position / STEPS);
+}

@@ -1,6 +1,7 @@
 """Settings: what runs for the claims of a figure, as its row among the papers has it."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,9 +37,14 @@ class Setting(NamedTuple):
         return float("nan") if value is None or isinstance(value, str) else float(value)
 
 
+@cache
+def _paper(name: str) -> model.Paper:
+    return model.read(model.FOLDER / f"{name}.yaml")
+
+
 def place(experiment: Experiment) -> str:
     """Return the number of a figure or table, with the name of its paper."""
-    paper = model.read(model.FOLDER / f"{experiment.paper}.yaml")
+    paper = _paper(experiment.paper)
     name = f"{paper.name}, {paper.every[experiment.row].place}"
     return f"{name}, {experiment.case}" if experiment.case else name
 
@@ -51,7 +57,7 @@ def read(experiment: Experiment, out: Path, overrides: Sequence[str] = ()) -> Se
         out: for files that the row makes.
         overrides: of the scenario, in the place of the experiment's and the row's.
     """
-    row = model.read(model.FOLDER / f"{experiment.paper}.yaml").every[experiment.row]
+    row = _paper(experiment.paper).every[experiment.row]
     (case,) = [each for each in row.settings() if each.name == experiment.case]
     made = functions.PREPARED[row.prepared](out) if row.prepared else []
     texts = (*case.overrides, *made, *experiment.overrides, *overrides)

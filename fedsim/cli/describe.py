@@ -237,6 +237,7 @@ _SAID: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("compressor", "top-k"): {"fraction": 0.1},
     ("compressor", "rand-k"): {"fraction": 0.1},
     ("source", "smoothness"): {"growth": 1.3},
+    ("source", "sql"): {"query": "SELECT * FROM patients"},
     ("device", "custom"): {"speed": "1 Gflop/s", "active": "5 W"},
     ("network", "graph"): {"path": "links.csv"},
     ("overlay", "random"): {"degree": 3},

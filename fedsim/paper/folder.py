@@ -75,16 +75,13 @@ def write_paper(
     tables = list(paper_tables(comparison, columns))
     figures = list(paper_figures(comparison, band))
     texts = dict(_texts(study, tables, wide=columns > 1))
-    facts: dict[str, Any] = {
-        "style": look,
-        "columns": columns,
-        "figures": figures,
-        "tables": tables,
-        "ending": next((each for each in _INCLUDED if each in wanted), ""),
-    }
-    texts["main.tex"] = _render("main.tex", facts)
+    ending = next((each for each in _INCLUDED if each in wanted), "")
+    facts = {"style": look, "columns": columns, "figures": figures, "tables": tables}
+    texts["main.tex"] = _render("main.tex", {**facts, "ending": ending})
     readme = {"command": command, "stamp": stamp, "study": study, "formats": wanted}
-    texts[README] = _render("README.md", {**facts, **readme, "digest": digest(study)})
+    texts[README] = _render(
+        "README.md", {**facts, **readme, "ending": ending, "digest": digest(study)}
+    )
     with hold(place):
         for name, text in texts.items():
             write_whole(place / name, text.encode())

@@ -34,7 +34,7 @@ class Column(NamedTuple):
     title: str = ""
     cost: bool = False
     filled: bool = False
-    only: Literal["", "carbon", "relays"] = ""
+    only: Literal["", "carbon", "names", "relays"] = ""
     measured_in: str = ""
     least: str = ""
 

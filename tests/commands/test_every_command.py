@@ -176,8 +176,14 @@ FREE: Sequence[Sequence[str]] = (
 )
 """Commands that read no scenario of a user's."""
 
-ELSEWHERE = {"init": "tests/test_starting.py", "conformance": "tests/plugins"}
-"""Commands that write a scenario, or take a plugin."""
+ELSEWHERE = {
+    "init": "tests/test_starting.py",
+    "conformance": "tests/plugins",
+    "explore": "tests/explorer",
+    "paper": "tests/paper",
+    "watch": "tests/commands/test_watch.py",
+}
+"""Commands that write a scenario or a page, take a plugin, or wait for runs, and their tests."""
 
 
 def test_no_command_is_left_out(data: Path) -> None:
@@ -206,8 +212,9 @@ FUNCTIONS: Mapping[str, Call] = {
 }
 """The public functions that take a scenario or a folder."""
 
-OTHERS = {"arrays", "Scenario", "Result"}
-"""What is public beside them and the errors: what scenarios hold, and what is returned."""
+OTHERS = {"arrays", "table", "explore", "Scenario", "Result"}
+"""What is public beside them and the errors: what scenarios hold, what is returned, and `explore`,
+which has tests of its own."""
 
 METHODS: Mapping[str, Callable[[fedsim.Result], object]] = {
     "plot": lambda result: result.plot(),

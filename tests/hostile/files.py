@@ -229,6 +229,7 @@ def every() -> Iterator[Data]:
     yield Data("csv", data.Csv(path=Path("a"), label="y", client="who"), {"a": table})
     plain = "\n".join(row.rpartition(",")[0] for row in rows).encode()
     yield Data("csv", data.Csv(path=Path("a"), label=4, header=False), {"a": plain})
+    yield Data("table", data.Table(path=Path("a"), label="y", client="who"), {"a": table})
     arrays = archive(X=npy(X), y=npy(y), client=npy(np.arange(8)))
     yield Data("npz", data.NpzArchive(path=Path("a")), {"a": arrays}, member)
     images = struct.pack(">HBB3I", 0, 8, 3, 8, 2, 2) + rng.bytes(32)

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 from matplotlib import rcParams, rcParamsDefault
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -200,6 +201,14 @@ def _prefix(value: float) -> tuple[float, str]:
     power = 3 * int(np.floor(np.log10(value) / 3 + 1e-9)) if value > 0 else 0
     power = min(max(power, min(EngFormatter.ENG_PREFIXES)), max(EngFormatter.ENG_PREFIXES))
     return 10.0**power, EngFormatter.ENG_PREFIXES[power]
+
+
+def add_keys(axis: Axes, keys: Sequence[Artist], *, own: bool) -> None:
+    """Name what is drawn by its keys, if there are any: above a figure of ours, or in the axes."""
+    if keys and own:
+        name_variants(figure_of(axis), handles=keys)
+    elif keys:
+        axis.legend(handles=keys, frameon=False)
 
 
 def add_legend(axis: Axes, *, own: bool, title: str = "") -> None:

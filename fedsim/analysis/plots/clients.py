@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedsim.analysis.plots.canvas import (
     Logged,
+    add_keys,
     add_legend,
     axes_for,
     figure_of,
@@ -23,7 +24,7 @@ from fedsim.analysis.plots.canvas import (
     variant_of,
 )
 from fedsim.analysis.seeds import spread
-from fedsim.analysis.style import OUTCOME_COLOURS, escape_text, look, name_variants
+from fedsim.analysis.style import OUTCOME_COLOURS, escape_text, look
 from fedsim.analysis.timeline import SERVER, repeats
 
 _COLUMNS = 200  # of a map; more rounds are drawn as shares of some of them
@@ -72,15 +73,7 @@ def plot_upload_cdf(
     axis = axes_for(ax, width)
     for number, (variant, label) in enumerate(named.items()):
         own = np.sort(seconds[variants == variant].to_numpy(np.float64))
-        own = own[own > 0] if log else own
-        if not len(own):
-            continue
-        shares = np.arange(1, len(own) + 1) / len(own)
-        shown = spread(len(own))
-        style = look(number, len(shown))
-        axis.plot(
-            own[shown], shares[shown], drawstyle="steps-post", label=escape_text(label), **style
-        )
+        _draw_shares(axis, own[own > 0] if log else own, number, label)
     if log:
         axis.set_xscale("log")
     axis.set_ylim(0, 1)
@@ -88,6 +81,15 @@ def plot_upload_cdf(
     label_with_unit(axis.xaxis, "time of an upload", "s")
     add_legend(axis, own=ax is None)
     return finish(axis, out)
+
+
+def _draw_shares(axis: Axes, values: NDArray[np.float64], number: int, label: str) -> None:
+    """Draw the share of sorted values that are no larger, for each of them."""
+    if len(values):
+        shares = np.arange(1, len(values) + 1) / len(values)
+        shown = spread(len(values))
+        style = look(number, len(shown)) | {"label": escape_text(label)}
+        axis.plot(values[shown], shares[shown], drawstyle="steps-post", **style)
 
 
 def plot_participation(
@@ -187,15 +189,7 @@ def plot_silence(
     end = int(rounds["round"].max())
     stop = min(end if last is None else last, end, first + _COLUMNS - 1)
     names = _clients(runs, chosen)
-    table = np.zeros((len(names), max(stop - first + 1, 0)), dtype=np.int8)
-    numbers = {name: number for number, name in enumerate(names)}
-    for outcome, called in enumerate(OUTCOMES[1:], start=1):
-        there = _updates(own) if called == "replied" else own["event"] == called
-        rows = own[there & own["round"].between(first, stop)]
-        nodes = rows["node"].astype(str)
-        nodes = nodes.where(nodes != SERVER, rows["peer"].astype(str)).map(numbers)
-        known = nodes.notna().to_numpy()
-        table[nodes[known].astype(int), rows["round"].to_numpy()[known] - first] = outcome
+    table = _outcomes(own, names, first, stop)
     axis = axes_for(ax, width)
     axis.grid(visible=False)
     colours = ["white", *(OUTCOME_COLOURS[name] for name in OUTCOMES[1:])]
@@ -211,11 +205,22 @@ def plot_silence(
     seen = [number for number in range(1, len(OUTCOMES)) if (table == number).any()]
     keys = [Patch(color=colours[number], label=OUTCOMES[number]) for number in seen]
     _name_clients(axis, names)
-    if keys and ax is None:
-        name_variants(figure_of(axis), handles=keys)
-    elif keys:
-        axis.legend(handles=keys, frameon=False)
+    add_keys(axis, keys, own=ax is None)
     return finish(axis, out)
+
+
+def _outcomes(events: pd.DataFrame, names: list[str], first: int, last: int) -> NDArray[np.int8]:
+    """Return the number of the outcome of each client and round, shape (clients, rounds)."""
+    table = np.zeros((len(names), max(last - first + 1, 0)), dtype=np.int8)
+    numbers = {name: number for number, name in enumerate(names)}
+    for outcome, called in enumerate(OUTCOMES[1:], start=1):
+        there = _updates(events) if called == "replied" else events["event"] == called
+        rows = events[there & events["round"].between(first, last)]
+        nodes = rows["node"].astype(str)
+        nodes = nodes.where(nodes != SERVER, rows["peer"].astype(str)).map(numbers)
+        known = nodes.notna().to_numpy()
+        table[nodes[known].astype(int), rows["round"].to_numpy()[known] - first] = outcome
+    return table
 
 
 def _updates(events: pd.DataFrame) -> "pd.Series[bool]":

@@ -69,23 +69,8 @@ def plot_time_to_target(
     rows = _summary(runs, target, (cost,), confidence).reindex(list(named))
     axis = axes_for(ax, width, _bar_height(ax, width, len(named)))
     axis.grid(visible=False, axis="y")
-    means = rows[cost].to_numpy(float)
-    for number, (mean, row) in enumerate(zip(means, rows.to_dict("records"), strict=True)):
-        if not np.isfinite(mean):
-            axis.annotate("not reached", (0, number), (3, 0), **_BESIDE)
-            continue
-        part = row["reached"] < row["runs"]
-        own = look(number)["color"]
-        axis.barh(number, mean, 0.7, color=own, hatch="//" if part else "", edgecolor="white")
-        low, high = row[f"{cost}_low"], row[f"{cost}_high"]
-        if low < high:
-            around = [[mean - low], [high - mean]]
-            style: dict[str, Any] = {"ecolor": GREY, "capsize": 3, "elinewidth": 1}
-            axis.errorbar(mean, number, xerr=around, fmt="none", **style)
-        if part:
-            end = high if np.isfinite(high) else mean
-            text = f"{row['reached']:.0f} of {row['runs']:.0f}"
-            axis.annotate(text, (end, number), (3, 0), **_BESIDE)
+    for number, row in enumerate(rows.to_dict("records")):
+        _bar(axis, number, row, cost)
     category(axis, list(named.values()))
     axis.set_xlim(left=0)
     label_with_unit(axis.xaxis, *label_of(cost))
@@ -93,6 +78,26 @@ def plot_time_to_target(
 
 
 _BESIDE: dict[str, Any] = {"textcoords": "offset points", "va": "center", "color": GREY}
+
+
+def _bar(axis: Axes, number: int, row: Mapping[Any, Any], cost: str) -> None:
+    """Draw the bar of a variant with its interval, or say that no seed reached the target."""
+    mean = float(row[cost])
+    if not np.isfinite(mean):
+        axis.annotate("not reached", (0, number), (3, 0), **_BESIDE)
+        return
+    part = row["reached"] < row["runs"]
+    own = look(number)["color"]
+    axis.barh(number, mean, 0.7, color=own, hatch="//" if part else "", edgecolor="white")
+    low, high = row[f"{cost}_low"], row[f"{cost}_high"]
+    if low < high:
+        around = [[mean - low], [high - mean]]
+        style: dict[str, Any] = {"ecolor": GREY, "capsize": 3, "elinewidth": 1}
+        axis.errorbar(mean, number, xerr=around, fmt="none", **style)
+    if part:
+        end = high if np.isfinite(high) else mean
+        text = f"{row['reached']:.0f} of {row['runs']:.0f}"
+        axis.annotate(text, (end, number), (3, 0), **_BESIDE)
 
 
 def plot_pareto(
@@ -150,6 +155,13 @@ def plot_pareto(
             own = rows.loc[[variant]].iloc[0]
             fill = "full" if front["pareto"][variant] else "half" if front["tie"][variant] else ""
             _point(axis, own, (x, y), (number, label), fill)
+    _scale(axis, rows, x, y)
+    add_legend(axis, own=ax is None)
+    return finish(axis, out)
+
+
+def _scale(axis: Axes, rows: pd.DataFrame, x: str, y: str) -> None:
+    """Scale and label both axes: from zero, or by logarithm where costs differ far."""
     for cost, which in ((x, axis.xaxis), (y, axis.yaxis)):
         least, largest = rows[cost].min(), rows[cost].max()
         across = which is axis.xaxis
@@ -158,8 +170,6 @@ def plot_pareto(
         else:
             (axis.set_xlim if across else axis.set_ylim)(0, None)
         label_with_unit(which, *label_of(cost))
-    add_legend(axis, own=ax is None)
-    return finish(axis, out)
 
 
 def _point(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -67,20 +67,15 @@ def plot_curves(
 ) -> Axes:
     """Draw a column of the rounds against another one, a curve a variant with a band over seeds.
 
-    Costs are those of all rounds so far. Where seeds end after different numbers of rounds, the
-    mean goes on to the end of the last one, as `ends` says, and a small bar across the curve marks
-    the point after which fewer seeds are running.
+    Costs are those of all rounds so far. A small bar across a curve marks where a seed has ended.
 
     Args:
         runs: a `Result`.
-        x: a column of the rounds: "round", a cost ("bits", "bits_up", "t", "joules", ...), "gap",
-            "objective", or a measure.
+        x: a column of the rounds, such as "round", "bits", "t", "joules", "gap", or a measure.
         y: another one; the first measure of the scenario if not given.
         by: "variant" for means over seeds, "seed" for a curve a run.
-        band: around the mean: "min-max" over the seeds, "std" (one standard deviation), "interval"
-            (95 %, Student's t), or "none".
-        ends: "hold": a seed that has ended counts on with its last values; "stop": a curve ends
-            with the first of its seeds.
+        band: "min-max" of the seeds, "std" (one deviation), "interval" (95 %, Student's), "none".
+        ends: "hold": an ended seed counts on with its last values; "stop": it ends the curve.
         log: whether y is logarithmic, and is averaged so; a gap is if None.
         target: value of y at which a line is drawn.
         labels: variant -> its name in the legend; all variants by their usual names if None.
@@ -100,24 +95,40 @@ def plot_curves(
         >>> axes.get_xlabel().split(" (")[0], axes.get_yscale()
         ('energy', 'log')
     """
-    rounds = runs.rounds
-    check_column(rounds, x, "x")
-    y = check_column(rounds, y or measures_in(rounds)[0], "y")
+    x, y = _columns(rounds := runs.rounds, x, y)
     named, logarithmic = labels_for(runs, labels), y == "gap" if log is None else log
     axis = axes_for(ax, width)
     if by == "seed":
         _each_run(axis, rounds, (x, y), named, log=logarithmic)
     else:
-        own = rounds[rounds["variant"].isin(list(named))]
-        also = [name for name in dict.fromkeys((x, y)) if name != "round"]
-        table = over_seeds(own, y, log=logarithmic, band=band, ends=ends, also=also)
-        draw_means(axis, table, x, named)
+        means = {"log": logarithmic, "band": band, "ends": ends}
+        _draw_band(axis, rounds, (x, y), named, means)
     if target is not None:
         axis.axhline(target, color=GREY, linewidth=0.8, linestyle=":")
     label_axes(axis, x, y, log=logarithmic)
     if legend:
         add_legend(axis, own=ax is None)
     return finish(axis, out)
+
+
+def _columns(rounds: pd.DataFrame, x: str, y: str) -> tuple[str, str]:
+    """Return the columns of both axes; y is the first measure if not given."""
+    wanted = y or measures_in(rounds)[0]
+    return check_column(rounds, x, "x"), check_column(rounds, wanted, "y")
+
+
+def _draw_band(
+    axis: Axes,
+    rounds: pd.DataFrame,
+    columns: tuple[str, str],
+    labels: Mapping[str, str],
+    means: Mapping[str, Any],
+) -> None:
+    """Draw means over seeds, which `means` says how to take."""
+    x, y = columns
+    own = rounds[rounds["variant"].isin(list(labels))]
+    also = [name for name in dict.fromkeys((x, y)) if name != "round"]
+    draw_means(axis, over_seeds(own, y, also=also, **means), x, labels)
 
 
 def label_axes(axis: Axes, x: str, y: str, *, log: bool) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from fedsim.analysis.energy import energy_parts, state_of_charge
 from fedsim.analysis.plots.canvas import (
@@ -138,22 +139,14 @@ def plot_batteries(
     rows = events[events["state_of_charge"].notna()]
     if rows.empty:
         raise DataError("plot", "no client of this run has a battery; expected a fleet with some")
-    nodes = rows["node"].astype(str)
-    names = list(nodes.unique())
-    shown = [names[place] for place in spread(len(names), _BATTERIES)]
     times = np.linspace(0.0, float(events["t"].max()), _TIMES)
-    own = rows[nodes.isin(shown)].astype({"node": str})
-    levels = 100 * state_of_charge(own, times).droplevel(["variant", "seed"], axis="columns")
-    levels = levels.bfill().ffill()
+    levels = _levels(rows, times)
+    shown = list(levels.columns)
     devices = runs.clients.drop_duplicates("client").set_index("client")["device"].astype(str)
     axis = axes_for(ax, width)
     for number, device in enumerate(dict.fromkeys(devices[shown])):
         fan = levels[[name for name in shown if devices[name] == device]]
-        colour = DEVICE_COLOURS[number % len(DEVICE_COLOURS)]
-        for share, alpha in ((0.05, 0.15), (0.25, 0.3)):
-            low, high = (fan.quantile(each, axis=1) for each in (share, 1 - share))
-            axis.fill_between(times, low, high, color=colour, alpha=alpha, linewidth=0)
-        axis.plot(times, fan.median(axis=1), color=colour, label=device)
+        _draw_fan(axis, fan, DEVICE_COLOURS[number % len(DEVICE_COLOURS)], device)
     axis.set_ylim(0, 102)
     axis.set_xlim(0, times[-1])
     axis.set_ylabel("state of charge (%)")
@@ -163,3 +156,21 @@ def plot_batteries(
     else:
         add_legend(axis, own=False)
     return finish(axis, out)
+
+
+def _levels(rows: pd.DataFrame, times: NDArray[np.float64]) -> pd.DataFrame:
+    """Return the charge of batteries in per cent, a row a time and a column a client."""
+    nodes = rows["node"].astype(str)
+    names = list(nodes.unique())
+    shown = [names[place] for place in spread(len(names), _BATTERIES)]
+    own = rows[nodes.isin(shown)].astype({"node": str})
+    levels = 100 * state_of_charge(own, times).droplevel(["variant", "seed"], axis="columns")
+    return levels.bfill().ffill()[shown]
+
+
+def _draw_fan(axis: Axes, fan: pd.DataFrame, colour: str, device: str) -> None:
+    """Draw the median of batteries with the bands that hold 90 % and the middle half of them."""
+    for share, alpha in ((0.05, 0.15), (0.25, 0.3)):
+        low, high = (fan.quantile(each, axis=1) for each in (share, 1 - share))
+        axis.fill_between(fan.index, low, high, color=colour, alpha=alpha, linewidth=0)
+    axis.plot(fan.index, fan.median(axis=1), color=colour, label=device)

@@ -10,15 +10,15 @@ from matplotlib.patches import Patch
 
 from fedsim.analysis.plots.canvas import (
     Logged,
+    add_keys,
     axes_for,
     category,
-    figure_of,
     finish,
     label_with_unit,
     run_of,
     variant_of,
 )
-from fedsim.analysis.style import OUTCOME_COLOURS, STATES, name_variants
+from fedsim.analysis.style import OUTCOME_COLOURS, STATES
 from fedsim.analysis.timeline import SERVER, spans
 from fedsim.errors import DataError
 
@@ -63,14 +63,7 @@ def plot_round(
     """
     shown = variant_of(runs.rounds, variant)
     rounds, own = (run_of(each, shown, seed) for each in (runs.rounds, runs.events))
-    ends = rounds.set_index("round")["t"]
-    begins = ends.shift(fill_value=0.0)
-    slowest = int(rounds["round"].iloc[int((ends - begins).to_numpy().argmax())])
-    chosen = slowest if number is None else number
-    if chosen not in ends.index:
-        text = f"got the round {chosen}; expected one from {ends.index.min()} to {ends.index.max()}"
-        raise DataError("round", text)
-    begin, end = float(begins[chosen]), float(ends[chosen])
+    begin, end = _window(rounds, number)
     doings = spans(own)
     doings = doings[(doings["end"] > begin) & (doings["begin"] < end)].astype({"node": str})
     marks = own[own["event"].isin(list(_MARKS)) & own["t"].between(begin, end, inclusive="left")]
@@ -86,11 +79,24 @@ def plot_round(
     category(axis, lanes)
     axis.set_xlim(0, end - begin)
     label_with_unit(axis.xaxis, "time since the round began", "s")
-    if keys and ax is None:
-        name_variants(figure_of(axis), handles=keys)
-    elif keys:
-        axis.legend(handles=keys, frameon=False)
+    add_keys(axis, keys, own=ax is None)
     return finish(axis, out)
+
+
+def _window(rounds: pd.DataFrame, number: int | None) -> tuple[float, float]:
+    """Return when a round began and ended; of the slowest one if None.
+
+    Raises:
+        DataError: there is no such round.
+    """
+    ends = rounds.set_index("round")["t"]
+    begins = ends.shift(fill_value=0.0)
+    slowest = int(rounds["round"].iloc[int((ends - begins).to_numpy().argmax())])
+    chosen = slowest if number is None else number
+    if chosen not in ends.index:
+        text = f"got the round {chosen}; expected one from {ends.index.min()} to {ends.index.max()}"
+        raise DataError("round", text)
+    return float(begins[chosen]), float(ends[chosen])
 
 
 def _lanes(doings: pd.DataFrame, marks: pd.DataFrame) -> list[str]:

@@ -63,9 +63,7 @@ def write_paper(
         OutputError: a file cannot be written.
     """
     look = PaperStyle.read(style)
-    wanted = [check_format(each.strip(), each) for each in formats]
-    if not wanted:
-        raise DataError("formats", "got no format; expected some of pdf, svg, png, pgf")
+    wanted = _checked(formats)
     comparison = Comparison.of([folder], targets, against, confidence)
     study = ReportedStudy(comparison)
     options = _options(style, columns, wanted, targets, against, confidence, band)
@@ -75,18 +73,28 @@ def write_paper(
     tables = list(paper_tables(comparison, columns))
     figures = list(paper_figures(comparison, band))
     texts = dict(_texts(study, tables, wide=columns > 1))
-    ending = next((each for each in _INCLUDED if each in wanted), "")
-    facts = {"style": look, "columns": columns, "figures": figures, "tables": tables}
-    texts["main.tex"] = _render("main.tex", {**facts, "ending": ending})
-    readme = {"command": command, "stamp": stamp, "study": study, "formats": wanted}
-    texts[README] = _render(
-        "README.md", {**facts, **readme, "ending": ending, "digest": digest(study)}
-    )
+    facts: dict[str, Any] = {"columns": columns, "figures": figures, "tables": tables}
+    facts |= {"style": look, "ending": next((each for each in _INCLUDED if each in wanted), "")}
+    texts["main.tex"] = _render("main.tex", facts)
+    facts |= {"command": command, "stamp": stamp, "study": study, "formats": wanted}
+    texts[README] = _render("README.md", {**facts, "digest": digest(study)})
     with hold(place):
         for name, text in texts.items():
             write_whole(place / name, text.encode())
         _draw(figures, look, columns, wanted, place / "figures")
     return place
+
+
+def _checked(formats: Sequence[str]) -> list[str]:
+    """Return the formats of figures.
+
+    Raises:
+        DataError: there is none, or one is not known or cannot be written here.
+    """
+    wanted = [check_format(each.strip(), each) for each in formats]
+    if not wanted:
+        raise DataError("formats", "got no format; expected some of pdf, svg, png, pgf")
+    return wanted
 
 
 def _draw(

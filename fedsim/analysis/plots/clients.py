@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,7 @@ from fedsim.analysis.timeline import SERVER, repeats
 
 _COLUMNS = 200  # of a map; more rounds are drawn as shares of some of them
 _NAMED = 20  # clients that are named at the side
+_CELLS: dict[str, Any] = {"aspect": "auto", "interpolation": "none"}
 
 
 def plot_upload_cdf(
@@ -137,9 +139,7 @@ def plot_participation(
     axis = axes_for(ax, width)
     axis.grid(visible=False)
     box = (0.5, last + 0.5, len(names) - 0.5, -0.5)
-    image = axis.imshow(
-        shares, aspect="auto", cmap="cividis", vmin=0, vmax=1, interpolation="none", extent=box
-    )
+    image = axis.imshow(shares, cmap="cividis", vmin=0, vmax=1, extent=box, **_CELLS)
     bar = figure_of(axis).colorbar(image, ax=axis)
     bar.set_label("share of rounds with an update")
     _name_clients(axis, names)
@@ -193,15 +193,9 @@ def plot_silence(
     axis = axes_for(ax, width)
     axis.grid(visible=False)
     colours = ["white", *(OUTCOME_COLOURS[name] for name in OUTCOMES[1:])]
-    axis.imshow(
-        table,
-        aspect="auto",
-        cmap=ListedColormap(colours),
-        vmin=-0.5,
-        vmax=len(OUTCOMES) - 0.5,
-        interpolation="none",
-        extent=(first - 0.5, stop + 0.5, len(names) - 0.5, -0.5),
-    )
+    box = (first - 0.5, stop + 0.5, len(names) - 0.5, -0.5)
+    limits: dict[str, Any] = {"vmin": -0.5, "vmax": len(OUTCOMES) - 0.5}
+    axis.imshow(table, cmap=ListedColormap(colours), extent=box, **limits, **_CELLS)
     seen = [number for number in range(1, len(OUTCOMES)) if (table == number).any()]
     keys = [Patch(color=colours[number], label=OUTCOMES[number]) for number in seen]
     _name_clients(axis, names)

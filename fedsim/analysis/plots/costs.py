@@ -141,15 +141,12 @@ def plot_pareto(
         ['base (chb)', 'gd']
     """
     named = labels_for(runs, labels)
-    costs = with_bits(_costs(runs, target))
     rows = _summary(runs, target, (x, y), confidence)
-    front = Decisions.of(costs, [x, y], confidence).front([x, y])
+    front = Decisions.of(with_bits(_costs(runs, target)), [x, y], confidence).front([x, y])
     rows = rows[rows["reached"] > 0].reindex([name for name in named if name in rows.index])
     rows = rows.dropna(subset=[x, y])
     axis = axes_for(ax, width)
-    best = rows[front.reindex(rows.index).any(axis=1)].sort_values([x, y])
-    best = best[best[y] <= best[y].cummin()]
-    axis.plot(best[x], best[y], drawstyle="steps-post", color=GREY, linewidth=1, linestyle=":")
+    _join(axis, rows[front.reindex(rows.index).any(axis=1)], x, y)
     for number, (variant, label) in enumerate(named.items()):
         if variant in rows.index:
             own = rows.loc[[variant]].iloc[0]
@@ -158,6 +155,13 @@ def plot_pareto(
     _scale(axis, rows, x, y)
     add_legend(axis, own=ax is None)
     return finish(axis, out)
+
+
+def _join(axis: Axes, rows: pd.DataFrame, x: str, y: str) -> None:
+    """Draw a line through those rows that no other one is below in both costs."""
+    best = rows.sort_values([x, y])
+    best = best[best[y] <= best[y].cummin()]
+    axis.plot(best[x], best[y], drawstyle="steps-post", color=GREY, linewidth=1, linestyle=":")
 
 
 def _scale(axis: Axes, rows: pd.DataFrame, x: str, y: str) -> None:

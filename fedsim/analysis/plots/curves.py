@@ -67,7 +67,7 @@ def plot_curves(
 ) -> Axes:
     """Draw a column of the rounds against another one, a curve a variant with a band over seeds.
 
-    Costs are those of all rounds so far. A small bar across a curve marks where a seed has ended.
+    Costs are those of all rounds so far; a small bar across a curve marks where a seed has ended.
 
     Args:
         runs: a `Result`.
@@ -98,14 +98,9 @@ def plot_curves(
     x, y = _columns(rounds := runs.rounds, x, y)
     named, logarithmic = labels_for(runs, labels), y == "gap" if log is None else log
     axis = axes_for(ax, width)
-    if by == "seed":
-        _each_run(axis, rounds, (x, y), named, log=logarithmic)
-    else:
-        means = {"log": logarithmic, "band": band, "ends": ends}
-        _draw_band(axis, rounds, (x, y), named, means)
-    if target is not None:
-        axis.axhline(target, color=GREY, linewidth=0.8, linestyle=":")
-    label_axes(axis, x, y, log=logarithmic)
+    means = None if by == "seed" else {"band": band, "ends": ends}
+    _draw(axis, rounds, (x, y), named, means, log=logarithmic)
+    label_axes(axis, x, y, log=logarithmic, target=target)
     if legend:
         add_legend(axis, own=ax is None)
     return finish(axis, out)
@@ -117,22 +112,32 @@ def _columns(rounds: pd.DataFrame, x: str, y: str) -> tuple[str, str]:
     return check_column(rounds, x, "x"), check_column(rounds, wanted, "y")
 
 
-def _draw_band(
+def _draw(
     axis: Axes,
     rounds: pd.DataFrame,
     columns: tuple[str, str],
     labels: Mapping[str, str],
-    means: Mapping[str, Any],
+    means: Mapping[str, Any] | None,
+    *,
+    log: bool,
 ) -> None:
-    """Draw means over seeds, which `means` says how to take."""
+    """Draw means over seeds, which `means` says how to take; a curve a run if None."""
+    if means is None:
+        _each_run(axis, rounds, columns, labels, log=log)
+        return
     x, y = columns
     own = rounds[rounds["variant"].isin(list(labels))]
     also = [name for name in dict.fromkeys((x, y)) if name != "round"]
-    draw_means(axis, over_seeds(own, y, also=also, **means), x, labels)
+    draw_means(axis, over_seeds(own, y, log=log, also=also, **means), x, labels)
 
 
-def label_axes(axis: Axes, x: str, y: str, *, log: bool) -> None:
-    """Label both axes of curves by their columns, with units; costs begin at zero."""
+def label_axes(axis: Axes, x: str, y: str, *, log: bool, target: float | None = None) -> None:
+    """Label both axes of curves by their columns, with units; costs begin at zero.
+
+    A target is a dotted line at its value of y.
+    """
+    if target is not None:
+        axis.axhline(target, color=GREY, linewidth=0.8, linestyle=":")
     if log:
         axis.set_yscale("log")
     if x in {"round", "t", "joules", "grams", "transmissions", "beacons"} or x.startswith("bits"):

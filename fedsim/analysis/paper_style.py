@@ -69,7 +69,7 @@ class PaperStyle:
         return self.column if columns == 1 else self.page
 
     @contextmanager
-    def applied(self) -> Iterator[None]:
+    def apply(self) -> Iterator[None]:
         """Draw in this style within the block; other settings of matplotlib stay the user's."""
         own: Any = {**_LETTERS[self.family], **_sizes(self.size), **self.given}
         with rc_context(own):

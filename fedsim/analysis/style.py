@@ -93,7 +93,7 @@ for colour-blind readers, too. They are ordered such that the first ones differ 
 
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (6, 1.5, 1, 1.5, 1, 1.5)))
 """The dashes of variants. They and the marks change with the colour from one variant to the next,
-so that a print without colours tells them apart."""
+so that they differ in a print without colours."""
 
 MARKS = "osD^vP*X<"
 """The marks of variants."""

@@ -77,7 +77,7 @@ class Request:
             if not self.form:
                 yield f"figure in {self.out}\n"
         if self.form:
-            yield printed(comparison, self.form, columns)
+            yield print_tables(comparison, self.form, columns)
 
 
 def draw(
@@ -101,7 +101,7 @@ def draw(
     labels = comparison.choose(case, MOST_DRAWN)
     measure = y or case.target.measure
     line = case.target.value if measure == case.target.measure and measure else None
-    with look.applied():
+    with look.apply():
         plot_curves(
             comparison.runs,
             x or "round",
@@ -113,7 +113,7 @@ def draw(
         )
 
 
-def printed(comparison: Comparison, form: Form, columns: int = 1) -> str:
+def print_tables(comparison: Comparison, form: Form, columns: int = 1) -> str:
     """Return the table of costs as CSV, all tables as JSON, or those of costs as LaTeX."""
     frames = comparison.frames()
     if form == "csv":

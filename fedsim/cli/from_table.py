@@ -81,7 +81,7 @@ def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
             "    # by information that would have to travel; clients: each by its own rows.",
             "    fit: all",
             "    preprocess: [intercept]",
-            "  split: groups" if seen.client else _dealt(clients),
+            "  split: groups" if seen.client else _deal(clients),
             "  test: {fraction: 0.2}  # of each client's rows",
             "algorithm: {kind: fedavg, step_size: 1/L_max, local_steps: 5}",
             "fleet:",
@@ -99,7 +99,7 @@ def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
     )
 
 
-def _dealt(clients: int) -> str:
+def _deal(clients: int) -> str:
     return f"  split: {{kind: iid, clients: {clients}}}"
 
 

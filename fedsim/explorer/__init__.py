@@ -2,7 +2,7 @@
 
 The parts and what passes between them:
 
-- `histories` reduces each run to what its costs depend on (who takes part in which exchange, bits
+- `histories` reduces each run to what its costs depend on (the clients of each exchange, bits
   both ways, work) as typed arrays, and packs those of all runs into one compressed block;
 - `sliders` lists the constants that may be moved, each with its interval and the keys of the
   scenario that hold it, so that a position of the page is also an override of `fedsim reprice`;

@@ -69,7 +69,7 @@ def _study_of(
     _check(kept, hindered, wanted)
     fleets = _Fleets()
     known = _known_costs(gathered, wanted)
-    runs = [_explored(run, original, fleets, known) for run, original in kept]
+    runs = [_explorable(run, original, fleets, known) for run, original in kept]
     sliders = sliders_of(fleets.scenarios)
     if not sliders:
         raise DataError("folder", f"{folder}: its clients are ideal, so no constant can be moved")
@@ -129,7 +129,7 @@ class _Fleets:
         return place
 
 
-def _explored(
+def _explorable(
     run: FinishedRun,
     original: Original,
     fleets: _Fleets,

@@ -32,7 +32,7 @@ _SKIPPED = {"a", "an", "the", "on", "of", "for", "in", "can", "to"}
 _JOURNALS = ("Trans.", "J.", "Journal", "Algorithms", "Sensors", "Nature", "Electronics")
 
 
-class Reference(NamedTuple):
+class Publication(NamedTuple):
     """A publication.
 
     Attributes:
@@ -82,7 +82,7 @@ class Reference(NamedTuple):
         return " and ".join([*written, *(["others"] if others else [])])
 
 
-def references_in(source: str) -> list[Reference]:
+def references_in(source: str) -> list[Publication]:
     """Return the publications that a source names.
 
     >>> (own,) = references_in("Li et al.: FedProx: a Title, with Commas, MLSys 2020, algorithm 2")
@@ -91,35 +91,35 @@ def references_in(source: str) -> list[Reference]:
     """
     found = (_SOURCE.fullmatch(part.strip()) for part in source.split(";"))
     return [
-        Reference(**{k: v or "" for k, v in each.groupdict().items()}) for each in found if each
+        Publication(**{k: v or "" for k, v in each.groupdict().items()}) for each in found if each
     ]
 
 
-def reference_of(citation: Citation) -> Reference:
+def reference_of(citation: Citation) -> Publication:
     """Return the publication of a citation of `fedsim.physics.sources`."""
     venue, _, note = citation.where.partition(", doi ")
     note = f"doi {note}" if note else ""
     if not note and ("/" in venue or re.search(r"\w\.(com|org|eu|edu)\b", venue)):
         venue, note = "", venue
-    return Reference(citation.authors, citation.title, venue, str(citation.year), note)
+    return Publication(citation.authors, citation.title, venue, str(citation.year), note)
 
 
 # What a scenario uses.
 
 
-def of_algorithm(block: Mapping[str, Any]) -> list[Reference]:
+def of_algorithm(block: Mapping[str, Any]) -> list[Publication]:
     """Return the publications of a method."""
     return _of(ALGORITHMS.own.get(str(block["kind"])))
 
 
-def of_wire(way: Mapping[str, Any]) -> list[Reference]:
+def of_wire(way: Mapping[str, Any]) -> list[Publication]:
     """Return the publications of the compressor of one direction and of its error feedback."""
     kind = str(way["compressor"]["kind"])
     own = [] if kind == "identity" else _of(COMPRESSORS.own.get(kind))
     return [*own, *_of(_FEEDBACKS.get(str(way["error_feedback"])))]
 
 
-def of_constants(block: Mapping[str, Any], part: str) -> list[Reference]:
+def of_constants(block: Mapping[str, Any], part: str) -> list[Publication]:
     """Return the sources of the constants that a device or a radio has from its preset.
 
     Args:
@@ -148,18 +148,18 @@ def simulator() -> str:
     )
 
 
-def unique(references: Iterable[Reference]) -> list[Reference]:
+def unique(references: Iterable[Publication]) -> list[Publication]:
     """Return publications, each once, in order."""
     return list({each.key: each for each in references}.values())
 
 
-def bibtex(references: Iterable[Reference]) -> str:
+def bibtex(references: Iterable[Publication]) -> str:
     """Return the file of references: the simulator, then publications by their keys."""
     entries = sorted(unique(references), key=lambda each: each.key)
     return "\n".join([simulator(), *(each.bibtex() for each in entries)])
 
 
-def _of(model: object) -> list[Reference]:
+def _of(model: object) -> list[Publication]:
     source = getattr(model, "source", "")
     return references_in(source) if isinstance(source, str) else []
 

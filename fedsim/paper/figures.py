@@ -28,7 +28,7 @@ from fedsim.analysis.seeds import Band
 from fedsim.record.read import read_all
 
 _FEW_CLIENTS = 200
-"""Clients of a fleet of which one by one is drawn who took part."""
+"""The most clients of a fleet whose participation is drawn one by one."""
 
 _MOST_ROWS = 3_000_000
 """Rows of logs beyond which figures of logs are left out: they would take minutes."""
@@ -60,19 +60,19 @@ class Logs:
     @cached_property
     def clients(self) -> pd.DataFrame:
         """The client tables."""
-        return self._named(read_all(self.comparison.runs.folders, "clients"))
+        return self._label(read_all(self.comparison.runs.folders, "clients"))
 
     @cached_property
     def events(self) -> pd.DataFrame:
         """The event logs."""
-        return self._named(read_all(self.comparison.runs.folders, "events"))
+        return self._label(read_all(self.comparison.runs.folders, "events"))
 
-    def _named(self, table: pd.DataFrame) -> pd.DataFrame:
+    def _label(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return a table whose variants are called as the comparison calls them."""
         names = dict(zip(self.comparison.runs.folders, self.summary["variant"], strict=True))
         own = {path.parent.name: name for path, name in names.items()}
         if len(set(own.values())) != self.summary["variant"].nunique():
-            return table  # of several folders, whose variants are told apart by their folders
+            return table  # of several folders, whose variants differ by their folders
         return table.assign(variant=table["variant"].astype(str).map(own))
 
 

@@ -63,7 +63,7 @@ def write_paper(
         OutputError: a file cannot be written.
     """
     look = PaperStyle.read(style)
-    wanted = _checked(formats)
+    wanted = _check_formats(formats)
     comparison = Comparison.of([folder], targets, against, confidence)
     study = ReportedStudy(comparison)
     options = _options(style, columns, wanted, targets, against, confidence, band)
@@ -85,7 +85,7 @@ def write_paper(
     return place
 
 
-def _checked(formats: Sequence[str]) -> list[str]:
+def _check_formats(formats: Sequence[str]) -> list[str]:
     """Return the formats of figures.
 
     Raises:
@@ -105,7 +105,7 @@ def _draw(
     folder: Path,
 ) -> None:
     """Draw the figures in all formats, each as wide as its columns."""
-    with look.applied():
+    with look.apply():
         for figure in figures:
             for ending in formats:
                 figure.draw(look.width(columns), folder / f"{figure.name}.{ending}")

@@ -12,7 +12,7 @@ from fedsim.analysis.compare.pairwise import FEWEST
 from fedsim.analysis.paper_tables import latex_text
 from fedsim.paper.bibliography import (
     SIMULATOR,
-    Reference,
+    Publication,
     of_algorithm,
     of_constants,
     of_wire,
@@ -42,9 +42,9 @@ _NOTHING = {"0 s", "0 W", "0 J/bit", "None", "null", "none", "0 %"}
 _LIBRARIES = ("numpy", "scipy", "simpy")
 
 
-def references(study: ReportedStudy) -> list[Reference]:
+def references(study: ReportedStudy) -> list[Publication]:
     """Return the publications of all methods, compressors and constants of a study."""
-    found: list[Reference] = []
+    found: list[Publication] = []
     for run in study.variants.values():
         scenario = run.scenario
         found += of_algorithm(scenario["algorithm"])
@@ -98,7 +98,7 @@ def digest(study: ReportedStudy) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _cite(references_: Sequence[Reference]) -> str:
+def _cite(references_: Sequence[Publication]) -> str:
     keys = "; ".join(f"@{each.key}" for each in references_)
     return f" [{keys}]" if keys else ""
 

@@ -47,13 +47,13 @@ class CurvePoint(NamedTuple):
     joules: float = nan
 
 
-class Curve:
+class LiveCurve:
     """The curve of a run that grows: at most `POINTS` points, evenly spread over its rounds.
 
     When it is full, every second point is dropped, and from then on half as many rounds are kept;
     the last round is always there.
 
-    >>> curve = Curve(most=4)
+    >>> curve = LiveCurve(most=4)
     >>> for number in range(1, 12):
     ...     curve.add(CurvePoint(number))
     >>> [point.round for point in curve.points()]
@@ -160,20 +160,20 @@ class LiveCampaign:
         held = _mapping(json.loads(content))
         running = tuple(_run(each) for each in held.pop("running"))
         events = tuple(LiveEvent(_number(when), str(text)) for when, text in held.pop("events"))
-        known = _typed(cls, held)
+        known = _fields_of(cls, held)
         return cls(**{**known, "running": running, "events": events, "age": age})
 
 
 def _run(held: object) -> LiveRun:
     facts = dict(_mapping(held))
     curve = tuple(CurvePoint(int(point[0]), *map(_number, point[1:5])) for point in facts["curve"])
-    return LiveRun(**{**_typed(LiveRun, facts), "curve": curve})
+    return LiveRun(**{**_fields_of(LiveRun, facts), "curve": curve})
 
 
 _KINDS = {str: str, int: int}
 
 
-def _typed(kind: type[LiveRun] | type[LiveCampaign], held: Mapping[str, Any]) -> dict[str, Any]:
+def _fields_of(kind: type[LiveRun] | type[LiveCampaign], held: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries of a mapping that are plain fields of a class, with their types."""
     plain = {field.name: field.type for field in fields(kind) if field.type in {str, int, float}}
     return {name: _KINDS.get(plain[name], _number)(held[name]) for name in plain}

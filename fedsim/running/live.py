@@ -18,9 +18,9 @@ from pathlib import Path
 
 from fedsim.progress import current_activity
 from fedsim.record.live import (
-    Curve,
     CurvePoint,
     LiveCampaign,
+    LiveCurve,
     LiveEvent,
     LiveRun,
     remove_live,
@@ -50,7 +50,7 @@ class _Reported:
     begun: float
     first: int
     reported: float
-    curve: Curve = field(default_factory=Curve)
+    curve: LiveCurve = field(default_factory=LiveCurve)
 
     def as_live(self, now: float, words: str) -> LiveRun:
         """Return it as the file has it, with the activity of this process in words."""

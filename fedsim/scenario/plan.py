@@ -225,7 +225,7 @@ def count_fleets(
         places = [place for place, each in enumerate(scenario.fleet) if each.count == FROM_DATA]
         if places:
             try:
-                scenario = _counted(scenario, places, folder, known)
+                scenario = _count_clients(scenario, places, folder, known)
             except DataError as error:
                 key = f"problem.{error.key}" if not error.key.startswith("fleet") else error.key
                 faults[variant.name] = [variant.fault(key, str(error), named=False)]
@@ -234,7 +234,7 @@ def count_fleets(
     return tuple(counted), join_faults(faults, own, len(variants))
 
 
-def _counted(
+def _count_clients(
     scenario: Scenario, places: Sequence[int], folder: Path, known: dict[str, int]
 ) -> Scenario:
     """Return a scenario with the number of clients that the data has.

@@ -229,7 +229,7 @@ def test_a_figure_is_as_wide_as_its_column(
     result: fedsim.Result, tmp_path: Path, name: str, columns: int, inches: float
 ) -> None:
     style = PaperStyle.read(name)
-    with style.applied():
+    with style.apply():
         plot_curves(result, width=style.width(columns), out=tmp_path / "a.svg")
     assert f'width="{72 * inches:g}pt"' in (tmp_path / "a.svg").read_text()
 
@@ -239,7 +239,7 @@ def test_a_style_file_gives_the_width_of_a_column(tmp_path: Path) -> None:
     file.write_text("figure.figsize: 4, 3\nlines.linewidth: 7\n")
     style = PaperStyle.read(str(file))
     assert (style.width(), style.width(2)) == (4.0, 8.25)
-    with style.applied():
+    with style.apply():
         assert mpl.rcParams["lines.linewidth"] == 7.0
         assert mpl.rcParams["font.size"] == 8.0
     assert mpl.rcParams["lines.linewidth"] == 1.5

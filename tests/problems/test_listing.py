@@ -93,7 +93,7 @@ def test_what_is_written_is_read_back(spec: type[Spec]) -> None:
         problems.data.Database: {"address": "a.db", "query": "select * from t", "label": 1},
         problems.data.OpenML: {"name": "credit-g", "label": "class"},
         problems.data.Hub: {"name": "a/b", "label": "y"},
-        problems.data.Frame: {"digest": "f", "rows": 3, "label": "y"},
+        problems.data.FrameTable: {"digest": "f", "rows": 3, "label": "y"},
         problems.ImageFolder: {"path": "a", "size": [28, 28]},
         problems.HuggingFace: {"path": "a", "features": ["x"]},
         problems.Leaf: {"path": "a"},

@@ -286,7 +286,7 @@ def test_clients_held_out_are_prepared_by_what_the_others_fit_and_once(
     fitted: list[int] = []
     original = features.fit_all
 
-    def counted(X: Array, recipe: features.Recipe) -> Any:
+    def counted(X: Array, recipe: features.FeatureRecipe) -> Any:
         fitted.append(len(X))
         return original(X, recipe)
 

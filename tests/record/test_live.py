@@ -12,9 +12,9 @@ from fedsim.record.live import (
     LIVE,
     POINTS,
     STALE,
-    Curve,
     CurvePoint,
     LiveCampaign,
+    LiveCurve,
     LiveEvent,
     LiveRun,
     clear_live,
@@ -86,7 +86,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rounds", [1, 2, POINTS - 1, POINTS, POINTS + 1, 100_003])
 def test_a_curve_has_few_points_evenly_spread_and_the_last_round(rounds: int) -> None:
-    curve = Curve()
+    curve = LiveCurve()
     for number in range(1, rounds + 1):
         curve.add(CurvePoint(number, t=number / 2))
     points = curve.points()
@@ -100,7 +100,7 @@ def test_a_curve_has_few_points_evenly_spread_and_the_last_round(rounds: int) ->
 
 
 def test_a_curve_of_reports_that_leave_out_rounds_rises() -> None:
-    curve = Curve()
+    curve = LiveCurve()
     for number in range(1, 5_000, 7):
         curve.add(CurvePoint(number))
     numbers = [point.round for point in curve.points()]

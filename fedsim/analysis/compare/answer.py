@@ -42,7 +42,7 @@ def answer(
         return ""
     arrived = own[own["reached"]]
     if arrived.empty:
-        return _unreached(target, labels, rounds) if target.measure else ""
+        return _without_target(target, labels, rounds) if target.measure else ""
     cost = next((name for name in LEADING if arrived[name].max() > 0), "round")
     decided = decisions or Decisions.of(own, [cost])
     ranked = decided.rank(cost)
@@ -64,7 +64,7 @@ def answer(
     return f"{both} are {INDISTINGUISHABLE} in {what}{goal} ({pair.evidence})"
 
 
-def _unreached(target: Target, labels: Mapping[str, str], rounds: pd.DataFrame | None) -> str:
+def _without_target(target: Target, labels: Mapping[str, str], rounds: pd.DataFrame | None) -> str:
     """Say that no run reached a target, which one came nearest to it, and how near."""
     said = f"no run reached {target.goal}"
     if rounds is None or target.measure not in rounds:

@@ -32,7 +32,9 @@ _FEW = 4  # bands that can overlap and remain distinguishable
 def columns_of(rounds: pd.DataFrame) -> list[str]:
     """Return the columns that can be an axis: rounds, costs and all measures."""
     numbers = [str(name) for name in rounds.select_dtypes("number")]
-    known = [name for name in numbers if name != "seed" and rounds[name].notna().any()]
+    known = [
+        name for name in numbers if name != "seed" and (rounds.empty or rounds[name].notna().any())
+    ]
     return [*known, "bits"]
 
 

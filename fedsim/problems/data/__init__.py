@@ -18,7 +18,7 @@ from fedsim.problems.data.synthetic import (
     SparseLinear,
     Tong,
 )
-from fedsim.problems.data.table import Database, Frame, Hub, OpenML, Table, TableSource, table
+from fedsim.problems.data.table import Database, FrameTable, Hub, OpenML, Table, TableSource, table
 
 GENERATORS = (PlantedSmoothness, PlantedDirections, Tong, ShiftedMean, SparseLinear, LowRankData)
 """Every generator of synthetic data; all of them number the clients of their rows."""
@@ -33,7 +33,7 @@ SOURCES: Registry[Source] = Registry(
         Database,
         OpenML,
         Hub,
-        Frame,
+        FrameTable,
         Idx,
         ImageFolder,
         HuggingFace,
@@ -61,7 +61,7 @@ __all__ = [
     "Entry",
     "FedScale",
     "First",
-    "Frame",
+    "FrameTable",
     "GivenRows",
     "Hub",
     "HuggingFace",

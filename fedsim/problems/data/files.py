@@ -294,13 +294,13 @@ def _labels_of(y: ArrayLike) -> tuple[NDArray[Any], dict[float, str]]:
     labels = _labels_as_read(y, "labels")
     if labels.dtype.kind in "fiub":
         return labels, {}
-    numbers, names = _numbered(labels, "labels are numbers, such as those of classes 0, 1, ..., or")
+    numbers, names = _number(labels, "labels are numbers, such as those of classes 0, 1, ..., or")
     if len(names) == 2:
         return 2.0 * numbers - 1, {-1.0: names[0], 1.0: names[1]}
     return numbers.astype(np.float64), {float(place): name for place, name in enumerate(names)}
 
 
-def _numbered(texts: NDArray[Any], what: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def _number(texts: NDArray[Any], what: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Return the number of each text in ascending order, and the texts without blanks around.
 
     Raises:
@@ -371,7 +371,7 @@ def _client_numbers(clients: ArrayLike) -> tuple[NDArray[np.int64], tuple[str, .
     """Return the number of each row's client, and the names of clients that have any."""
     found = _labels_as_read(clients, "clients")
     if found.dtype.kind in "OU":
-        return _numbered(found, "clients are whole numbers, or")
+        return _number(found, "clients are whole numbers, or")
     if found.dtype.kind not in "iu":
         text = f"clients are whole numbers, or names; got an array of {found.dtype}"
         raise DataError("data", text)

@@ -108,11 +108,11 @@ class TableSource(Source):
 
     def plain(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Return the samples, checked; features may be missing until they are transformed."""
-        return self._checked(self._samples(folder))
+        return self._check(self._samples(folder))
 
     def plain_like(self, folder: Path, rng: np.random.Generator, training: Samples) -> Samples:
         """Return test rows with the columns, texts and labels of training rows."""
-        return self._checked(self._samples(folder, training.described))
+        return self._check(self._samples(folder, training.described))
 
     def load(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Return the samples as features, fitted on all of them."""
@@ -192,9 +192,9 @@ class TableSource(Source):
             " are not charged"
         )
 
-    def _recipe(self, samples: Samples) -> features.Recipe:
+    def _recipe(self, samples: Samples) -> features.FeatureRecipe:
         described = samples.described or Description()
-        return features.Recipe(described.features, self.scale, self.rare)
+        return features.FeatureRecipe(described.features, self.scale, self.rare)
 
     def _samples(self, folder: Path, like: Description | None = None) -> Samples:
         found = self.table(folder)
@@ -207,7 +207,7 @@ class TableSource(Source):
         return samples
 
     @staticmethod
-    def _checked(samples: Samples) -> Samples:
+    def _check(samples: Samples) -> Samples:
         X = np.asarray(samples.X)
         check(replace(samples, X=np.where(np.isnan(X), 0.0, X)))
         return samples
@@ -314,7 +314,7 @@ class Hub(TableSource):
         return hub_table(self.name, self.part, self.revision)
 
 
-class Frame(Holding, TableSource):
+class FrameTable(Holding, TableSource):
     """A data frame passed in from Python; see `fedsim.table`."""
 
     source: ClassVar[str] = "the user's own"
@@ -329,7 +329,7 @@ class Frame(Holding, TableSource):
 
 def table(
     frame: "pd.DataFrame", *, target: Place, client: Place | None = None, **keys: Any
-) -> Frame:
+) -> FrameTable:
     """Return a data frame as a block, for `problem.data` of a scenario.
 
     Columns of numbers, categories and dates become features, texts of labels and clients are
@@ -363,7 +363,7 @@ def table(
     held.columns = [str(name) for name in held.columns]
     identity = _identify(held)
     try:
-        block = Frame.holding(
+        block = FrameTable.holding(
             identity, held, lambda: _identify(held), rows=len(held), label=target, client=client,
             **keys,
         )  # fmt: skip

@@ -39,7 +39,7 @@ _SHOWN = 30  # characters of a cell in a message
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column, and what it was taken for.
 
     Attributes:
@@ -69,7 +69,7 @@ class Column:
 
 def column_of(
     column: "pd.Series", *, decimal: str | None, wanted: str | None = None, thousands: bool = False
-) -> Column:
+) -> TableColumn:
     """Return a column with its role.
 
     Args:
@@ -83,7 +83,7 @@ def column_of(
     """
     name, missing = str(column.name), int(column.isna().sum())
     if missing == len(column):
-        return Column(name, "nothing", "empty", missing, "no cell has a value")
+        return TableColumn(name, "nothing", "empty", missing, "no cell has a value")
     if wanted == "category":
         return _category(column, "given")
     if wanted == "date":
@@ -96,7 +96,7 @@ def column_of(
     return _texts(column)
 
 
-def _number(column: "pd.Series", found: cells.Numbers) -> Column:
+def _number(column: "pd.Series", found: cells.Numbers) -> TableColumn:
     name, missing = str(column.name), int(column.isna().sum())
     if found.wrong.any():
         rows = np.flatnonzero(found.wrong)
@@ -104,16 +104,16 @@ def _number(column: "pd.Series", found: cells.Numbers) -> Column:
         marks = ", ".join(map(repr, dict.fromkeys(seen)))
         few = "1 cell is" if len(rows) == 1 else f"{len(rows)} cells are"
         reason = f"{few} no number: {marks[:80]}, first in row {rows[0] + 1}"
-        return Column(name, "text", "text", missing, reason)
+        return TableColumn(name, "text", "text", missing, reason)
     known = found.numbers[~np.isnan(found.numbers)]
     kind = "truth value" if column.dtype.kind == "b" else "number"
     if (known == known[0]).all() and not missing:
-        return Column(name, kind, "constant", missing, f"every cell is {known[0]:g}")
+        return TableColumn(name, kind, "constant", missing, f"every cell is {known[0]:g}")
     if _counts_rows(name, known, missing):
         text = "a different whole number in every row"
-        return Column(name, kind, "identifier", missing, text, found.numbers)
+        return TableColumn(name, kind, "identifier", missing, text, found.numbers)
     reason = "decimal comma" if found.comma else ""
-    return Column(name, kind, "number", missing, reason, found.numbers)
+    return TableColumn(name, kind, "number", missing, reason, found.numbers)
 
 
 def _counts_rows(name: str, known: NDArray[np.float64], missing: int) -> bool:
@@ -132,7 +132,7 @@ def _date(
     found: "tuple[NDArray[np.float64], str] | None" = None,
     *,
     required: bool = False,
-) -> Column:
+) -> TableColumn:
     name, missing = str(column.name), int(column.isna().sum())
     found = found or cells.dates(column)
     if found is None:
@@ -145,10 +145,10 @@ def _date(
     reason = "days since 1970"
     if cells.is_ambiguous(column, form):
         reason += "; read as day/month/year, though month/day/year would be possible, too"
-    return Column(name, "date", "date", missing, reason, days)
+    return TableColumn(name, "date", "date", missing, reason, days)
 
 
-def _texts(column: "pd.Series") -> Column:
+def _texts(column: "pd.Series") -> TableColumn:
     """Return a column of texts: a category, an identifier, or free text."""
     name, missing = str(column.name), int(column.isna().sum())
     known = column.dropna().astype(str)
@@ -157,22 +157,22 @@ def _texts(column: "pd.Series") -> Column:
     first = str(known.iloc[0])[:_SHOWN]
     if distinct >= _UNIQUE * n and n >= _ROWS:
         if words > _WORDS:
-            return Column(name, "text", "text", missing, f"free text, such as {first!r}")
+            return TableColumn(name, "text", "text", missing, f"free text, such as {first!r}")
         text = f"a different text in nearly every row, such as {first!r}"
-        return Column(name, "text", "identifier", missing, text)
+        return TableColumn(name, "text", "identifier", missing, text)
     if distinct > _CATEGORIES and (distinct > MOST or distinct > _SHARE * n):
         kind = "free text" if words > _WORDS else f"{distinct} different texts in {n} rows"
-        return Column(name, "text", "text", missing, f"{kind}, such as {first!r}")
+        return TableColumn(name, "text", "text", missing, f"{kind}, such as {first!r}")
     if distinct == 1 and not missing:
-        return Column(name, "text", "constant", missing, f"every cell is {first!r}")
+        return TableColumn(name, "text", "constant", missing, f"every cell is {first!r}")
     return _category(column)
 
 
-def _category(column: "pd.Series", reason: str = "") -> Column:
+def _category(column: "pd.Series", reason: str = "") -> TableColumn:
     name, missing = str(column.name), int(column.isna().sum())
     codes, texts = number_texts(column)
     few = ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")
-    return Column(
+    return TableColumn(
         name, "text", "category", missing, reason or f"{len(texts)} kinds: {few}", codes, texts
     )
 
@@ -206,7 +206,7 @@ def _order(text: str) -> tuple[int, float, str]:
         return 1, 0.0, text
 
 
-def check_usable(columns: Sequence[Column], where: str, key: str = "data") -> None:
+def check_usable(columns: Sequence[TableColumn], where: str, key: str = "data") -> None:
     """Check that features can be made of all columns that are not left out.
 
     Raises:
@@ -254,11 +254,11 @@ def place_of(frame: "pd.DataFrame", wanted: str | int, key: str, where: str) -> 
                     f" {len(names)}: {shown}")  # fmt: skip
 
 
-def leaks(columns: Sequence[Column], labels: NDArray[np.float64], kinds: int) -> list[str]:
+def leaks(columns: Sequence[TableColumn], labels: NDArray[np.float64], kinds: int) -> list[str]:
     """Return a sentence for each feature that determines the label.
 
     That is a category of which every text has one label, a number that equals the label or a
-    multiple of it, or one by whose threshold two classes are told apart without an error.
+    multiple of it, or one by whose threshold two classes are separated without an error.
 
     Args:
         columns: with values.

@@ -23,7 +23,7 @@ Scale = Literal["standardise", "unit-range", "none"]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class FeatureRecipe:
     """How features are made.
 
     Attributes:
@@ -58,7 +58,7 @@ class Recipe:
         return each * len(self.numbers) + texts
 
 
-def fit_all(X: Array, recipe: Recipe) -> Transform:
+def fit_all(X: Array, recipe: FeatureRecipe) -> Transform:
     """Return the function that makes features of raw rows, fitted on the rows (n, raw columns).
 
     Numbers and dates come first, in their order, then the texts of each category.
@@ -69,7 +69,7 @@ def fit_all(X: Array, recipe: Recipe) -> Transform:
 
 
 def fit_clients(
-    X: Array, rows: Sequence[NDArray[np.intp]], recipe: Recipe, names: Sequence[str]
+    X: Array, rows: Sequence[NDArray[np.intp]], recipe: FeatureRecipe, names: Sequence[str]
 ) -> tuple[list[Transform], Transform]:
     """Return one such function for each client, fitted on its own rows, and one for rare texts.
 
@@ -92,13 +92,13 @@ def fit_clients(
     return [_Both(fill, encode) for fill in fills], encode
 
 
-def fit_alone(X: Array, recipe: Recipe, encode: Transform) -> Transform:
+def fit_alone(X: Array, recipe: FeatureRecipe, encode: Transform) -> Transform:
     """Return the function for a client that was not trained on: fitted on its own rows."""
     return _Both(_fit_fill(X, recipe), encode)
 
 
 def check_filled(
-    X: Array, rows: Sequence[NDArray[np.intp]], recipe: Recipe, names: Sequence[str]
+    X: Array, rows: Sequence[NDArray[np.intp]], recipe: FeatureRecipe, names: Sequence[str]
 ) -> None:
     """Check that each client has a value in each column, by which its gaps can be filled.
 
@@ -127,7 +127,7 @@ class _Both:
         return self._second(self._first(X))
 
 
-def _fit_fill(X: Array, recipe: Recipe) -> Transform:
+def _fit_fill(X: Array, recipe: FeatureRecipe) -> Transform:
     """Return the step that fills gaps and scales numbers, fitted; columns keep their number.
 
     Numbers and dates come first, then the numbers of texts.
@@ -151,14 +151,14 @@ def _fit_fill(X: Array, recipe: Recipe) -> Transform:
     return _as_transform(fitted)
 
 
-def _fit_encode(filled: Array, recipe: Recipe) -> Transform:
+def _fit_encode(filled: Array, recipe: FeatureRecipe) -> Transform:
     """Return the step that makes one feature of each text that is not rare, fitted."""
     from sklearn.compose import ColumnTransformer  # noqa: PLC0415 - takes most of a second
     from sklearn.preprocessing import OneHotEncoder  # noqa: PLC0415 - likewise
 
     first = len(recipe.numbers)
     if not recipe.categories:
-        return _unchanged
+        return _identity
     texts = [np.arange(float(len(recipe.features[place].texts))) for place in recipe.categories]
     encoder = OneHotEncoder(
         categories=texts,
@@ -177,7 +177,7 @@ def _fit_encode(filled: Array, recipe: Recipe) -> Transform:
     return _as_transform(both)
 
 
-def _unchanged(X: Any) -> Any:  # noqa: ANN401 - features, dense here
+def _identity(X: Any) -> Any:  # noqa: ANN401 - features, dense here
     return X
 
 

@@ -113,7 +113,7 @@ def _parse(content: bytes, path: Path, wanted: Reading) -> Found:
     if text.lstrip()[:1] == "{":
         return Found(_json_lines(text, path), "JSON lines")
     separator = wanted.separator or find_separator(text)
-    frame = _separated(text, path, separator, header=wanted.header)
+    frame = _separator(text, path, separator, header=wanted.header)
     shown = _SEPARATOR_NAMES.get(separator, repr(separator))
     return Found(frame, f"text separated by {shown}, {_NAMES.get(encoding, encoding)}", separator)
 
@@ -167,7 +167,7 @@ def find_separator(text: str) -> str:
     return max(_SEPARATORS, key=score)
 
 
-def _separated(text: str, path: Path, separator: str, *, header: bool) -> "pd.DataFrame":
+def _separator(text: str, path: Path, separator: str, *, header: bool) -> "pd.DataFrame":
     import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
     try:

@@ -10,7 +10,7 @@ from fedsim.errors import DataError
 from fedsim.problems.heterogeneity import CLASSES
 from fedsim.problems.samples import Samples
 from fedsim.problems.tables import cells, columns
-from fedsim.problems.tables.columns import Column
+from fedsim.problems.tables.columns import TableColumn
 from fedsim.problems.tables.formats import Found, Reading, read_table
 from fedsim.problems.tables.rows import Wanted, columns_of, table_samples, without_empty
 
@@ -46,7 +46,7 @@ class Guess:
     """
 
     found: Found
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     label: str
     client: str
     why: str

@@ -98,7 +98,7 @@ def openml_table(name: str, version: int) -> Found:
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:_REASON]
         raise DataError("data.name", f"{name}, version {version} of OpenML: {reason}") from None
-    return Found(_uncategorised(found.frame), f"OpenML's {name}, version {version}")
+    return Found(_without_categories(found.frame), f"OpenML's {name}, version {version}")
 
 
 def hub_table(name: str, part: str, revision: str | None) -> Found:
@@ -120,7 +120,7 @@ def hub_table(name: str, part: str, revision: str | None) -> Found:
     return Found(frame, f"{name} of Hugging Face's hub, part {part}")
 
 
-def _uncategorised(frame: "pd.DataFrame") -> "pd.DataFrame":
+def _without_categories(frame: "pd.DataFrame") -> "pd.DataFrame":
     """Return a frame whose categories are texts."""
     for name in frame.columns:
         if str(frame[name].dtype) == "category":

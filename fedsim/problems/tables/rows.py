@@ -12,7 +12,7 @@ from fedsim.memory import check_budget
 from fedsim.problems.description import Description, Feature
 from fedsim.problems.samples import Samples
 from fedsim.problems.tables import cells, columns, names
-from fedsim.problems.tables.columns import Column, Role
+from fedsim.problems.tables.columns import Role, TableColumn
 from fedsim.problems.tables.formats import check_names
 
 if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read
@@ -54,7 +54,7 @@ class Wanted:
 
 def columns_of(
     frame: "pd.DataFrame", wanted: Wanted, where: str
-) -> "tuple[pd.DataFrame, list[Column]]":
+) -> "tuple[pd.DataFrame, list[TableColumn]]":
     """Return the cleaned frame and every column with its role, also those that cannot be used.
 
     Raises:
@@ -83,7 +83,7 @@ def columns_of(
 
     clean = pd.DataFrame(cleaned)
     found = [
-        _taken(clean[name], taken[place]) if place in taken
+        _take(clean[name], taken[place]) if place in taken
         else columns.column_of(
             clean[name], decimal=wanted.decimal, wanted=wanted.roles.get(name),
             thousands=wanted.thousands
@@ -93,10 +93,10 @@ def columns_of(
     return clean, found
 
 
-def _taken(column: "pd.Series", role: Role) -> Column:
+def _take(column: "pd.Series", role: Role) -> TableColumn:
     numeric = column.dtype.kind in "iufb" or cells.is_number_column(cells.numbers(column, None))
     kind = "number" if numeric else "text"
-    return Column(str(column.name), kind, role, int(column.isna().sum()))
+    return TableColumn(str(column.name), kind, role, int(column.isna().sum()))
 
 
 def table_samples(
@@ -147,13 +147,13 @@ def table_samples(
     )  # fmt: skip
 
 
-def _values(column: Column) -> NDArray[np.float64]:
+def _values(column: TableColumn) -> NDArray[np.float64]:
     return np.empty(0) if column.numbers is None else column.numbers
 
 
-def _at(column: Column, kept: NDArray[np.bool_]) -> Column:
+def _at(column: TableColumn, kept: NDArray[np.bool_]) -> TableColumn:
     kept_cells = _values(column)[kept]
-    return Column(column.name, column.type, column.role, column.missing, numbers=kept_cells)
+    return TableColumn(column.name, column.type, column.role, column.missing, numbers=kept_cells)
 
 
 def _few_whole(y: NDArray[np.float64]) -> bool:
@@ -178,7 +178,7 @@ def without_empty(frame: "pd.DataFrame", notes: list[str]) -> "pd.DataFrame":
 
 
 def _kept_rows(
-    frame: "pd.DataFrame", found: Sequence[Column], wanted: Wanted, notes: list[str]
+    frame: "pd.DataFrame", found: Sequence[TableColumn], wanted: Wanted, notes: list[str]
 ) -> NDArray[np.bool_]:
     """Return which rows are used, and note how many are not, and why."""
     kept = np.ones(len(frame), np.bool_)
@@ -259,7 +259,7 @@ def _clients(
     return codes.astype(np.int64), texts
 
 
-def _notes_on_columns(found: Sequence[Column], notes: list[str]) -> None:
+def _notes_on_columns(found: Sequence[TableColumn], notes: list[str]) -> None:
     """Note which columns are left out, and which cells are missing."""
     for column in found:
         if column.role in {"empty", "constant", "identifier"}:

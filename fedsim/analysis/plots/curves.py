@@ -110,7 +110,7 @@ def plot_curves(
 
 def _columns(rounds: pd.DataFrame, x: str, y: str) -> tuple[str, str]:
     """Return the columns of both axes; y is the first measure if not given."""
-    wanted = y or measures_in(rounds)[0]
+    wanted = y or next(iter(measures_in(rounds)), "objective")  # a run may end before a round
     return check_column(rounds, x, "x"), check_column(rounds, wanted, "y")
 
 

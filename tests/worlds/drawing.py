@@ -52,4 +52,8 @@ def world(number: int) -> Block:
     marina_p(dice, blocks)
     peers(dice, blocks, clients)
     computing(dice, blocks)
+    final = CLASSES[blocks["algorithm"]["kind"]]
+    weighted = blocks["problem"].get("data") and final.objective == "mean"
+    if dice.chance(0.1) and (weighted or not dice.careful):
+        blocks["problem"]["weights"] = "equal"
     return blocks

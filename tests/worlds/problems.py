@@ -153,10 +153,7 @@ def problem(dice: Dice, method: type[Algorithm], clients: int) -> tuple[Block, l
     elif dice.chance(0.05):
         plain = {key: value for key, value in data.block.items() if key != "preprocess"}
         block["test"] = deepcopy(plain)  # as no alias of the other in a file
-    measured = _measures(dice, block, data)
-    if dice.chance(0.1) and (method.objective == "mean" or not fitting):
-        block["weights"] = "equal"
-    return block, measured, Facts(data.features, loss, penalty, clients)
+    return block, _measures(dice, block, data), Facts(data.features, loss, penalty, clients)
 
 
 def _penalties(loss: str, *, in_balls: bool) -> list[str]:

@@ -27,7 +27,7 @@ WHOLE = {
     "Database": "a database; see tests/problems/test_tables.py",
     "OpenML": "a data set from elsewhere",
     "Hub": "a data set from elsewhere",
-    "Frame": "a data frame that Python hands over",
+    "FrameTable": "a data frame that Python hands over",
     "GivenModule": "a module that Python hands over",
 }
 """Classes that are not drawn, with the reason."""

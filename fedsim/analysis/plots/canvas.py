@@ -204,7 +204,7 @@ def _prefix(value: float) -> tuple[float, str]:
 
 
 def add_keys(axis: Axes, keys: Sequence[Artist], *, own: bool) -> None:
-    """Name what is drawn by its keys, if there are any: above a figure of ours, or in the axes."""
+    """Name what is drawn by its keys, if there are any: below a figure of ours, or in the axes."""
     if keys and own:
         name_variants(figure_of(axis), handles=keys)
     elif keys:
@@ -233,6 +233,18 @@ def finish(axis: Axes, out: Path | str | None) -> Axes:
     if out is not None:
         save(figure_of(axis), Path(out))
     return axis
+
+
+def bars_height(ax: Axes | None, width: float | str | None, bars: int, rest: float) -> float | None:
+    """Return the height of a figure of bars, inches; None for axes of the caller.
+
+    Args:
+        ax: of the caller, if given.
+        width: of a new figure.
+        bars: how many there are; they stand closer in a figure for a column of a paper.
+        rest: inches for all else.
+    """
+    return None if ax is not None else rest + (0.3 if width is None else 0.22) * bars
 
 
 def category(axis: Axes, names: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ from fedsim.analysis.plots.canvas import (
     Recorded,
     add_legend,
     axes_for,
+    bars_height,
     category,
     finish,
     label_of,
@@ -67,7 +68,7 @@ def plot_time_to_target(
     """
     named = labels_for(runs, labels)
     rows = _summary(runs, target, (cost,), confidence).reindex(list(named))
-    axis = axes_for(ax, width, _bar_height(ax, width, len(named)))
+    axis = axes_for(ax, width, bars_height(ax, width, len(named), 0.7))
     axis.grid(visible=False, axis="y")
     for number, row in enumerate(rows.to_dict("records")):
         _bar(axis, number, row, cost)
@@ -221,8 +222,3 @@ def _summary(
         if cost not in known:
             raise DataError("cost", f"got {cost!r}; expected one of {', '.join(known)}")
     return summarise(table, confidence).set_index("variant")
-
-
-def _bar_height(ax: Axes | None, width: float | str | None, bars: int) -> float | None:
-    """Return the height of a figure of bars, inches; None for axes of the caller."""
-    return None if ax is not None else 0.7 + (0.3 if width is None else 0.22) * bars

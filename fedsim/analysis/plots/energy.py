@@ -13,8 +13,8 @@ from fedsim.analysis.plots.canvas import (
     Logged,
     add_legend,
     axes_for,
+    bars_height,
     category,
-    figure_of,
     finish,
     label_with_unit,
     labels_for,
@@ -22,7 +22,7 @@ from fedsim.analysis.plots.canvas import (
     variant_of,
 )
 from fedsim.analysis.seeds import spread
-from fedsim.analysis.style import DEVICE_COLOURS, PART_COLOURS, PART_HATCHES, name_variants
+from fedsim.analysis.style import DEVICE_COLOURS, PART_COLOURS, PART_HATCHES
 from fedsim.errors import DataError
 
 Bars = Literal["variant", "device", "client"]
@@ -79,8 +79,7 @@ def plot_energy(
     if len(parts) > _MOST_BARS:
         text = f"got {len(parts):,} bars; expected at most {_MOST_BARS}, such as by='device'"
         raise DataError("by", text)
-    height = None if ax is not None else 0.9 + (0.3 if width is None else 0.22) * len(names)
-    axis = axes_for(ax, width, height)
+    axis = axes_for(ax, width, bars_height(ax, width, len(names), 0.9))
     axis.grid(visible=False, axis="y")
     _stack(axis, parts)
     category(axis, names)
@@ -151,10 +150,7 @@ def plot_batteries(
     axis.set_xlim(0, times[-1])
     axis.set_ylabel("state of charge (%)")
     label_with_unit(axis.xaxis, "simulated time", "s")
-    if ax is None:
-        name_variants(figure_of(axis))
-    else:
-        add_legend(axis, own=False)
+    add_legend(axis, own=ax is None)
     return finish(axis, out)
 
 

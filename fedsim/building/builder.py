@@ -188,28 +188,29 @@ class Builder:
         for held in held_in([variant.scenario for variant in self.plan.variants]):
             held.look_again()
         jobs: list[Job] = []
-        faults: dict[tuple[str, str], list[Fault]] = {}
+        faults: dict[tuple[str, str], list[tuple[Fault, Fault]]] = {}
         for variant in self.plan.variants:
             try:
                 jobs.append(self.build(variant, variant.seeds[0]))
             except ScenarioError as error:
                 for fault in error.faults:
                     bare = replace(fault, message=fault.message.removeprefix(variant.prefix))
-                    faults.setdefault((fault.where, fault.key), []).extend((fault, bare))
+                    faults.setdefault((fault.where, fault.key), []).append((fault, bare))
         if faults:
-            joined = [self._shared(found) for found in faults.values()]
+            joined = [self._join(found) for found in faults.values()]
             raise ScenarioError(sorted(joined, key=file_order))
         self._checked = {(job.variant.name, job.seed): job for job in jobs}
         return jobs
 
-    def _shared(self, found: list[Fault]) -> Fault:
+    def _join(self, found: list[tuple[Fault, Fault]]) -> Fault:
         """Return the first fault at a place; without its variant if all variants have the same.
 
         Args:
             found: of each variant that has one, the fault with the variant's name, and without.
         """
-        same = len(found) == 2 * len(self.plan.variants) and len(set(found[1::2])) == 1
-        return found[1] if same else found[0]
+        named, bare = found[0]
+        same = len(found) == len(self.plan.variants) and all(other == bare for _, other in found)
+        return bare if same else named
 
     def build(self, variant: Variant, seed: int) -> Job:
         """Build one variant under one seed; what was checked is not built again, but once.

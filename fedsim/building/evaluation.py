@@ -187,16 +187,14 @@ def _deal(
     Preprocessing is fitted once: on all training rows where the split needs the features after it,
     and otherwise when it is known which rows are left to train on.
     """
-    raw = samples
-    treat, fitted = None, False
+    raw, treat = samples, None
     if spec.split.sees_features:
         if data.fits_clients:
             text = f"the split {spec.split.kind} needs the features before clients have rows"
             raise DataError("data.fit", f"got clients, but {text}; take fit: all")
-        if (treat := data.transform_for(samples)) is not None:
-            samples = preprocess_samples(samples, treat)
-            test = test and preprocess_samples(test, treat)
-        treat, fitted = None, True
+        if (early := data.transform_for(samples)) is not None:
+            samples = preprocess_samples(samples, early)
+            test = test and preprocess_samples(test, early)
     held = spec.test if isinstance(spec.test, HeldOutClients) else None
     wanted = clients + held.clients if held and clients is not None else clients
     rows = spec.split.assign(samples, wanted, stream(drawn_from[0], "split"))
@@ -205,7 +203,7 @@ def _deal(
         test = samples.take(tested)
     if data.fits_clients:
         samples, test = data.transform_clients(samples, rows, test)
-    elif data.transforms and not fitted:
+    elif data.transforms and not spec.split.sees_features:
         treat = data.transform_for(samples.take(np.concatenate(rows)) if held else samples)
     kind = spec.loss.storage_type(_kind(samples, treat), precision)
     dealt = partition(samples, rows, treat, kind)

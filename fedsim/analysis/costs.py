@@ -39,6 +39,11 @@ _REACHED: dict[Direction, Callable[[Any, float], Any]] = {
 _COLUMNS = ["variant", "seed", "round", "t", *COSTS]
 
 
+def with_bits(costs: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of costs with the column `bits`, those of both directions."""
+    return costs.assign(bits=costs["bits_up"] + costs["bits_down"])
+
+
 def cumulative(rounds: pd.DataFrame) -> pd.DataFrame:
     """Return a round table whose costs are those of all rounds so far, run by run.
 

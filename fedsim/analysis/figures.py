@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedsim.analysis.costs import cumulative, with_grams
+from fedsim.analysis.costs import cumulative, with_bits, with_grams
 from fedsim.analysis.plots.curves import draw_means
 from fedsim.analysis.seeds import over_seeds, spread
 from fedsim.analysis.style import (
@@ -47,9 +47,8 @@ def convergence(
         against: some of `AXES`, or grams, in place of all.
         columns: how many panels stand side by side.
     """
-    totals = cumulative(rounds)
+    totals = with_bits(cumulative(rounds))
     totals = totals[totals["objective"].notna()]  # curves join the rounds that were looked at
-    totals["bits"] = totals["bits_up"] + totals["bits_down"]
     shown = list(measures) or ["gap" if totals["gap"].notna().any() else "objective"]
     costs = list(against or with_grams(AXES, totals))
     columns = min(columns, len(costs))

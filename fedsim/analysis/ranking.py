@@ -5,10 +5,9 @@ from itertools import pairwise
 
 import pandas as pd
 
-from fedsim.analysis.compare.cost_tables import with_bits
 from fedsim.analysis.compare.dominance import Decisions
 from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE
-from fedsim.analysis.costs import cost_to_target, with_grams
+from fedsim.analysis.costs import cost_to_target, with_bits, with_grams
 from fedsim.record.columns import MEASURED_IN, RANKED
 from fedsim.record.schema import GRAMS
 

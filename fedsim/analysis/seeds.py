@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from fedsim.analysis.costs import cumulative, with_grams
+from fedsim.analysis.costs import cumulative, with_bits, with_grams
 
 Band = Literal["min-max", "std", "interval", "none"]
 """What a band shows: the least to the largest seed, one standard deviation to either side of the
@@ -66,8 +66,7 @@ def over_seeds(
         that have this round), mean, low and high of the column. Of one seed, or with
         `band="none"`, low and high are the mean.
     """
-    totals = cumulative(rounds)
-    totals["bits"] = totals["bits_up"] + totals["bits_down"]
+    totals = with_bits(cumulative(rounds))
     totals = totals[totals["objective"].notna() | totals[column].notna()]  # else unobserved
     value = totals[column].where(totals[column] > 0) if log else totals[column]
     totals = totals.assign(value=np.log(value) if log else value)

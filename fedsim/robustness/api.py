@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from fedsim.analysis.compare.caveats import run_hashes
-from fedsim.analysis.compare.cost_tables import Target, with_bits
+from fedsim.analysis.compare.cost_tables import Target
 from fedsim.analysis.compare.runs import EndedRuns, gather
+from fedsim.analysis.costs import with_bits
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError

@@ -12,9 +12,10 @@ from matplotlib.container import ErrorbarContainer
 from rich.console import Console
 
 from fedsim.analysis.compare.comparison import paired_table, summary_table
-from fedsim.analysis.compare.cost_tables import COMPARED, pair, summarise, with_bits
+from fedsim.analysis.compare.cost_tables import COMPARED, pair, summarise
 from fedsim.analysis.compare.dominance import Decisions, pareto
 from fedsim.analysis.compare.trade_offs import cost_bars, pareto_scatter
+from fedsim.analysis.costs import with_bits
 from tests.tiers import examples
 
 COSTS = ("bits", "t", "joules")

@@ -23,7 +23,7 @@ from fedsim.analysis import (
     summarise,
 )
 from fedsim.analysis.compare.comparison import paired_table, summary_table
-from fedsim.analysis.compare.cost_tables import with_bits
+from fedsim.analysis.costs import with_bits
 
 LABELS = {"chb": "censored", "gd": "plain", "dear": "dear", "some": "some", "none": "none"}
 AMOUNTS = {

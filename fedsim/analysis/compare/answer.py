@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from fedsim.analysis.compare.cost_tables import Target, with_bits
+from fedsim.analysis.compare.cost_tables import Target
 from fedsim.analysis.compare.dominance import Decisions
 from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE, SAME
+from fedsim.analysis.costs import with_bits
 from fedsim.record.columns import TITLES, UNITS, higher_is_better
 from fedsim.text import quantity
 

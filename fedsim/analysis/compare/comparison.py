@@ -14,12 +14,12 @@ from rich.table import Table
 
 from fedsim.analysis.compare.answer import answer
 from fedsim.analysis.compare.caveats import caveats, failures
-from fedsim.analysis.compare.cost_tables import COMPARED, Target, pair, summarise, with_bits
+from fedsim.analysis.compare.cost_tables import COMPARED, Target, pair, summarise
 from fedsim.analysis.compare.dominance import Decisions
 from fedsim.analysis.compare.pairwise import FEWEST, INDISTINGUISHABLE
 from fedsim.analysis.compare.runs import EndedRuns, gather
 from fedsim.analysis.compare.trade_offs import TRADED, cost_bars, pareto_scatter
-from fedsim.analysis.costs import with_grams
+from fedsim.analysis.costs import with_bits, with_grams
 from fedsim.analysis.figures import progress
 from fedsim.analysis.saving import save
 from fedsim.blocks.wording import nearest

@@ -8,7 +8,7 @@ from pandas.api.types import is_numeric_dtype
 from scipy.special import stdtrit
 
 from fedsim.analysis.compare.dominance import Decisions
-from fedsim.analysis.costs import cost_to_target, final_cost, with_grams
+from fedsim.analysis.costs import cost_to_target, final_cost, with_bits, with_grams
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
 from fedsim.ports import Array
@@ -21,11 +21,6 @@ COMPARED = (*SPENT[:-2], "bits", *SPENT[-2:])
 
 _ENOUGH = 4
 """From this number of runs on there is an interval; below it, minimum and maximum."""
-
-
-def with_bits(costs: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of costs with the column `bits`, those of both directions."""
-    return costs.assign(bits=costs["bits_up"] + costs["bits_down"])
 
 
 def summarise(costs: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:

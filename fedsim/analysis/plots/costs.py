@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from fedsim.analysis.compare.cost_tables import COMPARED, Target, summarise, with_bits
+from fedsim.analysis.compare.cost_tables import COMPARED, Target, summarise
 from fedsim.analysis.compare.dominance import Decisions
-from fedsim.analysis.costs import with_grams
+from fedsim.analysis.costs import with_bits, with_grams
 from fedsim.analysis.plots.canvas import (
     Recorded,
     add_legend,

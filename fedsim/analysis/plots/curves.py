@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from fedsim.analysis.costs import cumulative, measures_in
+from fedsim.analysis.costs import cumulative, measures_in, with_bits
 from fedsim.analysis.plots.canvas import (
     Recorded,
     add_legend,
@@ -184,8 +184,7 @@ def _each_run(
 ) -> None:
     """Draw a curve a run; the first of each variant has its name."""
     x, y = columns
-    totals = cumulative(rounds)
-    totals["bits"] = totals["bits_up"] + totals["bits_down"]
+    totals = with_bits(cumulative(rounds))
     totals = totals[totals[y].notna()]
     for number, (variant, label) in enumerate(labels.items()):
         name = escape_text(label)

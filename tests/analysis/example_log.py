@@ -1,6 +1,6 @@
 """The scenario of `fedsim.analysis.example_log`, and the command that records it anew.
 
-    python -m tests.analysis.example_log
+python -m tests.analysis.example_log
 """
 
 from typing import Any

@@ -5,7 +5,8 @@ Energy by part, by kind of device and by client is `fedsim.analysis.energy_parts
 
 import pandas as pd
 
-from fedsim.analysis.log.frames import RUN, by_run, check_columns, is_event
+from fedsim.analysis.log.frames import check_columns, is_event
+from fedsim.analysis.log.runs import RUN, by_run
 from fedsim.analysis.timeline import time_in_states
 
 _STATES = ("idle", "tail", "promotion")
@@ -34,6 +35,11 @@ def idle_and_tail(events: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
     Example:
         >>> answer = idle_and_tail(log.events, log.clients)
         >>> print(answer.head(4).round(3).to_string(index=False))
+        variant  seed   client  idle_time  tail_time  promotion_time  idle_energy  tail_energy  promotion_energy
+             gd     1 client-0      0.000      0.909           0.090        0.245        0.676             0.076
+             gd     1 client-1      0.000      0.909           0.090        0.245        0.676             0.076
+             gd     1 client-2      0.409      0.170           0.028        0.983        0.014             0.002
+             gd     1 client-3      0.458      0.243           0.055        0.005        0.596             0.071
     """
     columns = ("t", "duration", "event", "node", "peer", "round", "message", "joules", "detail")
     check_columns(events, "events", columns)
@@ -70,6 +76,9 @@ def battery_deaths(events: pd.DataFrame) -> pd.DataFrame:
     Example:
         >>> answer = battery_deaths(log.events)
         >>> print(answer.head(2).round(3).to_string(index=False))
+        variant  seed   client  death     t  rounds_before  off_s  recovered
+             gd     1 client-2      1 1.296              1  0.568       True
+             gd     1 client-2      2 2.232              7  0.568       True
     """
     check_columns(events, "events", ("t", "event", "node"))
     return by_run(events, _battery_deaths)

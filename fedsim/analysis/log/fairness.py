@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from fedsim.analysis.log.frames import by_run, check_columns
+from fedsim.analysis.log.frames import check_columns
+from fedsim.analysis.log.runs import by_run
 
 
 def jain(amounts: ArrayLike) -> float:
@@ -54,7 +55,8 @@ def gini(amounts: ArrayLike) -> float:
     count = len(shares)
     if not count:
         return float("nan")
-    return float(max((2 * np.arange(1, count + 1) - count - 1) @ shares / count, 0.0))
+    weights = 2.0 * np.arange(1, count + 1) - count - 1
+    return max(float(weights @ shares) / count, 0.0)
 
 
 def _shares(amounts: ArrayLike) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -87,7 +89,17 @@ def fairness(clients: pd.DataFrame, column: str = "joules") -> pd.DataFrame:
 
     Example:
         >>> print(fairness(log.clients).round(3).to_string(index=False))
+        variant  seed  clients  jain  gini  mean  least  most  top_tenth
+             gd     1        4 0.783 0.229 3.157  0.281 4.123      0.326
+             gd     2        4 0.786 0.250 2.325  0.252 3.349      0.360
+            chb     1        4 0.783 0.229 3.157  0.281 4.123      0.326
+            chb     2        4 0.786 0.250 2.325  0.252 3.349      0.360
         >>> print(fairness(log.clients, "transmissions").round(3).to_string(index=False))
+        variant  seed  clients  jain  gini  mean  least  most  top_tenth
+             gd     1        4 0.863 0.190  6.25    2.0   8.0      0.320
+             gd     2        4 0.907 0.139  6.75    3.0   8.0      0.296
+            chb     1        4 0.877 0.182  5.50    2.0   7.0      0.318
+            chb     2        4 0.909 0.154  6.50    3.0   8.0      0.308
     """
     check_columns(clients, "clients", (column,))
 

@@ -1,22 +1,23 @@
-"""What the questions have in common: columns that must be there, runs one by one, an example."""
+"""What the questions have in common: columns that must be there, numbers of clients, an example."""
 
-from collections.abc import Callable, Sequence
-from importlib.resources import files
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fedsim.analysis.trace import Log
 from fedsim.errors import DataError
 from fedsim.ports import Array
+from fedsim.record.parts import as_frame
 
 SERVER = "server"
 BITS = ("payload_bits", "header_bits", "transport_bits")
-RUN = ("variant", "seed")
 
-EXAMPLE = files("fedsim.analysis.log") / "example"
+EXAMPLE = Path(__file__).parent / "example"
 """The folder of the tables of `example_log`."""
 
 Table = Literal["events", "rounds", "clients"]
@@ -47,8 +48,8 @@ def example_log() -> Log:
 
 
 def _read(name: Table) -> pd.DataFrame:
-    with (EXAMPLE / f"{name}.parquet").open("rb") as stream:
-        return pd.read_parquet(stream)
+    frame: pd.DataFrame = as_frame(pq.read_table(EXAMPLE / f"{name}.parquet"))
+    return frame
 
 
 def check_columns(frame: pd.DataFrame, table: Table, columns: Sequence[str]) -> None:
@@ -67,40 +68,6 @@ def check_columns(frame: pd.DataFrame, table: Table, columns: Sequence[str]) -> 
         noun = "column" if len(missing) == 1 else "columns"
         text = f"the table has no {noun} {', '.join(missing)}; expected {_SOURCES[table]}"
         raise DataError(table, text)
-
-
-def by_run(frame: pd.DataFrame, function: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
-    """Return what a function finds in each run, with the columns of the run in front.
-
-    Args:
-        frame: of one run, or of several with the columns variant and seed.
-        function: takes the rows of one run, numbered from 0, and returns a table.
-    """
-    keys = [name for name in RUN if name in frame]
-    if not keys or frame.empty:
-        found = function(frame.reset_index(drop=True))
-        return found if not keys else _with_run(found, frame.iloc[:0], keys)
-    tables = []
-    for rows in _runs(frame, keys):
-        tables.append(_with_run(function(rows.reset_index(drop=True)), rows, keys))
-    return pd.concat(tables, ignore_index=True)
-
-
-def _with_run(found: pd.DataFrame, rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Put the columns of a run in front of its answer."""
-    run: dict[str, Any] = {name: rows[name].iloc[0] if len(rows) else None for name in keys}
-    return found.assign(**run)[[*keys, *found.columns]]
-
-
-def _runs(frame: pd.DataFrame, keys: list[str]) -> list[pd.DataFrame]:
-    """Return the rows of each run, in order of first appearance; views where runs lie together."""
-    number = frame.groupby(keys, sort=False, observed=True).ngroup().to_numpy()
-    if (np.diff(number) < 0).any():
-        order = np.argsort(number, kind="stable")
-        frame, number = frame.take(order), number[order]
-    borders = np.flatnonzero(np.diff(number)) + 1
-    ends = [0, *borders.tolist(), len(frame)]
-    return [frame.iloc[begin:end] for begin, end in zip(ends[:-1], ends[1:], strict=True)]
 
 
 def is_event(events: pd.DataFrame, *names: str) -> NDArray[np.bool_]:

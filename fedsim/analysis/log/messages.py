@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 from fedsim.analysis.log.frames import (
     BITS,
     SERVER,
-    by_run,
     check_columns,
     client_names,
     covered,
@@ -16,6 +15,7 @@ from fedsim.analysis.log.frames import (
     sums,
     total_bits,
 )
+from fedsim.analysis.log.runs import by_run
 from fedsim.analysis.timeline import repeats
 
 _DIRECTIONS = ("up", "down", "peer")
@@ -50,6 +50,16 @@ def bits_by_message(events: pd.DataFrame) -> pd.DataFrame:
     Example:
         >>> answer = bits_by_message(log.events)
         >>> print(answer.head(2).T.to_string(header=False))
+        variant                  gd          gd
+        seed                      1           1
+        direction              down          up
+        message             iterate  innovation
+        messages                 26          25
+        payload_bits          17888       17200
+        header_bits            3952        3800
+        transport_bits        12960       12480
+        retransmitted_bits     3960        5280
+        bits                  38760       38760
     """
     check_columns(events, "events", _MESSAGES)
     return by_run(events, _bits_by_message)
@@ -61,7 +71,7 @@ def _bits_by_message(events: pd.DataFrame) -> pd.DataFrame:
     columns = {name: np.where(first, own[name], 0) for name in BITS}
     table = pd.DataFrame(
         {
-            "direction": _directions(own),
+            "direction": np.array(_DIRECTIONS, dtype=object)[_directions(own)],
             "message": own["message"].astype(object).to_numpy(),
             "messages": first.astype(np.int64),
             **columns,
@@ -69,14 +79,14 @@ def _bits_by_message(events: pd.DataFrame) -> pd.DataFrame:
             "bits": total_bits(own),
         }
     )
-    groups = table.groupby(["direction", "message"], sort=False, observed=True, dropna=False)
-    return groups.sum().reset_index().astype({"direction": object, "message": object})
+    groups = table.groupby(["direction", "message"], sort=False, dropna=False)
+    return groups.sum().reset_index()
 
 
-def _directions(rows: pd.DataFrame) -> pd.Categorical:
-    """Return in which direction the message of each row went."""
+def _directions(rows: pd.DataFrame) -> NDArray[np.intp]:
+    """Return in which of `_DIRECTIONS` the message of each row went, by number."""
     down, up = ((rows[name] == SERVER).to_numpy() for name in ("node", "peer"))
-    return pd.Categorical.from_codes(np.where(down, 1, np.where(up, 0, 2)), pd.Index(_DIRECTIONS))
+    return np.where(down, 1, np.where(up, 0, 2))
 
 
 def bits_by_layer(events: pd.DataFrame) -> pd.DataFrame:
@@ -97,6 +107,11 @@ def bits_by_layer(events: pd.DataFrame) -> pd.DataFrame:
     Example:
         >>> answer = bits_by_layer(log.events)
         >>> print(answer.head(4).round(3).to_string(index=False))
+        variant  seed direction          layer  bits  share
+             gd     1      down        payload 17888  0.462
+             gd     1      down         header  3952  0.102
+             gd     1      down      transport 12960  0.334
+             gd     1      down retransmission  3960  0.102
     """
     check_columns(events, "events", _MESSAGES)
     return by_run(events, _bits_by_layer)
@@ -105,7 +120,9 @@ def bits_by_layer(events: pd.DataFrame) -> pd.DataFrame:
 def _bits_by_layer(events: pd.DataFrame) -> pd.DataFrame:
     by_direction = _bits_by_message(events).groupby("direction", sort=False)
     wide = by_direction[list(_LAYERS.values())].sum().set_axis([*_LAYERS], axis=1)
-    table = wide.stack().rename_axis(["direction", "layer"]).rename("bits").reset_index()  # noqa: PD013
+    table = wide.reset_index().melt("direction", var_name="layer", value_name="bits")
+    order = table["direction"].map({name: place for place, name in enumerate(wide.index)})
+    table = table.loc[order.sort_values(kind="stable").index].reset_index(drop=True)
     whole = table.groupby("direction")["bits"].transform("sum")
     return table.assign(share=table["bits"] / whole.where(whole > 0))
 
@@ -130,7 +147,18 @@ def lost_messages(events: pd.DataFrame) -> pd.DataFrame:
     Example:
         >>> answer = lost_messages(log.events)
         >>> shown = answer[(answer["lost"] > 0) | (answer["retransmissions"] > 0)]
-        >>> print(shown.iloc[0].round(3).to_string())
+        >>> print(shown.head(1).round(3).T.to_string(header=False))
+        variant                    gd
+        seed                        1
+        client               client-0
+        direction                  up
+        messages                    7
+        lost                        0
+        aborted                     0
+        in_flight                   0
+        retransmissions             1
+        retransmitted_bits       1320
+        share_retransmitted     0.125
     """
     check_columns(events, "events", (*_MESSAGES, "detail"))
     return by_run(events, _lost_messages)
@@ -140,10 +168,10 @@ def _lost_messages(events: pd.DataFrame) -> pd.DataFrame:
     names = client_names(events)
     own = events[is_event(events, "send", "retransmit")]
     direction = _directions(own)
-    down = direction.codes == 1
+    down = direction == 1
     node, peer = (numbers_of(own[name], names) for name in ("node", "peer"))
     client = np.where(down, peer, node)
-    cell = np.where(client >= 0, 3 * client + direction.codes, -1)
+    cell = np.where(client >= 0, 3 * client + direction, -1)
     count = 3 * len(names)
     first, bits = is_event(own, "send"), total_bits(own)
     fates = {
@@ -191,7 +219,17 @@ def server_queue(events: pd.DataFrame) -> pd.DataFrame:
 
     Example:
         >>> answer = server_queue(log.events)
-        >>> print(answer.iloc[0].round(4).to_string())
+        >>> print(answer.head(1).round(4).T.to_string(header=False))
+        variant               gd
+        seed                   1
+        direction             up
+        messages              25
+        rate              8.6478
+        mean_s            0.0002
+        longest_s         0.0004
+        mean_in_progress  0.0017
+        most_in_progress       2
+        busy              0.0012
     """
     check_columns(events, "events", ("t", "duration", "event", "node", "peer"))
     return by_run(events, _server_queue)

@@ -6,13 +6,13 @@ from numpy.typing import NDArray
 
 from fedsim.analysis.log.frames import (
     SERVER,
-    by_run,
     check_columns,
     client_names,
     is_event,
     numbers_of,
     sums,
 )
+from fedsim.analysis.log.runs import by_run
 
 OUTCOMES = ("no message", "replied", "silent", "late", "lost", "skipped")
 """What became of a client in a round; of several things at once the last one here counts."""
@@ -43,6 +43,14 @@ def round_outcomes(events: pd.DataFrame) -> pd.DataFrame:
     Example:
         >>> answer = round_outcomes(log.events)
         >>> print(answer.groupby("variant", observed=True)["outcome"].value_counts().to_string())
+        variant  outcome
+        chb      replied    46
+                 skipped    11
+                 silent      4
+                 lost        3
+        gd       replied    50
+                 skipped    11
+                 lost        3
     """
     check_columns(events, "events", _NEEDED)
     return by_run(events, _round_outcomes)
@@ -90,6 +98,11 @@ def participation(events: pd.DataFrame) -> pd.DataFrame:
     Example:
         >>> answer = participation(log.events)
         >>> print(answer.tail(4).round(2).to_string(index=False))
+        variant  seed   client  no_message  replied  silent  late  lost  skipped  share
+            chb     2 client-0           0        6       1     0     1        0   0.75
+            chb     2 client-1           0        8       0     0     0        0   1.00
+            chb     2 client-2           0        3       0     0     0        5   0.38
+            chb     2 client-3           0        8       0     0     0        0   1.00
     """
     check_columns(events, "events", _NEEDED)
     return by_run(events, _participation)
@@ -125,6 +138,11 @@ def silences(events: pd.DataFrame) -> pd.DataFrame:
 
     Example:
         >>> print(silences(log.events).to_string(index=False))
+        variant  seed   client  first  last  rounds
+            chb     1 client-0      7     7       1
+            chb     1 client-1      7     7       1
+            chb     1 client-3      7     7       1
+            chb     2 client-0      7     7       1
     """
     check_columns(events, "events", _NEEDED)
     return by_run(events, _silences)
@@ -171,6 +189,11 @@ def staleness(events: pd.DataFrame) -> pd.DataFrame:
     Example:
         >>> answer = staleness(log.events)
         >>> print(answer.head(4).to_string(index=False))
+        variant  seed   client  replies  fresh  mean  most
+             gd     1 client-0        7      7   0.0     0
+             gd     1 client-1        7      7   0.0     0
+             gd     1 client-2        2      2   0.0     0
+             gd     1 client-3        8      8   0.0     0
     """
     check_columns(events, "events", ("event", "node", "peer", "round"))
     return by_run(events, _staleness)
@@ -200,4 +223,4 @@ def _staleness(events: pd.DataFrame) -> pd.DataFrame:
 
 def _ages(committed: NDArray[np.int64], answered: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return how many rounds each reply is old; that of round r answers the model after r - 1."""
-    return np.maximum(committed - (answered - 1), 0)
+    return np.asarray(np.maximum(committed - (answered - 1), 0), dtype=np.int64)

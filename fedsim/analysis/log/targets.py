@@ -52,6 +52,9 @@ def speedup(
     Example:
         >>> answer = speedup(log.rounds, 2e4, against="gd", cost="joules")
         >>> print(answer.round(3).to_string(index=False))
+        variant  seeds  speedup  low  high
+             gd      2    1.000  NaN   NaN
+            chb      2    1.038  NaN   NaN
     """
     check_columns(rounds, "rounds", ("variant", "seed", "round", "t", *COSTS))
     costs = with_bits(cost_to_target(rounds, target, measure, direction))

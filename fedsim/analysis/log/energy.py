@@ -34,12 +34,16 @@ def idle_and_tail(events: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
 
     Example:
         >>> answer = idle_and_tail(log.events, log.clients)
-        >>> print(answer.head(4).round(3).to_string(index=False))
-        variant  seed   client  idle_time  tail_time  promotion_time  idle_energy  tail_energy  promotion_energy
-             gd     1 client-0      0.000      0.909           0.090        0.245        0.676             0.076
-             gd     1 client-1      0.000      0.909           0.090        0.245        0.676             0.076
-             gd     1 client-2      0.409      0.170           0.028        0.983        0.014             0.002
-             gd     1 client-3      0.458      0.243           0.055        0.005        0.596             0.071
+        >>> print(answer.head(2).round(3).T.to_string(header=False))
+        variant                 gd        gd
+        seed                     1         1
+        client            client-0  client-1
+        idle_time              0.0       0.0
+        tail_time            0.909     0.909
+        promotion_time        0.09      0.09
+        idle_energy          0.245     0.245
+        tail_energy          0.676     0.676
+        promotion_energy     0.076     0.076
     """
     columns = ("t", "duration", "event", "node", "peer", "round", "message", "joules", "detail")
     check_columns(events, "events", columns)

@@ -266,7 +266,10 @@ def _server_queue(events: pd.DataFrame) -> pd.DataFrame:
             }
         )
     names = ("direction", "messages", "rate", "mean_s", "longest_s", "mean_in_progress")
-    return pd.DataFrame(rows, columns=[*names, "most_in_progress", "busy"])
+    table = pd.DataFrame(rows, columns=[*names, "most_in_progress", "busy"])
+    floats = ("rate", "mean_s", "longest_s", "mean_in_progress", "busy")
+    counts = ("messages", "most_in_progress")  # without a message pandas knows no types
+    return table.astype(dict.fromkeys(floats, np.float64) | dict.fromkeys(counts, np.int64))
 
 
 def _most_at_once(begins: NDArray[np.float64], ends: NDArray[np.float64]) -> int:

@@ -15,7 +15,7 @@ QUESTIONS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("How much was idle time, and how much tails?", analysis.idle_and_tail),
     ("When did batteries die?", analysis.battery_deaths),
     ("How even are energy and updates?", analysis.fairness),
-    ("Who took part, and how often?", analysis.participation),
+    ("How often did each client take part?", analysis.participation),
     ("What became of each client in each round?", analysis.round_outcomes),
     ("Which client was silent when?", analysis.silences),
     ("How old were the replies?", analysis.staleness),

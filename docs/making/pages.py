@@ -33,6 +33,7 @@ from making.descriptions import command_line, failures
 from making.flower import flower_reference
 from making.gallery import gallery
 from making.networks import networks
+from making.questions import questions
 from rich.text import Text
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
@@ -201,5 +202,6 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "command-line": command_line,
     "errors": failures,
     "flower": flower_reference,
+    "questions": questions,
 }
 """The generated parts by name."""

@@ -33,6 +33,7 @@ from making.descriptions import command_line, failures, python
 from making.flower import flower_reference
 from making.gallery import gallery
 from making.networks import networks
+from making.questions import questions
 from rich.text import Text
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
@@ -202,5 +203,6 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "python": python,
     "errors": failures,
     "flower": flower_reference,
+    "questions": questions,
 }
 """The generated parts by name."""

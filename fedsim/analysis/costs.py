@@ -83,6 +83,16 @@ def cost_to_target(
 
     Raises:
         ValueError: no run has a column of that name.
+
+    Example:
+        >>> reached = cost_to_target(log.rounds, 2e4)
+        >>> shown = reached[["variant", "seed", "round", "t", "joules"]].round(2)
+        >>> print(shown.to_string(index=False))
+        variant  seed  round    t  joules
+             gd     1      6 1.79    8.32
+             gd     2      6 1.79    8.31
+            chb     1      5 1.69    8.02
+            chb     2      5 1.69    8.01
     """
     if measure not in rounds:
         known = ", ".join(map(str, rounds.columns))

@@ -1,7 +1,7 @@
 """Transfers over TCP in a star or a tree: cases drawn by a seed, and what ns-3 says of them.
 
 The program that simulates every packet is ns3/transfers.cc; what it said of all cases is in
-ns3/results.csv, so that nobody needs ns-3 to compare with it.
+ns3/results.csv, so a comparison with it needs no ns-3.
 """
 
 import csv

@@ -34,6 +34,9 @@ SEEDS = 5
 PACKETS = 30_000
 """The most segments of a case, over all its flows: what ns-3 simulates in seconds."""
 
+HOURS = 3600.0
+"""The simulated time after which a message counts as lost, s, here and in transfers.cc."""
+
 SEGMENT = 1448
 """The bytes of a segment's payload."""
 
@@ -205,9 +208,10 @@ def write(program: Path) -> None:
                     writer.writerow([name, number, seed, " ".join([f"{t:.6g}" for t in times])])
 
 
-def read() -> Iterator[tuple[str, Case, Sequence[float]]]:
-    """Yield the name of the set, the case, and when each message arrived, for every run."""
+def read() -> Iterator[tuple[str, Case, int, Sequence[float]]]:
+    """Yield the name of the set, the case, the seed and the arrivals of the messages by run."""
     with TABLE.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             case = draw(SETS[row["set"]], int(row["case"]))
-            yield row["set"], case, [float(word) for word in row["times"].split()]
+            times = [float(word) for word in row["times"].split()]
+            yield row["set"], case, int(row["seed"]), times

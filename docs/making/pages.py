@@ -29,7 +29,7 @@ from making.blocks import (
     slug,
     table,
 )
-from making.descriptions import command_line, failures, python
+from making.descriptions import command_line, failures
 from making.flower import flower_reference
 from making.gallery import gallery
 from making.networks import networks
@@ -200,7 +200,6 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "client-columns": partial(_table_columns, "clients"),
     "gallery": gallery,
     "command-line": command_line,
-    "python": python,
     "errors": failures,
     "flower": flower_reference,
     "questions": questions,

@@ -206,7 +206,13 @@ def _describe_end(summary: pd.DataFrame, variant: str) -> str:
 
 
 def cost_table(costs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
-    """Return a table of `mean_cost`, a row a variant."""
+    """Return a table of `mean_cost`, a row a variant.
+
+    Args:
+        costs: a row a variant, of `mean_cost`.
+        labels: variant -> its name in the table.
+        title: above the table.
+    """
     several, columns = bool((costs["runs"] > 1).any()), with_grams(SPENT, costs)
     table = plain(title)
     table.add_column("variant")

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from fedsim.ports import Array, Client, Message, Payload, Server
 from fedsim.problems.tables.fit_exchange import FitExchange
+from fedsim.sim.client import TakeBack
 from fedsim.sim.config import Method
 from fedsim.wire import Octets
 
@@ -60,12 +61,13 @@ class FittingMethod:
         self._exchange = exchange
         self._requests = [FitRequest(Octets(step.request)) for step in exchange.steps]
         self._handle: Callable[[Any, Message], Any] = method.handle
+        self.undelivered: TakeBack = self._take_back
 
     def memory(self, initial: Array) -> object:
         """Return a client's memory, as the method does."""
         return self._method.memory(initial)
 
-    def undelivered(self, client: Client, message: Message) -> None:
+    def _take_back(self, client: Client, message: Message) -> None:
         """Handle the loss of a message of the method; the server asks again for others."""
         if not isinstance(message, FIT_MESSAGES):
             self._method.undelivered(client, message)

@@ -151,7 +151,9 @@ Quiet = Annotated[
 WatchPage = Annotated[
     bool, typer.Option("--watch", help="show curves, runs, workers and events while it runs")
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="make all runs again, complete ones included")]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="make all runs again; complete ones move to OUT/.trash")
+]
 Base = Annotated[
     Path | None,
     typer.Option(help="folder of relative paths in the scenario; the current one if not given"),

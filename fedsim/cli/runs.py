@@ -59,8 +59,8 @@ def run_command(
     """Run a scenario: all variants, all seeds; end with a table and a figure.
 
     Complete runs of the same scenario, data and code are kept; runs
-    with other values are made again. A folder with runs of another
-    scenario is not touched.
+    with other values move to OUT/.earlier and come back with their
+    values. A folder with runs of another scenario is not touched.
     """
     from fedsim.cli.downloads import offer_downloads
     from fedsim.cli.live_page import live_page

@@ -183,7 +183,8 @@ def run(
     A run that fails does not stop the others. When all have ended, failures are raised as an error
     that names variant and seed; a run that diverged, lost all its clients, or ended with a larger
     objective than it began with gives a `RunWarning`. Complete runs in `out` of the same scenario,
-    data, code and versions are reused.
+    data, code and versions are reused; others are moved into `OUT/.earlier`, from where they come
+    back when the scenario is set back.
 
     Args:
         source: a YAML file, a mapping, or a `Scenario`.
@@ -193,7 +194,7 @@ def run(
         watch: called with the progress of runs; if None, a notebook shows a bar.
         jobs: number of runs at a time; with more than 1, each is made in a worker process.
         executor: makes the runs instead, such as `client.get_executor()` of Dask; it is left open.
-        fresh: make all runs again, complete ones included.
+        fresh: make all runs again; complete ones are moved into `OUT/.trash`.
         carry: "bytes" encodes and decodes every message; the logs are the same as with "values".
         tell: called with each note: settings without effect, runs of `out` that are made again,
             runs that failed.

@@ -1,7 +1,8 @@
 """The folder of a study: whether it is that of a plan, what happens to its runs, and its progress.
 
 An edited scenario that is run again continues in its own folder: runs of unchanged variants are
-kept, the others are made again. The folder of another scenario is not touched.
+kept, the others are made again, and the earlier ones are moved (`fedsim.record.earlier`). The
+folder of another scenario is not touched.
 """
 
 import re
@@ -13,6 +14,7 @@ from statistics import median
 from typing import Any, NamedTuple, Self, TypeVar
 
 from fedsim.errors import DataError
+from fedsim.record.earlier import EARLIER, TRASH, earlier_runs
 from fedsim.record.folder import RESULTS, SCENARIO, SMALL, SUMMARY, RunFolder, read_failure
 from fedsim.record.lock import is_held
 from fedsim.record.manifest import AGAIN, MADE_FROM, check_files
@@ -44,7 +46,8 @@ def check_place(study: Study, out: Path) -> None:
         return
     own, other = _name_of(study), _name_of(there)
     text = f"{out} holds runs of {other}, and this is {own}: nothing was written"
-    over = f", or --fresh to overwrite {', '.join(study.changed_variants(there))}"
+    moved = ", ".join(study.changed_variants(there))
+    over = f", or --fresh to move {moved} into {TRASH}"
     name = "" if study.priced else ", the scenario another name"
     helps = f"give another folder with --out{name}{'' if study.priced else over}"
     raise DataError("out", f"{text}; {helps}")
@@ -67,11 +70,22 @@ def changes(plan: Plan, out: Path) -> Iterator[Note]:
     for variant in plan.variants:
         if variant.name in changed:
             text = f"{out / variant.name} was made from other values{_values(variant, out)}"
-            yield Note(variant.name, RUNS, f"{text}: its runs are made again")
+            yield Note(variant.name, RUNS, f"{text}: {_change(variant, out)}")
     if gone := study.removed_variants(there):
         names = ", ".join(gone)
         text = f"{out} also has runs of {names}, which the scenario no longer has: they are kept,"
         yield Note(names, RUNS, f"{text} but compare and report leave them out")
+
+
+def _change(variant: Variant, out: Path) -> str:
+    """Return what becomes of the runs of a variant that has changed."""
+    own = (
+        next(earlier_runs(out, variant.name, seed, variant.fingerprint), None)
+        for seed in variant.seeds
+    )
+    if any(own):
+        return f"its runs move into {EARLIER}, and those of these values come back from there"
+    return f"its runs are made again, and what is there moves into {EARLIER}"
 
 
 def _values(variant: Variant, out: Path) -> str:

@@ -26,9 +26,9 @@ def small(**changes: Any) -> dict[str, Any]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Return every file of a folder of runs."""
+    """Return every file of a folder of runs, without runs that others have replaced."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        if path.is_file() and path.relative_to(folder).parts[0] not in {EARLIER, TRASH}
     }

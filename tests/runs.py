@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedsim.record.earlier import EARLIER, TRASH
+
 SMALL: Mapping[str, Any] = {
     "name": "small",
     "problem": {

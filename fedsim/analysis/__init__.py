@@ -19,6 +19,25 @@ from fedsim.analysis.costs import (
 )
 from fedsim.analysis.energy import ENERGY_PARTS, energy_parts, state_of_charge
 from fedsim.analysis.figures import convergence, progress, stacked_bars
+from fedsim.analysis.log.energy import battery_deaths, idle_and_tail
+from fedsim.analysis.log.fairness import fairness, gini, jain
+from fedsim.analysis.log.frames import example_log
+from fedsim.analysis.log.messages import (
+    bits_by_layer,
+    bits_by_message,
+    lost_messages,
+    server_queue,
+)
+from fedsim.analysis.log.participation import (
+    OUTCOMES,
+    participation,
+    round_outcomes,
+    silences,
+    staleness,
+)
+from fedsim.analysis.log.rounds import critical_path, deciding_clients, stragglers
+from fedsim.analysis.log.targets import speedup
+from fedsim.analysis.log.usage import client_utilisation, link_utilisation
 from fedsim.analysis.paper_style import PaperStyle
 from fedsim.analysis.paper_tables import paper_tables
 from fedsim.analysis.plots.clients import plot_participation, plot_silence, plot_upload_cdf
@@ -58,6 +77,7 @@ __all__ = [
     "ENERGY_PARTS",
     "EVERY_AXIS",
     "GREY",
+    "OUTCOMES",
     "PART_COLOURS",
     "STATES",
     "Comparison",
@@ -67,21 +87,34 @@ __all__ = [
     "PaperStyle",
     "Target",
     "answer",
+    "battery_deaths",
+    "bits_by_layer",
+    "bits_by_message",
+    "client_utilisation",
     "convergence",
     "cost_bars",
     "cost_table",
     "cost_to_end",
     "cost_to_target",
+    "critical_path",
     "cumulative",
+    "deciding_clients",
     "energy_parts",
     "entitle",
+    "example_log",
+    "fairness",
     "final_cost",
     "gather",
+    "gini",
+    "idle_and_tail",
+    "jain",
     "label_axis",
     "labels_of",
     "link_load",
+    "link_utilisation",
     "listing",
     "look",
+    "lost_messages",
     "mean_cost",
     "measures_in",
     "name_variants",
@@ -93,6 +126,7 @@ __all__ = [
     "paper_tables",
     "pareto",
     "pareto_scatter",
+    "participation",
     "plot_batteries",
     "plot_curves",
     "plot_energy",
@@ -105,12 +139,18 @@ __all__ = [
     "progress",
     "quantity",
     "ranking",
+    "round_outcomes",
     "run_parts",
     "save",
+    "server_queue",
+    "silences",
     "so_far",
     "spans",
+    "speedup",
     "stacked_bars",
+    "staleness",
     "state_of_charge",
+    "stragglers",
     "summarise",
     "time_in_states",
     "typeset",

@@ -28,7 +28,6 @@ from fedsim.analysis.plots.energy import plot_batteries, plot_energy
 from fedsim.analysis.plots.rounds import plot_round
 from fedsim.analysis.ranking import cost_to_end, ranking
 from fedsim.analysis.saving import save
-from fedsim.analysis.scripts import run_parts
 from fedsim.analysis.seeds import over_seeds
 from fedsim.analysis.style import (
     AXES,
@@ -37,7 +36,6 @@ from fedsim.analysis.style import (
     EVERY_AXIS,
     GREY,
     PART_COLOURS,
-    entitle,
     label_axis,
     look,
     name_variants,
@@ -74,7 +72,6 @@ __all__ = [
     "cost_to_target",
     "cumulative",
     "energy_parts",
-    "entitle",
     "final_cost",
     "gather",
     "label_axis",
@@ -105,7 +102,6 @@ __all__ = [
     "progress",
     "quantity",
     "ranking",
-    "run_parts",
     "save",
     "so_far",
     "spans",
@@ -119,3 +115,7 @@ __all__ = [
     "write_trace",
     "write_traces",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

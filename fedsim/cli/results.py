@@ -38,21 +38,27 @@ def compare(
     places: Places,
     targets: Targets = None,
     against: Annotated[
-        str | None, typer.Option(help="the variant that the others are compared with")
+        str | None,
+        typer.Option(metavar="VARIANT", help="the variant that the others are compared with"),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="confidence level of the intervals")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option(metavar="LEVEL", help="confidence level of the intervals")
+    ] = 0.95,
     out: Annotated[
         Path | None,
         typer.Option(
+            metavar="DIR|FILE",
             help="folder for the files; comparison in the first DIR if not given; or a file for"
-            " one figure, such as gap.pdf"
+            " one figure, such as gap.pdf",
         ),
     ] = None,
     x: Annotated[
-        str | None, typer.Option(help="of the figure: round, bits, t, joules, or a measure")
+        str | None,
+        typer.Option(metavar="COLUMN", help="of the figure: round, bits, t, joules, or a measure"),
     ] = None,
     y: Annotated[
-        str | None, typer.Option(help="of the figure: gap, objective, a measure, or a cost")
+        str | None,
+        typer.Option(metavar="COLUMN", help="of the figure: gap, objective, a measure, or a cost"),
     ] = None,
     style: PaperStyles = "ieee",
     columns: PaperColumns = 1,
@@ -121,7 +127,8 @@ def report_command(
     place: Place,
     targets: Targets = None,
     out: Annotated[
-        Path | None, typer.Option(help="the file to write; report.html in DIR if not given")
+        Path | None,
+        typer.Option(metavar="FILE", help="the file to write; report.html in DIR if not given"),
     ] = None,
     quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
@@ -151,7 +158,10 @@ def trace(
         str | None, typer.Option(metavar="FIRST:LAST", help="only these clients, such as 0:99")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="file or folder; trace.json beside each log if not given")
+        Path | None,
+        typer.Option(
+            metavar="FILE|DIR", help="file or folder; trace.json beside each log if not given"
+        ),
     ] = None,
     *,
     gzip: Gzip = False,
@@ -177,7 +187,8 @@ def status_command(
     ],
     overrides: Overrides = None,
     out: Annotated[
-        Path | None, typer.Option(help="folder of the runs of a scenario, if not runs/NAME")
+        Path | None,
+        typer.Option(metavar="DIR", help="folder of the runs of a scenario, if not runs/NAME"),
     ] = None,
     plugins: Plugins = None,
 ) -> None:
@@ -276,7 +287,9 @@ _Intervals = Annotated[
 _Runs = Annotated[
     int,
     typer.Option(
-        min=0, help="if runs cannot be re-priced: number of worlds in which they are repeated"
+        min=0,
+        metavar="N",
+        help="if runs cannot be re-priced: number of worlds in which they are repeated",
     ),
 ]
 
@@ -286,17 +299,23 @@ def robust(
     place: Place,
     target: _Target = None,
     against: Annotated[
-        str | None, typer.Option(help="the variant that the others are compared with")
+        str | None,
+        typer.Option(metavar="VARIANT", help="the variant that the others are compared with"),
     ] = None,
-    worlds: Annotated[int, typer.Option(min=1, help="least number of sampled worlds")] = 2048,
-    seed: Annotated[int, typer.Option(min=1, help="seed of the sampling of worlds")] = 1,
+    worlds: Annotated[
+        int, typer.Option(min=1, metavar="N", help="least number of sampled worlds")
+    ] = 2048,
+    seed: Annotated[
+        int, typer.Option(min=1, metavar="SEED", help="seed of the sampling of worlds")
+    ] = 1,
     intervals: _Intervals = None,
     runs: _Runs = 0,
     jobs: Jobs = 1,
     cluster: OnCluster = None,
     plugins: Plugins = None,
     out: Annotated[
-        Path | None, typer.Option(help="folder for the files; robustness in DIR if not given")
+        Path | None,
+        typer.Option(metavar="DIR", help="folder for the files; robustness in DIR if not given"),
     ] = None,
     base: Base = None,
     quiet: Quiet = False,  # noqa: FBT002 - a flag

@@ -174,10 +174,19 @@ def check(
 @app.command("reprice")
 def reprice_command(
     place: Place,
-    overrides: Overrides = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="replace a value of radios, devices or links: fleet.0.radio=nb-iot",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="folder for the re-priced runs; repriced in DIR if not given"),
+        typer.Option(
+            metavar="DIR", help="folder for the re-priced runs; repriced in DIR if not given"
+        ),
     ] = None,
     base: Base = None,
     plugins: Plugins = None,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from making.pages import written
 from making.picture import house
+from making.reference import reference_pages
 from making.stages import stages
 
 DOCS = Path(__file__).parent
@@ -17,7 +18,8 @@ def texts() -> dict[Path, str]:
     """Return every file that is generated, at least in part, as it should be."""
     pages = {path: path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
     generated = {path: written(page) for path, page in pages.items() if "<!-- generated: " in page}
-    return {**generated, DOCS / "house.svg": house(), DOCS / "stages.svg": stages()}
+    drawn = {DOCS / "house.svg": house(), DOCS / "stages.svg": stages()}
+    return {**generated, **drawn, **reference_pages()}
 
 
 def main() -> None:

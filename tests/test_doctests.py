@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import fedsim
+from fedsim.analysis import example_log
 from tests.conftest import ROOT
 from tests.runs import SMALL, small
 from tests.tiers import missing
@@ -31,6 +32,9 @@ MODULES = [_name(path) for path in sorted(ROOT.glob("fedsim/**/*.py")) if ">>>" 
 RESULT = "fedsim.analysis.plots"
 """The package whose examples begin with a `result`: of two variants, their phones on batteries."""
 
+LOGS = ("fedsim.analysis.log", "fedsim.analysis.energy", "fedsim.analysis.costs")
+"""Modules whose examples begin with a `log`: that of `fedsim.analysis.example_log`."""
+
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> fedsim.Result:
@@ -46,7 +50,7 @@ def test_examples_show_what_they_say(name: str, request: pytest.FixtureRequest) 
     for package, extra in EXTRAS.items():
         if name.startswith(package) and (reason := missing(extra)):
             pytest.skip(reason)
-    given = {}
+    given: dict[str, object] = {"log": example_log()} if name.startswith(LOGS) else {}
     if name.startswith(RESULT):
         given["result"] = request.getfixturevalue("result")
     failed, tried = doctest.testmod(import_module(name), extraglobs=given)

@@ -29,7 +29,7 @@ LIBRARIES = {
     "dask": ("distributed",),
     "compiled": ("numba",),
     "tables": ("openpyxl", "sqlalchemy"),
-    "docs": ("mkdocs", "nbclient", "latex2mathml", "docstring_parser"),
+    "docs": ("mkdocs", "mkdocstrings", "nbclient", "latex2mathml", "docstring_parser"),
     "lint": ("mypy", "ruff", "importlinter"),
     "dev": ("playwright", "cosmic_ray", "coverage", "hatchling", "build"),
 }
@@ -64,6 +64,7 @@ FILES = {
     "test_networks.py": "torch",
     "test_notebooks.py": "docs",
     "test_quality.py": "lint",
+    "test_reference.py": "docs",
     "test_sending.py": "dask",
 }
 """The extra that a whole file of tests needs, below `tests`."""

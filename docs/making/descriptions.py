@@ -14,9 +14,6 @@ import fedsim
 from fedsim import errors
 from fedsim.cli import app
 
-_METHODS = {"Result": fedsim.Result}
-"""Classes whose methods are listed."""
-
 
 def command_line() -> str:
     """Return every command with its arguments and options."""
@@ -54,23 +51,6 @@ def _default(parameter: Any) -> str:  # noqa: ANN401 - the library's own
     default = parameter.default
     plain = default is None or default is False or default == () or callable(default)
     return "" if plain else code(default)
-
-
-def python() -> str:
-    """Return the functions and classes of `fedsim`, with what they take, return and raise."""
-    shown: dict[str, Any] = {
-        name: getattr(fedsim, name) for name in sorted(fedsim.__all__, key=str.lower)
-    }
-    parts: list[str] = []
-    for name, each in shown.items():
-        if inspect.isfunction(each):
-            parts += function(f"fedsim.{name}", each, 2)
-    for name, kind in _METHODS.items():
-        parts += [heading(2, f"fedsim.{name}", slugged(name)), *_documented(_doc(kind))]
-        for method, each in inspect.getmembers(kind, inspect.isfunction):
-            if not method.startswith("_"):
-                parts += function(f"{name}.{method}", each, 3)
-    return "\n\n".join(parts)
 
 
 def slugged(name: str) -> str:

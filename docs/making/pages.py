@@ -29,10 +29,11 @@ from making.blocks import (
     slug,
     table,
 )
-from making.descriptions import command_line, failures, python
+from making.descriptions import command_line, failures
 from making.flower import flower_reference
 from making.gallery import gallery
 from making.networks import networks
+from making.questions import questions
 from rich.text import Text
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
@@ -199,8 +200,8 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "client-columns": partial(_table_columns, "clients"),
     "gallery": gallery,
     "command-line": command_line,
-    "python": python,
     "errors": failures,
     "flower": flower_reference,
+    "questions": questions,
 }
 """The generated parts by name."""

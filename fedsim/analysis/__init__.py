@@ -19,6 +19,23 @@ from fedsim.analysis.costs import (
 )
 from fedsim.analysis.energy import ENERGY_PARTS, energy_parts, state_of_charge
 from fedsim.analysis.figures import convergence, progress, stacked_bars
+from fedsim.analysis.log.energy import battery_deaths, idle_and_tail
+from fedsim.analysis.log.fairness import fairness, gini, jain
+from fedsim.analysis.log.frames import example_log
+from fedsim.analysis.log.messages import (
+    bits_by_layer,
+    bits_by_message,
+    lost_messages,
+    server_queue,
+)
+from fedsim.analysis.log.participation import (
+    OUTCOMES,
+    participation,
+    round_outcomes,
+    silences,
+    staleness,
+)
+from fedsim.analysis.log.targets import speedup
 from fedsim.analysis.paper_style import PaperStyle
 from fedsim.analysis.paper_tables import paper_tables
 from fedsim.analysis.plots.clients import plot_participation, plot_silence, plot_upload_cdf
@@ -56,6 +73,7 @@ __all__ = [
     "ENERGY_PARTS",
     "EVERY_AXIS",
     "GREY",
+    "OUTCOMES",
     "PART_COLOURS",
     "STATES",
     "Comparison",
@@ -65,6 +83,9 @@ __all__ = [
     "PaperStyle",
     "Target",
     "answer",
+    "battery_deaths",
+    "bits_by_layer",
+    "bits_by_message",
     "convergence",
     "cost_bars",
     "cost_table",
@@ -72,13 +93,19 @@ __all__ = [
     "cost_to_target",
     "cumulative",
     "energy_parts",
+    "example_log",
+    "fairness",
     "final_cost",
     "gather",
+    "gini",
+    "idle_and_tail",
+    "jain",
     "label_axis",
     "labels_of",
     "link_load",
     "listing",
     "look",
+    "lost_messages",
     "mean_cost",
     "measures_in",
     "name_variants",
@@ -90,6 +117,7 @@ __all__ = [
     "paper_tables",
     "pareto",
     "pareto_scatter",
+    "participation",
     "plot_batteries",
     "plot_curves",
     "plot_energy",
@@ -102,10 +130,15 @@ __all__ = [
     "progress",
     "quantity",
     "ranking",
+    "round_outcomes",
     "save",
+    "server_queue",
+    "silences",
     "so_far",
     "spans",
+    "speedup",
     "stacked_bars",
+    "staleness",
     "state_of_charge",
     "summarise",
     "time_in_states",

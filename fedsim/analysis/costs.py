@@ -83,6 +83,16 @@ def cost_to_target(
 
     Raises:
         ValueError: no run has a column of that name.
+
+    Example:
+        >>> reached = cost_to_target(log.rounds, 2e4)
+        >>> shown = reached[["variant", "seed", "round", "t", "joules"]].round(2)
+        >>> print(shown.to_string(index=False))
+        variant  seed  round    t  joules
+             gd     1      6 1.79    8.32
+             gd     2      6 1.79    8.31
+            chb     1      5 1.69    8.02
+            chb     2      5 1.69    8.01
     """
     if measure not in rounds:
         known = ", ".join(map(str, rounds.columns))
@@ -196,7 +206,13 @@ def _describe_end(summary: pd.DataFrame, variant: str) -> str:
 
 
 def cost_table(costs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
-    """Return a table of `mean_cost`, a row a variant."""
+    """Return a table of `mean_cost`, a row a variant.
+
+    Args:
+        costs: a row a variant, of `mean_cost`.
+        labels: variant -> its name in the table.
+        title: above the table.
+    """
     several, columns = bool((costs["runs"] > 1).any()), with_grams(SPENT, costs)
     table = plain(title)
     table.add_column("variant")

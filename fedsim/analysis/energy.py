@@ -30,6 +30,18 @@ def energy_parts(clients: pd.DataFrame, by: Sequence[str] = ("variant", "seed"))
     Returns:
         A row a group, in the order of `clients`, and a column for each of `ENERGY_PARTS` that
         there is, by what it is called.
+
+    Example:
+        >>> parts = energy_parts(log.clients, by=["variant", "device"])
+        >>> print(parts.loc["gd"].round(2).T.to_string())
+        device         phone-mid  pi-4  cortex-m7
+        promotion           1.26  0.02       0.04
+        tail                9.23  0.13       0.31
+        receiving           0.01  0.00       0.00
+        sending             0.03  0.00       0.01
+        sending again       0.01  0.00       0.00
+        at rest             3.42  7.30       0.00
+        computing           0.00  0.00       0.18
     """
     known = [name for name in ENERGY_PARTS if name in clients]
     groups = clients.groupby(list(by), sort=False, observed=True)

@@ -30,6 +30,10 @@ def save(figure: Figure, path: Path) -> None:
 
     Fonts are embedded in a PDF as outlines (Type 42), which publishers accept.
 
+    Args:
+        figure: of matplotlib.
+        path: of the file to write, which ends in .png, .svg, .pdf or .pgf.
+
     Raises:
         DataError: the ending is of no format, or PGF is asked for and TeX is not installed.
         OutputError: it cannot be written.

@@ -5,13 +5,13 @@ row of its own, which ends when the message's does; here it follows the first tr
 that both together fill the time in which the message's bits flowed.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedsim.analysis.log.runs import by_run
 from fedsim.ports import Array
 
 STATES: Mapping[str, tuple[str, str]] = {
@@ -40,7 +40,6 @@ _ENDLESS = {"offline": "online", "depleted": "charged"}  # what may last until t
 _LANES = list(dict.fromkeys(lane for _, lane in STATES.values()))
 _LANE_OF = np.array([_LANES.index(lane) for _, lane in STATES.values()])
 _BITS = ["payload_bits", "header_bits", "transport_bits"]
-_RUN = ["variant", "seed"]
 
 
 def spans(events: pd.DataFrame) -> pd.DataFrame:
@@ -56,7 +55,7 @@ def spans(events: pd.DataFrame) -> pd.DataFrame:
         The columns variant and seed, where the log has them; node, state (of `STATES`), lane,
         begin and end (s), round, message, bits, joules and detail.
     """
-    return _by_run(events, _spans)
+    return by_run(events, _spans)
 
 
 def time_in_states(events: pd.DataFrame) -> pd.DataFrame:
@@ -72,7 +71,7 @@ def time_in_states(events: pd.DataFrame) -> pd.DataFrame:
         A row a client that the log mentions: variant and seed, where the log has them, node,
         a column for each of `STATES`, and `IDLE`.
     """
-    return _by_run(events, _time_in_states)
+    return by_run(events, _time_in_states)
 
 
 def repeats(events: pd.DataFrame) -> Array:
@@ -82,19 +81,6 @@ def repeats(events: pd.DataFrame) -> Array:
     """
     again = np.where(events["event"] == "retransmit", events["duration"], 0.0)
     return np.append(again[1:], 0.0)[: len(events)]
-
-
-def _by_run(events: pd.DataFrame, function: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
-    """Return what a function says of each run, with the run's columns in front."""
-    keys = [name for name in _RUN if name in events]
-    if not keys:
-        return function(events.reset_index(drop=True))
-    tables = []
-    for key, own in events.groupby(keys, sort=False, observed=True):
-        table = function(own.reset_index(drop=True))
-        run: dict[str, Any] = dict(zip(keys, key, strict=True))
-        tables.append(table.assign(**run)[[*keys, *table.columns]])
-    return pd.concat(tables, ignore_index=True)
 
 
 def _spans(events: pd.DataFrame) -> pd.DataFrame:

@@ -24,6 +24,9 @@ CLOSE = 1e-9
 def assert_kept(found: pd.DataFrame) -> None:
     """Raise unless every check of a table of `check_...` is kept.
 
+    Args:
+        found: what a `check_...` has returned.
+
     Raises:
         AssertionError: one is broken, or a run failed; the message has each, with its reason.
     """

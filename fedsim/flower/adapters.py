@@ -107,6 +107,10 @@ def seconds_of(block: App, *, fits: int = 3) -> float:
     It is for `cost: {seconds: ..., on: ...}`, where `on` names or describes this machine. Once in
     the scenario, it gives the same simulated times on any machine.
 
+    Args:
+        block: of the app, as `app` returns it.
+        fits: how many fits are measured.
+
     Raises:
         DataError, Failed: the app cannot be used.
     """

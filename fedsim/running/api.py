@@ -198,10 +198,10 @@ def run(
         tell: called with each note: settings without effect, runs of `out` that are made again,
             runs that failed.
         cluster: a Dask cluster that makes the runs: "tcp://host:8786", or "local:4" for one here.
-        check: whether to raise and warn according to the final states of the runs; the summary
-            has them in any case.
         shard: "3/16" makes the third of sixteen shares; other processes may make theirs in `out`
             at the same time.
+        check: whether to raise and warn according to the final states of the runs; the summary
+            has them in any case.
 
     Raises:
         ScenarioError, BlockError: the scenario, or one of `blocks`, is invalid; nothing has run.

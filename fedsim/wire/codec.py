@@ -60,6 +60,9 @@ class Header:
 def encode(payload: Payload) -> bytes:
     """Encode one payload, without the notes of its sender.
 
+    Args:
+        payload: of a message; its `values` are as decoded.
+
     Raises:
         TypeError: the payload's class has no encoding.
     """
@@ -81,8 +84,17 @@ def decode(data: bytes) -> Sent:
     Memory and time are at most proportional to the length of `data`. The `values` of the result may
     be far longer: a sparse vector of `LARGEST_DIMENSION` coordinates can take a few bytes.
 
+    Args:
+        data: one byte for kind and format, and the body.
+
     Raises:
         DecodeError: `data` is not the encoding of any payload.
+
+    Example:
+        >>> from fedsim.wire import Dense, ValueFormat
+        >>> sent = encode(Dense.of(np.array([0.5, 2.0]), ValueFormat.FLOAT32))
+        >>> decode(sent).values
+        array([0.5, 2. ])
     """
     if not data:
         return Empty()

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 import fedsim
 from fedsim import analysis
-from fedsim.analysis.plots.clients import OUTCOMES
+from fedsim.analysis.log.participation import OUTCOMES
 from tests.runs import SMALL, small
 
 GRADIENTS = {"algorithm": {"kind": "gd", "step_size": "1/L"}}

@@ -12,6 +12,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from fedsim.analysis.log.frames import numbers_of
+from fedsim.analysis.log.participation import OUTCOMES, round_outcomes, updates
 from fedsim.analysis.plots.canvas import (
     Logged,
     add_keys,
@@ -129,7 +131,7 @@ def plot_participation(
     rounds, events = (each[each["variant"] == chosen] for each in (runs.rounds, runs.events))
     last = int(rounds["round"].max())
     names = _clients(runs, chosen)
-    sent = events[_updates(events) & events["round"].between(1, last)]
+    sent = events[updates(events) & events["round"].between(1, last)]
     sent = sent.drop_duplicates(["seed", "node", "round"])
     counts = _count(sent, names, last)
     seeds = rounds.groupby("seed")["round"].max()
@@ -144,10 +146,6 @@ def plot_participation(
     bar.set_label("share of rounds with an update")
     _name_clients(axis, names)
     return finish(axis, out)
-
-
-OUTCOMES = ("no message", "replied", "silent", "late", "lost", "skipped")
-"""What became of a client in a round, by the numbers of `plot_silence`; later ones win."""
 
 
 def plot_silence(
@@ -206,21 +204,12 @@ def plot_silence(
 def _outcomes(events: pd.DataFrame, names: list[str], first: int, last: int) -> NDArray[np.int8]:
     """Return the number of the outcome of each client and round, shape (clients, rounds)."""
     table = np.zeros((len(names), max(last - first + 1, 0)), dtype=np.int8)
-    numbers = {name: number for number, name in enumerate(names)}
-    for outcome, called in enumerate(OUTCOMES[1:], start=1):
-        there = _updates(events) if called == "replied" else events["event"] == called
-        rows = events[there & events["round"].between(first, last)]
-        nodes = rows["node"].astype(str)
-        nodes = nodes.where(nodes != SERVER, rows["peer"].astype(str)).map(numbers)
-        known = nodes.notna().to_numpy()
-        table[nodes[known].astype(int), rows["round"].to_numpy()[known] - first] = outcome
+    found = round_outcomes(events)
+    clients = numbers_of(found["client"], names)
+    kept = found["round"].between(first, last).to_numpy() & (clients >= 0)
+    rounds = found["round"].to_numpy()[kept] - first
+    table[clients[kept], rounds] = numbers_of(found["outcome"], OUTCOMES)[kept]
     return table
-
-
-def _updates(events: pd.DataFrame) -> "pd.Series[bool]":
-    """Return which rows are of messages of clients that carry something and arrived."""
-    up = (events["event"] == "send") & (events["node"] != SERVER)
-    return up & (events["payload_bits"] > 0) & events["detail"].isna()
 
 
 def _clients(runs: Logged, variant: str) -> list[str]:

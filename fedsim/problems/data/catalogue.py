@@ -342,6 +342,9 @@ def find(name: str, part: Part = "train") -> tuple[Path, ...]:
 def fetch(name: str) -> Path:
     """Download a data set into the user's cache, check it, and return its folder or file.
 
+    Args:
+        name: of the catalogue, as `fedsim list sources` shows it.
+
     Raises:
         DataError: the catalogue has no such set, it cannot be had, or it is not what the
             catalogue expects.

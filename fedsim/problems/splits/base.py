@@ -86,6 +86,14 @@ def group_rows(owners: NDArray[np.intp], clients: int) -> tuple[Indices, ...]:
     """Return the rows of each client in their order, given the owner of each row.
 
     A row whose owner is -1 is assigned to no client.
+
+    Args:
+        owners: the client that each row belongs to, from 0, shape (n,).
+        clients: their number.
+
+    Example:
+        >>> group_rows(np.array([1, 0, -1, 1]), 2)
+        (array([1]), array([0, 3]))
     """
     order = np.argsort(owners, kind="stable")
     dropped = int((owners < 0).sum())

@@ -1,0 +1,45 @@
+"""Tables of several runs, run by run."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+RUN = ("variant", "seed")
+"""The columns that name a run in tables of several."""
+
+
+def by_run(frame: pd.DataFrame, function: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
+    """Return what a function finds in each run, with the columns of the run in front.
+
+    Args:
+        frame: of one run, or of several with the columns variant and seed.
+        function: takes the rows of one run, numbered from 0, and returns a table.
+    """
+    keys = [name for name in RUN if name in frame]
+    if not keys or frame.empty:
+        found = function(frame.reset_index(drop=True))
+        return found if not keys else _with_run(found, frame.iloc[:0], keys)
+    tables = [
+        _with_run(function(rows.reset_index(drop=True)), rows, keys) for rows in _runs(frame, keys)
+    ]
+    return pd.concat(tables, ignore_index=True)
+
+
+def _with_run(found: pd.DataFrame, rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Put the columns of a run in front of its answer."""
+    run: dict[str, Any] = {name: rows[name].iloc[0] if len(rows) else None for name in keys}
+    return found.assign(**run)[[*keys, *found.columns]]
+
+
+def _runs(frame: pd.DataFrame, keys: list[str]) -> list[pd.DataFrame]:
+    """Return the rows of each run, in order of first appearance; views where runs lie together."""
+    number = frame.groupby(keys, sort=False, observed=True).ngroup().to_numpy()
+    if (np.diff(number) < 0).any():
+        order = np.argsort(number, kind="stable")
+        frame, number = frame.take(order), number[order]
+    borders = np.flatnonzero(np.diff(number)) + 1
+    ends = [0, *borders.tolist(), len(frame)]
+    return [frame.iloc[begin:end] for begin, end in pairwise(ends)]

@@ -1,0 +1,82 @@
+"""Targets: how much sooner, or cheaper, a variant reaches one than another does.
+
+What each run has spent at a target is `fedsim.analysis.cost_to_target`, with means and intervals
+over seeds by `fedsim.analysis.summarise`.
+"""
+
+import numpy as np
+import pandas as pd
+
+from fedsim.analysis.compare.pairwise import compare_seeds, log_ratios
+from fedsim.analysis.costs import Direction, cost_to_target, with_bits
+from fedsim.analysis.log.frames import check_columns
+from fedsim.errors import DataError
+from fedsim.record.columns import COSTS
+
+
+def speedup(
+    rounds: pd.DataFrame,
+    target: float,
+    against: str,
+    *,
+    cost: str = "t",
+    measure: str = "gap",
+    direction: Direction | None = None,
+    confidence: float = 0.95,
+) -> pd.DataFrame:
+    """Return by which factor each variant reaches a target sooner than one of them, with intervals.
+
+    The factor of a seed is the cost of `against` over that of the variant; seeds are compared by
+    the rule of `fedsim compare`: the geometric mean with Student's interval of the logarithms from
+    five seeds on, below that, or where a run did not reach the target, the median with the
+    interval of the sign test.
+
+    Args:
+        rounds: the round table of several variants, as `Result.rounds` gives it.
+        target: value of the measure, in its unit.
+        against: the variant to compare with.
+        cost: what is counted: "t" (s), "joules", "bits", "bits_up", "transmissions", or "round".
+        measure: the column that reaches the target.
+        direction: as for `cost_to_target`.
+        confidence: of the intervals, between 0 and 1.
+
+    Returns:
+        A row a variant, `against` included: variant, seeds (in which either run reached the
+        target), speedup (above 1 where the variant is the sooner one; infinite where `against`
+        never got there, NaN where neither did), low and high (its interval; NaN without one).
+
+    Raises:
+        DataError: the table lacks a column, or has no such variant.
+        ValueError: the confidence is not between 0 and 1, or no run has the measure.
+
+    Example:
+        >>> answer = speedup(log.rounds, 2e4, against="gd", cost="joules")
+        >>> print(answer.round(3).to_string(index=False))
+        variant  seeds  speedup  low  high
+             gd      2    1.000  NaN   NaN
+            chb      2    1.038  NaN   NaN
+    """
+    check_columns(rounds, "rounds", ("variant", "seed", "round", "t", *COSTS))
+    costs = with_bits(cost_to_target(rounds, target, measure, direction))
+    if cost not in costs:
+        known = ", ".join(("t", "round", "bits", *COSTS))
+        raise DataError("cost", f"got {cost!r}; expected one of {known}")
+    wide = costs.astype({"variant": object}).assign(
+        cost=costs[cost].where(costs["reached"], np.inf)
+    )
+    by_seed = wide.pivot(index="variant", columns="seed", values="cost")  # noqa: PD010 - unique
+    variants = list(dict.fromkeys(wide["variant"]))
+    if against not in variants:
+        raise DataError("against", f"got {against!r}; expected one of {', '.join(variants)}")
+    ours = by_seed.loc[variants].to_numpy(np.float64)
+    theirs = by_seed.loc[against].to_numpy(np.float64)
+    found = compare_seeds(log_ratios(np.broadcast_to(theirs, ours.shape), ours), confidence)
+    return pd.DataFrame(
+        {
+            "variant": variants,
+            "seeds": found.seeds,
+            "speedup": found.ratio,
+            "low": found.low,
+            "high": found.high,
+        }
+    )

@@ -1,5 +1,7 @@
 """Commands that read results: compare, report, trace, status, robust; and examples, init."""
 
+from collections.abc import Iterator
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,7 +32,7 @@ from fedsim.cli.app import suggest as _next
 
 if TYPE_CHECKING:
     from fedsim.analysis import Comparison
-    from fedsim.running.folder import Status
+    from fedsim.running.watching import Snapshot
 
 
 @app.command()
@@ -194,6 +196,7 @@ def status_command(
 ) -> None:
     """Show the progress of a study: runs done, running, failed and pending, and the time left."""
     from fedsim.running.folder import status, study_of
+    from fedsim.running.watching import Snapshot
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
     from fedsim.text import listing
@@ -217,18 +220,34 @@ def status_command(
         for each in found.variants:
             for seed, reason in each.reasons.items():
                 _out.print(escape(f"{each.variant}, seed {seed}: {reason}"), style="red")
-        _out.print(_ahead(found, sum(sums[1:2] + sums[3:])))
+        now = Snapshot.of(found)
+        for said in _reached(now):
+            _out.print(escape(said))
+        _out.print(_ahead(now, sum(sums[1:2] + sums[3:])))
 
 
-def _ahead(found: "Status", count: int) -> str:
+def _reached(now: "Snapshot") -> Iterator[str]:
+    """Yield how far each run in progress is that reports it."""
+    from fedsim.running.probe import duration
+    from fedsim.running.watching import time_left
+
+    for run in now.running.values():
+        if run.rounds:
+            left = time_left(run)
+            time = f", {duration(left)} left at most" if not isnan(left) else ""
+            yield f"{run.variant}, seed {run.seed}: round {run.round:,} of {run.rounds:,}{time}"
+
+
+def _ahead(now: "Snapshot", count: int) -> str:
     """Return the estimated time until all runs have ended, `count` of which have not."""
     from fedsim.running.probe import duration
 
     if not count:
         return "all runs have ended"
-    known = found.seconds == found.seconds
-    time = f"{duration(found.seconds)} to go" if known else "no run has ended yet: no estimate"
-    hint = "" if found.held else "; no process is running: repeat the command to resume"
+    seconds = now.seconds
+    known = not isnan(seconds)
+    time = f"{duration(seconds)} left at most" if known else "time left: not known yet"
+    hint = "" if now.status.held else "; no process is running: repeat the command to resume"
     return f"{time}{hint}"
 
 

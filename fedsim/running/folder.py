@@ -177,23 +177,6 @@ class Status:
     held: bool
     variants: tuple[VariantStatus, ...]
 
-    @property
-    def seconds(self) -> float:
-        """Estimated remaining time, s, at the present number of parallel runs; NaN if unknown.
-
-        A running run counts as half done. A variant without a run that is done is assumed to take
-        the median of the others.
-        """
-        known = [each.seconds for each in self.variants if each.seconds == each.seconds]
-        if not known:
-            return nan
-        work, running = 0.0, 0
-        for each in self.variants:
-            seconds = each.seconds if each.seconds == each.seconds else median(known)
-            work += seconds * (len(each.pending) + len(each.running) / 2)
-            running += len(each.running)
-        return work / max(running, 1)
-
 
 def status(out: Path, study: Study | None = None) -> Status:
     """Return the progress of a study.

@@ -1,0 +1,217 @@
+"""Transfers over TCP in a star or a tree: cases drawn by a seed, and what ns-3 says of them.
+
+The program that simulates every packet is ns3/transfers.cc; what it said of all cases is in
+ns3/results.csv, so a comparison with it needs no ns-3.
+"""
+
+import csv
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from fedsim.physics.radios import ConstantRate
+from fedsim.physics.topology import Topology, star, tree
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.transmission import Sharing, choose_bearers, delay
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE / "ns3/transfers.cc"
+TABLE = HERE / "ns3/results.csv"
+SETS = {"develop": 33, "held-out": 1033}
+"""The seed of each set of cases: the first to develop a model with, the second to report it."""
+
+CASES = 40
+"""The number of cases in a set."""
+
+SEEDS = 5
+"""The runs of a case with random losses."""
+
+PACKETS = 30_000
+"""The most segments of a case, over all its flows: what ns-3 simulates in seconds."""
+
+HOURS = 3600.0
+"""The simulated time after which a message counts as lost, s, here and in transfers.cc."""
+
+SEGMENT = 1448
+"""The bytes of a segment's payload."""
+
+LIBRARIES = ("core", "network", "internet", "applications", "point-to-point", "traffic-control")
+
+COLUMNS = ("set", "case", "seed", "times")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Equal messages at once, between every client and the server.
+
+    Attributes:
+        variant: of TCP, cubic or newreno.
+        discipline: of every queue, drop-tail or fq_codel.
+        queue: of every link, packets.
+        loss: share of data packets lost on the server's link.
+        direction: up or down.
+        rate: of the server's link, bit/s.
+        delay: of the server's link, one way, s.
+        gateways: 0 in a star.
+        gateway_rate: of every gateway's link, bit/s.
+        bytes: of each message.
+        own_rate: of each client's link, bit/s.
+        own_delays: of the clients' links, one way, s.
+    """
+
+    variant: Literal["cubic", "newreno"]
+    discipline: Literal["drop-tail", "fq_codel"]
+    queue: int
+    loss: float
+    direction: Literal["up", "down"]
+    rate: float
+    delay: float
+    gateways: int
+    gateway_rate: float
+    bytes: int
+    own_rate: float
+    own_delays: tuple[float, ...]
+
+    @property
+    def flows(self) -> int:
+        """The number of clients."""
+        return len(self.own_delays)
+
+    @property
+    def topology(self) -> Topology:
+        """The links of server and gateways."""
+        rate, delay = self.rate, self.delay
+        if not self.gateways:
+            return star(self.flows, uplink=rate, downlink=rate, latency=delay)
+        return tree(
+            self.flows,
+            self.gateways,
+            rate=self.gateway_rate,
+            uplink=rate,
+            downlink=rate,
+            latency=delay,
+        )
+
+    def written(self, seed: int) -> str:
+        """Return the case as ns3/transfers.cc reads it."""
+        own = [f"0 {self.bytes} {self.own_rate:.0f} {each:.6f}" for each in self.own_delays]
+        head = (
+            f"{self.variant} {self.discipline} {self.queue} {self.loss:.6f} {self.direction}"
+            f" {seed} {self.rate:.0f} {self.delay:.6f} {self.gateways}"
+        )
+        gateway = f"{self.gateway_rate:.0f} 0" if self.gateways else ""
+        return "\n".join([head, gateway, str(self.flows), *own, ""])
+
+
+def draw(set_seed: int, number: int) -> Case:
+    """Draw a case: every third one is a single flow, every fifth one loses packets at random."""
+    rng = np.random.default_rng([set_seed, number])
+
+    def magnitude(low: float, high: float) -> float:
+        return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+    flows = 1 if number % 3 == 0 else round(magnitude(2, 100))
+    most = min(5e7, PACKETS * SEGMENT / flows)
+    rate, trip = magnitude(1e6, 1e9), magnitude(2e-3, 6e-1)
+    if rng.random() < 0.5:
+        queue = round(magnitude(50, 400))
+    else:  # in products of rate and round trip
+        queue = max(10, round(magnitude(0.25, 4.0) * rate * trip / (8 * 1500)))
+    own = rng.uniform(0.3, 0.7, flows) if rng.random() < 0.5 else np.full(flows, 0.5)
+    gateways = int(rng.integers(2, 5)) if number % 4 == 3 else 0
+    return Case(
+        variant="cubic" if rng.random() < 0.6 else "newreno",
+        discipline="drop-tail" if rng.random() < 0.6 else "fq_codel",
+        queue=queue,
+        loss=magnitude(1e-3, 2e-2) if number % 5 == 4 else 0.0,
+        direction="up" if rng.random() < 0.5 else "down",
+        rate=round(rate),
+        delay=round(trip / 4, 6),
+        gateways=gateways,
+        gateway_rate=round(rate * magnitude(0.3, 3.0)),
+        bytes=round(magnitude(1e3, most)),
+        own_rate=round(rate * magnitude(0.5, 10.0)),
+        own_delays=tuple([round(float(share) * trip / 2, 6) for share in own]),
+    )
+
+
+def compile_ns3(folder: Path) -> Path:
+    """Return the program, compiled.
+
+    Raises:
+        RuntimeError: there is no compiler, or no ns-3, with what the compiler said.
+    """
+    compiler = shutil.which("g++")
+    if compiler is None:
+        raise RuntimeError("there is no g++ to compile ns3/transfers.cc with")
+    program = folder / "transfers"
+    names = [f"-lns3-{name}" for name in LIBRARIES]
+    options = ["-O2", "-std=c++17", "-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined"]
+    command = [compiler, *options, str(SOURCE), "-o", str(program), *names]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        said = done.stderr.strip().splitlines()[:1]
+        raise RuntimeError(f"ns-3 is not there to compile with (Debian's libns3-dev): {said}")
+    return program
+
+
+def by_ns3(case: Case, seed: int, program: Path) -> list[float]:
+    """Return when each message has arrived by ns-3, s from the call to connect; NaN for never."""
+    done = subprocess.run(  # noqa: S603 - the program compiled from this folder
+        [str(program)], input=case.written(seed), capture_output=True, text=True, check=True
+    )
+    return [float(line.split()[1]) for line in done.stdout.splitlines()]
+
+
+def by_fedsim(case: Case, model: Sharing) -> list[float]:
+    """Return when each message has arrived by a model of fedsim, s."""
+    calendar, arrived = Calendar(), [float("nan")] * case.flows
+    radios, up = [ConstantRate(case.own_rate)] * case.flows, case.direction == "up"
+    topology = case.topology
+    both = choose_bearers(
+        calendar, topology, radios, radios, model=model, radio_latency=case.own_delays
+    )
+    bearers, routes = both[0 if up else 1], topology.up if up else topology.down
+
+    def arrive(number: int) -> None:
+        arrived[number] = calendar.now
+
+    def begin(number: int) -> None:
+        bearers[number].start(8.0 * case.bytes, case.own_rate, arrive, number)
+
+    for number, own in enumerate(case.own_delays):
+        calendar.at(delay(routes[number].latency + own, model), begin, number)
+    calendar.run()
+    return arrived
+
+
+def seeds(case: Case) -> range:
+    """Return the seeds that a case is run with: several where losses are random."""
+    return range(SEEDS if case.loss else 1)
+
+
+def write(program: Path) -> None:
+    """Ask ns-3 about all cases, and write the table."""
+    with TABLE.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for name, set_seed in SETS.items():
+            for number in range(CASES):
+                case = draw(set_seed, number)
+                for seed in seeds(case):
+                    times = by_ns3(case, seed, program)
+                    writer.writerow([name, number, seed, " ".join([f"{t:.6g}" for t in times])])
+
+
+def read() -> Iterator[tuple[str, Case, int, Sequence[float]]]:
+    """Yield the name of the set, the case, the seed and the arrivals of the messages by run."""
+    with TABLE.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            case = draw(SETS[row["set"]], int(row["case"]))
+            times = [float(word) for word in row["times"].split()]
+            yield row["set"], case, int(row["seed"]), times

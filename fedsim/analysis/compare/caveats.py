@@ -251,8 +251,8 @@ def _alike(runs: EndedRuns) -> Iterator[str]:
     columns = [name for name in runs.rounds.columns if name != "variant"]
     groups: dict[str, list[str]] = {}
     silent = set[str]()
-    for variant, own in runs.rounds.groupby("variant", observed=True, sort=False):
-        if variant in runs.labels:
+    for name, own in runs.rounds.groupby("variant", observed=True, sort=False):
+        if (variant := str(name)) in runs.labels:
             rows = own[columns].sort_values(["seed", "round"])
             hashes = pd.util.hash_pandas_object(rows, index=False).to_numpy()
             key = hashlib.sha256(hashes.tobytes()).hexdigest()

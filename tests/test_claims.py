@@ -383,5 +383,6 @@ def test_the_page_has_the_counts_that_are_kept_of_the_row(experiment: Any, claim
         for label in claim.worse
     ]
     worse = np.nanmin(np.nan_to_num(others, nan=np.inf), axis=0)
-    cell = verdicts.Cell.of((worse / np.array(found.numbers[key])).tolist())
+    ratios = (worse / np.array(found.numbers[key])).tolist()
+    cell = verdicts.Cell.of(ratios[:1] if "seeds=1" in experiment.overrides else ratios)
     assert f"{name}: {cell}" in line

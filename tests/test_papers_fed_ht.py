@@ -81,13 +81,23 @@ def test_at_equal_rates_local_steps_spare_the_rounds_that_were_found(
 
 @pytest.mark.slow
 def test_distributed_iht_is_ahead_on_the_papers_grid() -> None:
-    """It ends at 5.6 and 5.5 with 0.01, FedIter-HT stalls at 0.001 (K = 3, 5), or diverges (10)."""
+    """It ends at 5.6 and 5.5 with 0.01, FedIter-HT diverges at 0.001 with K = 10 and a seed."""
     for found in ends(rounds(0.01, 100), "base"):
         assert found == pytest.approx(5.55, rel=0.1)
-    stalled = rounds(0.001, 60, 3, 5)
-    for name, found in (("K3", 157), ("K5", 153)):
-        assert min(ends(stalled, name)) > 0.8 * found
     assert max(ends(rounds(0.001, 60, 10), "K10")) > 1e6
+
+
+@pytest.mark.slow
+def test_where_fediter_ht_stalls_is_a_draw_and_the_loops_draw_is_among_five() -> None:
+    """At 0.001 the loop was at 157 (K = 3) and 153 (K = 5) after 60 rounds: seeds span that."""
+    block = {"kind": "fediter-ht", "sparsity": 200, "step_size": 0.001}
+    variants = {"K5": {"algorithm": block | {"local_steps": 5}}}
+    changed = ["stop.rounds=60", "seeds=5", f"variants={json.dumps(variants)}"]
+    changed.append(f"algorithm={json.dumps(block | {'local_steps': 3})}")
+    table = fedsim.run(REGRESSION, overrides=changed).rounds
+    last = table[table["round"] == 60].groupby("variant", observed=True)["objective"]
+    for name, found in (("base", 157), ("K5", 153)):
+        assert last.min()[name] <= found <= last.max()[name]
 
 
 # -- the functions that the rows name ----------------------------------------------------

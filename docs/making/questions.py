@@ -7,6 +7,11 @@ from typing import Any
 from fedsim import analysis
 
 QUESTIONS: tuple[tuple[str, Callable[..., Any]], ...] = (
+    ("Which clients are stragglers?", analysis.stragglers),
+    ("Which client decided the duration of rounds?", analysis.deciding_clients),
+    ("What is the critical path of a round, and what waits are on it?", analysis.critical_path),
+    ("How busy are clients?", analysis.client_utilisation),
+    ("How busy are links?", analysis.link_utilisation),
     ("How many bits did each kind of message cost?", analysis.bits_by_message),
     ("How many bits did each layer cost?", analysis.bits_by_layer),
     ("What was lost, and what was sent again?", analysis.lost_messages),

@@ -35,7 +35,9 @@ from fedsim.analysis.log.participation import (
     silences,
     staleness,
 )
+from fedsim.analysis.log.rounds import critical_path, deciding_clients, stragglers
 from fedsim.analysis.log.targets import speedup
+from fedsim.analysis.log.usage import client_utilisation, link_utilisation
 from fedsim.analysis.paper_style import PaperStyle
 from fedsim.analysis.paper_tables import paper_tables
 from fedsim.analysis.plots.clients import plot_participation, plot_silence, plot_upload_cdf
@@ -86,12 +88,15 @@ __all__ = [
     "battery_deaths",
     "bits_by_layer",
     "bits_by_message",
+    "client_utilisation",
     "convergence",
     "cost_bars",
     "cost_table",
     "cost_to_end",
     "cost_to_target",
+    "critical_path",
     "cumulative",
+    "deciding_clients",
     "energy_parts",
     "example_log",
     "fairness",
@@ -103,6 +108,7 @@ __all__ = [
     "label_axis",
     "labels_of",
     "link_load",
+    "link_utilisation",
     "listing",
     "look",
     "lost_messages",
@@ -140,6 +146,7 @@ __all__ = [
     "stacked_bars",
     "staleness",
     "state_of_charge",
+    "stragglers",
     "summarise",
     "time_in_states",
     "typeset",

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedsim.analysis.client_names import client_names
 from fedsim.analysis.timeline import SERVER, link_load, spans
 from fedsim.record.atomic import Draft
 from fedsim.record.folder import PACKED
@@ -357,10 +358,12 @@ def _lines(log: Log, window: RunWindow) -> Iterator[str]:
     for name, pid in pids.items():
         yield _meta("process_name", pid, 0, name=name)
         yield _meta("process_sort_index", pid, 0, sort_index=pid)
+    names = client_names(log.clients)
     for node, own in found.items():
         for track in own:
             tid = threads[track.name]
-            yield _meta("thread_name", processes[node], tid, name=track.name)
+            shown = names.get(node, node) + track.name.removeprefix(node)
+            yield _meta("thread_name", processes[node], tid, name=shown)
             yield _meta("thread_sort_index", processes[node], tid, sort_index=tid)
     yield from _rounds(log, window, rounds_thread, length)
     yield from slices(doings, found, processes, threads)

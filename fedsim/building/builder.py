@@ -17,6 +17,7 @@ from fedsim.algorithms.messages import register_messages
 from fedsim.blocks.in_memory import held_in
 from fedsim.building.evaluation import Evaluation, evaluation, problem_of
 from fedsim.building.feasibility import check_deadline, check_restarts
+from fedsim.building.fit_messages import FIT_MESSAGES
 from fedsim.building.inputs import Findings, Inputs
 from fedsim.building.job import Job, deploy
 from fedsim.building.network import Files
@@ -60,11 +61,15 @@ def choose_transport(scenario: Scenario, carry: Carry, findings: Findings) -> Tr
         findings: collects a method whose messages have no numbers, if bytes need them.
     """
     method, links = scenario.algorithm, (scenario.wire.up, scenario.wire.down)
+    data = scenario.problem.data
+    more = FIT_MESSAGES if data is not None and data.exchanges_fit else ()
     if carry == "values":
         updates = any(link.error_feedback == "ef21" for link in links)
-        return ValueTransport(method.messages or None, updates=updates)
+        return ValueTransport(
+            (*method.messages, *more) if method.messages else None, updates=updates
+        )
     try:
-        return ByteTransport(register_messages(type(method)))
+        return ByteTransport((*register_messages(type(method)), *more))
     except TypeError as error:
         findings.add("algorithm.kind", f"messages cannot be encoded as bytes: {error}")
         return VALUES

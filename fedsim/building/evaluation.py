@@ -189,9 +189,10 @@ def _deal(
     """
     raw, treat = samples, None
     if spec.split.sees_features:
-        if data.fits_clients:
+        if data.fits_clients or data.exchanges_fit:
+            seen = "clients" if data.fits_clients else "exchange"
             text = f"the split {spec.split.kind} needs the features before clients have rows"
-            raise DataError("data.fit", f"got clients, but {text}; take fit: all")
+            raise DataError("data.fit", f"got {seen}, but {text}; take fit: all")
         if (early := data.transform_for(samples)) is not None:
             samples = preprocess_samples(samples, early)
             test = test and preprocess_samples(test, early)
@@ -204,15 +205,25 @@ def _deal(
     if data.fits_clients:
         samples, test = data.transform_clients(samples, rows, test)
     elif data.transforms and not spec.split.sees_features:
-        treat = data.transform_for(samples.take(np.concatenate(rows)) if held else samples)
+        treat = data.transform_for(_fitted_on(samples, rows, data, held=held is not None))
     kind = spec.loss.storage_type(_kind(samples, treat), precision)
     dealt = partition(samples, rows, treat, kind)
     if test is not None:
         test = preprocess_samples(test, treat, kind if spec.loss.converts else _DOUBLE)
     problem = Problem.of(spec.loss, dealt, spec.penalty, test, spec.weights)
+    if data.exchanges_fit:
+        problem = replace(problem, fit_exchange=data.fit_exchange(raw, rows))
     if raw.described is None:
         return problem
     return replace(problem, naming=_naming(raw, rows, data.explain_fit(raw)))
+
+
+def _fitted_on(samples: Samples, rows: Sequence[Indices], data: Source, *, held: bool) -> Samples:
+    """Return the rows that preprocessing is fitted on: those of clients that train."""
+    kept = np.concatenate(rows)
+    if data.exchanges_fit:  # in the order of the data, so that sums are those of all rows
+        return samples.take(np.sort(kept))
+    return samples.take(kept) if held else samples
 
 
 def _naming(samples: Samples, rows: Sequence[Indices], fitted: str) -> Naming:

@@ -12,6 +12,7 @@ from fedsim.algorithms import Algorithm, Concern
 from fedsim.algorithms.base import resolve
 from fedsim.building.evaluation import Evaluation
 from fedsim.building.feasibility import check_cells, check_flicker, check_supplies
+from fedsim.building.fit_messages import FittingMethod
 from fedsim.building.fleet import BuiltGroup, build_groups
 from fedsim.building.inputs import Findings
 from fedsim.building.network import Files, topology
@@ -353,11 +354,17 @@ class Job:
         parts = self.deployment, self.participation, oracles, self._numerics()
         return assemble(self.scenario, self.seed, *parts)
 
+    @property
+    def _method(self) -> Algorithm | FittingMethod:
+        """The method, after the exchange that fits preprocessing where that is charged."""
+        exchange = self.problem.fit_exchange
+        return self.algorithm if exchange is None else FittingMethod(self.algorithm, exchange)
+
     def _numerics(self) -> Numerics:
         scenario, problem, method = self.scenario, self.problem, self.algorithm
         wire, seed = scenario.wire, self.seed
         return Numerics(
-            algorithm=method,
+            algorithm=self._method,
             initial=scenario.problem.start.draw(problem, stream(seed, "initial model")),
             smoothness=lambda: problem.client_smoothness,
             weights=problem.weights,

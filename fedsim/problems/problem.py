@@ -29,6 +29,7 @@ from fedsim.problems.partition import Partition, blocks, labels, sizes
 from fedsim.problems.penalties import NoPenalty, Penalty, Regulariser
 from fedsim.problems.projections import largest_eigenvalue
 from fedsim.problems.samples import Draw, Samples
+from fedsim.problems.tables.fit_exchange import FitExchange
 
 Objective = Literal["sum", "mean"]
 """sum_m f_m, or sum_m p_m f_m with the weight p_m of client m."""
@@ -52,6 +53,7 @@ class Problem:
         test: rows that no client has, if any.
         weighting: the rule of the clients' weights p_m in the mean.
         naming: the names of clients and labels, if the data has names.
+        fit_exchange: the messages that fit preprocessing before the method's, if they are charged.
     """
 
     loss: Loss
@@ -63,6 +65,7 @@ class Problem:
     test: Samples | None = None
     weighting: Weighting = "rows"
     naming: Naming = field(default_factory=Naming)
+    fit_exchange: FitExchange | None = None
 
     @classmethod
     def of(

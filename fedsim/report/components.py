@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -119,7 +120,12 @@ def stacked_bars(
 
 
 def each_or_spread(
-    parts: pd.DataFrame, colours: Mapping[str, str], unit: str, title: str, whole: str = ""
+    parts: pd.DataFrame,
+    colours: Mapping[str, str],
+    unit: str,
+    title: str,
+    whole: str = "",
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> PageFigure:
     """Return a bar a client; of many clients, boxes of their quarters for each kind.
 
@@ -129,10 +135,11 @@ def each_or_spread(
         unit: of the amounts.
         title: of the axis.
         whole: what the sum of the columns is called, where it is an amount as well.
+        names: of the clients that have one in the data, by node.
     """
     count = len(parts)
     if count <= _BARS:
-        own = parts.set_axis([f"{client} ({kind})" for client, kind in parts.index])
+        own = parts.set_axis([f"{names.get(node, node)} ({kind})" for node, kind in parts.index])
         return stacked_bars(own, colours, unit, title, f"{title}: every client")
     if whole:
         parts = parts.assign(**{whole: parts.sum(axis=1)})

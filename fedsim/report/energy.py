@@ -13,6 +13,7 @@ from fedsim.analysis import (
     state_of_charge,
     with_grams,
 )
+from fedsim.analysis.client_names import client_names
 from fedsim.analysis.seeds import spread
 from fedsim.record.schema import GRAMS
 from fedsim.report.charts import Curve, curves, line_icon
@@ -74,7 +75,8 @@ def clients(study: ReportedStudy, variant: str) -> PageFigure:
     own = study.clients[study.clients["variant"] == variant]
     parts = _order(energy_parts(own, ["client", "kind"])) / study.seeds[variant]
     title = "energy of a client, mean over seeds"
-    return each_or_spread(parts, PART_COLOURS | {_WHOLE: "#000000"}, "J", title, _WHOLE)
+    colours = PART_COLOURS | {_WHOLE: "#000000"}
+    return each_or_spread(parts, colours, "J", title, _WHOLE, client_names(own))
 
 
 def table(study: ReportedStudy) -> PageTable:

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from fedsim.analysis import DEVICE_COLOURS
+from fedsim.analysis.client_names import client_names
 from fedsim.analysis.style import OUTCOME_COLOURS
 from fedsim.record.scenarios import group_of
 from fedsim.report.components import PageFigure, PageTable, TableCell, each_or_spread, number, words
@@ -133,4 +134,5 @@ def figure(study: ReportedStudy, clients: pd.DataFrame, variant: str) -> PageFig
     own = clients[clients["variant"] == variant]
     sums = own.groupby(["client", "kind"], sort=False, observed=True)[list(COUNTS[1:])].sum()
     parts = (sums / study.seeds[variant]).rename(columns=_HEADS)
-    return each_or_spread(parts, OUTCOME_COLOURS, "", "times in a run, mean over seeds")
+    title = "times in a run, mean over seeds"
+    return each_or_spread(parts, OUTCOME_COLOURS, "", title, names=client_names(own))

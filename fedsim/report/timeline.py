@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 
 from fedsim.analysis import quantity, spans
+from fedsim.analysis.client_names import client_names
 from fedsim.analysis.seeds import spread
 from fedsim.analysis.style import OUTCOME_COLOURS, STATES
 from fedsim.report.charts import Moments, Spans, bar_icon, symbol_icon
@@ -95,14 +97,21 @@ def figures(study: ReportedStudy, run: ReportedRun, most: int = _LANES) -> dict[
     marks = marks[marks["node"] != "server"]
     abandoned = events[events["event"] == "abandoned"]
     reasons = dict(zip(abandoned["round"], abandoned["detail"].astype(str), strict=True))
+    names = client_names(run.rows(study.clients))
     return {
-        name: figure(doings, marks, replace(window, given_up=reasons.get(window.number, "")), most)
+        name: figure(
+            doings, marks, replace(window, given_up=reasons.get(window.number, "")), most, names
+        )
         for name, window in windows(run.rows(study.rounds)).items()
     }
 
 
 def figure(
-    doings: pd.DataFrame, marks: pd.DataFrame, window: RoundWindow, most: int = _LANES
+    doings: pd.DataFrame,
+    marks: pd.DataFrame,
+    window: RoundWindow,
+    most: int = _LANES,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> PageFigure:
     """Return what clients were doing in a round: a lane a client, time from its begin.
 
@@ -111,9 +120,12 @@ def figure(
         marks: rows of its log that tell of a moment of a client.
         window: the round.
         most: clients that are drawn at most.
+        names: of the clients that have one in the data, by node.
     """
     doings, marks = _inside(doings, marks, window)
-    lanes, busy = _lanes(doings, marks, most)
+    drawn, busy = _lanes(doings, marks, most)
+    lanes = [names.get(node, node) for node in drawn]
+    doings, marks = (each.assign(node=each["node"].replace(names)) for each in (doings, marks))
     states, events = _by("state", doings, lanes), _by("event", marks, lanes)
     kinds: list[Spans | Moments] = [
         _spans(states[state], window, *STATES[state]) for state in STATES if state in states

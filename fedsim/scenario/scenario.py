@@ -248,6 +248,12 @@ def _method(scenario: ScenarioKeys) -> Iterator[Conflict]:
             " which has no weights; leave it out"
         )
         yield "problem.weights", text, problem.weights
+    data = problem.data
+    if data is not None and data.exchanges_fit:
+        without_rounds = isinstance(method, PeerAlgorithm) or scenario.participation.asynchronous
+        if without_rounds:
+            text = "got exchange, but no round has all clients answer a server here; take all"
+            yield "problem.data.fit", text, "exchange"
     yield from _programs(scenario)
     yield from _arrivals(scenario)
 

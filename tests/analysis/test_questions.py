@@ -21,12 +21,16 @@ from fedsim.analysis import (
     battery_deaths,
     bits_by_layer,
     bits_by_message,
+    client_utilisation,
+    critical_path,
+    deciding_clients,
     energy_parts,
     example_log,
     fairness,
     gini,
     idle_and_tail,
     jain,
+    link_utilisation,
     lost_messages,
     participation,
     round_outcomes,
@@ -34,11 +38,14 @@ from fedsim.analysis import (
     silences,
     speedup,
     staleness,
+    stragglers,
 )
 from fedsim.analysis.log.frames import covered
+from fedsim.analysis.log.rounds import STAGES
 from fedsim.errors import DataError, ScenarioError
 from tests.analysis.example_log import tables
 from tests.analysis.lively import lively
+from tests.analysis.lively import log as by_hand
 from tests.worlds.campaign import prepared
 from tests.worlds.drawing import world
 
@@ -274,3 +281,70 @@ def test_one_run_alone_needs_no_columns_of_runs() -> None:
     alone = bits_by_message(own.drop(columns=["variant", "seed"]))
     assert "variant" not in alone
     assert alone["bits"].tolist() == bits_by_message(own)["bits"].tolist()
+
+
+@pytest.mark.slow
+def test_the_parts_of_a_critical_path_are_the_duration_of_the_round(logs: list[Log]) -> None:
+    for log in logs:
+        found = critical_path(log.events)
+        stages = found[list(STAGES)].to_numpy(np.float64)
+        durations = found["duration"].to_numpy(np.float64)
+        assert (stages >= 0).all()
+        assert np.allclose(stages.sum(axis=1), durations, rtol=1e-9, atol=1e-12)
+        assert found["round"].tolist() == log.rounds["round"].tolist()
+        decided = deciding_clients(log.events)
+        assert decided["decided"].sum() <= len(found)
+        assert decided["seconds"].sum() <= durations.sum() * (1 + 1e-9)
+
+
+def test_a_path_runs_back_from_the_last_reply() -> None:
+    end = {"node": "server", "peer": None}
+    reply = {"message": "news", "duration": 2.0}
+    events = by_hand(
+        {"event": "exchange", **end},
+        {"event": "receive", "node": "client-0", "peer": "server", "t": 3.0, "duration": 1.0},
+        {"event": "compute", "t": 7.0, "duration": 4.0},
+        {"event": "send", "peer": "server", "t": 10.0, **reply},
+        {"event": "receive", "node": "server", "peer": "client-0", "t": 10.0, **reply},
+        {"event": "round", **end, "t": 12.0},
+        {"event": "round", **end, "t": 13.0, "round": 2},
+    )
+    one, two = rows(critical_path(events))
+    assert one == {
+        "round": 1, "client": "client-0", "duration": 12.0, "before_download": 2.0,
+        "download": 1.0, "work": 5.0, "upload": 2.0, "transit": 0.0, "after": 2.0,
+    }  # fmt: skip
+    assert (two["client"], two["after"], two["duration"]) == (None, 1.0, 1.0)
+    assert deciding_clients(events)["decided"].tolist() == [0]  # a deadline decided both rounds
+
+
+def test_stragglers_are_counted_as_a_plain_loop_counts_them() -> None:
+    events = example_log().events
+    seconds = defaultdict[Any, list[float]](list)
+    for key, own in runs(events):
+        waiting, begin = list[tuple[Any, float]](), 0.0
+        for row in rows(own):
+            if row["event"] == "receive" and row["node"] == "server":
+                waiting.append((row["peer"], row["t"] - begin))
+            if row["event"] == "round":
+                for client, time in waiting:
+                    seconds[*key, client].append(time)
+                waiting, begin = [], row["t"]
+    found = rows(stragglers(events))
+    assert len(found) == len(seconds)
+    for row in found:
+        own_seconds = seconds[row["variant"], row["seed"], row["client"]]
+        assert row["replies"] == len(own_seconds)
+        assert row["mean_s"] == pytest.approx(np.mean(own_seconds))
+        assert row["longest_s"] == max(own_seconds)
+
+
+@pytest.mark.slow
+def test_utilisation_is_a_share_and_links_carry_all_bits(logs: list[Log]) -> None:
+    for log in logs:
+        links, clients = link_utilisation(log.events), client_utilisation(log.events)
+        assert links["busy"].dropna().between(0, 1).all()
+        assert clients["busy"].dropna().between(0, 1).all()
+        sent = log.events[log.events["event"].isin(["send", "retransmit"])]
+        carried = links.loc[links["direction"] == "out", "bits"].sum()
+        assert carried == sent[BITS].to_numpy().sum()

@@ -254,6 +254,19 @@ def logistic(folder: Path) -> list[str]:
     return [own, *(f"{key}.step_size={step!r}" for key in keys)]
 
 
+def signs(folder: Path) -> list[str]:
+    """Write the classification sets with all labels -1 and 1, and return what names them.
+
+    Raises:
+        DataError: see `read`.
+    """
+    (own,) = join(CLASSIFICATION, folder)
+    found = dict(np.load(own.partition("=")[2]))
+    file = (folder / "small-signs.npz").resolve()
+    np.savez(file, **(found | {"y": np.where(found["y"] > 0, 1.0, -1.0)}))
+    return [f"problem.data.path={file}"]
+
+
 def whole_adult(folder: Path) -> list[str]:
     """Write all rows and features of Adult, which has no workers yet, and return what names it.
 
@@ -271,6 +284,7 @@ PREPARED: dict[str, Callable[[Path], list[str]]] = {
     "small-regression": partial(join, REGRESSION),
     "small-classification": partial(join, CLASSIFICATION),
     "small-logistic": logistic,
+    "small-signs": signs,
     "adult": whole_adult,
 }
 """The archives that scenarios need, by name."""

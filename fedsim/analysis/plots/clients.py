@@ -12,6 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from fedsim.analysis.client_names import display_names
 from fedsim.analysis.log.frames import numbers_of
 from fedsim.analysis.log.participation import OUTCOMES, round_outcomes, updates
 from fedsim.analysis.plots.canvas import (
@@ -144,7 +145,7 @@ def plot_participation(
     image = axis.imshow(shares, cmap="cividis", vmin=0, vmax=1, extent=box, **_CELLS)
     bar = figure_of(axis).colorbar(image, ax=axis)
     bar.set_label("share of rounds with an update")
-    _name_clients(axis, names)
+    _name_clients(axis, display_names(names, runs.clients[runs.clients["variant"] == chosen]))
     return finish(axis, out)
 
 
@@ -196,7 +197,7 @@ def plot_silence(
     axis.imshow(table, cmap=ListedColormap(colours), extent=box, **limits, **_CELLS)
     seen = [number for number in range(1, len(OUTCOMES)) if (table == number).any()]
     keys = [Patch(color=colours[number], label=OUTCOMES[number]) for number in seen]
-    _name_clients(axis, names)
+    _name_clients(axis, display_names(names, runs.clients[runs.clients["variant"] == chosen]))
     add_keys(axis, keys, own=ax is None)
     return finish(axis, out)
 
@@ -233,7 +234,7 @@ def _bins(rounds: int) -> NDArray[np.intp]:
 def _name_clients(axis: Axes, names: list[str]) -> None:
     """Label the axes of a map of clients and rounds; of many clients, by their numbers."""
     if len(names) <= _NAMED:
-        axis.set_yticks(range(len(names)), names)
+        axis.set_yticks(range(len(names)), [escape_text(name) for name in names])
     else:
         axis.set_ylabel("client")
         axis.yaxis.set_major_locator(MaxNLocator(5, integer=True))

@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from fedsim.analysis.client_names import display_names
 from fedsim.analysis.energy import energy_parts, state_of_charge
 from fedsim.analysis.plots.canvas import (
     Logged,
@@ -75,7 +76,8 @@ def plot_energy(
         own = clients[clients["variant"] == variant_of(clients, variant)]
         keys = ["device", "radio"] if by == "device" else ["client"]
         parts = energy_parts(own, keys) / own["seed"].nunique()
-        names = [", ".join(key) if isinstance(key, tuple) else str(key) for key in parts.index]
+        joined = [", ".join(key) if isinstance(key, tuple) else str(key) for key in parts.index]
+        names = joined if by == "device" else display_names(joined, own)
     if len(parts) > _MOST_BARS:
         text = f"got {len(parts):,} bars; expected at most {_MOST_BARS}, such as by='device'"
         raise DataError("by", text)

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from fedsim.analysis.client_names import display_names
 from fedsim.analysis.plots.canvas import (
     Logged,
     add_keys,
@@ -76,7 +77,7 @@ def plot_round(
         *_draw_states(axis, doings, lanes, (begin, end)),
         *_draw_marks(axis, marks, lanes, begin),
     ]
-    category(axis, lanes)
+    category(axis, display_names(lanes, run_of(runs.clients, shown, seed)))
     axis.set_xlim(0, end - begin)
     label_with_unit(axis.xaxis, "time since the round began", "s")
     add_keys(axis, keys, own=ax is None)

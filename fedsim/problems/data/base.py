@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fedsim.blocks.spec import Given, Keys, Spec, as_written
 from fedsim.problems.data.preprocess import Step, Transform, fit, fit_transform
 from fedsim.problems.samples import Samples, check, wide
+from fedsim.problems.tables.fit_exchange import FitExchange
 
 
 class Source(Spec):
@@ -109,6 +110,18 @@ class Source(Spec):
             samples: training rows before preprocessing.
             rows: the indices of each client's rows.
             test: rows that no client has, if any.
+        """
+        raise NotImplementedError
+
+    @property
+    def exchanges_fit(self) -> bool:
+        """Whether clients and server exchange messages to fit preprocessing, which are charged."""
+        return False
+
+    def fit_exchange(self, samples: Samples, rows: Sequence[NDArray[np.intp]]) -> FitExchange:
+        """Return the messages by which the server fits all clients' training rows.
+
+        Called only if `exchanges_fit`; arguments as for `transform_clients`.
         """
         raise NotImplementedError
 

@@ -72,7 +72,7 @@ def fit_transform(X: Features, steps: Sequence[Step]) -> Transform:
         elif isinstance(step, Divide):
             transforms.append(_division(step.divide))
         else:
-            if step in _LEARNING:
+            if step in LEARNING:
                 seen, reached = _treat(transforms[reached:], seen), len(transforms)
             transforms.append(_STEPS[step](seen))
     return partial(_treat, tuple(transforms))
@@ -196,5 +196,5 @@ _STEPS: dict[str, Callable[[Features], Transform]] = {
     "intercept": _intercept,
 }
 
-_LEARNING = {"standardise", "unit-range", "max-abs"}
+LEARNING = {"standardise", "unit-range", "max-abs"}
 """The steps that depend on the rows that they are fitted on."""

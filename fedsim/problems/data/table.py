@@ -23,10 +23,11 @@ from fedsim.blocks.in_memory import Holding
 from fedsim.blocks.spec import AnyPath, Given, as_written
 from fedsim.errors import DataError
 from fedsim.problems.data.base import Source
-from fedsim.problems.data.preprocess import Transform, fit_transform
+from fedsim.problems.data.preprocess import LEARNING, Transform, fit_transform
 from fedsim.problems.description import Description, names_of_clients
 from fedsim.problems.samples import Samples, check
 from fedsim.problems.tables import features
+from fedsim.problems.tables.fit_exchange import FitExchange, exchange_of
 from fedsim.problems.tables.formats import Found, Reading, read_table
 from fedsim.problems.tables.rows import Wanted, table_samples
 
@@ -78,11 +79,20 @@ class TableSource(Source):
         default=0.01, ge=0, lt=1,
         description="texts of a category in a smaller share of the rows are pooled into one",
     )  # fmt: skip
-    fit: Literal["all", "clients"] = Field(
+    fit: Literal["all", "exchange", "clients"] = Field(
         default="all",
         description="the training rows by which gaps are filled and numbers scaled: all of them,"
-        " information that would have to travel, or each client its own",
+        " information that would have to travel; exchange: all, and its messages are charged;"
+        " or each client its own",
     )
+
+    @model_validator(mode="after")
+    def _exchanges_once(self) -> Self:
+        late = [step for step in self.preprocess if step in LEARNING]
+        if self.fit == "exchange" and late:
+            text = f"got {late[0]}, which would need an exchange of its own; give `scale` instead,"
+            raise failure(("preprocess", f"{text} or take fit: all", self.preprocess))
+        return self
 
     @abstractmethod
     def table(self, folder: Path) -> Found:
@@ -180,9 +190,23 @@ class TableSource(Source):
                 tested[own] = fit_transform(first, self.preprocess)(first)
         return samples.with_features(made), test.with_features(tested)
 
+    @property
+    def exchanges_fit(self) -> bool:
+        """Whether the messages of the fit are exchanged, and charged."""
+        return self.fit == "exchange"
+
+    def fit_exchange(self, samples: Samples, rows: Sequence[NDArray[np.intp]]) -> FitExchange:
+        """Return the messages by which the server fits all clients' training rows."""
+        return exchange_of(np.asarray(samples.X), rows, self._recipe(samples))
+
     def explain_fit(self, samples: Samples) -> str:
         """Return what is fitted on which rows, and what would have to travel for it."""
         recipe = self._recipe(samples)
+        if self.exchanges_fit:
+            return (
+                "preprocessing is fitted on the training rows of all clients (data.fit: exchange):"
+                " its messages are exchanged in round 1, before the method's, and charged"
+            )
         if self.fits_clients:
             return "preprocessing is fitted on each client's own training rows (data.fit: clients)"
         numbers = recipe.statistics

@@ -1,0 +1,49 @@
+"""Names of clients in figures and traces: those of the data where it has some, else their numbers.
+
+The log and all tables name nodes by number, as client-3; the client table has beside it the name
+that the data gives the client. A figure shows the name, and nothing else about it changes.
+"""
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+_LONGEST = 24
+"""Characters of a name in a figure; of a longer one the number stands before what is left of it."""
+
+
+def client_names(clients: pd.DataFrame) -> dict[str, str]:
+    """Return what figures call the clients that have a name in the data, by node.
+
+    A client keeps its number if it has different names in different runs, as where each seed deals
+    out other clients.
+
+    Args:
+        clients: client tables of one or more runs.
+
+    Example:
+        >>> table = pd.DataFrame({"client": ["client-0", "client-1"], "name": ["St Mary", None]})
+        >>> client_names(table)
+        {'client-0': 'St Mary'}
+    """
+    if "name" not in clients:
+        return {}
+    known = clients[["client", "name"]].dropna().astype(str).drop_duplicates()
+    known = known[~known["client"].duplicated(keep=False)]
+    names = {node: _short(node, name) for node, name in known.itertuples(index=False, name=None)}
+    twice = pd.Series(names, dtype=object).duplicated(keep=False)
+    return {node: name for node, name in names.items() if not twice[node]}
+
+
+def display_names(nodes: Iterable[object], clients: pd.DataFrame) -> list[str]:
+    """Return what figures call these nodes: names of the data, or numbers such as client-3."""
+    names = client_names(clients)
+    return [names.get(str(node), str(node)) for node in nodes]
+
+
+def _short(node: str, name: str) -> str:
+    """Return a name, or of a long one its number and its beginning."""
+    if len(name) <= _LONGEST:
+        return name
+    number = node.rpartition("-")[2]
+    return f"{number}: {name[: _LONGEST - len(number) - 5].rstrip()}..."

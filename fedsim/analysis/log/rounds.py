@@ -1,0 +1,258 @@
+"""Rounds: their critical path, the clients that decided their duration, and stragglers."""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedsim.analysis.log.frames import (
+    SERVER,
+    Codes,
+    check_columns,
+    client_names,
+    is_event,
+    numbers_of,
+)
+from fedsim.analysis.log.runs import by_run
+from fedsim.analysis.timeline import repeats
+from fedsim.ports import Array
+
+STAGES = ("before_download", "download", "work", "upload", "transit", "after")
+"""The parts of a reply's way, in order; see `critical_path`."""
+
+_NEEDED = ("t", "duration", "event", "node", "peer", "round")
+
+
+def critical_path(events: pd.DataFrame) -> pd.DataFrame:
+    """Return the critical path of each round: what the last reply spent its time on.
+
+    The path runs back from the commit of the round to the last message that arrived before it, to
+    its transmission, to the client's last download before that, and to the begin of the round. A
+    round of several exchanges has a path for each of them, which are added up.
+
+    Args:
+        events: the log of one run, or of several as `Result.events` gives them.
+
+    Returns:
+        A row a round that ended: variant and seed, where the log has them; round, client (whose
+        message arrived last; None where none did), duration (s, since the round before), and its
+        parts, s, which add up to it: before_download (promotion, latency, queue), download,
+        work (from the download to the first bit of the reply: computing, the wait for the radio),
+        upload (with packets that were sent again), transit (between sender and receiver, where
+        these are not one link), after (the wait for a deadline, or for replies that never came).
+        Without a reply all of the time is in after.
+
+    Raises:
+        DataError: the log lacks a column.
+
+    Example:
+        >>> answer = critical_path(log.events).drop(columns=["variant", "seed", "transit"])
+        >>> print(answer.head(3).round(3).to_string(index=False))
+         round   client  duration  before_download  download  work  upload  after
+             1 client-1     0.320            0.290       0.0 0.030     0.0  0.000
+             2 client-3     1.000            0.005       0.0 0.093     0.0  0.902
+             3 client-3     0.178            0.085       0.0 0.093     0.0  0.000
+    """
+    check_columns(events, "events", _NEEDED)
+    return by_run(events, _critical_path)
+
+
+def deciding_clients(events: pd.DataFrame) -> pd.DataFrame:
+    """Return in how many rounds each client decided the duration.
+
+    A client decides a round if the round is committed the moment its message arrives. Rounds that
+    end by a deadline, or without a message, are decided by no client.
+
+    Args:
+        events: the log of one run, or of several as `Result.events` gives them.
+
+    Returns:
+        A row a client that the log mentions: variant and seed, where the log has them; client,
+        decided (rounds), share (of the rounds that ended; NaN where none has), and seconds (the
+        duration of these rounds together, s).
+
+    Raises:
+        DataError: the log lacks a column.
+
+    Example:
+        >>> answer = deciding_clients(log.events)
+        >>> print(answer.head(4).round(3).to_string(index=False))
+        variant  seed   client  decided  share  seconds
+             gd     1 client-0        0  0.000    0.000
+             gd     1 client-1        1  0.125    0.320
+             gd     1 client-2        0  0.000    0.000
+             gd     1 client-3        5  0.625    0.571
+    """
+    check_columns(events, "events", _NEEDED)
+    return by_run(events, _deciding_clients)
+
+
+def stragglers(events: pd.DataFrame) -> pd.DataFrame:
+    """Return which clients reply late: how long after the others of the round.
+
+    Args:
+        events: the log of one run, or of several as `Result.events` gives them.
+
+    Returns:
+        A row a client whose message reached the server, the slowest first: variant and seed, where
+        the log has them; client, replies, mean_s and longest_s (from the begin of the round in
+        which it arrived, s), slowdown (mean over rounds of that time over the median of the
+        round's messages; NaN where that is 0 in all of them), last (rounds in which it was last).
+
+    Raises:
+        DataError: the log lacks a column.
+
+    Example:
+        >>> answer = stragglers(log.events)
+        >>> print(answer.head(4).round(3).to_string(index=False))
+        variant  seed   client  replies  mean_s  longest_s  slowdown  last
+             gd     1 client-3        8   0.118      0.178     1.627     7
+             gd     1 client-1        7   0.098      0.320     1.006     1
+             gd     1 client-0        7   0.098      0.320     1.040     0
+             gd     1 client-2        2   0.050      0.090     0.265     0
+    """
+    check_columns(events, "events", _NEEDED)
+    return by_run(events, _stragglers)
+
+
+def _arrivals(events: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which rows are of messages at the server, or at any peer where there is no server."""
+    received = is_event(events, "receive") & events["peer"].notna().to_numpy()
+    at_server = received & (events["node"] == SERVER).to_numpy()
+    from_server = received & (events["peer"] == SERVER).to_numpy()
+    return at_server if (at_server | from_server).any() else received
+
+
+def _latest(there: NDArray[np.bool_], keys: Codes, at: Codes, wanted: Codes) -> Codes:
+    """Return the last row before each of `at` that is one of `there` and has a key; -1 for none.
+
+    Args:
+        there: which rows are looked at, shape (rows,).
+        keys: the key of each row, from 0; -1 for none, shape (rows,).
+        at: rows, shape (n,).
+        wanted: their keys, shape (n,).
+    """
+    count = len(keys) + 1
+    known = np.flatnonzero(there & (keys >= 0))
+    places = np.sort(keys[known] * count + known)
+    found = np.searchsorted(places, wanted * count + at) - 1
+    if not len(places):
+        return np.full(len(at), -1, dtype=np.intp)
+    place = places[np.maximum(found, 0)]
+    return np.where((found >= 0) & (place // count == wanted), place % count, -1)
+
+
+def _critical_path(events: pd.DataFrame) -> pd.DataFrame:
+    """Return the paths of one run.
+
+    Time is cut at every exchange and every commit. A piece between two cuts has the path of the
+    last message that arrived in it. The stages of a path are differences of times that only rise
+    from the begin of the piece to its end, so they add up to its length whatever is missing.
+    """
+    names = client_names(events)
+    times = events["t"].to_numpy(np.float64)
+    committed = is_event(events, "round")
+    cuts = np.flatnonzero(committed | is_event(events, "exchange"))
+    ends = np.flatnonzero(committed)
+    cuts = cuts[cuts <= ends.max(initial=-1)]
+    begins = np.append(-1, cuts[:-1])[: len(cuts)]
+    begin = np.where(begins < 0, 0.0, times[begins])
+    marks, sender = _marks(events, names, begins, cuts)
+    border = np.minimum.accumulate(np.vstack([times[cuts], marks]), axis=0)
+    border = np.vstack([np.maximum(border, begin), begin])
+    spent = (border[:-1] - border[1:])[::-1]
+    number = np.searchsorted(ends, cuts)
+    stages = np.stack([np.bincount(number, row, minlength=len(ends)) for row in spent])
+    first = np.append(0.0, times[ends][:-1])[: len(ends)]
+    called = np.array([*names, None], dtype=object)
+    last = called[sender[np.searchsorted(cuts, ends)]]
+    return pd.DataFrame(
+        {
+            "round": events["round"].to_numpy()[ends],
+            "client": last,
+            "duration": times[ends] - first,
+            **dict(zip(STAGES, stages, strict=True)),
+        }
+    )
+
+
+def _marks(
+    events: pd.DataFrame, names: list[str], begins: Codes, cuts: Codes
+) -> tuple[Array, Codes]:
+    """Return the times at which the stages of each piece begin, from the last one, and its client.
+
+    Args:
+        events: the log of one run.
+        names: its clients.
+        begins: the row at which each piece begins; -1 for the begin of the run, shape (pieces,).
+        cuts: the row at which it ends, shape (pieces,).
+
+    Returns:
+        Times, shape (5, pieces): of arrival, last bit, first bit, end and begin of the download;
+        and the number of the client, -1 for none, shape (pieces,).
+    """
+    nodes = [*names, SERVER]
+    node, peer = (numbers_of(events[name], nodes) for name in ("node", "peer"))
+    times = events["t"].to_numpy(np.float64)
+    flowing = events["duration"].to_numpy(np.float64) + repeats(events)
+    start = np.where(begins < 0, 0.0, times[begins])
+    arrival = _latest(_arrivals(events), np.zeros_like(node), cuts, np.zeros_like(cuts))
+    arrival = np.where(arrival > begins, arrival, -1)
+    there = arrival >= 0
+    sender = np.where(there, peer[arrival], -1)
+    pair = node * len(nodes) + peer
+    own = sender * len(nodes) + node[arrival]
+    sent = _latest(is_event(events, "send"), np.where(peer >= 0, pair, -1), arrival, own)
+    sent = np.where(there, sent, -1)
+    download = _latest(is_event(events, "receive"), node, sent, sender)
+    download = np.where((download > begins) & (sent >= 0), download, -1)
+
+    def at(row: Codes, values: Array, otherwise: Array) -> Array:
+        return np.asarray(np.where(row >= 0, values[row], otherwise))
+
+    arrived = at(arrival, times, start)
+    left = at(sent, times, arrived)
+    first_bit = at(sent, times - flowing, left)
+    loaded = at(download, times, start)
+    lasting = events["duration"].to_numpy(np.float64)
+    return np.stack(
+        [arrived, left, first_bit, loaded, at(download, times - lasting, loaded)]
+    ), sender
+
+
+def _deciding_clients(events: pd.DataFrame) -> pd.DataFrame:
+    names = client_names(events)
+    paths = _critical_path(events)
+    decided = paths[(paths["after"] == 0) & paths["client"].notna()].groupby("client")["duration"]
+    rounds = decided.size().reindex(names, fill_value=0)
+    seconds = decided.sum().reindex(names, fill_value=0.0)
+    share = rounds / len(paths) if len(paths) else np.nan
+    table = pd.DataFrame({"decided": rounds, "share": share, "seconds": seconds})
+    return table.rename_axis("client").reset_index()
+
+
+def _stragglers(events: pd.DataFrame) -> pd.DataFrame:
+    ends = np.flatnonzero(is_event(events, "round"))
+    times = events["t"].to_numpy(np.float64)
+    rows = np.flatnonzero(_arrivals(events))
+    number = np.searchsorted(ends, rows)
+    rows, number = rows[number < len(ends)], number[number < len(ends)]
+    first = np.append(0.0, times[ends])
+    table = pd.DataFrame(
+        {
+            "client": events["peer"].astype(object).to_numpy()[rows],
+            "number": number,
+            "seconds": times[rows] - first[number],
+        }
+    )
+    middle = table.groupby("number")["seconds"].transform("median")
+    table["slowdown"] = table["seconds"] / middle.where(middle > 0)
+    table["last"] = ~table["number"].duplicated(keep="last")
+    groups = table.groupby("client", sort=False)
+    found = groups.agg(
+        replies=("seconds", "size"),
+        mean_s=("seconds", "mean"),
+        longest_s=("seconds", "max"),
+        slowdown=("slowdown", "mean"),
+        last=("last", "sum"),
+    )
+    return found.sort_values("mean_s", ascending=False, kind="stable").reset_index()

@@ -221,12 +221,12 @@ def status_command(
             for seed, reason in each.reasons.items():
                 _out.print(escape(f"{each.variant}, seed {seed}: {reason}"), style="red")
         now = Snapshot.of(found)
-        for said in _reached(now):
+        for said in _describe_running(now):
             _out.print(escape(said))
         _out.print(_ahead(now, sum(sums[1:2] + sums[3:])))
 
 
-def _reached(now: "Snapshot") -> Iterator[str]:
+def _describe_running(now: "Snapshot") -> Iterator[str]:
     """Yield how far each run in progress is that reports it."""
     from fedsim.running.probe import duration
     from fedsim.running.watching import time_left

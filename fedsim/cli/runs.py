@@ -83,7 +83,7 @@ def run_command(
         offer_downloads(plan)
         if not fresh:
             check_place(study_of(plan), out)
-        count, labels, before = _count(plan, share), variant_names(plan), _ended(out)
+        count, labels, before = _count(plan, share), variant_names(plan), _dates_of_ends(out)
         hidden = nullcontext(ignore_progress)
         show = hidden if quiet or watch else progress_table(_err, count, labels)
         with live_page(_err, out) if watch else nullcontext(), show as callback, _theory():
@@ -100,7 +100,7 @@ def run_command(
     raise typer.Exit(code)
 
 
-def _ended(out: Path) -> dict[Path, int]:
+def _dates_of_ends(out: Path) -> dict[Path, int]:
     """Return when each ended run of a folder was recorded, by the file that is written last."""
     from fedsim.record.folder import SUMMARY
 
@@ -109,7 +109,7 @@ def _ended(out: Path) -> dict[Path, int]:
 
 def _count_kept(result: "Result", before: Mapping[Path, int]) -> int:
     """Return the number of runs that have been there before and were not made again."""
-    after = _ended(result.folder)
+    after = _dates_of_ends(result.folder)
     return sum(folder in before and before[folder] == after.get(folder) for folder in result.runs)
 
 

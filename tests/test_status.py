@@ -175,7 +175,7 @@ def test_what_cannot_be_is_refused_in_a_line(
 def test_a_folder_of_no_study_is_refused(tmp_path: Path) -> None:
     said = fedsim_said("status", tmp_path)
     assert said.exit_code == 2
-    assert "holds no study" in said.stderr
+    assert "there are no runs in" in said.stderr
 
 
 def test_a_study_that_is_there_says_how_many_runs_are_kept_and_made(

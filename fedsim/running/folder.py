@@ -16,7 +16,7 @@ from fedsim.errors import DataError
 from fedsim.record.folder import RESULTS, SCENARIO, SMALL, SUMMARY, RunFolder, read_failure
 from fedsim.record.lock import is_held
 from fedsim.record.manifest import AGAIN, MADE_FROM, check_files
-from fedsim.record.read import run_folders
+from fedsim.record.read import hold_no_runs, run_folders
 from fedsim.record.scenarios import RUNS, Note, describe_differences, differing, parse, read_text
 from fedsim.record.studies import Study, read_study, study_in
 from fedsim.record.summary import DONE as ENDED
@@ -190,9 +190,7 @@ def status(out: Path, study: Study | None = None) -> Status:
     """
     study = study or read_study(out)
     if study is None:
-        raise DataError(
-            "status", f"{out} holds no study; expected a folder written by `fedsim run`"
-        )
+        raise DataError("status", hold_no_runs(out))
     in_use = is_held(out)
     making = {(path.parent.name, path.name) for path in (out / MAKING).glob("*/*/seed-*")}
     return Status(study.name, out, in_use, tuple(_variants(study, out, making, in_use=in_use)))

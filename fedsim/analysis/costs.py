@@ -212,6 +212,12 @@ def cost_table(costs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Ta
         costs: a row a variant, of `mean_cost`.
         labels: variant -> its name in the table.
         title: above the table.
+
+    Example:
+        >>> costs = final_cost(result.rounds)
+        >>> means = mean_cost(costs, ["base", "gd"])
+        >>> cost_table(means, {"gd": "gradient descent"}, "whole runs").row_count
+        2
     """
     several, columns = bool((costs["runs"] > 1).any()), with_grams(SPENT, costs)
     table = plain(title)

@@ -227,6 +227,10 @@ def check(
     Raises:
         ScenarioError, BlockError: the scenario, or one of `blocks`, is invalid.
         DataError: its data cannot be read.
+
+    Example:
+        >>> fedsim.check("quickstart", overrides=["stop={rounds: 2}"]).title.partition(", ")[0]
+        'quickstart: 3 variants x 1 seed = 3 runs'
     """
     return check_plan(load(source, overrides=overrides, blocks=blocks))
 

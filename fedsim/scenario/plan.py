@@ -137,6 +137,10 @@ def load(
     Raises:
         ScenarioError: with every fault there is, in the order of the file.
         BlockError: one of `blocks` is no block, leaves something out, or has the name of another.
+
+    Example:
+        >>> [variant.name for variant in load("quickstart").variants]
+        ['chb', 'hb', 'gd']
     """
     source = find_scenario(source) if isinstance(source, str | Path) else source
     tree, faults = _read(source)
@@ -182,6 +186,11 @@ def dump(scenario: Scenario, question: str = "") -> str:
     Args:
         scenario: what to write.
         question: a comment for the first line.
+
+    Example:
+        >>> plan = load("quickstart")
+        >>> dump(plan.variants[0].scenario).splitlines()[0]
+        'name: quickstart'
     """
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False

@@ -34,6 +34,7 @@ SPLIT = 8
 
 INITIAL_WINDOW = 10.0
 LEAST_TIMEOUT = 1.0
+DELAYED = 0.2  # of an acknowledgement, while no second segment comes, s
 DUPLICATES = 3
 TARGET, INTERVAL = 0.005, 0.1  # of CoDel, s: RFC 8289
 
@@ -49,7 +50,8 @@ class Queue:
         managed: whether it never fills, and CoDel drops of what waits too long instead.
         loss: the probability that a segment is lost behind it.
         free: when all that has come is through, s.
-        above: by flow, when CoDel drops its next segment, and how many it has dropped in a row.
+        above: by flow, when CoDel drops its next segment, how many it has dropped in a row, and
+            when its last one leaves the queue.
     """
 
     rate: float
@@ -58,7 +60,7 @@ class Queue:
     managed: bool = False
     loss: float = 0.0
     free: float = 0.0
-    above: dict["Flow", tuple[float, int]] = field(default_factory=dict)
+    above: dict["Flow", tuple[float, int, float]] = field(default_factory=dict)
 
     def carry(self, first: float, last: float, count: int, bits: float) -> tuple[int, float, float]:
         """Take a train; return how many segments pass, and when the first and the last do, s."""
@@ -77,15 +79,17 @@ class Queue:
     def drops(self, flow: "Flow", now: float, bits: float) -> bool:
         """Return whether CoDel drops the first segment of a train that comes now."""
         waits = max(self.free - now, 0.0)
+        leaves = now + waits
+        due, count, until = self.above.get(flow, (inf, 0, -inf))
         if waits - self.room * bits / self.rate < TARGET:
             self.above.pop(flow, None)
             return False
-        leaves = now + waits
-        due, count = self.above.get(flow, (leaves + INTERVAL, 0))
+        if now > until:  # the flow had nothing in the queue any more
+            due, count = leaves + INTERVAL, 0
         if leaves < due:
-            self.above[flow] = due, count
+            self.above[flow] = due, count, leaves
             return False
-        self.above[flow] = leaves + INTERVAL / (count + 1) ** 0.5, count + 1
+        self.above[flow] = leaves + INTERVAL / (count + 1) ** 0.5, count + 1, leaves
         return True
 
 
@@ -160,6 +164,8 @@ class Flow:
         self.fresh = 0  # segments sent for the first time
         self.sent = 0  # segments sent at all
         self.pipe = 0
+        self.latest, self.gap = 0, True  # the last train that arrived; a loss before it
+        self.odd = 0  # segments that have arrived, and whose acknowledgement is delayed
         self.arrived = 0
         self.known = 0  # segments acknowledged
         self.resend = 0
@@ -242,6 +248,7 @@ class Flow:
             self.calendar.call(train.first, self._hop, train)
             return
         self.arrived += taken
+        self.latest = max(self.latest, train.index)
         if self.arrived == self.total:
             self.calendar.call(train.last, self._done, None)
         self.calendar.call(train.first + self.back, self._acknowledged, train)
@@ -258,12 +265,18 @@ class Flow:
         """Take the acknowledgements of a train, and send as they allow."""
         if self.arrived == self.total and self.known + train.count >= self.total:
             return
-        count = train.count
+        self._measure(self.calendar.now - train.sent)  # also of retransmissions, by timestamps
+        count = train.count + self.odd
+        self.odd = 0
+        if count % 2 and not (self.recovering or self._out_of_order(train)):
+            count -= 1
+            self.odd = 1
+            self.calendar.call(self.calendar.now + DELAYED, self._acknowledge_odd, self.arrived)
+            if not count:
+                return
         self.known += count
         self.pipe = max(0, self.pipe - count)
         self.got += count
-        if not train.again:
-            self._measure(self.calendar.now - train.sent)
         self._find_holes(train)
         if self.recovering and train.index >= self.recover_until and not self._unrepaired():
             self.recovering = False
@@ -275,6 +288,24 @@ class Flow:
         if not any(hole.again for hole in self.holes):
             self._restart_timer()
         self._send(self.calendar.now, self.calendar.now + train.last - train.first)
+
+    def _out_of_order(self, train: Train) -> bool:
+        """Return whether the receiver of a train knows that segments are missing."""
+        if train.again:
+            return self.gap
+        return any(hole.index < train.index for hole in self.holes)
+
+    def _acknowledge_odd(self, arrived: int) -> None:
+        """Take the acknowledgement of a segment that no other has followed."""
+        if self.odd and self.arrived == arrived < self.total:
+            self.odd = 0
+            self.known += 1
+            self.pipe = max(0, self.pipe - 1)
+            now = self.calendar.now
+            if not self.recovering:
+                self._grow(1, Train(self, self.sent, 1, now, again=True))
+            self._restart_timer()
+            self._send(now, now)
 
     def _find_holes(self, train: Train) -> None:
         """Find losses that enough later segments have outrun."""
@@ -396,6 +427,7 @@ class Flow:
         if self.cubic:
             self.peak, self.least_trip = 0.0, inf
         lost = len(self.holes)
+        self.gap = any(hole.index < self.latest for hole in self.holes)
         self.holes = []
         self.resend += lost
         self.pipe = max(0, self.pipe - lost)

@@ -1,11 +1,22 @@
 """fedsim: an event-driven network simulator for communication-efficient federated optimisation.
 
-import fedsim
+    import fedsim
 
-result = fedsim.run("scenarios/quickstart.yaml")
-result.events, result.rounds, result.clients, result.summary    # pandas
-result.plot(), result.compare(), result.report()                # a figure, tables, a page
-fedsim.open("runs/quickstart")                                  # the results of an earlier run
+    result = fedsim.run("quickstart")               # a scenario: an example, a file, a mapping
+    result.events, result.rounds, result.clients, result.summary    # pandas
+    result.plot(), result.compare(), result.report()                # a figure, tables, a page
+
+run       run every variant of a scenario under every seed
+check     validate a scenario, and find the costs of its first two rounds
+load      read, merge and validate a scenario
+open      the results of an earlier run, from its folder
+reprice   the same runs under another fleet or network, without training again
+robust    which conclusions survive the uncertainty of constants
+explore   a page on which the constants of a study can be moved
+arrays    arrays as the data of a scenario; `table` takes a data frame
+
+`help(fedsim.run)` says more, and so does the reference: docs/reference, or `mkdocs serve`. Tables
+and figures of results are in `fedsim.analysis`, base classes of own blocks in `fedsim.extend`.
 
 Each name is loaded on first use, so that the command can set its signal handlers before it loads
 anything else.
@@ -99,4 +110,5 @@ if not TYPE_CHECKING:
         return found
 
     def __dir__() -> list[str]:
-        return [*globals(), *__all__]
+        own = [name for name in globals() if name.startswith("__")]
+        return sorted({*own, *__all__})

@@ -1,9 +1,12 @@
 """The examples of docstrings show what they say."""
 
 import doctest
+import re
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import fedsim
@@ -26,11 +29,31 @@ def _name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-MODULES = [_name(path) for path in sorted(ROOT.glob("fedsim/**/*.py")) if ">>>" in path.read_text()]
+MODULES = [
+    _name(path)
+    for path in sorted(ROOT.glob("fedsim/**/*.py"))
+    if re.search(r"^ *>>> (?!.*\+SKIP)", path.read_text(encoding="utf-8"), re.MULTILINE)
+]
+"""The modules with examples; those that need a download or a file of the user are skipped."""
 
 
-RESULT = "fedsim.analysis.plots"
-"""The package whose examples begin with a `result`: of two variants, their phones on batteries."""
+RESULT = (
+    "fedsim.analysis.compare.cost_tables",
+    "fedsim.analysis.figures",
+    "fedsim.analysis.plots",
+    "fedsim.analysis.saving",
+    "fedsim.analysis.costs",
+    "fedsim.conformance",
+    "fedsim.explorer",
+    "fedsim.report.page",
+    "fedsim.repricing",
+    "fedsim.results",
+    "fedsim.robustness.result",
+)
+"""Where examples begin with a `result` of two variants, whose phones are on batteries.
+
+They have the `scenario` of its problem and method, too, and a folder `out` to write into.
+"""
 
 LOGS = ("fedsim.analysis.log", "fedsim.analysis.energy", "fedsim.analysis.costs")
 """Modules whose examples begin with a `log`: that of `fedsim.analysis.example_log`."""
@@ -46,13 +69,18 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> fedsim.Result:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_show_what_they_say(name: str, request: pytest.FixtureRequest) -> None:
+def test_examples_show_what_they_say(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     for package, extra in EXTRAS.items():
         if name.startswith(package) and (reason := missing(extra)):
             pytest.skip(reason)
     given: dict[str, object] = {"log": example_log()} if name.startswith(LOGS) else {}
     if name.startswith(RESULT):
         given["result"] = request.getfixturevalue("result")
+        given["out"] = tmp_path
+        given["scenario"] = {key: SMALL[key] for key in ("problem", "algorithm", "stop")}
+    given |= {"fedsim": fedsim, "np": np, "pd": pd}
     failed, tried = doctest.testmod(import_module(name), extraglobs=given)
     assert tried
     assert not failed

@@ -6,11 +6,19 @@ from importlib import import_module
 
 from docstring_parser import DocstringStyle, parse
 
+import fedsim
+from fedsim.robustness import Robustness
 from tests.conftest import ROOT
 from tests.test_architecture import EXTRAS, public
 from tests.tiers import missing
 
 PAGES = ROOT / "docs/reference"
+
+METHODS = ("model", "plot", "compare", "report")
+"""What a user calls on a result."""
+
+RETURNED = {"fedsim.robust": Robustness}
+"""Functions whose example is that of the class they return."""
 
 
 def _functions() -> dict[str, object]:
@@ -58,3 +66,14 @@ def test_public_functions_describe_the_arguments_of_their_signatures() -> None:
         documented = parse(inspect.getdoc(each) or "", style=DocstringStyle.GOOGLE)
         said = [one.arg_name.lstrip("*") for one in documented.params]
         assert said == list(inspect.signature(each).parameters), path
+
+
+def test_every_public_function_has_an_example() -> None:
+    """`tests/test_doctests.py` runs them."""
+    methods = {f"Result.{name}": getattr(fedsim.Result, name) for name in METHODS}
+    lacking = [
+        path
+        for path, each in (_functions() | methods).items()
+        if ">>>" not in (inspect.getdoc(RETURNED.get(path, each)) or "")
+    ]
+    assert not lacking

@@ -46,6 +46,9 @@ def convergence(
             other, each against all costs.
         against: some of `AXES`, or grams, in place of all.
         columns: how many panels stand side by side.
+
+    Example:
+        >>> drawing = convergence(result.rounds, {"base": "CHB", "gd": "GD"}, "five clients")
     """
     totals = with_bits(cumulative(rounds))
     totals = totals[totals["objective"].notna()]  # curves join the rounds that were looked at
@@ -132,6 +135,11 @@ def progress(
         title: above the figure; what follows its first line is in smaller letters.
         log: whether the column is drawn on a logarithmic axis, and averaged so.
         target: where a line is to be.
+
+    Example:
+        >>> figure = progress(result.rounds, {"base": "CHB", "gd": "GD"}, "objective")
+        >>> len(figure.axes)
+        4
     """
     axes = axes or with_grams(AXES, rounds)
     figure, every = panels(len(axes), 2, sharey=True)

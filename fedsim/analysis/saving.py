@@ -37,6 +37,11 @@ def save(figure: Figure, path: Path) -> None:
     Raises:
         DataError: the ending is of no format, or PGF is asked for and TeX is not installed.
         OutputError: it cannot be written.
+
+    Example:
+        >>> save(fedsim.analysis.progress(result.rounds, {"gd": "GD"}, "gap"), out / "gap.pdf")
+        >>> (out / "gap.pdf").exists()
+        True
     """
     ending = check_format(path.suffix.removeprefix("."), path.name)
     image = BytesIO()

@@ -197,6 +197,11 @@ def check_algorithm(
 
     Raises:
         ScenarioError: the scenario is wrong without any trouble, too.
+
+    Example:
+        >>> table = check_algorithm(scenario, rounds=2)
+        >>> sorted(table["outcome"].unique())
+        ['done', 'refused']
     """
     base = easy_scenario(scenario, rounds)
     method = type(load(base, blocks=blocks).variants[0].scenario.algorithm)
@@ -278,6 +283,10 @@ def check_sending(scenario: Mapping[str, Any], blocks: Sequence[type[Spec]] = ()
 
     Raises:
         ScenarioError: the scenario is wrong.
+
+    Example:
+        >>> check_sending(scenario)["outcome"].unique().tolist()
+        ['kept']
     """
     job = Builder(load(easy_scenario(scenario), blocks=blocks)).check()[0]
     noting = Noting(job.evaluation.evaluator)

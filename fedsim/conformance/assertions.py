@@ -29,6 +29,9 @@ def assert_kept(found: pd.DataFrame) -> None:
 
     Raises:
         AssertionError: one is broken, or a run failed; the message has each, with its reason.
+
+    Example:
+        >>> assert_kept(pd.DataFrame({"check": ["zeros"], "outcome": ["kept"], "reason": [""]}))
     """
     wrong = found[found["outcome"].isin(WRONG)]
     lines = [f"{row.iloc[0]}: {row['reason']}" for _, row in wrong.iterrows()]
@@ -50,6 +53,9 @@ def assert_ledger_balanced(run: Result | str | Path, blocks: Sequence[type[Spec]
     Raises:
         AssertionError: a sum or a row does not; the message names the client and both figures.
         DataError: there is no run, or its files are damaged.
+
+    Example:
+        >>> assert_ledger_balanced(result)
     """
     for folder in run.runs if isinstance(run, Result) else (Path(run),):
         assert_kept(check_energy(folder, blocks))

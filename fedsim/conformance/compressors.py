@@ -31,6 +31,11 @@ def check_compressor(compressor: Compressor, seed: int = 0, draws: int = DRAWS) 
 
     Returns:
         A row a check: check, outcome (kept or broken), and the reason.
+
+    Example:
+        >>> from fedsim.wire import TopK
+        >>> check_compressor(TopK(count=2))["outcome"].unique().tolist()
+        ['kept']
     """
     return table(type(compressor), _promises(compressor, seed, draws))
 

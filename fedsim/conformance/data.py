@@ -33,6 +33,11 @@ def check_source(source: Source, folder: Path = Path(), seed: int = 0) -> pd.Dat
 
     Raises:
         DataError: the data cannot be had.
+
+    Example:
+        >>> from fedsim.problems import Bundled
+        >>> check_source(Bundled(name="diabetes"))["outcome"].unique().tolist()
+        ['kept']
     """
     return table(type(source), _source_promises(source, folder, seed))
 
@@ -78,6 +83,11 @@ def check_split(split: Split, seed: int = 0) -> pd.DataFrame:
 
     Raises:
         DataError: the split does not take such samples.
+
+    Example:
+        >>> from fedsim.problems import Dirichlet
+        >>> check_split(Dirichlet(alpha=0.5, clients=5))["outcome"].unique().tolist()
+        ['kept']
     """
     return table(type(split), _split_promises(split, seed))
 
@@ -181,6 +191,11 @@ def check_loss(loss: Loss, seed: int = 0) -> pd.DataFrame:
 
     Raises:
         DataError: the loss takes none of the labels that there are here.
+
+    Example:
+        >>> from fedsim.problems import Squared
+        >>> check_loss(Squared(scale="sum"))["outcome"].unique().tolist()
+        ['kept']
     """
     return table(type(loss), _loss_promises(loss, seed))
 

@@ -60,6 +60,10 @@ def check_energy(folder: str | Path, blocks: Sequence[type[Spec]] = ()) -> pd.Da
 
     Raises:
         DataError: the folder holds no run, or its files are damaged.
+
+    Example:
+        >>> check_energy(result.runs[0])["outcome"].unique().tolist()
+        ['kept']
     """
     folder = Path(folder)
     events = read_run(folder, "events").astype(object)

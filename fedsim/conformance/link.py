@@ -226,6 +226,10 @@ def run_linked(
         ValueError: the method has no server, or an asynchronous one.
         AssertionError: the server's coroutine ends before the last round, or waits for anything
             but its exchanges.
+
+    Example:
+        >>> run_linked(scenario, rounds=4).transmissions
+        12
     """
     whole = {"fleet": [{"count": CLIENTS}], **scenario, "stop": {"rounds": rounds}}
     plan = load(whole, blocks=blocks)

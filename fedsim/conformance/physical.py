@@ -36,6 +36,11 @@ def check_device(device: DeviceLaw) -> pd.DataFrame:
 
     Returns:
         A row a check: check, outcome (kept or broken), and the reason.
+
+    Example:
+        >>> from fedsim.scenario import Device
+        >>> check_device(Device(kind="pi-4"))["outcome"].unique().tolist()
+        ['kept']
     """
     return table(type(device), _device_promises(device))
 
@@ -129,6 +134,11 @@ def check_radio(radio: RadioLaw, seed: int = 0) -> pd.DataFrame:
 
     Returns:
         A row a check: check, outcome (kept or broken), and the reason.
+
+    Example:
+        >>> from fedsim.scenario import Radio
+        >>> check_radio(Radio(kind="wifi"))["outcome"].unique().tolist()
+        ['kept']
     """
     return table(type(radio), _radio_promises(radio, seed))
 

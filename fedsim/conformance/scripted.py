@@ -68,6 +68,11 @@ def run_given(
 
     Raises:
         ScenarioError: the scenario, or the trace, is wrong.
+
+    Example:
+        >>> given = run_given(scenario, rate=[(0, 2e6)], clients=3)
+        >>> len(given.clients)
+        3
     """
     trace = {"kind": "given-trace", "pieces": [list(piece) for piece in rate], "period": period}
     group = {

@@ -36,6 +36,11 @@ def check_stop_rule(rule: StopRule) -> pd.DataFrame:
 
     Returns:
         A row a check: check, outcome (kept or broken), and the reason.
+
+    Example:
+        >>> from fedsim.scenario import Plateau
+        >>> check_stop_rule(Plateau(rounds=3))["outcome"].unique().tolist()
+        ['kept']
     """
     return table(type(rule), _promises(rule))
 

@@ -52,6 +52,11 @@ def check_blocks(
     Raises:
         BlockError: a block has parameters without a default, and no plan names it.
         ScenarioError: an algorithm cannot be run on the problem at all.
+
+    Example:
+        >>> from fedsim.problems import Squared
+        >>> [name for name, _ in check_blocks([Squared], None)]
+        ['Squared {kind: squared, scale: mean, l2: 0.0, l1: 0.0}']
     """
     scenarios = [variant.scenario for variant in plan.variants] if plan else []
     for model in blocks:
@@ -75,6 +80,11 @@ def check_block(block: Spec, folder: Path = Path()) -> pd.DataFrame | None:
     Args:
         block: with its parameters.
         folder: what paths of a source of data are relative to.
+
+    Example:
+        >>> from fedsim.scenario import Device
+        >>> check_block(Device(kind="pi-4"))["outcome"].unique().tolist()
+        ['kept']
     """
     if isinstance(block, Source):
         return check_source(block, folder)

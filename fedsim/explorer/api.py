@@ -52,6 +52,10 @@ def explore(
         DataError: there is nothing to explore, no variant can be re-priced by the recursion, no
             constant can be moved, or a single seed exceeds the size limit.
         OutputError: the file cannot be written.
+
+    Example:
+        >>> fedsim.explore(result.folder, out / "explorer.html").name
+        'explorer.html'
     """
     file = Path(folder) / PAGE if out is None else Path(out)
     write_whole(file, _fitting(_study_of(folder, target, blocks), largest))

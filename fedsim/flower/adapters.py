@@ -68,6 +68,9 @@ def app(
 
     Raises:
         ValidationError: a ValueError; a field is invalid.
+
+    Example:
+        >>> problem = app(client_app, clients=10, initial=Net().state_dict())  # doctest: +SKIP
     """
     model = _block(App, name, sys._getframe(1).f_globals.get("__name__", "__main__"))  # noqa: SLF001 - as namedtuple does
     model.client_app = client_app
@@ -86,6 +89,11 @@ def method(strategy: Any, *, name: str = "", **fields: Any) -> Flower:  # noqa: 
         strategy: of Flower's, or user-defined; every run uses a copy of its present state.
         name: the kind of the block; by default "flower-" and the name of the class.
         **fields: further fields of `Flower`: sends, train_config, ...
+
+    Example:
+        >>> from flwr.server.strategy import FedMedian
+        >>> method(FedMedian()).kind
+        'flower-fedmedian'
     """
     called = type(strategy).__name__
     kind = name or f"flower-{called.lower()}"
@@ -113,6 +121,10 @@ def seconds_of(block: App, *, fits: int = 3) -> float:
 
     Raises:
         DataError, Failed: the app cannot be used.
+
+    Example:
+        >>> seconds_of(problem)  # doctest: +SKIP
+        0.84
     """
     problem: FlowerProblem = block.problem(None, 0, Path())
     w = problem.initial(np.random.default_rng(0))

@@ -234,6 +234,12 @@ def star(
         downlink: the rate from the server to all clients together, bit/s.
         latency: one way, s.
         discipline: of the connection.
+
+    Example:
+        >>> up, down = ConstantRate(10e6), ConstantRate(50e6)
+        >>> shared = star(3, uplink=up, downlink=down, latency=0.02)
+        >>> len(shared.links)
+        2
     """
     links = _Links()
     into = Route(links.add(ConstantRate(uplink), discipline, "server.up"), latency)
@@ -267,6 +273,12 @@ def tree(
         downlink: the rate from the server to all clients together, bit/s.
         latency: of the server's own connection, one way, s.
         discipline: of the server's own connection.
+
+    Example:
+        >>> gateway, server = ConstantRate(5e6), ConstantRate(50e6)
+        >>> network = tree(4, 2, rate=gateway, uplink=server, downlink=server)
+        >>> len(network.links)
+        6
     """
     links, total, each = _Links(), latency + gateway_latency, ConstantRate(rate)
     into = links.add(ConstantRate(uplink), discipline, "server.up")
@@ -306,6 +318,12 @@ def build_routes(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -
     Raises:
         DataError: under the key "network", if a node is missing, a client cannot reach the server
             (or, without one, client-0) or be reached, or an attribute is invalid.
+
+        >>> import networkx as nx
+    Example:
+        >>> graph = nx.Graph([("server", "client-0", {"rate": 1e9, "latency": 0.01})])
+        >>> len(build_routes(graph, clients=1).links)
+        2
     """
     import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
 

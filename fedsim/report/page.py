@@ -194,6 +194,10 @@ def write(folder: Path, out: Path | None = None, targets: Sequence[str] = ()) ->
     Raises:
         DataError: there are no runs to report, or no run evaluates a target.
         OutputError: the file cannot be written.
+
+    Example:
+        >>> write(result.folder, out / "page.html").name
+        'page.html'
     """
     target = out or folder / "report.html"
     write_comparison(Comparison.of([folder], targets), target)

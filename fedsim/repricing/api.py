@@ -21,7 +21,7 @@ from fedsim.record.earlier import bring_back, is_copy, remove_copy, set_aside
 from fedsim.record.folder import STUDY, RunFolder, read_json
 from fedsim.record.lock import hold
 from fedsim.record.manifest import PRICED_FROM
-from fedsim.record.read import missing, read_summaries
+from fedsim.record.read import hold_no_runs, missing, read_summaries
 from fedsim.record.scenarios import RUNS, Note, Tell, ignore_note
 from fedsim.record.schema import GRAMS
 from fedsim.record.studies import Study, study_in
@@ -51,17 +51,14 @@ def reprice(
 ) -> Result:
     """Re-price finished runs under another fleet or network.
 
-    All files equal those that a fresh run of the changed scenario would write, to the bit; only the
-    manifest records that the run was re-priced. Models are copied from the run: if it ends earlier
-    now, its last model is known only if the run has kept it.
+    All files equal those of a fresh run of the changed scenario, to the bit, but for a note in the
+    manifest. Models are copied: of a run that ends earlier now, the last one only if it was kept.
 
     Args:
         folder: of one run, of a variant, or of a study.
-        overrides: "key=value" texts that change the scenario of each run: its fleet, network,
-            stop rules or name.
+        overrides: "key=value" texts that change each run's fleet, network, stop rules or name.
         out: the folder for the re-priced runs.
-        base: the folder to which relative paths of the scenario refer, those of radio traces
-            for example; the current folder if None.
+        base: of relative paths in the scenario, those of traces; the current folder if None.
         blocks: user-defined classes that the scenario names.
         watch: called with every round.
         tell: called with notes: runs that are left out, and overrides without effect.
@@ -70,16 +67,17 @@ def reprice(
         RepricingError: a run might have taken other decisions; every reason is named.
         ScenarioError: the changed scenario is invalid.
         DataError: no run has ended, its log lacks information, or `out` holds other runs.
-        OccupiedError: another process is writing into `out`.
-        OutputError: a file cannot be written.
+        OccupiedError, OutputError: another process writes into `out`, or a file cannot be written.
+
+    Example:
+        >>> len(fedsim.reprice(result.folder, ["fleet.0.radio=wifi"], out / "wifi").summary)
+        4
     """
     if not Path(folder).is_dir():
         raise missing("folder", Path(folder))
     (folders, others), out = select_runs(Path(folder)), Path(out)
     if not folders:
-        raise DataError(
-            "folder", f"{folder} holds no runs; expected a folder written by fedsim run"
-        )
+        raise DataError("folder", hold_no_runs(Path(folder)))
     originals = [Original.of(path, tuple(blocks)) for path in folders]
     changed = [_with_overrides(original, overrides) for original in originals]
     _check(originals, changed, out)

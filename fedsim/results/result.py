@@ -83,6 +83,10 @@ class Result:
         Raises:
             ValueError: there is no such run, or the model was not kept; the text says which are.
             DataError: a file is damaged.
+
+        Example:
+            >>> result.model("gd", seed=1).shape
+            (10,)
         """
         return model_of(self.runs, variant, seed, round)
 
@@ -141,6 +145,11 @@ class Result:
 
         Raises:
             DataError: there is no such column, variant, style or format.
+
+        Example:
+            >>> figure = result.plot("gap", x="joules", out=out / "gap.pdf")
+            >>> figure.axes[0].get_xlabel()
+            'energy (J)'
         """
         wanted = (x,) if isinstance(x, str) else tuple(x)
         curves: dict[str, Any] = {"by": by, "band": band, "ends": ends, "log": log}
@@ -161,6 +170,10 @@ class Result:
         Raises:
             DataError: there is no such variant, no run evaluates a target, or no run can be
                 compared.
+
+        Example:
+            >>> list(result.compare("gap=1e5").frames())
+            ['runs', 'costs', 'pairs']
         """
         from fedsim.analysis import Comparison
 
@@ -176,6 +189,10 @@ class Result:
         Raises:
             DataError: there are no runs to report, or no run evaluates a target.
             OutputError: the file cannot be written.
+
+        Example:
+            >>> result.report(out / "report.html").name
+            'report.html'
         """
         from fedsim.report import write
 
@@ -231,6 +248,11 @@ def open(folder: str | Path) -> Result:  # noqa: A001 - as it is called: fedsim.
 
     Raises:
         DataError: there is no such folder, or no run in it.
+
+    Example:
+        >>> again = fedsim.open(result.folder)
+        >>> again.summary["variant"].unique().tolist()
+        ['base', 'gd']
     """
     place = Path(folder)
     if not place.is_dir():
@@ -241,6 +263,5 @@ def open(folder: str | Path) -> Result:  # noqa: A001 - as it is called: fedsim.
     if known:  # what a scenario no longer has stays in its folder, and is no part of it
         runs = [path for path in runs if path.parent.name in known]
     if not runs:
-        wanted = "give a folder that `fedsim run` has written, or one in it"
-        raise DataError("folder", f"there are no runs in {place}: {wanted}")
+        raise DataError("folder", read.hold_no_runs(place))
     return Result(place, tuple(runs))

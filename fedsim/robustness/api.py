@@ -58,8 +58,7 @@ def robust(
         worlds: least number of samples of the constants; in each, runs are re-priced, not trained.
         seed: of the sampling, from 1.
         intervals: intervals in place of the presets', "lte.tail_time" -> "1 s..15 s".
-        runs: number of worlds for runs that cannot be re-priced, which are replayed or repeated in
-            each; 0 to refuse such studies.
+        runs: number of worlds in which runs that cannot be re-priced are made; 0 to refuse them.
         out: the folder in which prices are stored for reuse; None for no folder.
         blocks: user-defined classes that the scenarios name.
         jobs: number of runs that are priced at a time, in worker processes.
@@ -304,6 +303,11 @@ def draw_worlds(
     Raises:
         ScenarioError: the scenario is invalid.
         DataError: it has no uncertain constant, or an interval is invalid.
+
+    Example:
+        >>> worlds = draw_worlds("quickstart", 4)
+        >>> len(worlds), worlds[0][0].partition("=")[0]
+        (4, 'fleet.0.device.speed')
     """
     if count < 1:
         raise DataError("count", f"got {count} worlds; expected 1 or more")

@@ -39,6 +39,11 @@ class Robustness:
         flips: the values at which verdicts reverse; see `fedsim.robustness.break_even.flips`.
         remarks: notes on precision and on what is left out.
         runs: hashes of the runs; see `fedsim.analysis.compare.caveats.run_hashes`.
+
+    Example:
+        >>> found = fedsim.robust(result.folder, target="gap=1e5", worlds=64)
+        >>> found.answer()
+        'gd takes fewer joules than base (chb) to a gap below 100000 in 100 % of 64 worlds'
     """
 
     target: Target

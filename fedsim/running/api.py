@@ -37,7 +37,7 @@ from fedsim.results import Result
 from fedsim.running import cluster as clusters
 from fedsim.running import staging
 from fedsim.running.campaign import Campaign, Engine, ExecutorEngine, check_ends
-from fedsim.running.check import preflight_notes, unresumable_notes
+from fedsim.running.check import added_notes, preflight_notes, unresumable_notes
 from fedsim.running.folder import WHOLE, Shard, changes, check_place, study_of
 from fedsim.running.live import LiveReporter
 from fedsim.running.main_guard import end_if_loading
@@ -196,13 +196,10 @@ def run(
         executor: makes the runs instead, such as `client.get_executor()` of Dask; it is left open.
         fresh: make all runs again; complete ones are moved into `OUT/.trash`.
         carry: "bytes" encodes and decodes every message; the logs are the same as with "values".
-        tell: called with each note: settings without effect, runs of `out` that are made again,
-            runs that failed.
+        tell: called with each note: settings without effect, runs that are made again or failed.
         cluster: a Dask cluster that makes the runs: "tcp://host:8786", or "local:4" for one here.
-        shard: "3/16" makes the third of sixteen shares; other processes may make theirs in `out`
-            at the same time.
-        check: whether to raise and warn according to the final states of the runs; the summary
-            has them in any case.
+        shard: "3/16" makes the third of sixteen shares, beside other processes with the same `out`.
+        check: whether to raise and warn by the final states of runs, which the summary has, too.
 
     Raises:
         ScenarioError, BlockError: the scenario, or one of `blocks`, is invalid; nothing has run.
@@ -211,6 +208,10 @@ def run(
         OutputError: a file cannot be written.
         RunError: runs have failed, or the cluster is gone; the other runs are kept.
         ValueError: `jobs` is below 1, or `carry` is unknown.
+
+    Example:
+        >>> len(fedsim.run("quickstart", overrides=["stop={rounds: 2}"]).summary)
+        3
     """
     end_if_loading()
     share = _share(shard, jobs, executor, cluster)
@@ -347,7 +348,7 @@ def _preflight(
     for job in jobs:
         _warn(job)
     before = () if out is None else (*changes(plan, out), *unresumable_notes(plan))
-    notes = *before, *preflight_notes(jobs)
+    notes = *added_notes(plan), *before, *preflight_notes(jobs)
     for note in notes:
         tell(note)
     return notes

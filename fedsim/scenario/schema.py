@@ -30,6 +30,10 @@ def schema(blocks: Sequence[type[Spec]] = ()) -> Schema:
 
     Raises:
         BlockError: one of them cannot be used, or one that is installed.
+
+    Example:
+        >>> schema()["properties"]["fleet"]["type"]
+        'array'
     """
     token = described.set(catalogue(blocks))
     try:

@@ -28,6 +28,12 @@ def dataset(
 
     Raises:
         DataError: it has no items, no length, or items that are not such pairs.
+
+    Example:
+        >>> from torch.utils.data import TensorDataset
+        >>> rows = TensorDataset(torch.rand(6, 3), torch.tensor([0, 1, 0, 1, 0, 1]))
+        >>> dataset(rows, clients=[0, 0, 1, 1, 2, 2]).kind
+        'given'
     """
     if isinstance(data, Dataset):
         X, y = _stack(data)

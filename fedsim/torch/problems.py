@@ -63,6 +63,10 @@ def problem(
 
     Raises:
         DataError: rows, module or loss cannot be used, or a key or value of the loss is invalid.
+
+    Example:
+        >>> from torch import nn
+        >>> made = problem(nn.Linear(3, 2), nn.CrossEntropyLoss(), data=rows)  # doctest: +SKIP
     """
     rows = _rows(data)
     row = _shape(shape) or (rows.row if isinstance(rows, GivenRows) else None)

@@ -65,6 +65,11 @@ def encode(payload: Payload) -> bytes:
 
     Raises:
         TypeError: the payload's class has no encoding.
+
+    Example:
+        >>> from fedsim.wire import Dense, ValueFormat
+        >>> len(encode(Dense.of(np.zeros(10), ValueFormat.FLOAT32)))
+        46
     """
     while isinstance(payload, Noted):
         payload = payload.sent

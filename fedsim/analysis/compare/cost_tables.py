@@ -40,6 +40,11 @@ def summarise(costs: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
 
     Raises:
         ValueError: the confidence is not between 0 and 1.
+
+    Example:
+        >>> costs = fedsim.analysis.final_cost(result.rounds)
+        >>> summarise(costs, 0.95)["variant"].tolist()
+        ['base', 'gd']
     """
     own = with_bits(costs).astype({"variant": object})
     groups = own.groupby("variant", sort=False)

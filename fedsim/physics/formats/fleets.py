@@ -295,6 +295,9 @@ def fedscale_fleet(
 
     Raises:
         DataError: the file cannot be read, or has another form.
+
+    Example:
+        >>> fleet = fedscale_fleet("client_device_capacity", clients=100)  # doctest: +SKIP
     """
     capacities = read_capacities(Path(path))
     power = {"kappa": 1e-28, "idle": "0 W", **(device or {})}
@@ -331,6 +334,9 @@ def lorawan_fleet(
 
     Raises:
         DataError: the file cannot be read, or has another form.
+
+    Example:
+        >>> fleet = lorawan_fleet("lorawan_nodes.csv", least=10)  # doctest: +SKIP
     """
     counts: dict[tuple[int, int], int] = defaultdict(int)
     for each in read_log(Path(path)):

@@ -348,6 +348,10 @@ def fetch(name: str) -> Path:
     Raises:
         DataError: the catalogue has no such set, it cannot be had, or it is not what the
             catalogue expects.
+
+    Example:
+        >>> fetch("fashion-mnist")  # doctest: +SKIP
+        PosixPath('/home/me/.cache/fedsim/data')
     """
     if name not in ENTRIES:
         raise DataError("data.name", f"no {name!r} in the catalogue; it has {', '.join(ENTRIES)}")

@@ -261,6 +261,12 @@ def arrays(X: ArrayLike, y: ArrayLike, client: ArrayLike | None = None) -> Given
 
     Raises:
         DataError: shapes disagree, an array is empty, or a number is not finite.
+
+    Example:
+        >>> X, y = [[0.5, 1.0], [2.0, 0.1], [0.3, 0.4]], ["well", "ill", "well"]
+        >>> data = arrays(X, y, client=["north", "south", "north"])
+        >>> data.kind
+        'given'
     """
     features = _as_matrix(X)
     labels, texts = _labels_of(y)

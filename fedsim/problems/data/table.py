@@ -373,6 +373,11 @@ def table(
     Raises:
         DataError: it is no data frame, has no such column, or columns of which no feature can be
             made; all of them are named.
+
+    Example:
+        >>> frame = pd.DataFrame({"age": [51, 34, 67], "ill": ["yes", "no", "yes"]})
+        >>> table(frame, target="ill").kind
+        'frame'
     """
     import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
     from pydantic import ValidationError  # noqa: PLC0415 - likewise

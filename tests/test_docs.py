@@ -36,7 +36,12 @@ def _by_hand(page: Path) -> str:
 
 
 BLOCKS = [
-    pytest.param(head, body, id=f"{page.relative_to(DOCS).with_suffix('')}-{number}-{head}")
+    pytest.param(
+        head,
+        body,
+        id=f"{page.relative_to(DOCS).with_suffix('')}-{number}-{head}",
+        marks=[pytest.mark.needs("sql")] if "import duckdb" in body else [],
+    )
     for page in PAGES
     for number, (head, body) in enumerate(
         re.findall(

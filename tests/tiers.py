@@ -29,6 +29,7 @@ LIBRARIES = {
     "dask": ("distributed",),
     "compiled": ("numba",),
     "tables": ("openpyxl", "sqlalchemy"),
+    "sql": ("duckdb",),
     "docs": ("mkdocs", "mkdocstrings", "nbclient", "latex2mathml", "docstring_parser"),
     "lint": ("mypy", "ruff", "importlinter"),
     "dev": ("playwright", "cosmic_ray", "coverage", "hatchling", "build"),

@@ -9,6 +9,7 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
+from fedsim.analysis.log.frames import check_columns
 from fedsim.record.columns import COSTS, SPENT, TITLES, UNITS, higher_is_better
 from fedsim.record.rounds import OWN
 from fedsim.record.schema import GRAMS
@@ -82,7 +83,8 @@ def cost_to_target(
         a run in which the measure was not evaluated.
 
     Raises:
-        ValueError: no run has a column of that name.
+        DataError: the table lacks the columns of runs, rounds or costs.
+        ValueError: no run has a column of the measure's name.
 
     Example:
         >>> reached = cost_to_target(log.rounds, 2e4)
@@ -94,6 +96,7 @@ def cost_to_target(
             chb     1      5 1.69    8.02
             chb     2      5 1.69    8.01
     """
+    check_columns(rounds, "rounds", _COLUMNS)
     if measure not in rounds:
         known = ", ".join(map(str, rounds.columns))
         raise ValueError(f"no round table has a column {measure!r}; there are {known}")

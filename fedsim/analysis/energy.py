@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from fedsim.analysis.log.frames import check_columns
+
 ENERGY_PARTS = {
     "promotion_joules": "promotion",
     "tail_joules": "tail",
@@ -19,6 +21,8 @@ ENERGY_PARTS = {
 """Columns of a client table that add up to all its joules, and what they are called; that of
 forwarding is there where a client has forwarded a message."""
 
+_OF_RELAYS = "forward_joules"
+
 
 def energy_parts(clients: pd.DataFrame, by: Sequence[str] = ("variant", "seed")) -> pd.DataFrame:
     """Return where the energy of groups of clients went, J.
@@ -30,6 +34,9 @@ def energy_parts(clients: pd.DataFrame, by: Sequence[str] = ("variant", "seed"))
     Returns:
         A row a group, in the order of `clients`, and a column for each of `ENERGY_PARTS` that
         there is, by what it is called.
+
+    Raises:
+        DataError: the table lacks a column of `by`, or one of those parts that every table has.
 
     Example:
         >>> parts = energy_parts(log.clients, by=["variant", "device"])
@@ -43,6 +50,8 @@ def energy_parts(clients: pd.DataFrame, by: Sequence[str] = ("variant", "seed"))
         at rest             3.42  7.30       0.00
         computing           0.00  0.00       0.18
     """
+    needed = [name for name in ENERGY_PARTS if name != _OF_RELAYS]
+    check_columns(clients, "clients", (*by, *needed))
     known = [name for name in ENERGY_PARTS if name in clients]
     groups = clients.groupby(list(by), sort=False, observed=True)
     return groups[known].sum().rename(columns=ENERGY_PARTS)

@@ -125,11 +125,12 @@ def _unsaid(events: pd.DataFrame) -> NDArray[np.bool_]:
     was sent again is all there is of them.
     """
     kind, fates = events["event"], events["detail"].notna() & events["peer"].notna()
-    lost = ((kind == "send") & (events["node"] == SERVER) & fates).to_numpy(copy=True)
-    for place in np.flatnonzero(lost):
-        followers = [name for name in kind.iloc[place + 1 : place + 3] if name != "retransmit"]
-        lost[place] = followers[:1] != ["receive"]
-    return lost
+    lost = ((kind == "send") & (events["node"] == SERVER) & fates).to_numpy()
+    nothing = [False, False]  # what follows the last rows
+    received = np.append((kind == "receive").to_numpy(), nothing)
+    again = np.append((kind == "retransmit").to_numpy(), nothing)
+    said = received[1:-1] | (again[1:-1] & received[2:])
+    return np.asarray(lost & ~said, dtype=np.bool_)
 
 
 def _names(events: pd.DataFrame) -> pd.CategoricalDtype:

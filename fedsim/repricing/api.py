@@ -20,7 +20,7 @@ from fedsim.record.atomic import write_whole
 from fedsim.record.folder import STUDY, RunFolder, read_json
 from fedsim.record.lock import hold
 from fedsim.record.manifest import PRICED_FROM
-from fedsim.record.read import missing, read_summaries
+from fedsim.record.read import hold_no_runs, missing, read_summaries
 from fedsim.record.scenarios import RUNS, Note, Tell, ignore_note
 from fedsim.record.schema import GRAMS
 from fedsim.record.studies import Study, study_in
@@ -76,9 +76,7 @@ def reprice(
         raise missing("folder", Path(folder))
     (folders, others), out = select_runs(Path(folder)), Path(out)
     if not folders:
-        raise DataError(
-            "folder", f"{folder} holds no runs; expected a folder written by fedsim run"
-        )
+        raise DataError("folder", hold_no_runs(Path(folder)))
     originals = [Original.of(path, tuple(blocks)) for path in folders]
     changed = [_with_overrides(original, overrides) for original in originals]
     _check(originals, changed, out)

@@ -37,7 +37,7 @@ from fedsim.results import Result
 from fedsim.running import cluster as clusters
 from fedsim.running import staging
 from fedsim.running.campaign import Campaign, Engine, ExecutorEngine, check_ends
-from fedsim.running.check import preflight_notes, unresumable_notes
+from fedsim.running.check import added_notes, preflight_notes, unresumable_notes
 from fedsim.running.folder import WHOLE, Shard, changes, check_place, study_of
 from fedsim.running.live import LiveReporter
 from fedsim.running.main_guard import end_if_loading
@@ -347,7 +347,7 @@ def _preflight(
     for job in jobs:
         _warn(job)
     before = () if out is None else (*changes(plan, out), *unresumable_notes(plan))
-    notes = *before, *preflight_notes(jobs)
+    notes = *added_notes(plan), *before, *preflight_notes(jobs)
     for note in notes:
         tell(note)
     return notes

@@ -16,7 +16,7 @@ from fedsim.errors import DataError
 from fedsim.record.folder import RESULTS, SCENARIO, SMALL, SUMMARY, RunFolder, read_failure
 from fedsim.record.lock import is_held
 from fedsim.record.manifest import AGAIN, MADE_FROM, check_files
-from fedsim.record.read import run_folders
+from fedsim.record.read import hold_no_runs, run_folders
 from fedsim.record.scenarios import RUNS, Note, describe_differences, differing, parse, read_text
 from fedsim.record.studies import Study, read_study, study_in
 from fedsim.record.summary import DONE as ENDED
@@ -177,23 +177,6 @@ class Status:
     held: bool
     variants: tuple[VariantStatus, ...]
 
-    @property
-    def seconds(self) -> float:
-        """Estimated remaining time, s, at the present number of parallel runs; NaN if unknown.
-
-        A running run counts as half done. A variant without a run that is done is assumed to take
-        the median of the others.
-        """
-        known = [each.seconds for each in self.variants if each.seconds == each.seconds]
-        if not known:
-            return nan
-        work, running = 0.0, 0
-        for each in self.variants:
-            seconds = each.seconds if each.seconds == each.seconds else median(known)
-            work += seconds * (len(each.pending) + len(each.running) / 2)
-            running += len(each.running)
-        return work / max(running, 1)
-
 
 def status(out: Path, study: Study | None = None) -> Status:
     """Return the progress of a study.
@@ -207,9 +190,7 @@ def status(out: Path, study: Study | None = None) -> Status:
     """
     study = study or read_study(out)
     if study is None:
-        raise DataError(
-            "status", f"{out} holds no study; expected a folder written by `fedsim run`"
-        )
+        raise DataError("status", hold_no_runs(out))
     in_use = is_held(out)
     making = {(path.parent.name, path.name) for path in (out / MAKING).glob("*/*/seed-*")}
     return Status(study.name, out, in_use, tuple(_variants(study, out, making, in_use=in_use)))

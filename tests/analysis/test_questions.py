@@ -22,6 +22,7 @@ from fedsim.analysis import (
     bits_by_layer,
     bits_by_message,
     client_utilisation,
+    cost_to_target,
     critical_path,
     deciding_clients,
     energy_parts,
@@ -273,6 +274,10 @@ def test_a_missing_column_is_named_with_the_source_of_such_a_table() -> None:
         fairness(log.clients.drop(columns="joules"))
     with pytest.raises(DataError, match="expected the round table of runs"):
         speedup(log.clients, 1.0, against="gd")
+    with pytest.raises(DataError, match="no columns seed, joules; expected the round table"):
+        cost_to_target(log.rounds.drop(columns=["seed", "joules"]), 1.0)
+    with pytest.raises(DataError, match="no columns radius, tail_joules; expected the client"):
+        energy_parts(log.clients.drop(columns="tail_joules"), ["radius"])
 
 
 def test_one_run_alone_needs_no_columns_of_runs() -> None:

@@ -101,6 +101,18 @@ def test_a_download_that_cost_nothing_and_was_lost_took_its_time() -> None:
         assert found["bits"].tolist() == [0]
 
 
+def test_a_download_is_one_span_whatever_follows_its_row() -> None:
+    sent = {**DOWN, "peer": "client-0", "t": 5.0, "duration": 2.0, "detail": "lost"}
+    again = {"event": "retransmit", "node": "server", "peer": "client-0", "t": 5.0, "duration": 0.5}
+    got = {
+        "event": "receive", "node": "client-0", "peer": "server", "t": 5.0, "duration": 2.0,
+        "detail": "lost",
+    }  # fmt: skip
+    for rows in ((sent,), (sent, again), (sent, again, again), (sent, got), (sent, again, got)):
+        found = spans(log(*rows))
+        assert list(found["state"]) == ["download"], rows
+
+
 def test_a_log_of_nothing_has_no_spans() -> None:
     events = log({**STOP, "t": 1.0})
     assert spans(events).empty

@@ -22,7 +22,8 @@ from claim_checks.page import WIDTH, page, summary, table
 from claim_checks.papers import EXPERIMENTS
 from rich.table import Table
 
-from fedsim.analysis import run_parts, save
+from fedsim.analysis import save
+from fedsim.analysis.scripts import run_parts
 from fedsim.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -17,7 +17,8 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 import fedsim
-from fedsim.analysis import entitle, label_axis, listing, panels, quantity, save
+from fedsim.analysis import label_axis, listing, panels, quantity, save
+from fedsim.analysis.style import entitle
 from fedsim.robustness import Robustness
 
 ROOT = Path(__file__).resolve().parents[1]

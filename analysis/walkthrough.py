@@ -21,7 +21,6 @@ from matplotlib.ticker import PercentFormatter
 import fedsim
 from fedsim.analysis import (
     PART_COLOURS,
-    entitle,
     label_axis,
     name_variants,
     panels,
@@ -30,6 +29,7 @@ from fedsim.analysis import (
     stacked_bars,
     time_in_states,
 )
+from fedsim.analysis.style import entitle
 
 ROOT = Path(__file__).resolve().parents[1]
 SCENARIO = ROOT / "scenarios/walkthrough.yaml"

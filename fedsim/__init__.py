@@ -110,4 +110,5 @@ if not TYPE_CHECKING:
         return found
 
     def __dir__() -> list[str]:
-        return [*globals(), *__all__]
+        own = [name for name in globals() if name.startswith("__")]
+        return sorted({*own, *__all__})

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedsim.record.earlier import EARLIER, TRASH
+
 SMALL: Mapping[str, Any] = {
     "name": "small",
     "problem": {
@@ -26,9 +28,9 @@ def small(**changes: Any) -> dict[str, Any]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Return every file of a folder of runs."""
+    """Return every file of a folder of runs, without runs that others have replaced."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        if path.is_file() and path.relative_to(folder).parts[0] not in {EARLIER, TRASH}
     }

@@ -59,7 +59,8 @@ def test_an_init_hands_names_on() -> None:
     for module, path in MODULES.items():
         if path.name == "__init__.py" and module != "fedsim":
             for node in ast.parse(path.read_text(encoding="utf-8")).body:
-                assert not isinstance(node, ast.FunctionDef | ast.ClassDef), module
+                names_only = getattr(node, "name", "__dir__") == "__dir__"  # which lists them
+                assert names_only or not isinstance(node, ast.FunctionDef | ast.ClassDef), module
 
 
 def picture() -> ModuleType:

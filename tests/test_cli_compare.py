@@ -14,6 +14,7 @@ from fedsim.analysis import Comparison, cost_to_target, gather, labels_of
 from fedsim.cli import app
 from fedsim.errors import TheoryWarning
 from fedsim.record.read import read_all, run_folders
+from fedsim.text import as_text
 from tests.runs import small
 
 GAP = 5000
@@ -44,6 +45,39 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     variants = {"wifi": {"fleet": [{"count": 5, "device": "pi-4", "radio": "wifi"}]}}
     fedsim.run(small(variants=variants, stop={"rounds": 5}), out=folder)
     return folder
+
+
+def test_a_parent_folder_lists_the_studies_below_it(tmp_path: Path) -> None:
+    for name in ("lte", "wifi"):
+        fedsim.run(small(stop={"rounds": 1}), out=tmp_path / name)
+    said = f"but studies below it: give one of {tmp_path / 'lte'}, {tmp_path / 'wifi'}"
+    for command in ("compare", "report", "trace", "status", "watch", "reprice", "robust"):
+        done = CliRunner().invoke(app, [command, str(tmp_path)])
+        assert done.exit_code == 2
+        assert said in " ".join(done.stderr.split()), command
+
+
+def test_marks_stay_beside_names_at_80_columns_and_one_seed_has_no_intervals(
+    out: Path, other: Path
+) -> None:
+    several, single = (Comparison.of([place]).tables() for place in (out, other))
+    for table in several[0], single[0]:
+        lines = as_text(table, 80).splitlines()
+        assert max(map(len, lines)) <= 80
+        assert any(line.split()[1:3] == ["(chb)", "*"] for line in lines)
+    assert "95 % intervals" in str(several[0].title)  # of pairs there are none below 5 seeds
+    assert not any("intervals" in str(table.title) for table in single)
+
+
+def test_variants_that_are_equal_in_every_round_are_named(tmp_path: Path) -> None:
+    chb = {"kind": "chb", "step_size": "1/L", "momentum": 0.4, "censor": 1e-12}
+    hb = {"kind": "hb", "step_size": "1/L", "momentum": 0.4}
+    gd = {"kind": "gd", "step_size": "1/L"}
+    variants = {"hb": {"algorithm": hb}, "gd": {"algorithm": gd}}
+    fedsim.run(small(algorithm=chb, variants=variants, stop={"rounds": 4}), out=tmp_path)
+    notes = Comparison.of([tmp_path]).notes
+    assert "base (chb) and hb are equal in every round: no client was ever silent" in notes
+    assert not any("gd" in note and "equal" in note for note in notes)
 
 
 def compare(*arguments: str | Path) -> Result:

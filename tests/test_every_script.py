@@ -279,6 +279,17 @@ def test_the_benchmark_of_the_cluster_prints_a_row_a_way(
     assert [row.split("  ")[0] for row in rows] == ["one process", "in batches", "one by one"]
 
 
+@pytest.mark.slow
+@reduced("benchmarks/watching")
+def test_the_benchmark_of_the_live_page_prints_a_ratio(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_benchmark("watching", monkeypatch, tmp_path, "--rounds", "2", "--turns", "2")
+    medians, ratio = capsys.readouterr().out.splitlines()[-2:]
+    assert medians.startswith("without the page ")
+    assert float(ratio.split()[1].rstrip(",")) > 0
+
+
 # Contestants
 
 

@@ -1,5 +1,6 @@
 """How far a study is, by its folder, and what a shard's command says."""
 
+import io
 import json
 import os
 import re
@@ -8,13 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
+from rich.progress import Progress
 from typer.testing import CliRunner, Result
 
 import fedsim
 from fedsim.cli import app
+from fedsim.cli.progress import _TimeColumn
 from fedsim.record.folder import SUMMARY
+from fedsim.record.live import LiveCampaign, LiveRun, write_live
 from fedsim.running.folder import Status, status
 from fedsim.running.run import RunProgress
+from fedsim.running.watching import Snapshot
 from tests.runs import small
 
 SWEPT: dict[str, Any] = small(sweep={"algorithm.censor": [0.01, 0.1]}, seeds=3, stop={"rounds": 3})
@@ -51,12 +57,27 @@ def test_while_it_goes_on_it_is_said_what_goes_on(tmp_path: Path) -> None:
         ((1,), (), (2, 3)),
     ]
     assert seen[0].held
-    assert seen[0].seconds > 0
+    assert Snapshot(seen[0]).seconds > 0
     assert [(each.done, each.running, each.pending) for each in seen[1].variants] == [
         ((1, 2), (), (3,)),
         ((1,), (2,), (3,)),
     ]
     assert counts(tmp_path) == [(3, 0, 0, 0)] * 2
+
+
+def test_status_shows_the_rounds_and_the_time_left_of_runs_in_progress(tmp_path: Path) -> None:
+    shown: list[str] = []
+
+    def watch(reached: RunProgress) -> None:
+        if reached.seed == 1 and reached.round == 2 and not shown:
+            run = LiveRun(reached.variant, 1, "chb", 100_000, 7562, 10.0, 756.2)
+            write_live(tmp_path, "of-a-test.json", LiveCampaign("there", 10.0, 6, 0, (run,)))
+            shown.append(fedsim_said("status", tmp_path).output)
+
+    fedsim.run(SWEPT, out=tmp_path, watch=watch)
+    # 92,438 rounds are 122 s, and five pending runs take as long as all of its rounds, 132 s each.
+    assert "censor-0.01, seed 1: round 7,562 of 100,000, about 2 minutes left at most" in shown[0]
+    assert shown[0].rstrip().endswith("about 13 minutes left at most")
 
 
 def test_what_was_cut_off_is_left_and_what_has_failed_says_why(tmp_path: Path) -> None:
@@ -111,7 +132,7 @@ def test_a_clock_that_jumps_is_not_believed(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "censor-0.1")
     found = status(tmp_path)
     assert found.variants[0].seconds == 60
-    assert found.seconds == 3 * 60
+    assert Snapshot(found).seconds == 3 * 60
     os.utime(tmp_path / "censor-0.01/seed-3/scenario.yaml", (day, day))  # it lasted 90 years
     assert fedsim_said("status", tmp_path).exit_code == 0
 
@@ -154,4 +175,28 @@ def test_what_cannot_be_is_refused_in_a_line(
 def test_a_folder_of_no_study_is_refused(tmp_path: Path) -> None:
     said = fedsim_said("status", tmp_path)
     assert said.exit_code == 2
-    assert "holds no study" in said.stderr
+    assert "there are no runs in" in said.stderr
+
+
+def test_a_study_that_is_there_says_how_many_runs_are_kept_and_made(
+    scenario: Path, tmp_path: Path
+) -> None:
+    words = "run", scenario, "--out", tmp_path / "out"
+    assert "kept" not in fedsim_said(*words).output
+    assert "6 runs kept, 0 made" in fedsim_said(*words).output
+    shutil.rmtree(tmp_path / "out/censor-0.1/seed-2")
+    assert "5 runs kept, 1 made" in fedsim_said(*words).output
+    assert "kept" not in fedsim_said(*words, "--fresh").output
+
+
+def test_a_bar_names_the_time_taken_and_the_time_left() -> None:
+    now = 0.0
+    console = Console(file=io.StringIO(), width=80)
+    table = Progress(_TimeColumn(), console=console, auto_refresh=False, get_time=lambda: now)
+    task = table.add_task("", total=100)
+    for now in (0.0, 30.0, 60.0, 90.0):
+        table.update(task, completed=now / 3)
+    (shown,) = table.tasks
+    assert _TimeColumn().render(shown).plain == "1:30 min taken, 3:30 min left"
+    table.update(task, completed=100)
+    assert _TimeColumn().render(shown).plain == "1:30 min taken"

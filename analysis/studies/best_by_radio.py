@@ -24,8 +24,9 @@ from rich.progress import track
 from rich.table import Table
 
 import fedsim
-from fedsim.analysis import Decisions, cost_to_target, entitle, listing, panels, save, typeset
+from fedsim.analysis import Decisions, cost_to_target, listing, panels, save, typeset
 from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE
+from fedsim.analysis.style import entitle
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/honest-bits.yaml"

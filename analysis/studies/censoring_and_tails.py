@@ -26,7 +26,6 @@ import fedsim
 from fedsim.analysis import (
     PART_COLOURS,
     energy_parts,
-    entitle,
     label_axis,
     listing,
     name_variants,
@@ -35,6 +34,7 @@ from fedsim.analysis import (
     save,
     stacked_bars,
 )
+from fedsim.analysis.style import entitle
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/censoring-and-tails.yaml"

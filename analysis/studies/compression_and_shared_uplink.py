@@ -28,7 +28,6 @@ import fedsim
 from fedsim.analysis import (
     COLOURS,
     cost_to_target,
-    entitle,
     label_axis,
     listing,
     name_variants,
@@ -36,7 +35,7 @@ from fedsim.analysis import (
     quantity,
     save,
 )
-from fedsim.analysis.style import words
+from fedsim.analysis.style import entitle, words
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/compression-and-shared-uplink.yaml"

@@ -30,7 +30,6 @@ from fedsim.analysis import (
     COLOURS,
     cost_to_target,
     energy_parts,
-    entitle,
     label_axis,
     listing,
     name_variants,
@@ -39,6 +38,7 @@ from fedsim.analysis import (
     save,
     typeset,
 )
+from fedsim.analysis.style import entitle
 from fedsim.ports import Array, Client
 
 ROOT = Path(__file__).resolve().parents[2]

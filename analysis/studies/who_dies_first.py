@@ -32,7 +32,6 @@ from fedsim.analysis import (
     ENERGY_PARTS,
     cost_to_target,
     energy_parts,
-    entitle,
     label_axis,
     listing,
     name_variants,
@@ -41,6 +40,7 @@ from fedsim.analysis import (
     save,
     state_of_charge,
 )
+from fedsim.analysis.style import entitle
 from fedsim.robustness import draw_worlds
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -41,7 +41,7 @@ def _written(parameter: Any) -> str:  # noqa: ANN401 - the library's own
     if parameter.param_type_name == "argument":
         shown = parameter.metavar or parameter.name.upper()
         return str(shown) if parameter.required else f"[{shown}]"
-    value = "" if getattr(parameter, "is_flag", False) else f" {parameter.metavar or 'VALUE'}"
+    value = "" if getattr(parameter, "is_flag", False) else f" {parameter.metavar}"
     return "/".join(parameter.opts) + value
 
 

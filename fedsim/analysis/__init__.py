@@ -47,7 +47,6 @@ from fedsim.analysis.plots.energy import plot_batteries, plot_energy
 from fedsim.analysis.plots.rounds import plot_round
 from fedsim.analysis.ranking import cost_to_end, ranking
 from fedsim.analysis.saving import save
-from fedsim.analysis.scripts import run_parts
 from fedsim.analysis.seeds import over_seeds
 from fedsim.analysis.style import (
     AXES,
@@ -56,7 +55,6 @@ from fedsim.analysis.style import (
     EVERY_AXIS,
     GREY,
     PART_COLOURS,
-    entitle,
     label_axis,
     look,
     name_variants,
@@ -100,7 +98,6 @@ __all__ = [
     "cumulative",
     "deciding_clients",
     "energy_parts",
-    "entitle",
     "example_log",
     "fairness",
     "final_cost",
@@ -140,7 +137,6 @@ __all__ = [
     "quantity",
     "ranking",
     "round_outcomes",
-    "run_parts",
     "save",
     "server_queue",
     "silences",
@@ -159,3 +155,7 @@ __all__ = [
     "write_trace",
     "write_traces",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

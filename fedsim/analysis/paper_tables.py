@@ -161,15 +161,45 @@ def _specification(column: PaperColumn) -> str:
     """Return how LaTeX aligns a column: at the point, with room for its longest number."""
     if not column.numbers:
         return "l"
-    parts = [cell.text.lstrip("-").partition(".") for cell in column.cells if _is_number(cell.text)]
+    numbers = [cell.text.partition("e") for cell in column.cells if _is_number(cell.text)]
+    parts = [mantissa.lstrip("-").partition(".") for mantissa, _, _ in numbers]
     before = max((len(whole) for whole, _, _ in parts), default=1)
     behind = max((len(rest) for _, _, rest in parts), default=0)
     sign = "-" if any(cell.text.startswith("-") for cell in column.cells) else ""
-    return f"S[table-format={sign}{before}.{behind}]"
+    powers = [power for _, _, power in numbers if power]
+    power = f"e{'-' * any(each < '0' for each in powers)}{max(map(_digits, powers), default=0)}"
+    return f"S[table-format={sign}{before}.{behind}{power if powers else ''}]"
+
+
+def _digits(power: str) -> int:
+    return len(power.lstrip("-"))
 
 
 def _is_number(text: str) -> bool:
-    return re.fullmatch(r"-?\d+(\.\d+)?", text) is not None
+    return re.fullmatch(r"-?\d+(\.\d+)?(e-?\d+)?", text) is not None
+
+
+_FIXED = 1e-2
+"""Results below this are written with a power of ten: four decimals would not show them."""
+
+
+def result_text(value: float, decimals: int, least: float) -> str:
+    """Return a result as a table has it.
+
+    Args:
+        value: the result.
+        decimals: behind the point, unless it is written with a power of ten.
+        least: the smallest magnitude above 0 of its column.
+
+    >>> result_text(0.9512, 3, 0.91), result_text(2.679e-05, 4, 1.2e-10)
+    ('0.951', '2.68e-5')
+    """
+    if not isfinite(value):
+        return "--"
+    if least >= _FIXED:
+        return f"{value:.{decimals}f}"
+    mantissa, _, power = f"{value:.2e}".partition("e")
+    return f"{mantissa}e{int(power)}"
 
 
 def _latex_cell(cell: PaperCell, *, numbers: bool) -> str:
@@ -315,12 +345,12 @@ def _results(comparison: Comparison) -> PaperTable:
     for name in names:
         known = [abs(float(each)) for each in means[name].dropna()]
         decimals, cells = _scale(known, "")[2], []
+        least = min((each for each in known if each > 0), default=1.0)
         for variant in shown:
             mean, spread = float(means[name][variant]), float(spreads[name][variant])
-            under = (
-                f"\N{PLUS-MINUS SIGN} {spread:.{decimals}f}" if counts[name][variant] > 1 else ""
-            )
-            cells.append(PaperCell(f"{mean:.{decimals}f}" if isfinite(mean) else "--", under))
+            spread_text = result_text(spread, decimals, least)
+            under = f"\N{PLUS-MINUS SIGN} {spread_text}" if counts[name][variant] > 1 else ""
+            cells.append(PaperCell(result_text(mean, decimals, least), under))
         columns.append(PaperColumn(name.replace("_", " ").capitalize(), cells))
     caption = "Results at the end of the runs, mean and standard deviation over the seeds."
     return PaperTable("results", caption, columns)

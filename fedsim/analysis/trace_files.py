@@ -12,7 +12,7 @@ from fedsim.ports import node_name
 from fedsim.record.atomic import check_links
 from fedsim.record.folder import PACKED, TRACE, check_run
 from fedsim.record.parts import as_frame, read_table
-from fedsim.record.read import missing, run_folders
+from fedsim.record.read import hold_no_runs, missing, run_folders
 
 _NEEDED = [
     *("t", "duration", "event", "node", "peer", "round", "message"),
@@ -137,8 +137,7 @@ def _find(place: Path) -> list[Path]:
         raise missing("trace", place)
     folders = run_folders(place)
     if not folders:
-        wanted = "give a folder that `fedsim run` has written, or one in it"
-        raise DataError("trace", f"there are no runs in {place}: {wanted}")
+        raise DataError("trace", hold_no_runs(place))
     for path in folders:
         check_run(path)
     return folders

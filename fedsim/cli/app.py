@@ -48,6 +48,19 @@ class _Commands(TyperGroup):
         every = super().list_commands(ctx)
         return [*_ORDER, *(name for name in every if name not in _ORDER)]
 
+    def resolve_command(self, ctx: Any, args: Any) -> Any:  # noqa: ANN401 - the library's own click
+        """Return a command; an unknown one is an error with the nearest name.
+
+        typer adds that name to the error of click, which since 8.4 has it already.
+        """
+        name = args[0]
+        unknown = self.get_command(ctx, name) is None and not name.startswith("-")
+        if unknown and not ctx.resilient_parsing:
+            from fedsim.blocks.wording import nearest
+
+            ctx.fail(f"got an unknown command {name!r}{nearest(name, self.commands)}")
+        return super().resolve_command(ctx, args)
+
 
 def _restore_help(command: Any) -> None:  # noqa: ANN401 - the library's own click
     """Give arguments the help that they are declared with, where typer loses it.
@@ -64,8 +77,8 @@ def _restore_help(command: Any) -> None:  # noqa: ANN401 - the library's own cli
 
 app = typer.Typer(
     cls=_Commands,
-    add_completion=False,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     help="Simulate federated optimisation over a network: scenario in, event log and tables out.",
 )
@@ -82,7 +95,7 @@ def _version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
 def every(
     version: Annotated[  # noqa: FBT002 - a flag
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="print the version"),
+        typer.Option("--version", "-v", callback=_version, is_eager=True, help="print the version"),
     ] = False,
 ) -> None:
     """Handle options before the command."""
@@ -113,9 +126,11 @@ Overrides = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option(help="folder for the runs; runs/NAME of the scenario if not given"),
+    typer.Option(metavar="DIR", help="folder for the runs; runs/NAME of the scenario if not given"),
 ]
-Jobs = Annotated[int, typer.Option(min=1, help="number of runs at a time, in worker processes")]
+Jobs = Annotated[
+    int, typer.Option(min=1, metavar="N", help="number of runs at a time, in worker processes")
+]
 OnCluster = Annotated[
     str | None,
     typer.Option(
@@ -140,21 +155,27 @@ PaperStyles = Annotated[
 ]
 PaperColumns = Annotated[
     int,
-    typer.Option(min=1, max=2, help="how many columns of the paper figures and tables span"),
+    typer.Option(
+        min=1, max=2, metavar="N", help="how many columns of the paper figures and tables span"
+    ),
 ]
 Gzip = Annotated[
     bool, typer.Option("--gzip", help="compress it to trace.json.gz, a tenth of the size")
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", help="print results alone: no progress, no next commands")
+    bool, typer.Option("--quiet", "-q", help="print results alone: no progress, no next commands")
 ]
 WatchPage = Annotated[
     bool, typer.Option("--watch", help="show curves, runs, workers and events while it runs")
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="make all runs again, complete ones included")]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="make all runs again; complete ones move to OUT/.trash")
+]
 Base = Annotated[
     Path | None,
-    typer.Option(help="folder of relative paths in the scenario; the current one if not given"),
+    typer.Option(
+        metavar="DIR", help="folder of relative paths in the scenario; the current one if not given"
+    ),
 ]
 Plugins = Annotated[
     list[Path] | None,
@@ -165,7 +186,9 @@ Plugins = Annotated[
 HowCarried = Annotated[
     Literal["values", "bytes"],
     typer.Option(
-        "--carry", help="how messages are carried; with bytes, all are encoded and decoded"
+        "--carry",
+        metavar="values|bytes",
+        help="how messages are carried; with bytes, all are encoded and decoded",
     ),
 ]
 

@@ -18,7 +18,8 @@ def explore_command(
         str | None, typer.Option(metavar="COLUMN=NUMBER", help="the target, such as gap=1e-5")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="the file to write; explorer.html in DIR if not given")
+        Path | None,
+        typer.Option(metavar="FILE", help="the file to write; explorer.html in DIR if not given"),
     ] = None,
     plugins: Plugins = None,
 ) -> None:

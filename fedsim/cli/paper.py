@@ -23,9 +23,12 @@ def paper_command(
     place: Place,
     targets: Targets = None,
     against: Annotated[
-        str | None, typer.Option(help="the variant that the others are compared with")
+        str | None,
+        typer.Option(metavar="VARIANT", help="the variant that the others are compared with"),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="confidence level of the intervals")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option(metavar="LEVEL", help="confidence level of the intervals")
+    ] = 0.95,
     style: PaperStyles = "ieee",
     columns: PaperColumns = 1,
     formats: Annotated[
@@ -33,11 +36,13 @@ def paper_command(
     ] = "pdf",
     band: Annotated[
         Literal["min-max", "std", "interval", "none"],
-        typer.Option(help="around the means of curves"),
+        typer.Option(metavar="min-max|std|interval|none", help="around the means of curves"),
     ] = "min-max",
     out: Annotated[
         Path | None,
-        typer.Option(help="the folder to write; paper in DIR, or paper-2, ... if not given"),
+        typer.Option(
+            metavar="DIR", help="the folder to write; paper in DIR, or paper-2, ... if not given"
+        ),
     ] = None,
 ) -> None:
     """Write figures, tables, methods and references for a paper.

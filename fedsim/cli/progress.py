@@ -7,7 +7,8 @@ from math import isnan
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.text import Text
 
 from fedsim import analysis
 from fedsim.cli.app import out as _out
@@ -70,11 +71,35 @@ def progress_table(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.fields[state]}"),
-        TimeElapsedColumn(),
+        _TimeColumn(),
     )
     with _Polling(*columns, console=console) as progress:
         table = progress.table = _Table(progress, runs, labels or {})
         yield table
+
+
+class _TimeColumn(ProgressColumn):
+    """How long a run has taken, and while it goes on, how long its other rounds will take."""
+
+    def render(self, task: Task) -> Text:
+        """Return both, with their labels."""
+        taken = _clock(task.finished_time if task.finished else task.elapsed)
+        left = None if task.finished else task.time_remaining
+        return Text(f"{taken} taken" + ("" if left is None else f", {_clock(left)} left"))
+
+
+def _clock(seconds: float | None) -> str:
+    """Return a duration in minutes and seconds, or hours and minutes.
+
+    >>> _clock(None), _clock(7.6), _clock(125), _clock(7260)
+    ('0 s', '7 s', '2:05 min', '2:01 h')
+    """
+    whole = int(seconds or 0)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60}:{whole % 60:02} min"
+    return f"{whole // 3600}:{whole % 3600 // 60:02} h"
 
 
 class _Polling(Progress):
@@ -100,6 +125,7 @@ class _Table:
         state = f"0 of {runs}, {doing}"
         self._whole = progress.add_task("all runs", total=runs, state=state)
         self._ended = 0
+        self._shares: dict[tuple[str, int], float] = {}  # of rounds, of runs in progress
         self._drawn = 0.0
         self._last_report = time.monotonic()
         self._last: TaskID | None = None  # the line of the run that reported last, and continues
@@ -130,17 +156,21 @@ class _Table:
         if reached.doing:
             self._progress.update(line, state=reached.doing)
         elif reached.ended:
+            self._shares.pop(key, None)
             self._end(line, reached)
         elif time.monotonic() - self._drawn >= _REDRAW:
             self._drawn = time.monotonic()
             self._progress.update(line, completed=reached.round, state=_state(reached))
+            self._shares[key] = reached.round / max(reached.rounds, 1)
+            self._progress.update(self._whole, completed=self._ended + sum(self._shares.values()))
 
     def _end(self, line: TaskID, reached: RunProgress) -> None:
         """Fill the bar of a run that has ended: its stop rule may have come early."""
         self._ended += 1
         self._last = None
         state = f"{self._ended} of {self._runs}"
-        self._progress.update(self._whole, completed=self._ended, state=state)
+        done = self._ended + sum(self._shares.values())
+        self._progress.update(self._whole, completed=done, state=state)
         visible = self._runs <= _FEW
         self._progress.update(
             line, completed=reached.rounds, state=_state(reached), visible=visible

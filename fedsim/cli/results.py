@@ -1,5 +1,7 @@
 """Commands that read results: compare, report, trace, status, robust; and examples, init."""
 
+from collections.abc import Iterator
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,7 +32,7 @@ from fedsim.cli.app import suggest as _next
 
 if TYPE_CHECKING:
     from fedsim.analysis import Comparison
-    from fedsim.running.folder import Status
+    from fedsim.running.watching import Snapshot
 
 
 @app.command()
@@ -38,21 +40,27 @@ def compare(
     places: Places,
     targets: Targets = None,
     against: Annotated[
-        str | None, typer.Option(help="the variant that the others are compared with")
+        str | None,
+        typer.Option(metavar="VARIANT", help="the variant that the others are compared with"),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="confidence level of the intervals")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option(metavar="LEVEL", help="confidence level of the intervals")
+    ] = 0.95,
     out: Annotated[
         Path | None,
         typer.Option(
+            metavar="DIR|FILE",
             help="folder for the files; comparison in the first DIR if not given; or a file for"
-            " one figure, such as gap.pdf"
+            " one figure, such as gap.pdf",
         ),
     ] = None,
     x: Annotated[
-        str | None, typer.Option(help="of the figure: round, bits, t, joules, or a measure")
+        str | None,
+        typer.Option(metavar="COLUMN", help="of the figure: round, bits, t, joules, or a measure"),
     ] = None,
     y: Annotated[
-        str | None, typer.Option(help="of the figure: gap, objective, a measure, or a cost")
+        str | None,
+        typer.Option(metavar="COLUMN", help="of the figure: gap, objective, a measure, or a cost"),
     ] = None,
     style: PaperStyles = "ieee",
     columns: PaperColumns = 1,
@@ -121,7 +129,8 @@ def report_command(
     place: Place,
     targets: Targets = None,
     out: Annotated[
-        Path | None, typer.Option(help="the file to write; report.html in DIR if not given")
+        Path | None,
+        typer.Option(metavar="FILE", help="the file to write; report.html in DIR if not given"),
     ] = None,
     quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
@@ -151,7 +160,10 @@ def trace(
         str | None, typer.Option(metavar="FIRST:LAST", help="only these clients, such as 0:99")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="file or folder; trace.json beside each log if not given")
+        Path | None,
+        typer.Option(
+            metavar="FILE|DIR", help="file or folder; trace.json beside each log if not given"
+        ),
     ] = None,
     *,
     gzip: Gzip = False,
@@ -177,12 +189,14 @@ def status_command(
     ],
     overrides: Overrides = None,
     out: Annotated[
-        Path | None, typer.Option(help="folder of the runs of a scenario, if not runs/NAME")
+        Path | None,
+        typer.Option(metavar="DIR", help="folder of the runs of a scenario, if not runs/NAME"),
     ] = None,
     plugins: Plugins = None,
 ) -> None:
     """Show the progress of a study: runs done, running, failed and pending, and the time left."""
     from fedsim.running.folder import status, study_of
+    from fedsim.running.watching import Snapshot
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
     from fedsim.text import listing
@@ -206,18 +220,34 @@ def status_command(
         for each in found.variants:
             for seed, reason in each.reasons.items():
                 _out.print(escape(f"{each.variant}, seed {seed}: {reason}"), style="red")
-        _out.print(_ahead(found, sum(sums[1:2] + sums[3:])))
+        now = Snapshot.of(found)
+        for said in _describe_running(now):
+            _out.print(escape(said))
+        _out.print(_ahead(now, sum(sums[1:2] + sums[3:])))
 
 
-def _ahead(found: "Status", count: int) -> str:
+def _describe_running(now: "Snapshot") -> Iterator[str]:
+    """Yield how far each run in progress is that reports it."""
+    from fedsim.running.probe import duration
+    from fedsim.running.watching import time_left
+
+    for run in now.running.values():
+        if run.rounds:
+            left = time_left(run)
+            time = f", {duration(left)} left at most" if not isnan(left) else ""
+            yield f"{run.variant}, seed {run.seed}: round {run.round:,} of {run.rounds:,}{time}"
+
+
+def _ahead(now: "Snapshot", count: int) -> str:
     """Return the estimated time until all runs have ended, `count` of which have not."""
     from fedsim.running.probe import duration
 
     if not count:
         return "all runs have ended"
-    known = found.seconds == found.seconds
-    time = f"{duration(found.seconds)} to go" if known else "no run has ended yet: no estimate"
-    hint = "" if found.held else "; no process is running: repeat the command to resume"
+    seconds = now.seconds
+    known = not isnan(seconds)
+    time = f"{duration(seconds)} left at most" if known else "time left: not known yet"
+    hint = "" if now.status.held else "; no process is running: repeat the command to resume"
     return f"{time}{hint}"
 
 
@@ -276,7 +306,9 @@ _Intervals = Annotated[
 _Runs = Annotated[
     int,
     typer.Option(
-        min=0, help="if runs cannot be re-priced: number of worlds in which they are repeated"
+        min=0,
+        metavar="N",
+        help="if runs cannot be re-priced: number of worlds in which they are repeated",
     ),
 ]
 
@@ -286,17 +318,23 @@ def robust(
     place: Place,
     target: _Target = None,
     against: Annotated[
-        str | None, typer.Option(help="the variant that the others are compared with")
+        str | None,
+        typer.Option(metavar="VARIANT", help="the variant that the others are compared with"),
     ] = None,
-    worlds: Annotated[int, typer.Option(min=1, help="least number of sampled worlds")] = 2048,
-    seed: Annotated[int, typer.Option(min=1, help="seed of the sampling of worlds")] = 1,
+    worlds: Annotated[
+        int, typer.Option(min=1, metavar="N", help="least number of sampled worlds")
+    ] = 2048,
+    seed: Annotated[
+        int, typer.Option(min=1, metavar="SEED", help="seed of the sampling of worlds")
+    ] = 1,
     intervals: _Intervals = None,
     runs: _Runs = 0,
     jobs: Jobs = 1,
     cluster: OnCluster = None,
     plugins: Plugins = None,
     out: Annotated[
-        Path | None, typer.Option(help="folder for the files; robustness in DIR if not given")
+        Path | None,
+        typer.Option(metavar="DIR", help="folder for the files; robustness in DIR if not given"),
     ] = None,
     base: Base = None,
     quiet: Quiet = False,  # noqa: FBT002 - a flag

@@ -59,8 +59,8 @@ def run_command(
     """Run a scenario: all variants, all seeds; end with a table and a figure.
 
     Complete runs of the same scenario, data and code are kept; runs
-    with other values are made again. A folder with runs of another
-    scenario is not touched.
+    with other values move to OUT/.earlier and come back with their
+    values. A folder with runs of another scenario is not touched.
     """
     from fedsim.cli.downloads import offer_downloads
     from fedsim.cli.live_page import live_page
@@ -83,7 +83,7 @@ def run_command(
         offer_downloads(plan)
         if not fresh:
             check_place(study_of(plan), out)
-        count, labels = _count(plan, share), variant_names(plan)
+        count, labels, before = _count(plan, share), variant_names(plan), _dates_of_ends(out)
         hidden = nullcontext(ignore_progress)
         show = hidden if quiet or watch else progress_table(_err, count, labels)
         with live_page(_err, out) if watch else nullcontext(), show as callback, _theory():
@@ -92,10 +92,25 @@ def run_command(
         code = _print_ends(result, labels)  # above the tables, so that failures are not missed
         if shard is None:
             report(result)
+            if kept := _count_kept(result, before):
+                _out.print(f"{kept} runs kept, {len(result.runs) - kept} made")
             _next(*after_run(result, typed), quiet=quiet)
         else:
             _out.print(f"shard {shard}: {count} of the runs are in {escape(str(out))}")
     raise typer.Exit(code)
+
+
+def _dates_of_ends(out: Path) -> dict[Path, int]:
+    """Return when each ended run of a folder was recorded, by the file that is written last."""
+    from fedsim.record.folder import SUMMARY
+
+    return {path.parent: path.stat().st_mtime_ns for path in out.glob(f"*/*/{SUMMARY}")}
+
+
+def _count_kept(result: "Result", before: Mapping[Path, int]) -> int:
+    """Return the number of runs that have been there before and were not made again."""
+    after = _dates_of_ends(result.folder)
+    return sum(folder in before and before[folder] == after.get(folder) for folder in result.runs)
 
 
 def _count(plan: "Plan", share: "Shard") -> int:
@@ -174,10 +189,19 @@ def check(
 @app.command("reprice")
 def reprice_command(
     place: Place,
-    overrides: Overrides = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="replace a value of radios, devices or links: fleet.0.radio=nb-iot",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="folder for the re-priced runs; repriced in DIR if not given"),
+        typer.Option(
+            metavar="DIR", help="folder for the re-priced runs; repriced in DIR if not given"
+        ),
     ] = None,
     base: Base = None,
     plugins: Plugins = None,

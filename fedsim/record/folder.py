@@ -53,7 +53,9 @@ RESULTS = (SCENARIO, *(f"{table}.parquet" for table in (*TABLES, MODELS)), SUMMA
 
 
 class RunFolder:
-    """The folder of one run, `OUT/<variant>/seed-<n>`; an earlier run in it is removed.
+    """The folder of one run, `OUT/<variant>/seed-<n>`; what is in it is removed.
+
+    A finished run is moved before; see `fedsim.record.earlier`.
 
     Raises:
         OutputError: it cannot be created, or something in it cannot be removed.

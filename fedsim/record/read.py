@@ -42,6 +42,20 @@ def missing(key: str, place: Path) -> DataError:
     return DataError(key, f"there is no folder {place}{hint}")
 
 
+_MOST_STUDIES = 12
+
+
+def hold_no_runs(place: Path) -> str:
+    """Return the message that a folder holds no runs, with the studies in the folders below it."""
+    studies = sorted(path.parent for path in place.glob(f"*/{STUDY}"))
+    if not studies:
+        wanted = "give a folder that `fedsim run` has written, or one in it"
+        return f"there are no runs in {place}: {wanted}"
+    shown = ", ".join(map(str, studies[:_MOST_STUDIES]))
+    more = f" and {len(studies) - _MOST_STUDIES} more" if len(studies) > _MOST_STUDIES else ""
+    return f"there are no runs in {place}, but studies below it: give one of {shown}{more}"
+
+
 def run_folders(folder: Path, *, empty: bool = False) -> list[Path]:
     """Return all run folders in `folder`, variants in the order of the scenario, seeds in theirs.
 

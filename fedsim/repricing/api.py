@@ -17,10 +17,11 @@ from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import printable, reject_renamed
 from fedsim.errors import DataError, Fault, FedsimError, RepricingError
 from fedsim.record.atomic import write_whole
+from fedsim.record.earlier import bring_back, is_copy, remove_copy, set_aside
 from fedsim.record.folder import STUDY, RunFolder, read_json
 from fedsim.record.lock import hold
 from fedsim.record.manifest import PRICED_FROM
-from fedsim.record.read import missing, read_summaries
+from fedsim.record.read import hold_no_runs, missing, read_summaries
 from fedsim.record.scenarios import RUNS, Note, Tell, ignore_note
 from fedsim.record.schema import GRAMS
 from fedsim.record.studies import Study, study_in
@@ -76,9 +77,7 @@ def reprice(
         raise missing("folder", Path(folder))
     (folders, others), out = select_runs(Path(folder)), Path(out)
     if not folders:
-        raise DataError(
-            "folder", f"{folder} holds no runs; expected a folder written by fedsim run"
-        )
+        raise DataError("folder", hold_no_runs(Path(folder)))
     originals = [Original.of(path, tuple(blocks)) for path in folders]
     changed = [_with_overrides(original, overrides) for original in originals]
     _check(originals, changed, out)
@@ -200,13 +199,15 @@ def _refusals(original: Original, variant: Variant, out: Path) -> Iterator[Fault
 
 
 def _price(run: Repricing, out: Path, watch: Watch) -> Path:
-    """Replay a run; the files of a refused one are removed.
+    """Replay a run; the files of a refused one are removed, and an earlier one is put back.
 
     Raises:
         RepricingError: the run would have taken other decisions.
     """
     made = run.original.manifest
     origin = {PRICED_FROM: {"events": made["events"], "code": made["code"]}}
+    place = RunFolder.place(out, run.variant.name, run.seed)
+    earlier = set_aside(out, place)
     try:
         path = execute(run, out, watch, origin)
         summary = read_json(path / "summary.json")
@@ -214,10 +215,13 @@ def _price(run: Repricing, out: Path, watch: Watch) -> Path:
             raise run.error("fleet", str(summary["reason"]))
     except RepricingError:
         with defer_signals(), suppress(OSError):  # other runs of the variant may be there
-            place = RunFolder.place(out, run.variant.name, run.seed)
             rmtree(place, ignore_errors=True)
             place.parent.rmdir()
+        if earlier is not None:
+            bring_back(out, earlier, place)
         raise
+    if earlier is not None and is_copy(earlier, place):
+        remove_copy(earlier)
     watch(ending(run, out))
     return path
 

@@ -263,6 +263,5 @@ def open(folder: str | Path) -> Result:  # noqa: A001 - as it is called: fedsim.
     if known:  # what a scenario no longer has stays in its folder, and is no part of it
         runs = [path for path in runs if path.parent.name in known]
     if not runs:
-        wanted = "give a folder that `fedsim run` has written, or one in it"
-        raise DataError("folder", f"there are no runs in {place}: {wanted}")
+        raise DataError("folder", read.hold_no_runs(place))
     return Result(place, tuple(runs))

@@ -37,7 +37,7 @@ from fedsim.results import Result
 from fedsim.running import cluster as clusters
 from fedsim.running import staging
 from fedsim.running.campaign import Campaign, Engine, ExecutorEngine, check_ends
-from fedsim.running.check import preflight_notes, unresumable_notes
+from fedsim.running.check import added_notes, preflight_notes, unresumable_notes
 from fedsim.running.folder import WHOLE, Shard, changes, check_place, study_of
 from fedsim.running.live import LiveReporter
 from fedsim.running.main_guard import end_if_loading
@@ -183,7 +183,8 @@ def run(
     A run that fails does not stop the others. When all have ended, failures are raised as an error
     that names variant and seed; a run that diverged, lost all its clients, or ended with a larger
     objective than it began with gives a `RunWarning`. Complete runs in `out` of the same scenario,
-    data, code and versions are reused.
+    data, code and versions are reused; others are moved into `OUT/.earlier`, from where they come
+    back when the scenario is set back.
 
     Args:
         source: a YAML file, a mapping, or a `Scenario`.
@@ -193,7 +194,7 @@ def run(
         watch: called with the progress of runs; if None, a notebook shows a bar.
         jobs: number of runs at a time; with more than 1, each is made in a worker process.
         executor: makes the runs instead, such as `client.get_executor()` of Dask; it is left open.
-        fresh: make all runs again, complete ones included.
+        fresh: make all runs again; complete ones are moved into `OUT/.trash`.
         carry: "bytes" encodes and decodes every message; the logs are the same as with "values".
         tell: called with each note: settings without effect, runs that are made again or failed.
         cluster: a Dask cluster that makes the runs: "tcp://host:8786", or "local:4" for one here.
@@ -347,7 +348,7 @@ def _preflight(
     for job in jobs:
         _warn(job)
     before = () if out is None else (*changes(plan, out), *unresumable_notes(plan))
-    notes = *before, *preflight_notes(jobs)
+    notes = *added_notes(plan), *before, *preflight_notes(jobs)
     for note in notes:
         tell(note)
     return notes

@@ -18,6 +18,7 @@ from fedsim.building import Builder
 from fedsim.errors import (
     AuditError,
     ClientOrderError,
+    DataError,
     Deadlock,
     Diverged,
     DuplicateColumnError,
@@ -29,7 +30,9 @@ from fedsim.errors import (
     Unfinished,
     WorkDurationError,
 )
-from fedsim.record.folder import SCENARIO, SUMMARY, note_failure
+from fedsim.record.earlier import bring_back
+from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, note_failure
+from fedsim.record.manifest import check_files
 from fedsim.record.scenarios import RISEN, RUNS, Note, Tell, ignore_note
 from fedsim.record.summary import DONE, ROSE, Ending, is_whole, status_of
 from fedsim.results import Result
@@ -94,8 +97,8 @@ class Campaign:
         """
         with self.order.home() as home:
             for run in self.runs:
-                known = Known(run, find_finished(self.order, run))
-                self._take(make(self.order, builder, home, known, watch))
+                known = find_finished(self.order, run)
+                self._take(watch, make(self.order, builder, home, known, watch))
         return self._check_outcomes()
 
     def in_processes(self, jobs: int, watch: Watch) -> tuple[Path, ...]:
@@ -119,7 +122,8 @@ class Campaign:
                         "its worker process died twice, perhaps because memory was short;"
                         " fewer --jobs need less"
                     )
-                    self._take(Outcome(run, error=RunError(f"{run_name(self.order, run)}: {text}")))
+                    error = RunError(f"{run_name(self.order, run)}: {text}")
+                    self._take(watch, Outcome(run, error=error))
             left = self._run_pool([run for run in left if run not in suspects], jobs, watch)
         return self._check_outcomes()
 
@@ -131,14 +135,15 @@ class Campaign:
             RunError: the engine is gone.
         """
         watch = once(_mark_remote(watch, self.order.place))
-        known = [Known(run, find_finished(self.order, run)) for run in self.runs]
+        known = [find_finished(self.order, run) for run in self.runs]
         for outcome in engine.outcomes(self.order, known, watch):
             if outcome.files is not None and self.order.place is not None:
-                folder = self.order.folder(outcome.run)
-                unpack(outcome.files, folder, self.order.place, outcome.seconds)
-            if outcome.ended is not None:
+                folder, trash = self.order.folder(outcome.run), self.order.trash
+                given = self.order.place, outcome.seconds, trash if self.order.fresh else ""
+                unpack(outcome.files, folder, *given)
+            if outcome.ended is not None and outcome.earlier is None:
                 watch(outcome.ended)
-            self._take(outcome)
+            self._take(watch, outcome)
         return self._check_outcomes()
 
     def _run_pool(self, runs: Sequence[Run], jobs: int, watch: Watch) -> list[Run]:
@@ -146,13 +151,13 @@ class Campaign:
         if not runs:
             return []
         pickled, left = encode_order(self.order), []
-        known = [Known(run, find_finished(self.order, run)) for run in runs]
+        known = [find_finished(self.order, run) for run in runs]
         with workers(min(jobs, len(runs)), watch) as pool:
             with postpone_signals():  # an interrupt must not leave a process half started
                 futures = {pool.submit(_make_reported, pickled, [each]): each.run for each in known}
             for future in as_completed(futures):
                 try:
-                    self._take(*future.result())
+                    self._take(watch, *future.result())
                 except BrokenExecutor:
                     left.append(futures[future])
         return sorted(left, key=runs.index)
@@ -161,16 +166,20 @@ class Campaign:
         folder = self.order.folder(run)
         return (folder / SCENARIO).exists() and not (folder / SUMMARY).exists()
 
-    def _take(self, *outcomes: Outcome) -> None:
-        """Register the runs that failed, and report them."""
-        for outcome in outcomes:
+    def _take(self, watch: Watch, *outcomes: Outcome) -> None:
+        """Bring earlier runs back; register the runs that failed, and report them."""
+        for each in outcomes:
+            outcome = _restore(self.order, each)
+            if each.earlier is not None and outcome.ended is not None:
+                watch(outcome.ended)
             if outcome.error is not None:
                 self._failed[outcome.run] = outcome.error
                 variant = self.order.plan.variants[outcome.run.number].name
                 text = f"seed {outcome.run.seed} has failed: {outcome.error}"
                 self.tell(Note(variant, RUNS, text))
-                with suppress(OutputError):  # a full disk may be the reason of the failure
-                    note_failure(self.order.folder(outcome.run), str(outcome.error))
+                if each.earlier is None:  # else a finished run is in the place
+                    with suppress(OutputError):  # a full disk may be the reason of the failure
+                        note_failure(self.order.folder(outcome.run), str(outcome.error))
 
     def _check_outcomes(self) -> tuple[Path, ...]:
         """Return the folders of the runs, if none has failed.
@@ -186,6 +195,18 @@ class Campaign:
             failed = [f"{run_name(self.order, run)}: {each}" for run, each in self._failed.items()]
             raise Unfinished(len(self.runs), failed) from errors[0]
         return self.folders
+
+
+def _restore(order: Order, outcome: Outcome) -> Outcome:
+    """Bring an earlier run back into its place; return the outcome, an error if it is damaged."""
+    if outcome.earlier is None:
+        return outcome
+    try:
+        check_files(outcome.earlier, RESULTS)
+        bring_back(order.out, outcome.earlier, order.folder(outcome.run))
+    except (DataError, OutputError) as error:
+        return Outcome(outcome.run, error=error)
+    return outcome._replace(earlier=None)
 
 
 def _of_run(error: Exception, order: Order, run: Run) -> Exception:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from fedsim.algorithms.local_steps import GrowingBatch
 from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import reject_renamed
+from fedsim.blocks.wording import nearest, reject_renamed
 from fedsim.building import Builder, Job
 from fedsim.problems import ProgramProblem
 from fedsim.record.scenarios import RUNS, Note
@@ -24,6 +24,17 @@ from fedsim.scenario.plan import Written
 from fedsim.text import as_html, as_text, plain, quantity, visible
 
 # Preflight notes on a scenario; see `Note` in `fedsim.record.scenarios`.
+
+
+def added_notes(plan: Plan) -> Iterator[Note]:
+    """Yield a note for each variant that an override adds, on purpose or by a misspelt name."""
+    others = [each.name for each in plan.variants if each.name not in plan.added]
+    for name in plan.added:
+        hint = nearest(name, others)
+        own = next((each.name for each in plan.variants if each.own), "")
+        way = f"; keys of {own} are set without variants.{own}" if own else ""
+        text = f"an override adds this variant; the scenario has {', '.join(others)}{hint}{way}"
+        yield Note(name, "variants", text)
 
 
 def preflight_notes(
@@ -246,7 +257,7 @@ def check_plan(plan: Plan) -> Check:
         extent(plan, jobs, openings, built),
         pd.DataFrame([_variant(job, began) for job, began in pairs]),
         pd.concat([group_costs(*pair) for pair in pairs], ignore_index=True),
-        tuple(preflight_notes(jobs, openings)),
+        (*added_notes(plan), *preflight_notes(jobs, openings)),
         concerns,
         jobs,
         openings,

@@ -1,7 +1,8 @@
 """The folder of a study: whether it is that of a plan, what happens to its runs, and its progress.
 
 An edited scenario that is run again continues in its own folder: runs of unchanged variants are
-kept, the others are made again. The folder of another scenario is not touched.
+kept, the others are made again, and the earlier ones are moved (`fedsim.record.earlier`). The
+folder of another scenario is not touched.
 """
 
 import re
@@ -13,10 +14,11 @@ from statistics import median
 from typing import Any, NamedTuple, Self, TypeVar
 
 from fedsim.errors import DataError
+from fedsim.record.earlier import EARLIER, TRASH, earlier_runs
 from fedsim.record.folder import RESULTS, SCENARIO, SMALL, SUMMARY, RunFolder, read_failure
 from fedsim.record.lock import is_held
 from fedsim.record.manifest import AGAIN, MADE_FROM, check_files
-from fedsim.record.read import run_folders
+from fedsim.record.read import hold_no_runs, run_folders
 from fedsim.record.scenarios import RUNS, Note, describe_differences, differing, parse, read_text
 from fedsim.record.studies import Study, read_study, study_in
 from fedsim.record.summary import DONE as ENDED
@@ -44,7 +46,8 @@ def check_place(study: Study, out: Path) -> None:
         return
     own, other = _name_of(study), _name_of(there)
     text = f"{out} holds runs of {other}, and this is {own}: nothing was written"
-    over = f", or --fresh to overwrite {', '.join(study.changed_variants(there))}"
+    moved = ", ".join(study.changed_variants(there))
+    over = f", or --fresh to move {moved} into {TRASH}"
     name = "" if study.priced else ", the scenario another name"
     helps = f"give another folder with --out{name}{'' if study.priced else over}"
     raise DataError("out", f"{text}; {helps}")
@@ -67,11 +70,22 @@ def changes(plan: Plan, out: Path) -> Iterator[Note]:
     for variant in plan.variants:
         if variant.name in changed:
             text = f"{out / variant.name} was made from other values{_values(variant, out)}"
-            yield Note(variant.name, RUNS, f"{text}: its runs are made again")
+            yield Note(variant.name, RUNS, f"{text}: {_change(variant, out)}")
     if gone := study.removed_variants(there):
         names = ", ".join(gone)
         text = f"{out} also has runs of {names}, which the scenario no longer has: they are kept,"
         yield Note(names, RUNS, f"{text} but compare and report leave them out")
+
+
+def _change(variant: Variant, out: Path) -> str:
+    """Return what becomes of the runs of a variant that has changed."""
+    own = (
+        next(earlier_runs(out, variant.name, seed, variant.fingerprint), None)
+        for seed in variant.seeds
+    )
+    if any(own):
+        return f"its runs move into {EARLIER}, and those of these values come back from there"
+    return f"its runs are made again, and what is there moves into {EARLIER}"
 
 
 def _values(variant: Variant, out: Path) -> str:
@@ -177,23 +191,6 @@ class Status:
     held: bool
     variants: tuple[VariantStatus, ...]
 
-    @property
-    def seconds(self) -> float:
-        """Estimated remaining time, s, at the present number of parallel runs; NaN if unknown.
-
-        A running run counts as half done. A variant without a run that is done is assumed to take
-        the median of the others.
-        """
-        known = [each.seconds for each in self.variants if each.seconds == each.seconds]
-        if not known:
-            return nan
-        work, running = 0.0, 0
-        for each in self.variants:
-            seconds = each.seconds if each.seconds == each.seconds else median(known)
-            work += seconds * (len(each.pending) + len(each.running) / 2)
-            running += len(each.running)
-        return work / max(running, 1)
-
 
 def status(out: Path, study: Study | None = None) -> Status:
     """Return the progress of a study.
@@ -207,9 +204,7 @@ def status(out: Path, study: Study | None = None) -> Status:
     """
     study = study or read_study(out)
     if study is None:
-        raise DataError(
-            "status", f"{out} holds no study; expected a folder written by `fedsim run`"
-        )
+        raise DataError("status", hold_no_runs(out))
     in_use = is_held(out)
     making = {(path.parent.name, path.name) for path in (out / MAKING).glob("*/*/seed-*")}
     return Status(study.name, out, in_use, tuple(_variants(study, out, making, in_use=in_use)))

@@ -1,7 +1,7 @@
 """One run: a job is executed in its folder, or found complete there."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from hashlib import sha256
 from math import nan
@@ -20,6 +20,7 @@ from fedsim.errors import AuditError, DataError, RunError
 from fedsim.ports import SERVER
 from fedsim.progress import activity
 from fedsim.protocol.stop_rules import RoundEnd
+from fedsim.record.earlier import set_aside
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_json
 from fedsim.record.manifest import (
     COMPUTING,
@@ -140,18 +141,24 @@ def execute(
     out: Path,
     watch: Watch = ignore_progress,
     origin: Mapping[str, Any] | None = None,
+    trash: str = "",
 ) -> Path:
     """Run one job into its folder, `OUT/<variant>/seed-<n>`, and return that.
+
+    A finished run that is there is moved; see `fedsim.record.earlier`.
 
     Args:
         job: the run.
         out: the folder of the run folders.
         watch: called with every round.
         origin: further entries of the manifest, for a re-priced run.
+        trash: where a finished run goes that is there; see `set_aside`.
 
     Raises:
         OutputError: a file of it cannot be written.
     """
+    RunFolder.check(out, job.variant.name, job.seed)
+    set_aside(out, RunFolder.place(out, job.variant.name, job.seed), trash)
     folder = RunFolder(out, job.variant.name, job.seed)
     folder.write_text(SCENARIO, scenario_text(job))
     initial, models = beginning(job.variant, job.seed), job.model_writer(folder.path)
@@ -190,10 +197,10 @@ class Finished(NamedTuple):
     scenario: str
 
 
-def finished_in(path: Path) -> Finished | None:
-    """Return the metadata of the run in a folder; None unless all its files are undamaged."""
+def finished_in(path: Path, files: Sequence[str] = RESULTS) -> Finished | None:
+    """Return the metadata of the run in a folder; None if one of the given files is damaged."""
     try:
-        check_files(path, RESULTS)
+        check_files(path, files)
         made = read_manifest(path)
     except DataError:
         return None

@@ -19,6 +19,7 @@ from shutil import rmtree
 from tempfile import TemporaryDirectory
 
 from fedsim.record.atomic import check_links, unwritable, write_whole
+from fedsim.record.earlier import is_copy, set_aside
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder
 from fedsim.record.manifest import MANIFEST
 from fedsim.signals import defer_signals
@@ -27,7 +28,7 @@ MAKING = ".making"
 """In OUT: the staging folders of a campaign; removed at its end."""
 
 _OLD = "-old"
-"""Suffix of a run that a newer one has replaced."""
+"""Suffix of a copy, or of an unfinished run, that a complete one has replaced."""
 
 Files = Mapping[str, bytes]
 """The files of a run by their names."""
@@ -128,12 +129,17 @@ def clear(out: Path) -> None:
     rmtree(out / MAKING, ignore_errors=True)
 
 
-def publish(made: Path, place: Path) -> None:
-    """Move a complete run into place, and an older one out of it, into the staging folder.
+def publish(made: Path, place: Path, trash: str = "") -> None:
+    """Move a complete run into place, and an older one out of it.
 
     Two renames are needed, since a folder that is not empty cannot be replaced by one. Between them
     there is no run in that place: a process killed at that moment leaves the new run to `clear`.
     Another process may publish the same run at the same time; then one of both remains.
+
+    Args:
+        made: the folder of the complete run.
+        place: where it goes, `OUT/<variant>/seed-<n>`.
+        trash: where a finished run goes that is there; see `fedsim.record.earlier.set_aside`.
 
     Raises:
         OutputError: the run cannot be moved.
@@ -142,8 +148,9 @@ def publish(made: Path, place: Path) -> None:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         while not _move(made, place):
-            with suppress(FileNotFoundError):  # another process has just moved it
-                place.rename(made.with_name(f"{made.name}-{token_hex(4)}{_OLD}"))
+            if is_copy(made, place) or set_aside(place.parent.parent, place, trash) is None:
+                with suppress(FileNotFoundError):  # another process has just moved it
+                    place.rename(made.with_name(f"{made.name}-{token_hex(4)}{_OLD}"))
     except OSError as error:
         raise unwritable(place, error) from None
 
@@ -164,7 +171,7 @@ def pack(folder: Path) -> Files:
     return {name: (folder / name).read_bytes() for name in (*RESULTS, MANIFEST)}
 
 
-def unpack(files: Files, place: Path, out: Place, seconds: float) -> None:
+def unpack(files: Files, place: Path, out: Place, seconds: float, trash: str = "") -> None:
     """Write a run that a worker on another machine made, whole or not at all.
 
     Args:
@@ -172,6 +179,7 @@ def unpack(files: Files, place: Path, out: Place, seconds: float) -> None:
         place: its folder.
         out: the folder of all runs.
         seconds: how long it took, s of real time.
+        trash: as for `publish`.
 
     Raises:
         OutputError: it cannot be written.
@@ -181,7 +189,7 @@ def unpack(files: Files, place: Path, out: Place, seconds: float) -> None:
         for name, content in files.items():
             write_whole(made / name, content)
         set_times(made, seconds)
-        publish(made, place)
+        publish(made, place, trash)
 
 
 def set_times(made: Path, seconds: float) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import isnan, nan
 from pathlib import Path
 from statistics import median
+from typing import Self
 
 from fedsim.record.folder import FAILED, SUMMARY, RunFolder
 from fedsim.record.live import LiveCampaign, LiveRun, read_live
@@ -27,6 +28,11 @@ class Snapshot:
 
     status: Status
     campaigns: tuple[LiveCampaign, ...] = ()
+
+    @classmethod
+    def of(cls, known: Status) -> Self:
+        """Return the state of a study with what its processes report now."""
+        return cls(known, tuple(read_live(known.folder)) if known.held else ())
 
     @property
     def running(self) -> Mapping[Key, LiveRun]:

@@ -41,7 +41,8 @@ from fedsim.errors import BlockError, OutputError, RunError
 from fedsim.problems.references import use_optima
 from fedsim.progress import current_activity
 from fedsim.protocol.transport import Carry
-from fedsim.record.folder import SUMMARY, RunFolder, read_json, tidy
+from fedsim.record.earlier import earlier_runs, time_stamp
+from fedsim.record.folder import SMALL, SUMMARY, RunFolder, read_json, tidy
 from fedsim.record.lock import Handed
 from fedsim.running.main_guard import RecordingContext, mark_workers
 from fedsim.running.run import (
@@ -241,10 +242,17 @@ class Run(NamedTuple):
 
 
 class Known(NamedTuple):
-    """A run, and its metadata if it has been made already."""
+    """A run, with the metadata of what has been made already.
+
+    Attributes:
+        run: its variant and seed.
+        there: the complete run in its place, if any.
+        earlier: runs that were once in its place, by their folders below `.earlier`.
+    """
 
     run: Run
     there: Finished | None = None
+    earlier: tuple[tuple[Path, Finished], ...] = ()
 
 
 class Outcome(NamedTuple):
@@ -256,6 +264,7 @@ class Outcome(NamedTuple):
         error: the reason if it failed.
         files: its files, if the requesting process has to write them.
         seconds: how long it took, s of real time, building included; 0 if it existed already.
+        earlier: the folder of an earlier run that is this one, and is to be brought back.
     """
 
     run: Run
@@ -263,6 +272,12 @@ class Outcome(NamedTuple):
     error: Exception | None = None
     files: Files | None = None
     seconds: float = 0.0
+    earlier: Path | None = None
+
+    @property
+    def in_place(self) -> bool:
+        """Whether nothing is left to move or to write."""
+        return self.files is None and self.earlier is None
 
 
 @dataclass(frozen=True)
@@ -277,6 +292,7 @@ class Order:
         place: `out` for workers that may not see it, which make runs in a staging folder; None
             for those of this machine, which write there, so that partial runs can be read.
         optima: those known already, to avoid computing them again.
+        trash: the folder in `.trash` for runs that are made again with `fresh`.
         serial: unique, so that a worker does not take its cached builder of an earlier order for
             this one: objects passed in Python may have changed in between.
     """
@@ -287,6 +303,7 @@ class Order:
     carry: Carry = "values"
     place: Place | None = None
     optima: Mapping[str, bytes] = field(default_factory=dict)
+    trash: str = field(default_factory=time_stamp)
     serial: str = field(default_factory=lambda: uuid4().hex)
 
     @contextmanager
@@ -342,26 +359,30 @@ def make(order: Order, builder: Builder, home: Path, known: Known, watch: Watch)
         outcome = _make(order, builder, home, known, watch)
     except Exception as error:  # noqa: BLE001 - from user code: any
         return Outcome(known.run, error=error)
-    if outcome.ended is not None and outcome.files is None:  # else its files are yet to be written
+    if outcome.ended is not None and outcome.in_place:
         watch(outcome.ended)
     return outcome._replace(seconds=perf_counter() - started if outcome.seconds else 0.0)
 
 
 def _make(order: Order, builder: Builder, home: Path, known: Known, watch: Watch) -> Outcome:
-    run, there = known
+    run, there, earlier = known
     job = builder.build(order.plan.variants[run.number], run.seed)
     begun = order.initial_progress(run)
     if there is not None and matches(job, there):
         return Outcome(run, final_progress(begun, there.summary))
+    for folder, finished in earlier:
+        if matches(job, finished):
+            return Outcome(run, final_progress(begun, finished.summary), earlier=folder)
+    trash = order.trash if order.fresh else ""
     if not home.exists():
         raise RunError("its campaign is over: the unfinished files of this run have been removed")
-    folder = execute(job, home, watch)
+    folder = execute(job, home, watch, trash=trash)
     outcome = Outcome(run, final_progress(begun, read_json(folder / SUMMARY)), seconds=1)
     if order.place is None:
         return outcome
     if not order.place.is_here:
         return outcome._replace(files=pack(folder))
-    publish(folder, order.folder(run))
+    publish(folder, order.folder(run), trash)
     return outcome
 
 
@@ -409,14 +430,17 @@ def _sendable(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def find_finished(order: Order, run: Run) -> Finished | None:
-    """Return the metadata of a complete run in its folder; None if runs are made afresh."""
+def find_finished(order: Order, run: Run) -> Known:
+    """Return a run with the metadata of what has been made; with none if runs are made afresh."""
     if order.fresh:
-        return None
-    folder = order.folder(run)
+        return Known(run)
+    folder, variant = order.folder(run), order.plan.variants[run.number]
     if there := finished_in(folder):
         tidy(folder)  # leftovers that could not be removed when it ended
-    return there
+    # The small files are checked here, the others of the one that matches as it is brought back.
+    found = earlier_runs(order.out, variant.name, run.seed, variant.fingerprint)
+    earlier = ((path, known) for path in found if (known := finished_in(path, SMALL)))
+    return Known(run, there, tuple(earlier))
 
 
 def run_name(order: Order, run: Run) -> str:

@@ -104,12 +104,14 @@ class Plan:
         folder: where relative paths start: the file's folder; the current one without a file.
         variants: in the order of the file, `base` before them.
         file: the scenario's and its folder's name, "studies/lte.yaml"; empty without a file.
+        added: the variants that are not in the scenario as written: overrides have added them.
     """
 
     name: str
     folder: Path
     variants: tuple[Variant, ...]
     file: str = ""
+    added: tuple[str, ...] = ()
 
     @property
     def folder_name(self) -> str:
@@ -145,7 +147,9 @@ def load(
     known_here = catalogue(blocks, source)
     question = _question(source)
     inherited = families(known_here)
+    written = _variants_in(tree)
     tree, wrong = overridden(tree, overrides, inherited)
+    added = tuple(name for name in _variants_in(tree) if name not in written)
     trees, ill = variants(tree, inherited)
     own = BASE if BASE in trees else own_name(tree)
     trees, odd = swept(trees, inherited)
@@ -167,7 +171,13 @@ def load(
         plans, faults = count_fleets(plans, folder)
     if faults:
         raise ScenarioError(sorted(faults, key=file_order))
-    return Plan(plans[0].scenario.name or title, folder, plans, file)
+    return Plan(plans[0].scenario.name or title, folder, plans, file, added)
+
+
+def _variants_in(tree: Located) -> list[str]:
+    """Return the names below `variants` of a scenario as written, if they are well formed."""
+    below = tree.get("variants")
+    return [] if below is None or not isinstance(below.content, dict) else list(below.content)
 
 
 def dump(scenario: Scenario, question: str = "") -> str:

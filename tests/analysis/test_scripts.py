@@ -7,7 +7,7 @@ import pytest
 from rich.table import Table
 
 import fedsim
-from fedsim.analysis import run_parts
+from fedsim.analysis.scripts import run_parts
 from tests.runs import small
 
 

@@ -350,6 +350,17 @@ def test_an_override_that_no_variant_takes_is_refused(data: Path) -> None:
     assert invoke("check", file, "--set", "fleet.1.radio=wifi")[0] == 0  # as it is written
 
 
+def test_a_variant_that_an_override_adds_is_named(data: Path) -> None:
+    file = data / "added.yaml"
+    write_scenario(fleet(), file)
+    code, said = invoke("check", file, "--set", "variants.chbb.algorithm.step_size=0.1/L")
+    assert code == 0
+    assert "note: chbb: variants: an override adds this variant; the scenario has" in said
+    assert "did you mean 'chb'?" in said
+    for known in ("variants.chb.algorithm.censor=0.2", "variants={}"):
+        assert "adds" not in invoke("check", file, "--set", known)[1]
+
+
 @pytest.mark.slow
 def test_repricing_that_changes_nothing_says_so(data: Path, tmp_path: Path) -> None:
     scenario = fleet({"data": {**BASE["problem"]["data"], "path": str(data / "rows.csv")}})

@@ -109,7 +109,7 @@ def test_outside_of_a_terminal_there_are_lines_and_ended_studies_end_at_once(
 def test_a_folder_of_no_study_and_quiet_are_refused(tmp_path: Path) -> None:
     said = CliRunner().invoke(app, ["watch", str(tmp_path)])
     assert said.exit_code == 2
-    assert "holds no study" in said.stderr
+    assert "there are no runs in" in said.stderr
     scenario = tmp_path / "study.yaml"
     scenario.write_text(json.dumps(small()))
     said = CliRunner().invoke(app, ["run", str(scenario), "--watch", "--quiet"])

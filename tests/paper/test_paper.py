@@ -13,7 +13,13 @@ from typer.testing import CliRunner
 import fedsim
 from fedsim.algorithms import ALGORITHMS
 from fedsim.analysis import Comparison, paper_tables
-from fedsim.analysis.paper_tables import PaperTable, latex_text
+from fedsim.analysis.paper_tables import (
+    PaperCell,
+    PaperColumn,
+    PaperTable,
+    latex_text,
+    result_text,
+)
 from fedsim.cli import app
 from fedsim.paper import write_paper
 from fedsim.paper.bibliography import bibtex, of_constants, reference_of, references_in
@@ -244,3 +250,11 @@ def test_it_is_typeset_without_a_warning(
     log = (out / "main.log").read_text(encoding="latin-1")
     assert WRONG.findall(log) == []
     assert b"/Type3" not in (out / "main.pdf").read_bytes()
+
+
+def test_small_results_keep_their_digits_and_a_column_that_aligns_them() -> None:
+    cells = [PaperCell(result_text(value, 4, 1.2e-10)) for value in (2.679e-5, 1.236e-10, 0.5)]
+    assert [cell.text for cell in cells] == ["2.68e-5", "1.24e-10", "5.00e-1"]
+    table = PaperTable("results", "Results.", [PaperColumn("Gap", cells)])
+    assert "S[table-format=1.2e-2]" in table.latex()
+    assert "\n2.68e-5 \\\\\n1.24e-10 \\\\\n" in table.latex()

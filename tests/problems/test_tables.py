@@ -22,6 +22,8 @@ from fedsim.problems import Groups, Samples
 from fedsim.problems.data import Csv, Database, Hub, Table
 from fedsim.problems.heterogeneity import label_test
 from fedsim.problems.tables import features
+from fedsim.problems.tables.cells import clean
+from fedsim.problems.tables.columns import column_of
 from fedsim.problems.tables.formats import find_separator
 from fedsim.problems.tables.names import near_duplicates
 from tests.problems import messy
@@ -458,3 +460,12 @@ def test_arrays_take_series_texts_and_names() -> None:
 def test_what_arrays_cannot_take_is_a_data_error(given: dict[str, Any], words: str) -> None:
     with pytest.raises(DataError, match=words):
         fedsim.arrays(**{"X": [[1.0], [2.0]], "y": [0, 1], **given})
+
+
+def test_numbers_with_a_mark_for_missing_ones_name_the_mark(tmp_path: Path) -> None:
+    rows = [f"{k / 7:.2f}".replace(".", ",") for k in range(90)] + ["k.A."] * 10
+    column = column_of(clean(pd.Series(rows, name="lactate"), frozenset()), decimal=None)
+    assert column.faulty
+    assert column.reason == "10 cells are no number: 'k.A.', first in row 91"
+    known = clean(pd.Series(rows, name="lactate"), frozenset({"k.A."}))
+    assert column_of(known, decimal=None).role == "number"

@@ -12,7 +12,6 @@ from fedsim.analysis import (
     AXES,
     EVERY_AXIS,
     GREY,
-    entitle,
     label_axis,
     look,
     name_variants,
@@ -22,7 +21,7 @@ from fedsim.analysis import (
     typeset,
     typeset_labels,
 )
-from fedsim.analysis.style import Maths, against_cost, shared_upwards
+from fedsim.analysis.style import Maths, against_cost, entitle, shared_upwards
 from reproduction import clusters, functions, video
 from reproduction.measures import Found
 from reproduction.model import SEPARATOR, Drawing, Row

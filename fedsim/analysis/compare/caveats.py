@@ -217,7 +217,7 @@ def caveats(runs: EndedRuns, costs: Mapping[str, pd.DataFrame]) -> list[str]:
     """
     parts = [[f"left out: {text}" for text in runs.left_out]]
     parts += [list(failures(runs)), list(_risen(runs)), list(_problems(runs))]
-    parts.append(list(unusable(runs)))
+    parts += [list(unusable(runs)), list(_alike(runs))]
     for target, table in costs.items():
         parts += [list(_repeats(runs, target, table)), list(_survivors(runs, target, table))]
         parts.append(list(fragile(runs, target, table)))
@@ -244,6 +244,25 @@ def _risen(runs: EndedRuns) -> Iterator[str]:
             key, _, said = text.partition(": ")
             if key == "objective":
                 yield f"{runs.labels[row['variant']]}, seed {row['seed']}: the objective: {said}"
+
+
+def _alike(runs: EndedRuns) -> Iterator[str]:
+    """Yield variants whose rounds are equal, such as a censoring method that never was silent."""
+    columns = [name for name in runs.rounds.columns if name != "variant"]
+    groups: dict[str, list[str]] = {}
+    silent = set[str]()
+    for name, own in runs.rounds.groupby("variant", observed=True, sort=False):
+        if (variant := str(name)) in runs.labels:
+            rows = own[columns].sort_values(["seed", "round"])
+            hashes = pd.util.hash_pandas_object(rows, index=False).to_numpy()
+            key = hashlib.sha256(hashes.tobytes()).hexdigest()
+            groups.setdefault(key, []).append(runs.labels[variant])
+            if (own["transmissions"] < own["cohort"]).any():
+                silent.add(key)
+    for key, names in groups.items():
+        if len(names) > 1:
+            why = "" if key in silent else ": no client was ever silent"
+            yield f"{', '.join(names[:-1])} and {names[-1]} are equal in every round{why}"
 
 
 def _problems(runs: EndedRuns) -> Iterator[str]:

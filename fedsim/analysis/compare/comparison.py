@@ -46,25 +46,26 @@ def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) ->
         labels: variant -> what the table calls it; the others are left out.
         title: above the table.
     """
-    drawn = plain(title)
+    drawn = plain(title, keys=2)
     marks = {
         "pareto": "* Pareto-optimal in bits, time and energy",
         "tie": f"tie: {INDISTINGUISHABLE} from a Pareto-optimal variant",
     }
     drawn.caption = "; ".join(text for mark, text in marks.items() if table[mark].any()) or None
     drawn.add_column("variant")
+    drawn.add_column("")  # the mark, which so is beside the name in every block of a narrow table
     drawn.add_column("reached", justify="right")
     shown = with_grams(_SHOWN, table)
     for cost in shown:
         drawn.add_column(TITLES.get(cost, cost), justify="right")
-    drawn.add_column("")
     for row in table.set_index("variant").loc[list(labels)].reset_index().to_dict("records"):
-        cells = [escape(labels[row["variant"]]), f"{row['reached']} of {row['runs']}"]
+        mark = "*" if row["pareto"] else "tie" if row["tie"] else ""
+        cells = [escape(labels[row["variant"]]), mark, f"{row['reached']} of {row['runs']}"]
         if row["reached"]:
             cells += [_mean(row, cost) for cost in shown]
         else:
             cells += ["", "never reached", *[""] * (len(shown) - 2)]
-        drawn.add_row(*cells, "*" if row["pareto"] else "tie" if row["tie"] else "")
+        drawn.add_row(*cells)
     return drawn
 
 
@@ -243,21 +244,23 @@ class Comparison:
         """Return what a terminal shows: for each target a table of costs and one of pairs."""
         sure = f"{100 * self.confidence:g} % intervals"
         means = f"{sure} (of 2 or 3 runs: min and max)" if self._few else sure
-        sure, means = (self._mark(each) for each in (sure, means))
         tables = []
         for case in self.cases:
             labels = self.choose(case, _MOST_ROWS)
-            tables.append(summary_table(case.table, labels, f"{case.target.words}; {means}"))
+            several = (case.table["reached"] > 1).any()  # one run has no interval
+            title = self._title(case.target.words, means if several else "")
+            tables.append(summary_table(case.table, labels, title))
             if len(self.runs.labels) > 1:
-                other = self.runs.labels[self.against]
-                title = f"{case.target.words}: paired difference from {other}; {sure} of the ratio"
+                differs = f"paired difference from {self.runs.labels[self.against]}"
+                ratios = f"{sure} of the ratio" if case.pairs["low"].notna().any() else ""
+                title = self._title(f"{case.target.words}: {differs}", ratios)
                 tables.append(paired_table(case.pairs, self.choose(case, MOST_DRAWN), title))
         return tables
 
-    def _mark(self, title: str) -> str:
-        """Return a title; it says so where a campaign was cut off."""
+    def _title(self, *parts: str) -> str:
+        """Return a title of parts that are not empty; it says so where a campaign was cut off."""
         mark = f"unfinished: {self.runs.extent}" if self.runs.extent else ""
-        return "; ".join(filter(None, (title, mark)))
+        return "; ".join(filter(None, (*parts, mark)))
 
     @property
     def _few(self) -> bool:
@@ -284,7 +287,7 @@ class Comparison:
         figures = {}
         for case in self.cases:
             labels, name = self.choose(case, MOST_DRAWN), f"{case.target}".replace("=", "-")
-            title = f"{self._mark(case.target.words)}\n{self.runs.setting}"
+            title = f"{self._title(case.target.words)}\n{self.runs.setting}"
             figures[f"convergence-{name}"] = self._convergence(case.target, labels, title)
             figures[f"costs-{name}"] = cost_bars(case.table, labels, title)
             figures[f"trade-offs-{name}"] = pareto_scatter(

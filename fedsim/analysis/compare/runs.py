@@ -19,7 +19,7 @@ from fedsim.record.columns import TITLES, UNITS
 from fedsim.record.folder import SCENARIO, SMALL, SUMMARY, RunFolder, check_run
 from fedsim.record.manifest import MADE_FROM, check_files, read_manifest
 from fedsim.record.parts import read_table
-from fedsim.record.read import join_tables, missing, run_folders
+from fedsim.record.read import hold_no_runs, join_tables, missing, run_folders
 from fedsim.record.scenarios import describe_differences, differing, parse, read_text, setting_of
 from fedsim.record.studies import Study, read_study
 from fedsim.record.summary import is_whole
@@ -289,8 +289,7 @@ def _sound(places: Sequence[Path]) -> tuple[list[_Run], list[str], list[Unfinish
             asked = found.get(path.resolve(), (path, study))[1]  # by its own name, perhaps
             found[path.resolve()] = path, study and asked
         if not own:
-            wanted = "give a folder that `fedsim run` has written, or one in it"
-            wrong.append(f"there are no runs in {place}: {wanted}")
+            wrong.append(hold_no_runs(place))
     wrong += dict.fromkeys(each.describe() for each in cut_off)
     missing_folders = set[Path]().union(*(each.folders for each in cut_off))
     runs, refused = list[_Run](), list[DataError]()

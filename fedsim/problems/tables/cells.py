@@ -109,7 +109,8 @@ def _has_commas(given: list[str | None], *, thousands: bool) -> bool:
         return False
     if thousands and all(_THOUSANDS.fullmatch(text) and text[0] != "0" for text in with_comma):
         return False
-    return not any(text is not None and "," not in text and "." in text for text in given)
+    points = (text for text in given if text is not None and "," not in text and "." in text)
+    return not any(_NUMBER.fullmatch(text) for text in points)  # "k.A." says nothing of points
 
 
 def _with_point(text: str) -> float:

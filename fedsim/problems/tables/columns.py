@@ -35,6 +35,7 @@ _SHARE, MOST = 0.1, 500
 _WORDS = 3.0  # words of a cell on average from which a column is free text
 _UNIQUE = 0.95  # share of distinct cells from which texts identify rows
 _ROWS = 20  # least rows of a table in which distinct cells mean something
+_MARKS = 3  # texts among numbers up to which they may stand for missing values
 _SHOWN = 30  # characters of a cell in a message
 
 
@@ -93,7 +94,15 @@ def column_of(
         return _number(column, found)
     if (date := cells.dates(column)) is not None:
         return _date(column, found=date)
-    return _texts(column)
+    texts = _texts(column)
+    # Numbers with a mark for missing ones: the mark is named, since giving it is what helps.
+    return _number(column, found) if texts.faulty and _has_marks(column, found) else texts
+
+
+def _has_marks(column: "pd.Series", found: cells.Numbers) -> bool:
+    """Return whether most cells are numbers, and all others one of a few texts."""
+    others = column[found.wrong].nunique()
+    return 0 < others <= _MARKS and 2 * int(found.wrong.sum()) < int(column.notna().sum())
 
 
 def _number(column: "pd.Series", found: cells.Numbers) -> TableColumn:

@@ -57,18 +57,11 @@ def speedup(
             chb      2    1.038  NaN   NaN
     """
     check_columns(rounds, "rounds", ("variant", "seed", "round", "t", *COSTS))
-    costs = with_bits(cost_to_target(rounds, target, measure, direction))
-    if cost not in costs:
-        known = ", ".join(("t", "round", "bits", *COSTS))
-        raise DataError("cost", f"got {cost!r}; expected one of {known}")
-    wide = costs.astype({"variant": object}).assign(
-        cost=costs[cost].where(costs["reached"], np.inf)
-    )
-    by_seed = wide.pivot(index="variant", columns="seed", values="cost")  # noqa: PD010 - unique
-    variants = list(dict.fromkeys(wide["variant"]))
+    by_seed = _by_variant_and_seed(rounds, target, cost, measure, direction)
+    variants = list(by_seed.index)
     if against not in variants:
         raise DataError("against", f"got {against!r}; expected one of {', '.join(variants)}")
-    ours = by_seed.loc[variants].to_numpy(np.float64)
+    ours = by_seed.to_numpy(np.float64)
     theirs = by_seed.loc[against].to_numpy(np.float64)
     found = compare_seeds(log_ratios(np.broadcast_to(theirs, ours.shape), ours), confidence)
     return pd.DataFrame(
@@ -80,3 +73,18 @@ def speedup(
             "high": found.high,
         }
     )
+
+
+def _by_variant_and_seed(
+    rounds: pd.DataFrame, target: float, cost: str, measure: str, direction: Direction | None
+) -> pd.DataFrame:
+    """Return a row a variant, in the table's order, and a column a seed: the cost to the target."""
+    costs = with_bits(cost_to_target(rounds, target, measure, direction))
+    if cost not in costs:
+        known = ", ".join(("t", "round", "bits", *COSTS))
+        raise DataError("cost", f"got {cost!r}; expected one of {known}")
+    wide = costs.astype({"variant": object}).assign(
+        cost=costs[cost].where(costs["reached"], np.inf)
+    )
+    by_seed = wide.pivot(index="variant", columns="seed", values="cost")  # noqa: PD010 - unique
+    return by_seed.loc[list(dict.fromkeys(wide["variant"]))]

@@ -253,6 +253,16 @@ def test_the_benchmark_of_robustness_prints_its_ratios(
 
 
 @pytest.mark.slow
+@reduced("benchmarks/log_questions")
+def test_the_benchmark_of_questions_prints_a_row_a_question(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two = dict.fromkeys(("silences", "staleness"))
+    run_benchmark("log_questions", monkeypatch, tmp_path, "3000", QUESTIONS=two)
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [*two]
+
+
+@pytest.mark.slow
 @pytest.mark.needs("torch")
 @pytest.mark.needs("flower")
 @reduced("benchmarks/flower_bridge")

@@ -32,7 +32,8 @@ def schema(blocks: Sequence[type[Spec]] = ()) -> Schema:
         BlockError: one of them cannot be used, or one that is installed.
 
     Example:
-        >>> schema()["properties"]["fleet"]["type"]
+        >>> keys = schema().get("properties")
+        >>> keys.get("fleet").get("type")
         'array'
     """
     token = described.set(catalogue(blocks))

@@ -84,10 +84,10 @@ def test_the_rows_of_a_variant_in_the_table_of_pairs_are_one_section() -> None:
     assert sum(begins) == len([name for name in names if name]) - 1 >= 1
 
 
-def test_costs_stand_to_the_right_and_names_and_marks_to_the_left() -> None:
+def test_costs_stand_to_the_right_and_names_with_their_marks_to_the_left() -> None:
     table = summarise(with_bits(costs(a=np.array([1.0, 2.0]))))
     drawn = summary_table(table.assign(pareto=True, tie=False), {"a": "a"}, "means")
-    variant, *figures, mark = drawn.columns
+    variant, mark, *figures = drawn.columns
     assert (variant.header, mark.header) == ("variant", "")
     assert {column.justify for column in (variant, mark)} == {"left"}
     assert len(figures) > 3

@@ -35,14 +35,18 @@ if TYPE_CHECKING:
     from fedsim.running.watching import Snapshot
 
 
+_Against = Annotated[
+    str | None,
+    typer.Option(metavar="VARIANT", help="the variant that the others are compared with"),
+]
+_Worlds = Annotated[int, typer.Option(min=1, metavar="N", help="least number of sampled worlds")]
+
+
 @app.command()
 def compare(
     places: Places,
     targets: Targets = None,
-    against: Annotated[
-        str | None,
-        typer.Option(metavar="VARIANT", help="the variant that the others are compared with"),
-    ] = None,
+    against: _Against = None,
     confidence: Annotated[
         float, typer.Option(metavar="LEVEL", help="confidence level of the intervals")
     ] = 0.95,
@@ -317,13 +321,8 @@ _Runs = Annotated[
 def robust(
     place: Place,
     target: _Target = None,
-    against: Annotated[
-        str | None,
-        typer.Option(metavar="VARIANT", help="the variant that the others are compared with"),
-    ] = None,
-    worlds: Annotated[
-        int, typer.Option(min=1, metavar="N", help="least number of sampled worlds")
-    ] = 2048,
+    against: _Against = None,
+    worlds: _Worlds = 2048,
     seed: Annotated[
         int, typer.Option(min=1, metavar="SEED", help="seed of the sampling of worlds")
     ] = 1,
@@ -368,8 +367,7 @@ def robust(
         )
         if said := known.answer():
             _out.print(f"{escape(said)}\n")
-        for table in known.tables():
-            _out.print(table)
+        _out.print(*known.tables(), sep="\n")
         for text in known.notes:
             _err.print(escape(text), style="yellow")
         known.write(out)

@@ -183,8 +183,7 @@ def run(
     A run that fails does not stop the others. When all have ended, failures are raised as an error
     that names variant and seed; a run that diverged, lost all its clients, or ended with a larger
     objective than it began with gives a `RunWarning`. Complete runs in `out` of the same scenario,
-    data, code and versions are reused; others are moved into `OUT/.earlier`, from where they come
-    back when the scenario is set back.
+    data, code and versions are reused; others are moved into `OUT/.earlier`, and may come back.
 
     Args:
         source: a YAML file, a mapping, or a `Scenario`.

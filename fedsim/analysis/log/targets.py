@@ -64,15 +64,8 @@ def speedup(
     ours = by_seed.to_numpy(np.float64)
     theirs = by_seed.loc[against].to_numpy(np.float64)
     found = compare_seeds(log_ratios(np.broadcast_to(theirs, ours.shape), ours), confidence)
-    return pd.DataFrame(
-        {
-            "variant": variants,
-            "seeds": found.seeds,
-            "speedup": found.ratio,
-            "low": found.low,
-            "high": found.high,
-        }
-    )
+    columns = {"seeds": found.seeds, "speedup": found.ratio, "low": found.low, "high": found.high}
+    return pd.DataFrame({"variant": variants, **columns})
 
 
 def _by_variant_and_seed(

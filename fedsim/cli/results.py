@@ -40,6 +40,9 @@ _Against = Annotated[
     typer.Option(metavar="VARIANT", help="the variant that the others are compared with"),
 ]
 _Worlds = Annotated[int, typer.Option(min=1, metavar="N", help="least number of sampled worlds")]
+_SurveySeed = Annotated[
+    int, typer.Option(min=1, metavar="SEED", help="seed of the sampling of worlds")
+]
 
 
 @app.command()
@@ -323,9 +326,7 @@ def robust(
     target: _Target = None,
     against: _Against = None,
     worlds: _Worlds = 2048,
-    seed: Annotated[
-        int, typer.Option(min=1, metavar="SEED", help="seed of the sampling of worlds")
-    ] = 1,
+    seed: _SurveySeed = 1,
     intervals: _Intervals = None,
     runs: _Runs = 0,
     jobs: Jobs = 1,
@@ -367,7 +368,8 @@ def robust(
         )
         if said := known.answer():
             _out.print(f"{escape(said)}\n")
-        _out.print(*known.tables(), sep="\n")
+        for table in known.tables():
+            _out.print(table)
         for text in known.notes:
             _err.print(escape(text), style="yellow")
         known.write(out)

@@ -126,8 +126,8 @@ def earlier_runs(out: Path, variant: str, seed: int, made_from: str) -> Iterator
         seed: of the run.
         made_from: the hash of the variant's scenario.
     """
-    found = (out / EARLIER).glob(f"*/*/seed-{seed}")
-    own = [path for path in found if path.parent.name == variant and (path / SUMMARY).exists()]
+    found = [state / variant / f"seed-{seed}" for state in (out / EARLIER).glob("*")]
+    own = [path for path in found if (path / SUMMARY).exists()]
     for path in sorted(own, key=lambda path: (path / SUMMARY).stat().st_mtime_ns, reverse=True):
         if (_manifest_of(path) or {}).get(MADE_FROM) == made_from:
             yield path

@@ -83,7 +83,7 @@ def total_bits(events: pd.DataFrame) -> NDArray[np.int64]:
     return sums
 
 
-def client_names(events: pd.DataFrame) -> list[str]:
+def clients_in(events: pd.DataFrame) -> list[str]:
     """Return the clients that a run's log mentions, in the order of their numbers."""
     found = set[str]()
     for name in ("node", "peer"):

@@ -8,7 +8,7 @@ from fedsim.analysis.log.frames import (
     BITS,
     SERVER,
     check_columns,
-    client_names,
+    clients_in,
     covered,
     is_event,
     numbers_of,
@@ -165,7 +165,7 @@ def lost_messages(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def _lost_messages(events: pd.DataFrame) -> pd.DataFrame:
-    names = client_names(events)
+    names = clients_in(events)
     own = events[is_event(events, "send", "retransmit")]
     direction = _directions(own)
     down = direction == 1
@@ -243,9 +243,10 @@ def flows(events: pd.DataFrame) -> tuple[NDArray[np.bool_], NDArray[np.float64]]
 def _server_queue(events: pd.DataFrame) -> pd.DataFrame:
     sent, lasting = flows(events)
     length = float(events["t"].max()) if len(events) else 0.0
-    down, up = ((events[name] == SERVER).to_numpy() for name in ("node", "peer"))
+    way = _directions(events)
     rows = []
-    for direction, there in (("up", sent & up & ~down), ("down", sent & down)):
+    for number, direction in enumerate(_DIRECTIONS[:2]):
+        there = sent & (way == number)
         if not there.any():
             continue
         ends = events["t"].to_numpy(np.float64)[there]

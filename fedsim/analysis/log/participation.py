@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from fedsim.analysis.log.frames import (
     SERVER,
     check_columns,
-    client_names,
+    clients_in,
     is_event,
     numbers_of,
     sums,
@@ -57,7 +57,7 @@ def round_outcomes(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def _round_outcomes(events: pd.DataFrame) -> pd.DataFrame:
-    names = client_names(events)
+    names = clients_in(events)
     outcome = np.zeros(len(events), dtype=np.int8)
     outcome[updates(events).to_numpy()] = 1
     for number, name in enumerate(OUTCOMES[2:], start=2):
@@ -109,7 +109,7 @@ def participation(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def _participation(events: pd.DataFrame) -> pd.DataFrame:
-    names = client_names(events)
+    names = clients_in(events)
     ended = int(is_event(events, "round").sum())
     found = _round_outcomes(events)
     found = found[found["round"] <= ended]
@@ -149,7 +149,7 @@ def silences(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def _silences(events: pd.DataFrame) -> pd.DataFrame:
-    names = client_names(events)
+    names = clients_in(events)
     own = events[is_event(events, "silent")]
     client = numbers_of(own["node"], names)
     rounds = own["round"].to_numpy(np.int64)
@@ -200,7 +200,7 @@ def staleness(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def _staleness(events: pd.DataFrame) -> pd.DataFrame:
-    names = client_names(events)
+    names = clients_in(events)
     arrived = is_event(events, "receive") & (events["node"] == SERVER).to_numpy()
     committed = is_event(events, "round").cumsum()[arrived]
     age = _ages(committed, events["round"].to_numpy(np.int64)[arrived])

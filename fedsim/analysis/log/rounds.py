@@ -8,12 +8,12 @@ from fedsim.analysis.log.frames import (
     SERVER,
     Codes,
     check_columns,
-    client_names,
+    clients_in,
     is_event,
     numbers_of,
 )
+from fedsim.analysis.log.messages import flows
 from fedsim.analysis.log.runs import by_run
-from fedsim.analysis.timeline import repeats
 from fedsim.ports import Array
 
 STAGES = ("before_download", "download", "work", "upload", "transit", "after")
@@ -148,7 +148,7 @@ def _critical_path(events: pd.DataFrame) -> pd.DataFrame:
     last message that arrived in it. The stages of a path are differences of times that only rise
     from the begin of the piece to its end, so they add up to its length whatever is missing.
     """
-    names = client_names(events)
+    names = clients_in(events)
     times = events["t"].to_numpy(np.float64)
     committed = is_event(events, "round")
     cuts = np.flatnonzero(committed | is_event(events, "exchange"))
@@ -193,7 +193,7 @@ def _marks(
     nodes = [*names, SERVER]
     node, peer = (numbers_of(events[name], nodes) for name in ("node", "peer"))
     times = events["t"].to_numpy(np.float64)
-    flowing = events["duration"].to_numpy(np.float64) + repeats(events)
+    sending, flowing = flows(events)
     start = np.where(begins < 0, 0.0, times[begins])
     arrival = _latest(_arrivals(events), np.zeros_like(node), cuts, np.zeros_like(cuts))
     arrival = np.where(arrival > begins, arrival, -1)
@@ -201,7 +201,7 @@ def _marks(
     sender = np.where(there, peer[arrival], -1)
     pair = node * len(nodes) + peer
     own = sender * len(nodes) + node[arrival]
-    sent = _latest(is_event(events, "send"), np.where(peer >= 0, pair, -1), arrival, own)
+    sent = _latest(sending, np.where(peer >= 0, pair, -1), arrival, own)
     sent = np.where(there, sent, -1)
     download = _latest(is_event(events, "receive"), node, sent, sender)
     download = np.where((download > begins) & (sent >= 0), download, -1)
@@ -220,7 +220,7 @@ def _marks(
 
 
 def _deciding_clients(events: pd.DataFrame) -> pd.DataFrame:
-    names = client_names(events)
+    names = clients_in(events)
     paths = _critical_path(events)
     decided = paths[(paths["after"] == 0) & paths["client"].notna()].groupby("client")["duration"]
     rounds = decided.size().reindex(names, fill_value=0)

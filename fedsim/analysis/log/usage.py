@@ -7,7 +7,7 @@ from fedsim.analysis.log.frames import (
     BITS,
     SERVER,
     check_columns,
-    client_names,
+    clients_in,
     covered,
     is_event,
     numbers_of,
@@ -93,7 +93,7 @@ def link_utilisation(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def _link_utilisation(events: pd.DataFrame) -> pd.DataFrame:
-    nodes = [*client_names(events), SERVER]
+    nodes = [*clients_in(events), SERVER]
     length = float(events["t"].max()) if len(events) else 0.0
     sent, lasting = flows(events)
     there = sent | is_event(events, "retransmit")

@@ -41,11 +41,6 @@ class FitExchange:
     steps: tuple[FitStep, ...]
     result: bytes
 
-    @property
-    def most_up(self) -> int:
-        """The most payload bytes that a client sends."""
-        return max(map(sum, zip(*(map(len, step.replies) for step in self.steps), strict=True)))
-
 
 @dataclass(frozen=True)
 class TableFit:

@@ -125,7 +125,7 @@ def test_clients_that_compute_as_one_have_the_same_log_twice(tmp_path: Path) -> 
     assert logs[0] == logs[1]
     alone = fedsim.run({**DIGITS, "seeds": 2}).summary.objective.tolist()
     assert last == pytest.approx(alone, rel=1e-4)
-    assert manifest(tmp_path)["computing"]["evaluator"] == "vmap"
+    assert manifest(tmp_path / "2")["computing"]["evaluator"] == "vmap"
 
 
 @pytest.mark.parametrize(

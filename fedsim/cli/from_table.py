@@ -32,7 +32,7 @@ def roles_table(seen: Guess, path: Path) -> Table:
 def notes(seen: Guess) -> Iterator[str]:
     """Yield what is doubtful in the table."""
     described = seen.samples.described
-    wanted = ("leakage", "near-duplicate", "rows", "the column")
+    wanted = ("leakage", "near-duplicate", " row", "the column")
     for note in described.notes if described else ():
         if "is left out" not in note and any(word in note for word in wanted):
             yield note

@@ -94,8 +94,9 @@ def compare(
         if wanted.alone:
             return
         _print_comparison(comparison)
+        apart = out is not None  # figures for elsewhere, where a caption says what they show
         out = out or within(places[0], "comparison")
-        comparison.write(out)
+        comparison.write(out, titles=not apart)
     _out.print(f"tables and figures in {escape(str(out))}")
     if len(places) == 1:
         from fedsim.cli.next_steps import after_comparison

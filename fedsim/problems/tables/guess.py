@@ -92,7 +92,7 @@ def guess(path: Path, label: str = "", client: str = "") -> Guess:
     wanted = replace(wanted, drop=drop)
     samples = table_samples(found.frame, wanted, str(path))
     again = samples.described is not None and any(
-        "repeat an earlier one" in note for note in samples.described.notes
+        " an earlier one, so that" in note for note in samples.described.notes
     )
     if again:
         samples = table_samples(found.frame, replace(wanted, distinct=True), str(path))

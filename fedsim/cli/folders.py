@@ -1,7 +1,9 @@
-"""Commands about folders of runs: clean."""
+"""Commands about folders of runs: clean, history."""
 
+import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +18,7 @@ from fedsim.cli.app import out as _out
 
 if TYPE_CHECKING:
     from fedsim.running.cleaning import Removable
+    from fedsim.running.history import PastCall
 
 Folder = Annotated[
     Path, typer.Argument(metavar="DIR", help="a folder written by `fedsim run`, with all its runs")
@@ -118,3 +121,45 @@ def _contents(items: Sequence["Removable"]) -> tuple[str, str]:
     more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
     said = f"{len(runs)} of {', '.join([*names[:_NAMED], *more])}" if runs else "-"
     return said, format_size(sum(each.size for each in items))
+
+
+@app.command()
+def history(
+    place: Folder,
+    *,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="print all that is recorded, as JSON alone")
+    ] = False,
+) -> None:
+    """List the calls of run in a folder: when, which scenario, and the result.
+
+    A digest changes when a variant is edited. A call that was killed
+    has never ended.
+    """
+    from fedsim.running.history import read_history, runs_without_history
+
+    with _errors():
+        calls = read_history(place)
+        if as_json:
+            typer.echo(json.dumps([asdict(each) for each in calls], indent=2))
+        elif calls:
+            _out.print(_calls_table(place, calls))
+        else:
+            _out.print(runs_without_history(place), markup=False)
+
+
+def _calls_table(place: Path, calls: Sequence["PastCall"]) -> Table:
+    """Return the calls of a history, a row each, the oldest first."""
+    from fedsim.text import listing
+
+    heads = ("begun (UTC)", "scenario", "runs", "made", "ended", "best variant")
+    title = f"calls of run in {place}: variants x seeds, runs that were made, the best variant"
+    return listing(title, heads, [_call_row(each) for each in calls])
+
+
+def _call_row(call: "PastCall") -> tuple[str, ...]:
+    runs = f"{call.variants} x {call.seeds}{f' ({call.shard})' if call.shard else ''}"
+    count = call.made + call.kept + call.back + call.failed
+    made = f"{call.made} of {count}{f', {call.failed} failed' if call.failed else ''}"
+    begun = call.begun[:16].replace("T", " ")
+    return begun, f"{call.name} {call.digest[:6]}", runs, made, call.ended, call.result

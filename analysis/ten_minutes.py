@@ -6,8 +6,7 @@ The tables are others' own: breast cancer as scikit-learn ships it, with a line 
 names; the Titanic of OpenML, with free text, gaps and columns that give the answer away; and
 OpenML's penguins as a spreadsheet may export them, with a title, semicolons, decimal commas,
 Latin-1, marks for missing cells, blanks after names and repeated rows. All three come with
-scikit-learn, so that nothing is downloaded. With --page, docs/tutorials/table-to-paper.md is written
-anew.
+scikit-learn, so that nothing is downloaded. --page writes docs/tutorials/table-to-paper.md anew.
 """
 
 import argparse

@@ -55,7 +55,7 @@ def answer(
     what = LEADING[cost]
     if pair.order < 0:
         word = "fewer" if what in {"bits", "rounds"} else "less"
-        less = f"{_saved(pair.ratio)} {word}" if 0 < pair.ratio < 1 else word
+        less = f"{_saving(pair.ratio)} {word}" if 0 < pair.ratio < 1 else word
         return f"{_does(names[0], target, what)} {less} {what} than {names[1]} ({_sure(pair)})"
     both = f"{names[0]} and {names[1]}"
     goal = f" to {target.goal}" if target.measure else ""
@@ -70,11 +70,11 @@ def _sure(pair: PairedComparison) -> str:
         return "one seed"
     if pair.alike or pair.exact or not pair.high < 1:
         return pair.evidence
-    ends = f"{_saved(pair.high)} to {_saved(pair.low)}"
+    ends = f"{_saving(pair.high)} to {_saving(pair.low)}"
     return f"{100 * pair.confidence:g} % interval {ends}, {pair.seeds} seeds"
 
 
-def _saved(ratio: float) -> str:
+def _saving(ratio: float) -> str:
     return f"{100 * (1 - ratio):.2g} %"
 
 

@@ -75,7 +75,7 @@ class Side:
         return cls(str(folder), scenarios, seeds, runs)
 
 
-class Difference(NamedTuple):
+class DifferingValue(NamedTuple):
     """A difference.
 
     Attributes:
@@ -102,7 +102,7 @@ class _Pair(NamedTuple):
     other: str
 
 
-def differences(one: Side, other: Side) -> list[Difference]:
+def differences(one: Side, other: Side) -> list[DifferingValue]:
     """Return what differs between two sides; an empty list if they are equal.
 
     Variants are paired by name; a single one on each side is paired whatever it is called. The
@@ -112,7 +112,7 @@ def differences(one: Side, other: Side) -> list[Difference]:
         DataError: a manifest or a summary is damaged.
     """
     pairs = _pairs(one, other)
-    found = [*_unpaired(one, other, pairs), *_scenarios(one, other, pairs)]
+    found = [*_lone_variants(one, other, pairs), *_scenarios(one, other, pairs)]
     found += _seeds(one, other, pairs)
     if one.runs and other.runs:
         found += _versions(one, other, pairs)
@@ -128,17 +128,17 @@ def _pairs(one: Side, other: Side) -> list[_Pair]:
     return [_Pair(name, name, name) for name in one.scenarios if name in other.scenarios]
 
 
-def _unpaired(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[Difference]:
+def _lone_variants(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[DifferingValue]:
     """Yield the variants that only one side has."""
     for name in one.scenarios:
         if all(pair.one != name for pair in pairs):
-            yield Difference(SCENARIO, name, "variants", name, NOTHING)
+            yield DifferingValue(SCENARIO, name, "variants", name, NOTHING)
     for name in other.scenarios:
         if all(pair.other != name for pair in pairs):
-            yield Difference(SCENARIO, name, "variants", NOTHING, name)
+            yield DifferingValue(SCENARIO, name, "variants", NOTHING, name)
 
 
-def _scenarios(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[Difference]:
+def _scenarios(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[DifferingValue]:
     """Yield the keys that differ, those that differ alike in several variants once."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     values: dict[tuple[str, str, str], tuple[Any, Any]] = {}
@@ -149,10 +149,12 @@ def _scenarios(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[Diffe
             values[same] = ours, theirs
     for same, variants in alike.items():
         several = len(pairs) > 1 and len(variants) == len(pairs)
-        yield Difference(SCENARIO, _ALL if several else ", ".join(variants), same[0], *values[same])
+        yield DifferingValue(
+            SCENARIO, _ALL if several else ", ".join(variants), same[0], *values[same]
+        )
 
 
-def _seeds(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[Difference]:
+def _seeds(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[DifferingValue]:
     alike: dict[tuple[str, str], list[str]] = {}
     for pair in pairs:
         ours, theirs = (
@@ -163,16 +165,16 @@ def _seeds(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[Differenc
             alike.setdefault((ours, theirs), []).append(pair.name)
     for (ours, theirs), variants in alike.items():
         several = len(pairs) > 1 and len(variants) == len(pairs)
-        yield Difference(SEEDS, _ALL if several else ", ".join(variants), "seeds", ours, theirs)
+        yield DifferingValue(SEEDS, _ALL if several else ", ".join(variants), "seeds", ours, theirs)
 
 
-def _versions(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[Difference]:
+def _versions(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[DifferingValue]:
     """Yield the versions that differ, of the runs of all paired variants."""
     ours = _made_with(one, {pair.one for pair in pairs})
     theirs = _made_with(other, {pair.other for pair in pairs})
     for key in dict.fromkeys([*ours, *theirs]):
         if ours.get(key) != theirs.get(key):
-            yield Difference(VERSIONS, "", key, _join(ours.get(key)), _join(theirs.get(key)))
+            yield DifferingValue(VERSIONS, "", key, _join(ours.get(key)), _join(theirs.get(key)))
 
 
 def _made_with(side: Side, variants: set[str]) -> dict[str, set[str]]:
@@ -192,7 +194,7 @@ def _join(values: set[str] | None) -> str:
     return ", ".join(sorted(values)) if values else NOTHING
 
 
-def _results(one: Side, other: Side, pair: _Pair) -> Iterator[Difference]:
+def _results(one: Side, other: Side, pair: _Pair) -> Iterator[DifferingValue]:
     """Yield the differences in data and results of a variant, over the seeds of both."""
     seeds = [seed for seed in one.seeds[pair.one] if (pair.one, seed) in one.runs]
     seeds = [seed for seed in seeds if (pair.other, seed) in other.runs]
@@ -208,29 +210,29 @@ def _results(one: Side, other: Side, pair: _Pair) -> Iterator[Difference]:
     first = seeds.index(differ[0])
     several = f", seed {differ[0]}" if len(seeds) > 1 else ""
     one_log, other_log = (each[first][:_DIGITS] for each in logs)
-    yield Difference(RESULTS, pair.name, f"digest of the log{several}", one_log, other_log)
+    yield DifferingValue(RESULTS, pair.name, f"digest of the log{several}", one_log, other_log)
     means = [_means(each) for each in (ours, theirs)]
     for name in _FIGURES:
         a, b = (each[name] for each in means)
         if a != b and not (isnan(a) and isnan(b)):
-            yield Difference(RESULTS, pair.name, name, a, b, b / a if a else nan)
+            yield DifferingValue(RESULTS, pair.name, name, a, b, b / a if a else nan)
 
 
 def _data(
     variant: str, seeds: Sequence[int], ours: Sequence[Path], theirs: Sequence[Path]
-) -> Iterator[Difference]:
+) -> Iterator[DifferingValue]:
     """Yield the first seed whose data differ, and the input files that differ."""
     for seed, *paths in zip(seeds, ours, theirs, strict=True):
         one, other = (str(summary_of(path)["problem"]) for path in paths)
         if one != other:
             key = f"digest of data and loss, seed {seed}"
-            yield Difference(DATA, variant, key, one[:_DIGITS], other[:_DIGITS])
+            yield DifferingValue(DATA, variant, key, one[:_DIGITS], other[:_DIGITS])
             break
     inputs = [{**read_manifest(each[0]).get(INPUTS, {})} for each in (ours, theirs)]
     for name in dict.fromkeys([*inputs[0], *inputs[1]]):
         one, other = (str(each.get(name, NOTHING)) for each in inputs)
         if one != other:
-            yield Difference(DATA, variant, f"digest of {name}", one[:_DIGITS], other[:_DIGITS])
+            yield DifferingValue(DATA, variant, f"digest of {name}", one[:_DIGITS], other[:_DIGITS])
 
 
 def _means(runs: Sequence[Path]) -> dict[str, float]:
@@ -247,7 +249,7 @@ def _number(row: Mapping[str, Any], name: str) -> float:
     return nan if value is None else float(value)
 
 
-def describe_values(difference: Difference) -> tuple[str, str, str]:
+def describe_values(difference: DifferingValue) -> tuple[str, str, str]:
     """Return both values and their ratio as a table has them."""
     _, _, key, one, other, ratio = difference
     if difference.part != RESULTS or isinstance(one, str):

@@ -17,7 +17,7 @@ from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import out as _out
 
 if TYPE_CHECKING:
-    from fedsim.analysis.differences import Difference, Side
+    from fedsim.analysis.differences import DifferingValue, Side
     from fedsim.running.cleaning import Removable
     from fedsim.running.history import PastCall
 
@@ -208,7 +208,7 @@ def _side(place: Path, plugins: Sequence[Path]) -> "Side":
     return Side(str(place), scenarios, {each.name: [*each.seeds] for each in plan.variants})
 
 
-def _plain(difference: "Difference") -> dict[str, Any]:
+def _plain(difference: "DifferingValue") -> dict[str, Any]:
     """Return a difference as JSON has it: a number that is not finite is null."""
     from math import isfinite
 
@@ -218,7 +218,7 @@ def _plain(difference: "Difference") -> dict[str, Any]:
     }
 
 
-def _print_differences(sides: Sequence["Side"], found: Sequence["Difference"]) -> None:
+def _print_differences(sides: Sequence["Side"], found: Sequence["DifferingValue"]) -> None:
     """Print a table for each part that differs, and say what could not be compared."""
     from fedsim.analysis.differences import describe_values
     from fedsim.text import listing

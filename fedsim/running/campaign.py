@@ -48,11 +48,11 @@ from fedsim.running.workers import (
     find_finished,
     make,
     make_all,
-    postpone_signals,
     process_callback,
     run_name,
     workers,
 )
+from fedsim.signals import postpone_signals
 
 
 class Engine(Protocol):

@@ -99,11 +99,7 @@ class StudyPages:
                 scripts=[script, live],
             )
         )
-        policy = (
-            "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
-            f"script-src {hashes}; connect-src 'self'; frame-src 'self'; "
-            "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-        )
+        policy = asset("fedsim.browser", "live.policy").strip().format(hashes=hashes)
         return Answer(content, policy=policy)
 
     def _live(self) -> Answer:
@@ -133,7 +129,7 @@ class StudyPages:
 
     def _report(self) -> Answer:
         """Return the report of the ended runs, or why there is none."""
-        policy = "frame-ancestors 'self'"
+        policy = asset("fedsim.browser", "framed.policy").strip()
         with self._reporting:
             try:
                 now = Watcher(self.out).look()
@@ -166,12 +162,12 @@ class RecordedCurves:
         ended = [key for key in now.runs if key in now.done and key not in live]
         drawn = {*live, *ended[: max(_DRAWN - len(live), 0)]}
         return {
-            key: live[key] if key in live else self._recorded(key)
+            key: live[key] if key in live else self._recorded_curve(key)
             for key in now.runs
             if key in drawn
         }
 
-    def _recorded(self, key: Key) -> Sequence[CurvePoint]:
+    def _recorded_curve(self, key: Key) -> Sequence[CurvePoint]:
         if key not in self._read:
             try:
                 self._read[key] = read_curve(RunFolder.place(self._out, *key))

@@ -57,7 +57,7 @@ def serve_page(out: Path) -> Iterator[str]:
     try:
         listener = socket.create_server((_LOOPBACK, 0))
     except OSError as error:
-        raise _unserved(error) from None
+        raise _serving_error(error) from None
     with listener:
         given = listener, secret, out.absolute()
         process = get_context("spawn").Process(target=_serve, args=given, daemon=True)
@@ -65,7 +65,7 @@ def serve_page(out: Path) -> Iterator[str]:
             with postpone_signals():
                 process.start()
         except OSError as error:
-            raise _unserved(error) from None
+            raise _serving_error(error) from None
         try:
             yield f"http://{_LOOPBACK}:{listener.getsockname()[1]}/{secret}/"
         finally:
@@ -74,7 +74,7 @@ def serve_page(out: Path) -> Iterator[str]:
                 process.join()
 
 
-def _unserved(error: OSError) -> DataError:
+def _serving_error(error: OSError) -> DataError:
     return DataError("browser", f"--browser: no page can be served here: {error.strerror or error}")
 
 

@@ -16,6 +16,7 @@ from tests.runs import small
 
 __all__ = ["browser"]
 pytestmark = pytest.mark.slow
+PATIENCE = 300_000  # ms; a report is drawn meanwhile
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,7 @@ def test_the_page_shows_curves_and_the_report_and_fits(
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     tab.get_by_role("tab", name="Report of ended runs").click()
     report = tab.frame_locator("#ended")
-    expect(report.get_by_role("tab", name="Energy")).to_be_visible()
+    expect(report.get_by_role("tab", name="Energy")).to_be_visible(timeout=PATIENCE)
     report.get_by_role("tab", name="Energy").click()
     expect(report.locator("h2:visible")).to_have_text("Energy")
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -64,6 +65,6 @@ def test_a_page_whose_server_has_ended_says_so(browser: Browser, address: str) -
     expect(tab.locator(".seed.done")).to_have_count(8)
     expect(tab.locator("#closed")).to_be_hidden()
     tab.context.set_offline(True)
-    expect(tab.locator("#closed")).to_contain_text("report.html", timeout=60_000)
+    expect(tab.locator("#closed")).to_contain_text("report.html", timeout=PATIENCE)
     expect(tab.locator(".seed.done")).to_have_count(8)
     tab.close()

@@ -131,7 +131,7 @@ def test_where_no_process_may_listen_one_error_says_so(
     def refuse(*words: object) -> socket.socket:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(serving.socket, "create_server", refuse)
+    monkeypatch.setattr(socket, "create_server", refuse)
     wanted = "--browser: no page can be served here: Permission denied"
     with pytest.raises(DataError, match=wanted), serve_page(tmp_path):
         pass
@@ -152,11 +152,16 @@ def test_a_browser_opens_only_where_there_are_windows(
     opened: int,
 ) -> None:
     seen, done = list[str](), threading.Event()
+
+    def show(address: str) -> None:
+        seen.append(address)
+        done.set()
+
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("DISPLAY", display)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setattr(webbrowser, "get", lambda: kind("any"))
-    monkeypatch.setattr(webbrowser, "open", lambda address: [seen.append(address), done.set()])
+    monkeypatch.setattr(webbrowser, "open", show)
     serving.open_browser("http://127.0.0.1:1/")
     if opened:
         done.wait()

@@ -183,6 +183,10 @@ _FIXED = 1e-2
 """Results below this are written with a power of ten: four decimals would not show them."""
 
 
+_LEAST_P = 1e-4
+"""A p-value below this is written as below it, since its four decimals would be zeros."""
+
+
 def result_text(value: float, decimals: int, least: float) -> str:
     """Return a result as a table has it.
 
@@ -202,6 +206,17 @@ def result_text(value: float, decimals: int, least: float) -> str:
     return f"{mantissa}e{int(power)}"
 
 
+def probability_text(p: float) -> str:
+    """Return a p-value with four decimals; one that they do not show is below the last.
+
+    >>> probability_text(0.0312), probability_text(2e-7)
+    ('0.0312', '<0.0001')
+    """
+    if not isfinite(p):
+        return "--"
+    return f"{p:.4f}" if p >= _LEAST_P else f"<{_LEAST_P:.4f}"
+
+
 def _latex_cell(cell: PaperCell, *, numbers: bool) -> str:
     if not (numbers and _is_number(cell.text)):
         return f"{{{latex_text(cell.text)}}}" if numbers else latex_text(cell.text)
@@ -209,7 +224,12 @@ def _latex_cell(cell: PaperCell, *, numbers: bool) -> str:
 
 
 def _latex_interval(text: str) -> str:
-    return f"{{\\scriptsize {latex_text(text)}}}" if text else ""
+    if not text:
+        return ""
+    powers = re.sub(
+        r"-?\d+(\.\d+)?e[+-]?\d+", lambda found: rf"\num{{{found[0]}}}", latex_text(text)
+    )
+    return f"{{\\scriptsize {powers}}}"
 
 
 def _markdown_cell(cell: PaperCell) -> str:
@@ -317,8 +337,7 @@ def _pairs(comparison: Comparison, case: Case, labels: Mapping[str, str], name: 
         ends = f"[{row['low']:.3g}, {row['high']:.3g}]" if row["low"] < row["high"] else ""
         ratio = float(row["ratio"])
         texts["ratio"].append(PaperCell(f"{ratio:.3f}" if isfinite(ratio) else "--", ends))
-        p = float(row["p_holm"])
-        texts["p"].append(PaperCell(f"{p:.4f}" if isfinite(p) else "--"))
+        texts["p"].append(PaperCell(probability_text(float(row["p_holm"]))))
         previous = variant
     columns = [
         PaperColumn("Variant", texts["variant"], numbers=False),

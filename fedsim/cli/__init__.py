@@ -6,7 +6,7 @@ another process writes into the same folder; 128 and the number of the signal th
 130 after Ctrl-C, 143 after `kill`. `fedsim.__main__` runs them.
 """
 
-from fedsim.cli import blocks, explore, paper, results, runs, starting
+from fedsim.cli import blocks, explore, folders, paper, results, runs, starting
 from fedsim.cli.app import app
 
-__all__ = ["app", "blocks", "explore", "paper", "results", "runs", "starting"]
+__all__ = ["app", "blocks", "explore", "folders", "paper", "results", "runs", "starting"]

@@ -234,6 +234,16 @@ def remark(text: object) -> None:
     err.print(escape(f"note: {text}"), style="yellow")
 
 
+def mention_size(folder: Path) -> None:
+    """Print a note if the runs that were replaced in a folder of runs take much space."""
+    from fedsim.memory import format_size
+    from fedsim.running.cleaning import LARGE, is_large
+
+    if is_large(folder):
+        size = f"more than {format_size(LARGE)} of earlier runs and trash"
+        remark(f"{folder} has {size}; fedsim clean {folder} lists and removes them")
+
+
 def suggest(*commands: str, quiet: bool = False) -> None:
     """Print the next sensible commands, in a terminal only."""
     if commands and out.is_terminal and not quiet:

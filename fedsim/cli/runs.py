@@ -30,6 +30,7 @@ from fedsim.cli.app import (
 )
 from fedsim.cli.app import err as _err
 from fedsim.cli.app import errors as _errors
+from fedsim.cli.app import mention_size as _mention_size
 from fedsim.cli.app import note as _note
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
@@ -97,6 +98,7 @@ def run_command(
             _next(*after_run(result, typed), quiet=quiet)
         else:
             _out.print(f"shard {shard}: {count} of the runs are in {escape(str(out))}")
+        _mention_size(out)
     raise typer.Exit(code)
 
 

@@ -61,3 +61,19 @@ def test_the_columns_of_labels_and_clients_can_be_given(tmp_path: Path) -> None:
     assert (seen.label, seen.client) == ("purpose", "checking_status")
     with pytest.raises(DataError, match="no column 'purpos'; did you mean 'purpose'"):
         guess(path, label="purpos")
+
+
+def test_a_column_can_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "credit.csv"
+    messy.openml_like().to_csv(path, index=False)
+    seen = guess(path, drop=("purpose",))
+    assert "purpose" in seen.drop
+    text = scenario_text(seen, path, tmp_path)
+    plan = tmp_path / "credit.yaml"
+    plan.write_text(text, encoding="utf-8")
+    fedsim.load(plan)
+    described = seen.samples.described
+    assert described is not None
+    assert "purpose" not in [each.name for each in described.features]
+    with pytest.raises(DataError, match="no column 'purpos'; did you mean 'purpose'"):
+        guess(path, drop=("purpos",))

@@ -24,9 +24,12 @@ def roles_table(seen: Guess, path: Path) -> Table:
     for column in seen.columns:
         left_out = column.role in {"identifier", "text", "empty", "constant"}
         role = f"{column.role}, left out" if left_out else column.role
+        role = "left out" if column.role == "dropped" else role
         reason = column.reason
         if column.role == "label":
             reason = seen.why
+        elif column.role == "dropped":
+            reason = "as asked"
         rows.append((column.name, column.type, role, f"{column.missing:,}", reason))
     title = f"{path.name}: {len(seen.found.frame):,} rows, {seen.found.words}"
     return listing(title, ("column", "type", "role", "missing", "why"), rows)

@@ -27,6 +27,7 @@ from fedsim.cli.app import (
 )
 from fedsim.cli.app import err as _err
 from fedsim.cli.app import errors as _errors
+from fedsim.cli.app import mention_size as _mention_size
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import suggest as _next
 
@@ -232,6 +233,7 @@ def status_command(
         for said in _describe_running(now):
             _out.print(escape(said))
         _out.print(_ahead(now, sum(sums[1:2] + sums[3:])))
+        _mention_size(found.folder)
 
 
 def _describe_running(now: "Snapshot") -> Iterator[str]:

@@ -40,7 +40,8 @@ class Guess:
         columns: all columns with their roles.
         label, client: the columns taken for labels and clients; no client if empty.
         why: why the label is taken for it; empty if it was given.
-        drop: columns of which no feature can be made.
+        drop: columns that are left out: those that were given, and those of which no feature
+            can be made.
         duplicates: whether rows repeat.
         samples: the rows.
     """
@@ -65,16 +66,18 @@ class Guess:
         return len(distinct) if whole and len(distinct) <= CLASSES else 0
 
 
-def guess(path: Path, label: str = "", client: str = "") -> Guess:
+def guess(path: Path, label: str = "", client: str = "", drop: tuple[str, ...] = ()) -> Guess:
     """Read a table and find what its columns are for.
 
     Args:
         path: of the file.
         label: the column of labels, if given.
         client: the column of clients, if given.
+        drop: columns that are left out in any case.
 
     Raises:
-        DataError: it cannot be read, or has no column that could hold labels.
+        DataError: it cannot be read, has no column that could hold labels, or none of a name
+            that is given.
     """
     found = read_table(path, Reading())
     frame = without_empty(found.frame, [])
@@ -86,9 +89,9 @@ def guess(path: Path, label: str = "", client: str = "") -> Guess:
         why = "by its name"
         if not label:
             label, why = _last(names, frame, client), "the last column"
-    wanted = Wanted(label, client or None, thousands=found.separator == ",")
+    wanted = Wanted(label, client or None, drop, thousands=found.separator == ",")
     _, every = columns_of(frame, wanted, str(path))
-    drop = tuple(each.name for each in every if each.faulty)
+    drop = tuple(each.name for each in every if each.faulty or each.role == "dropped")
     wanted = replace(wanted, drop=drop)
     samples = table_samples(found.frame, wanted, str(path))
     again = samples.described is not None and any(

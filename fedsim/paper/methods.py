@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fedsim.analysis.compare.pairwise import FEWEST
-from fedsim.analysis.paper_tables import latex_text
+from fedsim.analysis.paper_tables import latex_prose
 from fedsim.paper.bibliography import (
     SIMULATOR,
     Publication,
@@ -88,7 +88,9 @@ def as_latex(text: str) -> str:
     """
     parts = _CITED.split(text)
     texts = (
-        rf"~\cite{{{part.replace('@', '').replace('; ', ',')}}}" if number % 2 else latex_text(part)
+        rf"~\cite{{{part.replace('@', '').replace('; ', ',')}}}"
+        if number % 2
+        else latex_prose(part)
         for number, part in enumerate(parts)
     )
     return "".join(texts) + ("\n" if text.endswith("\n") else "")
@@ -139,10 +141,21 @@ def _variants(study: ReportedStudy) -> Iterator[str]:
             text = f"{study.labels[variant]} differs from {study.labels[first.variant]}"
             text += " in" if changes else " in the absence of keys alone"
         if changes:
-            said = ", ".join(f"{key} = {format_value(value)}" for key, value in changes)
+            said = ", ".join(f"{_words(key)} = {format_value(value)}" for key, value in changes)
             text += f" {said}" if text.endswith(" in") else f", with {said}"
         own.append(text)
     yield f"{'; '.join(own)}."
+
+
+def _words(key: str) -> str:
+    """Return what a key of a scenario is called in a sentence.
+
+    >>> _words("wire.up.compressor.kind"), _words("algorithm.local_steps")
+    ('uplink compressor', 'local steps')
+    """
+    names = key.removeprefix("algorithm.").removesuffix(".kind")
+    names = names.replace("wire.up.", "uplink ").replace("wire.down.", "downlink ")
+    return names.replace(".", " ").replace("_", " ")
 
 
 def _method(label: str, block: Mapping[str, Any]) -> str:

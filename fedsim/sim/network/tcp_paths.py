@@ -1,0 +1,181 @@
+"""The bearers of a fleet under `model: tcp`, each chosen at its lookup."""
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import NamedTuple, overload
+
+import numpy as np
+
+from fedsim.physics.packet_loss import LossProcess
+from fedsim.physics.radios import RateLaw
+from fedsim.physics.radios.base import Framing
+from fedsim.physics.tcp import Tcp
+from fedsim.physics.topology import Topology
+from fedsim.ports import ClientId
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.lazy import RunLengthSequence
+from fedsim.sim.network.flows import Changed
+from fedsim.sim.network.lanes import Bearer
+from fedsim.sim.network.routing import LinkPlan, RoutedLane, nominal
+from fedsim.sim.network.tcp import Stage, TcpBearer, TcpPath
+from fedsim.sim.network.tcp_queue import LinkQueue
+
+PACKET = 8 * 1500.0
+"""The bits of a packet, where a queue is given in products of rate and round trip."""
+
+OwnLaw = Callable[[ClientId, bool], RateLaw]
+Callback = Callable[[RoutedLane], Changed | None]
+
+
+class Connections(NamedTuple):
+    """What connections are, beside links and radios.
+
+    Attributes:
+        law: TCP's parameters.
+        packets: by client: how its messages are cut into segments.
+        loss: returns the losses at a client's radio, up or down; None for none.
+        rng: returns the stream that tells which packets of a train these are.
+    """
+
+    law: Tcp
+    packets: Callable[[ClientId], Framing]
+    loss: Callable[[ClientId, bool], LossProcess | None]
+    rng: Callable[[ClientId, bool], np.random.Generator]
+
+
+class TcpBearers:
+    """Makes the bearers of a fleet, and the queues of links, each of them once.
+
+    Args:
+        calendar: the time.
+        topology: links and routes.
+        lanes: the uplinks by client, and the downlinks.
+        latency: of each client's radio, one way, s.
+        connections: what they are.
+        callback: returns the rate callback of a lane.
+        own: returns a client's own rate law.
+    """
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        topology: Topology,
+        lanes: tuple[RunLengthSequence[RoutedLane], RunLengthSequence[RoutedLane]],
+        latency: Sequence[float],
+        connections: Connections,
+        callback: Callback,
+        own: OwnLaw | None,
+    ) -> None:
+        self._calendar, self._links = calendar, topology.links
+        self._lanes, self._latency = lanes, latency
+        self._connections, self._callback, self._own = connections, callback, own
+        self._plan = LinkPlan(topology, [*lanes[0].runs, *lanes[1].runs])
+        self._queues: dict[int, LinkQueue] = {}
+        self._longest: dict[int, float] = {}
+        if connections.law.queue_bdp is not None:
+            self._find_longest_trips()
+
+    def _find_longest_trips(self) -> None:
+        """Find the longest round trip of the lanes over each link."""
+        for lanes in self._lanes:
+            for client, lane in enumerate(lanes):
+                trip = self._trip(client)
+                for link in lane.route.links:
+                    self._longest[link] = max(self._longest.get(link, 0.0), trip)
+
+    def _trip(self, client: ClientId) -> float:
+        """Return the propagation of a round trip, s."""
+        routes = [lanes[client].route.latency for lanes in self._lanes]
+        return sum(routes) + 2 * self._latency_of(client)
+
+    def _latency_of(self, client: ClientId) -> float:
+        return self._latency[client] if self._latency else 0.0
+
+    def _limit(self, rate: float, trip: float) -> float:
+        """Return how many packets wait in front of a link."""
+        law = self._connections.law
+        if law.queue_bdp is None:
+            return law.queue
+        return max(1.0, round(law.queue_bdp * rate * trip / PACKET)) if rate < inf else inf
+
+    def _queue(self, law: RateLaw, trip: float) -> LinkQueue:
+        managed = self._connections.law.discipline == "fq-codel"
+        return LinkQueue(law.peak, self._limit(nominal(law), trip), managed, law.signal)
+
+    def _queue_of(self, link: int) -> LinkQueue:
+        if link not in self._queues:
+            capacity = self._links[link].capacity
+            self._queues[link] = self._queue(capacity, self._longest.get(link, 0.0))
+        return self._queues[link]
+
+    def bearer(self, client: ClientId, *, up: bool) -> TcpBearer:
+        """Return the bearer of one direction of a client."""
+        lane = self._lane(client, up=up)
+        connections = self._connections
+        return TcpBearer(
+            self._calendar,
+            connections.law,
+            self._path(lane, self._lane(client, up=not up)),
+            self._callback(lane),
+            connections.loss(client, up),
+            lambda: connections.rng(client, up),
+        )
+
+    def _lane(self, client: ClientId, *, up: bool) -> RoutedLane:
+        lane = self._lanes[0 if up else 1][client]._replace(client=client)
+        if self._own is not None and lane.rate.signal is not None:
+            lane = lane._replace(rate=self._own(client, up))
+        return lane
+
+    def _path(self, lane: RoutedLane, back: RoutedLane) -> TcpPath:
+        """Return the way of a lane, with that of its acknowledgements."""
+        client, radio = lane.client, self._latency_of(lane.client)
+        packets = self._connections.packets(client)
+        own = self._queue(lane.rate, self._trip(client))
+        binding = set(self._plan.links(lane))
+        stages, delay = list[Stage](), 0.0
+        if lane.up:
+            stages.append(Stage(own, radio, shared=False))
+        for link in lane.route.links:
+            if link in binding:
+                stages.append(Stage(self._queue_of(link), 0.0, self._plan.users(link) > 1))
+            else:  # it has room for all, so nothing waits there: a packet takes its own time
+                delay += 8.0 * packets.packet / nominal(self._links[link].capacity)
+        if not lane.up:
+            stages.append(Stage(own, radio, shared=False))
+        # What the route takes beside the radio comes behind its last link.
+        place = max(0, len(stages) - 1 - (not lane.up))
+        last = stages[place]
+        if not lane.up and len(stages) == 1:
+            delay += lane.route.latency
+            stages[0] = last._replace(delay=last.delay + delay)
+        else:
+            stages[place] = last._replace(delay=last.delay + lane.route.latency + delay)
+        rates = [back.rate, *[self._links[link].capacity for link in back.route.links]]
+        header = 8.0 * packets.overhead
+        returns = radio + back.route.latency + sum([header / nominal(rate) for rate in rates])
+        shared = [stage.queue for stage in stages if stage.shared]
+        number = 0 if lane.up else len(stages) - 1
+        crowded = any(
+            self._plan.users(link) > self._queue_of(link).limit for link in binding
+        )
+        return TcpPath(tuple(stages), tuple(shared), own, number, returns, packets, crowded)
+
+
+class TcpLanes(Sequence[Bearer]):
+    """The bearers of one direction by client."""
+
+    def __init__(self, made: TcpBearers, clients: int, *, up: bool) -> None:
+        self._made, self._clients, self._up = made, clients, up
+
+    def __len__(self) -> int:
+        return self._clients
+
+    @overload
+    def __getitem__(self, index: int) -> Bearer: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Bearer]: ...
+    def __getitem__(self, index: int | slice) -> Bearer | Sequence[Bearer]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        return self._made.bearer(index, up=self._up)

@@ -1,0 +1,159 @@
+"""Queues of links under `model: tcp`, and the trains of segments that pass them."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from fedsim.physics.signals import Signal
+
+TARGET, INTERVAL = 0.005, 0.1
+"""Of CoDel, s: RFC 8289."""
+
+
+@dataclass(slots=True, eq=False)
+class LinkQueue:
+    """One direction of a link, with the queue in front of it.
+
+    Attributes:
+        rate: bit/s; not used where the link follows a signal.
+        limit: how many packets may wait.
+        managed: whether it drops by CoDel, and never because it is full.
+        signal: what the rate follows, if it varies.
+        claimed: packets that flows over this link have in flight: while they are no more than the
+            queue has room for, none can be dropped.
+        free: when all that has come is through, s.
+        knocks: when handshakes that wait are through, s.
+        above: by flow, when CoDel drops its next segment, how many it has dropped in a row, and
+            when its last one leaves the queue.
+    """
+
+    rate: float
+    limit: float
+    managed: bool = False
+    signal: Signal | None = None
+    claimed: int = 0
+    free: float = 0.0
+    knocks: deque[float] = field(default_factory=deque)
+    above: dict[Any, tuple[float, int, float]] = field(default_factory=dict)
+
+    def lasts(self, bits: float) -> float:
+        """Return how long bits take on the link, about, where it varies: s."""
+        return bits / (self.rate if self.signal is None else self.signal.average or self.signal.peak)
+
+    def carry(self, first: float, last: float, count: int, bits: float) -> tuple[int, float, float]:
+        """Take a train of packets; return how many pass, and when the first and the last do, s.
+
+        Args:
+            first, last: when its first and last packet come, s.
+            count: of its packets.
+            bits: of each.
+        """
+        if self.signal is not None:
+            return self._carry_by_signal(self.signal, first, last, count, bits)
+        slot = bits / self.rate
+        waits = self.free - first
+        if waits < 0.0:
+            waits = 0.0
+        if not self.managed:
+            room = self.limit + 1 - (waits - (last - first)) / slot if slot else inf
+            if room < count:
+                count = int(room + 1e-9)
+                if count <= 0:
+                    return 0, first, last
+        start = first + waits
+        self.free = free = start + count * slot
+        last += slot
+        return count, start + slot, free if free > last else last
+
+    def knock(self, now: float, bits: float, segment: float) -> float:
+        """Take a SYN; return when it is through, or infinity where the queue is full.
+
+        Args:
+            now: when it comes, s.
+            bits: of it.
+            segment: the bits of a data packet, for the number of those that wait.
+        """
+        knocks = self.knocks
+        while knocks and knocks[0] <= now:
+            knocks.popleft()
+        waits = max(self.free - now, 0.0)
+        data = max(0.0, waits - len(knocks) * self.lasts(bits))
+        waiting = len(knocks) + (data / self.lasts(segment) if data else 0.0)
+        if waiting >= self.limit + 1 and not self.managed:
+            return inf
+        start = now + waits
+        self.free = through = start + self.lasts(bits)
+        knocks.append(through)
+        return through
+
+    def _carry_by_signal(
+        self, signal: Signal, first: float, last: float, count: int, bits: float
+    ) -> tuple[int, float, float]:
+        start = max(self.free, first)
+        if not self.managed:
+            waiting = signal.integral(first, start) / bits if start < inf else inf
+            room = self.limit + 1 - waiting + signal.integral(first, last) / bits
+            count = max(0, min(count, int(room + 1e-9)))
+            if not count:
+                return 0, first, last
+        self.free = signal.when(start, count * bits)
+        return count, signal.when(start, bits), max(self.free, signal.when(last, bits))
+
+    def drops(self, flow: object, now: float, bits: float) -> bool:
+        """Return whether CoDel drops the first segment of a train that comes now."""
+        waits = max(self.free - now, 0.0)
+        leaves = now + waits
+        due, count, until = self.above.get(flow, (inf, 0, -inf))
+        below = TARGET + self.limit * bits / self.rate
+        if waits < below:
+            self.above.pop(flow, None)
+            return False
+        if now > until:  # the flow had nothing in the queue any more
+            due, count = leaves + INTERVAL, 0
+        if leaves < due:
+            self.above[flow] = due, count, leaves
+            return False
+        self.above[flow] = leaves + INTERVAL / (count + 1) ** 0.5, count + 1, leaves
+        return True
+
+
+@dataclass(slots=True, eq=False)
+class Train:
+    """Segments of one flow that travel together.
+
+    Attributes:
+        index: how many segments the flow had sent before it.
+        count: of its segments, without those that were lost on the way.
+        sent: when its first one was sent, s.
+        again: whether they are retransmissions.
+        first, last: when its first and last segment come to the next queue, s.
+        end: the index behind its last segment, as it was sent.
+        hop: the next stage on its path.
+    """
+
+    index: int
+    count: int
+    sent: float
+    again: bool
+    first: float
+    last: float
+    end: int
+    hop: int = 0
+
+
+@dataclass(slots=True)
+class Hole:
+    """Neighbouring segments that were lost.
+
+    Attributes:
+        index: how many segments the flow had sent before the first of them.
+        count: of them.
+        again: whether they were retransmissions, which only a timeout repairs.
+        after: how many segments that were sent after them are known to have arrived.
+    """
+
+    index: int
+    count: int
+    again: bool
+    after: int = 0

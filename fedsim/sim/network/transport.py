@@ -337,6 +337,12 @@ class ServerLanes:
         if not lane.radio.detached:
             lane.radio.begin(lane.up, rate)
 
+    def _charge_repeated(self, lane: Lane) -> None:
+        """Charge what a connection has sent again of the current message, if anything."""
+        if repeated := lane.repeated():
+            lane.again_bits = repeated
+            self._charge_again(lane)
+
     def _charge_again(self, lane: Lane) -> None:
         """Charge the retransmissions of the current message."""
         if lane.up:
@@ -370,6 +376,8 @@ class ServerLanes:
             return
         now = self._calendar.now
         radio = lane.radio
+        if lane.reliable:
+            self._charge_repeated(lane)
         joules = radio.end(now, envelope.bits + lane.framing_bits + lane.again_bits, lane.up)
         self._traffic.joules += joules
         if self.relays is not None and lane.relays and not self.relays.end(lane, envelope, 1.0):
@@ -434,6 +442,8 @@ class ServerLanes:
         now, joules, span = self._calendar.now, 0.0, 0.0
         if envelope is lane.current:
             span = max(now - lane.began, 0.0)
+            if lane.reliable:
+                self._charge_repeated(lane)
             passed = lane.passed(now)
             joules = lane.radio.end(now, passed, lane.up)
             if self.relays is not None and lane.relays:

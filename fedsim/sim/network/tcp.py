@@ -30,16 +30,18 @@ DUPLICATES = 3
 FIRST_TIMEOUT = 1.0
 """Of a handshake, s; doubled each time: RFC 6298."""
 
-RISKY_TRAINS = 8
+RISKY_TRAINS = 4
 """The trains of a window of which some may be dropped, at least where it is long."""
 
 LEAST = 2
 """The segments of a train, where the window has them."""
 
+FINE = 32
 SHARE = 16
 """A train is no longer than this part of the queue: what comes during it finds it queued whole."""
 
 
+STREAM, LONG, WIDE, SATURATED = True, 2, 6, 0.25
 KEPT = 16
 """The trains that are remembered one by one for `TcpTransfer.passed`."""
 
@@ -95,6 +97,14 @@ class TcpPath(NamedTuple):
     back: float
     packets: Framing
     crowded: bool
+
+    @property
+    def least(self) -> float:
+        return min([stage.queue.rate for stage in self.stages])
+
+    @property
+    def narrow(self) -> float:
+        return min([stage.queue.limit for stage in self.stages])
 
     @property
     def header(self) -> float:
@@ -202,7 +212,7 @@ class TcpTransfer:
         "_recent",
         "_resend",
         "_sent",
-        "_timer",
+        "_timer", "_streaming", "_owed", "_at", "_streamed_segments",
         "_token",
         "_total",
         "bits",
@@ -232,6 +242,8 @@ class TcpTransfer:
         self._passed = 0
         self._recent: list[tuple[float, float, int]] = []
         self._rate = 0.0
+        self._streaming = None
+        self._owed = 0
 
     @property
     def repeated(self) -> int:
@@ -360,12 +372,12 @@ class TcpTransfer:
     def _train_size(self, todo: int) -> int:
         """Return how many segments travel together: few where some of them may be dropped."""
         window, path = int(self.window.size), self._path
-        if self._pipe > path.own.limit + 1:
-            return max(LEAST, window // RISKY_TRAINS)
+        risky, own = self._pipe > path.own.limit + 1, path.own.limit
         for queue in path.shared:
-            if queue.claimed > queue.limit + 1:
-                return max(LEAST, window // RISKY_TRAINS)
-        return max(LEAST, min(window, int(min(path.own.limit, 1e9) / SHARE)))
+            risky = risky or queue.claimed > queue.limit + 1
+        if risky:
+            return max(LEAST, window // RISKY_TRAINS, int(min(path.narrow, 1e9) / FINE))
+        return max(LEAST, min(window, int(min(path.narrow, 1e9) / SHARE)))
 
     def _hop(self, train: Train) -> None:
         """Take a train over the links to the next queue that it meets others in."""
@@ -396,6 +408,9 @@ class TcpTransfer:
     def _lose(self, train: Train, index: int, count: int) -> None:
         """Lose some segments of a train; the last few are found one after another."""
         train.count -= count
+        if self._streaming:
+            self._owed += count
+            return
         many = count - DUPLICATES
         if many > 1:
             self._holes.append(Hole(index, many, train.again))
@@ -460,7 +475,7 @@ class TcpTransfer:
 
     def _acknowledge(self, train: Train) -> None:
         """Take the acknowledgements of a train, and send as they allow."""
-        if self.over or (self._arrived == self._total and self._known + train.count >= self._total):
+        if self.over or self._streaming or (self._arrived == self._total and self._known + train.count >= self._total):
             return
         window, now = self.window, self._calendar.now
         window.measure(now - train.sent)  # also of retransmissions, by timestamps
@@ -494,7 +509,49 @@ class TcpTransfer:
                 window.leave_early(told, self._sent, now)
         if not self._holes or not any([hole.again for hole in self._holes]):
             self._deadline = now + window.timeout
+        if STREAM and not self._holes and not window.recovering and window.size >= window.threshold and self._stream(now, now - train.sent):
+            return
         self._send(now, now + span)
+
+    def _stream(self, now, trip) -> bool:
+        window = self.window
+        left = self._total - self._fresh
+        if self._resend or left < LONG * window.size or window.size < WIDE or self._bearer.changed is not None:
+            return False
+        if trip < 1.1 * self._bearer.trip: return False
+        most, at = 0.0, -1
+        stages = self._path.stages
+        for number, (queue, _, shared) in enumerate(stages):
+            if queue.signal is not None or not queue.rate < inf: continue
+            if not shared and queue.rate > self._path.least: continue
+            waits = (queue.free - now) * queue.rate / self._bits + (queue.standing() if queue.windows else 0.0)
+            if waits > max(4.0, SATURATED * queue.limit) and waits*self._bits/queue.rate > most:
+                most, at = waits*self._bits/queue.rate, number
+        if at < 0: return False
+        queue = stages[at].queue
+        if not stages[at].shared and left < 4 * LONG * window.size: return False
+        pipe = queue.rate * self._bearer.trip / self._bits
+        u = 1.0 if queue.managed else self.window.utilisation(queue.limit / pipe)
+        cap = min([s.queue.rate for n, s in enumerate(stages) if n != at], default=inf)
+        self._at = at
+        self._streaming = (queue.stream(self._calendar, window.size, pipe, left * self._bits / u, cap, self._streamed), u)
+        self._fresh = self._total
+        self._sent += left
+        self._streamed_segments = left
+        return True
+
+    def _streamed(self, _) -> None:
+        if self.over: return
+        stages = self._path.stages
+        stages[self._at].queue.windows -= self.window.size
+        if self._owed:
+            stages[self._at].queue.windows += self.window.size
+            owed, self._owed = self._owed, 0
+            queue = stages[self._at].queue
+            self._streaming = (queue.streams.add(owed * self._bits, inf, self._streamed, None), 1.0)
+            return
+        rest = sum([s.delay for s in stages[self._at:]]) + sum([s.queue.lasts(self._bits) for s in stages[self._at+1:]])
+        self._calendar.call(self._calendar.now + rest, self._done, None)
 
     def _out_of_order(self, train: Train) -> bool:
         """Return whether the receiver of a train knows that segments are missing."""
@@ -512,7 +569,7 @@ class TcpTransfer:
 
     def _acknowledge_odd(self, arrived: int) -> None:
         """Take the acknowledgement of a segment that no other has followed."""
-        if self._odd and self._arrived == arrived < self._total and not self.over:
+        if self._odd and self._arrived == arrived < self._total and not self.over and not self._streaming:
             self._odd = 0
             self._known += 1
             self._fly(-min(1, self._pipe))

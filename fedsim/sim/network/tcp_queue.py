@@ -6,9 +6,17 @@ from math import inf
 from typing import Any
 
 from fedsim.physics.signals import Signal
+from fedsim.sim.network.processor_sharing import FairLink
 
 TARGET, INTERVAL = 0.005, 0.1
 """Of CoDel, s: RFC 8289."""
+
+
+FULL = 0.85
+
+
+def _ignore(_):
+    pass
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +42,9 @@ class LinkQueue:
     signal: Signal | None = None
     claimed: int = 0
     free: float = 0.0
+    streams: FairLink | None = None
+    windows: float = 0.0
+    pipe: float = 0.0
     knocks: deque[float] = field(default_factory=deque)
     above: dict[Any, tuple[float, int, float]] = field(default_factory=dict)
 
@@ -55,8 +66,9 @@ class LinkQueue:
         waits = self.free - first
         if waits < 0.0:
             waits = 0.0
+        standing = self.standing() if self.windows else 0.0
         if not self.managed:
-            room = self.limit + 1 - (waits - (last - first)) / slot if slot else inf
+            room = self.limit + 1 - standing - (waits - (last - first)) / slot if slot else inf
             if room < count:
                 count = int(room + 1e-9)
                 if count <= 0:
@@ -64,7 +76,29 @@ class LinkQueue:
         start = first + waits
         self.free = free = start + count * slot
         last += slot
-        return count, start + slot, free if free > last else last
+        if free < last:
+            free = last
+        start += slot
+        if self.windows:
+            lag = standing * slot
+            start += lag
+            free += lag
+            self.streams.add(count * bits, inf, _ignore, None)
+        return count, start, free
+
+    def standing(self) -> float:
+        """Return the packets that streams keep in the queue."""
+        return min(max(self.windows - self.pipe, 0.0), FULL * self.limit)
+
+    def stream(self, calendar, window, pipe, bits, cap, finished):
+        """Let the rest of a message flow at its fair share."""
+        if self.streams is None:
+            self.streams = FairLink(calendar, self.rate)
+        if not self.windows and self.free > calendar.now:
+            self.streams.add((self.free - calendar.now) * self.rate, inf, _ignore, None)
+        self.windows += window
+        self.pipe = pipe
+        return self.streams.add(bits, cap, finished, None)
 
     def knock(self, now: float, bits: float, segment: float) -> float:
         """Take a SYN; return when it is through, or infinity where the queue is full.

@@ -156,6 +156,21 @@ class Window:
             per = min(per, 20.0)
         self.size = size + count / max(per, 2.0)
 
+    def utilisation(self, queue: float) -> float:
+        """Return the mean share of a link's rate that a window fills, which is cut when it is lost.
+
+        Args:
+            queue: of the link, in products of its rate and the round trip.
+        """
+        full, low = 1 + queue, self._beta * (1 + queue)
+        if low >= 1:
+            return 1.0
+        if self._cubic:
+            part = ((full - 1) / (full - low)) ** (1 / 3)
+            filled = full - (full - low) * (1 - part**4) / (4 * (1 - part))
+            return 1 - (1 - part) * (1 - filled)
+        return ((1 - low**2) + (full**2 - 1)) / (2 * (1 - low) + (full**2 - 1))
+
     # Recovery.
 
     def enter_recovery(self, pipe: int, resend: int, sent: int) -> None:

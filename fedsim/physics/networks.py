@@ -13,8 +13,8 @@ from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Block, Given, Keys, KindFirst, Spec, as_written
 from fedsim.blocks.wording import show
 from fedsim.errors import DataError
-from fedsim.physics.tcp import Tcp
 from fedsim.physics.overlay import OVERLAYS, Neighbours, check_source
+from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Discipline, Topology, build_routes, star, tree
 
 # Base class of networks: a block of a scenario, and the law of its links.

@@ -1,4 +1,4 @@
-"""TCP as the block `network.tcp` has it: the parameters of connections and of the queues they meet."""
+"""TCP as the block `network.tcp` has it: parameters of connections, and of the queues they meet."""
 
 from typing import Literal
 

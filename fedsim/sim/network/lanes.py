@@ -228,7 +228,8 @@ class Lane:
         """Return what the current transfer has sent again so far, bits, beyond `again_bits`."""
         if not self.reliable or self.transfer is None:
             return 0
-        return self.transfer.repeated  # type: ignore[attr-defined]  # a `TcpTransfer`
+        repeated: int = self.transfer.repeated  # type: ignore[attr-defined]  # of a `TcpTransfer`
+        return repeated
 
     def _draw_losses(self, process: LossProcess, envelope: Envelope) -> None:
         """Draw which packets of the current message are lost, as its bits begin to flow."""

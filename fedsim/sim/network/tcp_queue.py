@@ -1,4 +1,4 @@
-"""Queues of links under `model: tcp`, and the trains of segments that pass them."""
+"""Queues of links under `model: tcp`, and what waits in them: trains, handshakes, streams."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -6,22 +6,23 @@ from math import inf
 from typing import Any
 
 from fedsim.physics.signals import Signal
+from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.processor_sharing import FairLink
 
 TARGET, INTERVAL = 0.005, 0.1
 """Of CoDel, s: RFC 8289."""
 
-
-FULL = 0.85
-
-
-def _ignore(_):
-    pass
+FILLED = 0.85
+"""How much of a queue streams fill in the mean, at most: windows are cut where it overflows."""
 
 
 @dataclass(slots=True, eq=False)
 class LinkQueue:
     """One direction of a link, with the queue in front of it.
+
+    Trains pass one after another. Streams, the rests of long messages, share the link fairly; a
+    train that comes while there are any waits behind what their windows keep in the queue, and
+    takes its bits from the rate that is left to them.
 
     Attributes:
         rate: bit/s; not used where the link follows a signal.
@@ -30,10 +31,13 @@ class LinkQueue:
         signal: what the rate follows, if it varies.
         claimed: packets that flows over this link have in flight: while they are no more than the
             queue has room for, none can be dropped.
-        free: when all that has come is through, s.
+        free: when all trains that have come are through, s.
         knocks: when handshakes that wait are through, s.
         above: by flow, when CoDel drops its next segment, how many it has dropped in a row, and
             when its last one leaves the queue.
+        streams: the link as these share it; None before any has come.
+        windows: of all streams, packets.
+        pipe: the product of rate and round trip of a stream, packets.
     """
 
     rate: float
@@ -42,21 +46,24 @@ class LinkQueue:
     signal: Signal | None = None
     claimed: int = 0
     free: float = 0.0
+    knocks: deque[float] = field(default_factory=deque)
+    above: dict[Any, tuple[float, int, float]] = field(default_factory=dict)
     streams: FairLink | None = None
     windows: float = 0.0
     pipe: float = 0.0
-    knocks: deque[float] = field(default_factory=deque)
-    above: dict[Any, tuple[float, int, float]] = field(default_factory=dict)
 
     def lasts(self, bits: float) -> float:
-        """Return how long bits take on the link, about, where it varies: s."""
-        return bits / (self.rate if self.signal is None else self.signal.average or self.signal.peak)
+        """Return how long bits take on the link, s; about, where its rate varies."""
+        if self.signal is None:
+            return bits / self.rate
+        return bits / (self.signal.average or self.signal.peak)
 
     def carry(self, first: float, last: float, count: int, bits: float) -> tuple[int, float, float]:
         """Take a train of packets; return how many pass, and when the first and the last do, s.
 
         Args:
-            first, last: when its first and last packet come, s.
+            first: when its first packet comes, s.
+            last: when its last one does, s.
             count: of its packets.
             bits: of each.
         """
@@ -64,62 +71,21 @@ class LinkQueue:
             return self._carry_by_signal(self.signal, first, last, count, bits)
         slot = bits / self.rate
         waits = self.free - first
-        if waits < 0.0:
-            waits = 0.0
-        standing = self.standing() if self.windows else 0.0
-        if not self.managed:
-            room = self.limit + 1 - standing - (waits - (last - first)) / slot if slot else inf
+        waits = max(waits, 0.0)
+        standing = self.standing if self.windows else 0.0
+        if not self.managed and slot:
+            room = self.limit + 1 - standing - (waits - (last - first)) / slot
             if room < count:
                 count = int(room + 1e-9)
                 if count <= 0:
                     return 0, first, last
         start = first + waits
         self.free = free = start + count * slot
-        last += slot
-        if free < last:
-            free = last
-        start += slot
-        if self.windows:
-            lag = standing * slot
-            start += lag
-            free += lag
+        end, lag = last + slot, standing * slot
+        end = max(end, free)
+        if self.windows and self.streams is not None:
             self.streams.add(count * bits, inf, _ignore, None)
-        return count, start, free
-
-    def standing(self) -> float:
-        """Return the packets that streams keep in the queue."""
-        return min(max(self.windows - self.pipe, 0.0), FULL * self.limit)
-
-    def stream(self, calendar, window, pipe, bits, cap, finished):
-        """Let the rest of a message flow at its fair share."""
-        if self.streams is None:
-            self.streams = FairLink(calendar, self.rate)
-        if not self.windows and self.free > calendar.now:
-            self.streams.add((self.free - calendar.now) * self.rate, inf, _ignore, None)
-        self.windows += window
-        self.pipe = pipe
-        return self.streams.add(bits, cap, finished, None)
-
-    def knock(self, now: float, bits: float, segment: float) -> float:
-        """Take a SYN; return when it is through, or infinity where the queue is full.
-
-        Args:
-            now: when it comes, s.
-            bits: of it.
-            segment: the bits of a data packet, for the number of those that wait.
-        """
-        knocks = self.knocks
-        while knocks and knocks[0] <= now:
-            knocks.popleft()
-        waits = max(self.free - now, 0.0)
-        data = max(0.0, waits - len(knocks) * self.lasts(bits))
-        waiting = len(knocks) + (data / self.lasts(segment) if data else 0.0)
-        if waiting >= self.limit + 1 and not self.managed:
-            return inf
-        start = now + waits
-        self.free = through = start + self.lasts(bits)
-        knocks.append(through)
-        return through
+        return count, start + slot + lag, end + lag
 
     def _carry_by_signal(
         self, signal: Signal, first: float, last: float, count: int, bits: float
@@ -134,13 +100,34 @@ class LinkQueue:
         self.free = signal.when(start, count * bits)
         return count, signal.when(start, bits), max(self.free, signal.when(last, bits))
 
+    def knock(self, now: float, bits: float, segment: float) -> float:
+        """Take a SYN; return when it is through, or infinity where the queue is full.
+
+        Args:
+            now: when it comes, s.
+            bits: of it.
+            segment: the bits of a data packet, for the number of those that wait.
+        """
+        knocks = self.knocks
+        while knocks and knocks[0] <= now:
+            knocks.popleft()
+        own = self.lasts(bits)
+        waits = max(self.free - now, 0.0)
+        data = max(0.0, waits - len(knocks) * own)
+        waiting = len(knocks) + (data / self.lasts(segment) if data else 0.0)
+        if not self.managed and waiting >= self.limit + 1:
+            return inf
+        self.free = through = now + waits + own
+        knocks.append(through)
+        return through
+
     def drops(self, flow: object, now: float, bits: float) -> bool:
         """Return whether CoDel drops the first segment of a train that comes now."""
         waits = max(self.free - now, 0.0)
         leaves = now + waits
         due, count, until = self.above.get(flow, (inf, 0, -inf))
-        below = TARGET + self.limit * bits / self.rate
-        if waits < below:
+        # What waits in the link's own queue is beyond CoDel's reach.
+        if waits - self.limit * self.lasts(bits) < TARGET:
             self.above.pop(flow, None)
             return False
         if now > until:  # the flow had nothing in the queue any more
@@ -150,6 +137,44 @@ class LinkQueue:
             return False
         self.above[flow] = leaves + INTERVAL / (count + 1) ** 0.5, count + 1, leaves
         return True
+
+    # Streams.
+
+    @property
+    def standing(self) -> float:
+        """The packets that streams keep in the queue."""
+        return min(max(self.windows - self.pipe, 0.0), FILLED * self.limit)
+
+    def waiting(self, now: float, bits: float) -> float:
+        """Return how many packets of some bits wait now."""
+        waits = max(self.free - now, 0.0) * self.rate / bits
+        return waits + self.standing if self.windows else waits
+
+    def join(self, calendar: Calendar, window: float, pipe: float) -> FairLink:
+        """Add the window of a stream; return the link as streams share it.
+
+        Args:
+            calendar: the time.
+            window: packets.
+            pipe: the product of the link's rate and the stream's round trip, packets.
+        """
+        if self.streams is None:
+            self.streams = FairLink(calendar, self.rate)
+        if not self.windows and self.free > calendar.now:  # these trains come first
+            self.streams.add((self.free - calendar.now) * self.rate, inf, _ignore, None)
+        self.windows += window
+        self.pipe = pipe
+        return self.streams
+
+    def leave(self, window: float) -> None:
+        """Take the window of a stream away."""
+        self.windows -= window
+        if self.windows < 1e-6:
+            self.windows = 0.0
+
+
+def _ignore(_: object) -> None:
+    """Ignore the end of a train among streams."""
 
 
 @dataclass(slots=True, eq=False)

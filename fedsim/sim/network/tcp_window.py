@@ -1,4 +1,4 @@
-"""The window and the timer of a TCP connection: slow start, NewReno or Cubic, recovery, timeouts."""
+"""The window and the timer of a TCP connection: growth, NewReno or Cubic, recovery, timeouts."""
 
 from math import ceil, inf
 
@@ -86,8 +86,7 @@ class Window:
 
     def measure(self, trip: float) -> None:
         """Take a round trip, s."""
-        if trip < self._least_trip:
-            self._least_trip = trip
+        self._least_trip = min(self._least_trip, trip)
         if self._trip:
             self._variation += (abs(self._trip - trip) - self._variation) / 4
             self._trip += (trip - self._trip) / 8
@@ -95,7 +94,7 @@ class Window:
             self._trip, self._variation = trip, trip / 2
         timeout = self._trip + 4 * self._variation
         least = self._least_timeout
-        self.timeout = timeout if timeout > least else least
+        self.timeout = max(least, timeout)
 
     # Growth.
 
@@ -113,9 +112,7 @@ class Window:
         """Whether it may leave slow start before a loss."""
         return self._cubic and self.size < self.threshold
 
-    def leave_early(
-        self, train: tuple[int, int, float, float], sent: int, now: float
-    ) -> None:
+    def leave_early(self, train: tuple[int, int, float, float], sent: int, now: float) -> None:
         """Leave slow start where delays or long trains tell of a full pipe (HyStart).
 
         Args:
@@ -131,8 +128,7 @@ class Window:
         if self.size < LOW_WINDOW:
             return
         if self._samples < SAMPLES:
-            if trip < self._round_trip:
-                self._round_trip = trip
+            self._round_trip = min(self._round_trip, trip)
             self._samples += max(1, count // 2)
         if self._samples >= SAMPLES:
             late = min(max(self._least_trip, LEAST_LATE), MOST_LATE)
@@ -166,7 +162,7 @@ class Window:
         if low >= 1:
             return 1.0
         if self._cubic:
-            part = ((full - 1) / (full - low)) ** (1 / 3)
+            part: float = ((full - 1) / (full - low)) ** (1 / 3)
             filled = full - (full - low) * (1 - part**4) / (4 * (1 - part))
             return 1 - (1 - part) * (1 - filled)
         return ((1 - low**2) + (full**2 - 1)) / (2 * (1 - low) + (full**2 - 1))

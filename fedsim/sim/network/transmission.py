@@ -16,7 +16,7 @@ from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.lanes import Bearer, OpenBearer, TracedBearer, Transfer
 from fedsim.sim.network.processor_sharing import FairLink
 from fedsim.sim.network.routing import LinkPlan, RoutedLane, route_lanes
-from fedsim.sim.network.tcp_paths import Connections, TcpBearers, TcpLanes
+from fedsim.sim.network.tcp import Connections, TcpBearers, TcpLanes
 
 T = TypeVar("T")
 
@@ -143,9 +143,7 @@ def choose_bearers(
     both = route_lanes(topology, RunLengthSequence.of(up), RunLengthSequence.of(down), seen)
     if connections is not None:
         callback = partial(_rate_callback, changed=changed)
-        made_tcp = TcpBearers(
-            calendar, topology, both, radio_latency, connections, callback, own
-        )
+        made_tcp = TcpBearers(calendar, topology, both, radio_latency, connections, callback, own)
         return TcpLanes(made_tcp, clients, up=True), TcpLanes(made_tcp, clients, up=False)
     if model == "lv08":
         lanes = [way._replace(client=n) for each in both for n, way in enumerate(each)]

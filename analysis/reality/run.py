@@ -10,7 +10,7 @@ over the seeds, and of the time that nine of ten stay below.
 
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +22,12 @@ MODELS: Sequence[Sharing] = ("fluid", "lv08", "tcp")
 KINDS = ("one flow", "many flows", "no losses", "random losses: median", "random losses: 9 of 10")
 
 
-def errors(model: Sharing) -> Iterator[tuple[str, str, packets.Case, float]]:
-    """Yield the set, the row of the table, the case, and the relative error."""
+Error = tuple[str, str, packets.Case, float]
+"""The set, the row of the table, the case, and the relative error."""
+
+
+def errors(model: Sharing) -> Iterator[Error]:
+    """Yield the errors of a model."""
     runs: dict[tuple[str, packets.Case], list[tuple[float, float]]] = {}
     for name, case, seed, times in packets.read():
         ours = max(packets.by_fedsim(case, model, seed))
@@ -39,17 +43,45 @@ def errors(model: Sharing) -> Iterator[tuple[str, str, packets.Case, float]]:
             yield name, kind, case, float(ours / theirs - 1.0)
 
 
+def situation(case: packets.Case) -> str:
+    """Return in which of the situations a case is that models differ in."""
+    if case.flows == 1:
+        return "one flow, above 1 MB" if case.bytes > 1e6 else "one flow, up to 1 MB"
+    windows = case.flows * min(10, -(-case.bytes // packets.SEGMENT))
+    fits = windows <= case.queue or case.discipline == "fq_codel"
+    return f"many flows, first windows {'fit' if fits else 'overflow'} a queue"
+
+
 def report() -> None:
-    """Print the table: by model, set and kind, the mean and the quantiles of the errors' sizes."""
-    print("| model | set | cases | number | mean | median | 9 of 10 | worst |")
+    """Print the tables: what to take when, and all models, sets and kinds of cases."""
+    every = {model: list(errors(model)) for model in MODELS}
+    _report_situations(every)
+    print("\n| model | set | cases | number | mean | median | 9 of 10 | worst |")
     print("|---|---|---|---|---|---|---|---|")
-    for model in MODELS:
+    for model, each in every.items():
         found: dict[tuple[str, str], list[float]] = {}
-        for name, kind, _, error in errors(model):
+        for name, kind, _, error in each:
             found.setdefault((name, kind), []).append(error)
         for name in packets.SETS:
             for kind in KINDS:
                 print(f"| `{model}` | {name} | {kind} | {_row(found[name, kind])} |")
+
+
+def _report_situations(every: Mapping[Sharing, Sequence[Error]]) -> None:
+    """Print the median and nine of ten of the sizes of errors, held-out, without random losses."""
+    found: dict[tuple[str, Sharing], list[float]] = {}
+    for model, each in every.items():
+        for name, kind, case, error in each:
+            if name == "held-out" and kind == "no losses":
+                found.setdefault((situation(case), model), []).append(abs(error))
+    print(f"| held-out, without random losses | cases | `{'` | `'.join(MODELS)}` |")
+    print("|---|---|" + "---|" * len(MODELS))
+    for where in sorted({where for where, _ in found}):
+        cells = [
+            f"{100 * np.median(sizes):.1f} % ({100 * np.quantile(sizes, 0.9):.0f} %)"
+            for sizes in [found[where, model] for model in MODELS]
+        ]
+        print(f"| {where} | {len(found[where, MODELS[0]])} | {' | '.join(cells)} |")
 
 
 def _row(found: Sequence[float]) -> str:

@@ -192,7 +192,7 @@ class Fleet:
         return loss.process(self._setup.rng("loss", client, way)) if loss.mean else None
 
     def _lost_places(self, client: ClientId, up: bool) -> np.random.Generator:  # noqa: FBT001
-        """Return the stream that tells which packets of a train are lost."""
+        """Return the stream that draws which packets of a train are lost."""
         return self._setup.rng("tcp", client, "up" if up else "down")
 
     def _law(self, client: ClientId, up: bool) -> RateLaw:  # noqa: FBT001

@@ -63,7 +63,7 @@ class Network:
             radio_latency=[latency] * clients if isinstance(latency, float) else latency,
             connections=connections,
         )
-        self.bearers = [self.up[client] for client in range(clients)]
+        self.bearers: list[Any] = [self.up[client] for client in range(clients)]
 
     def send(self, segments: float, client: int = 0) -> Any:
         """Start a message of some segments, headers included, up from a client."""
@@ -148,7 +148,7 @@ def test_long_messages_flow_at_the_rate_of_the_fluid_model(clients: int, variant
 
 @pytest.mark.parametrize("queue", [0.0, 0.1, 0.3, 0.6, 1.0, 3.0])
 @pytest.mark.parametrize("variant", ["cubic", "newreno"])
-def test_a_window_fills_a_link_as_its_sawtooth_does(variant: str, queue: float) -> None:
+def test_a_window_fills_a_link_as_its_sawtooth_does(variant: Any, queue: float) -> None:
     """The window grows to the pipe and the queue, in pipes; what is beyond 1 pipe only waits."""
     filled = Window(Tcp(variant=variant)).utilisation(queue)
     full, steps = 1.0 + queue, np.linspace(0.0, 1.0, 200_001)
@@ -214,7 +214,7 @@ def test_every_bit_arrives_and_none_before_the_links_have_carried_it(
     bits = segments * SEGMENT
     assert len(arrived) == network["clients"]
     assert [transfer.passed(made.calendar.now) for transfer in sent] == [bits] * len(sent)
-    assert all(transfer.repeated >= 0 for transfer in sent)
+    assert all(transfer.again_bits >= 0 for transfer in sent)
     slowest = max(bits / network["own"], len(sent) * bits / network["rate"])
     assert max(arrived.values()) >= 3 * network["latency"] + slowest * (1 - 1e-9)
     if not network["share"]:

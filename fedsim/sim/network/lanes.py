@@ -224,12 +224,12 @@ class Lane:
         waiting = [envelope for envelope, _ in self.queue or ()]
         return waiting if self.current is None else [self.current, *waiting]
 
-    def repeated(self) -> int:
+    def count_again(self) -> int:
         """Return what the current transfer has sent again so far, bits, beyond `again_bits`."""
         if not self.reliable or self.transfer is None:
             return 0
-        repeated: int = self.transfer.repeated  # type: ignore[attr-defined]  # of a `TcpTransfer`
-        return repeated
+        again: int = self.transfer.again_bits  # type: ignore[attr-defined]  # of a `TcpTransfer`
+        return again
 
     def _draw_losses(self, process: LossProcess, envelope: Envelope) -> None:
         """Draw which packets of the current message are lost, as its bits begin to flow."""

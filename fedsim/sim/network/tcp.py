@@ -17,7 +17,7 @@ from fedsim.sim.lazy import RunLengthSequence
 from fedsim.sim.network.flows import Changed
 from fedsim.sim.network.lanes import Bearer
 from fedsim.sim.network.routing import LinkPlan, RoutedLane, nominal
-from fedsim.sim.network.tcp_path import Stage, TcpLane, TcpPath
+from fedsim.sim.network.tcp_path import TcpLane, TcpPath, TcpStage
 from fedsim.sim.network.tcp_queue import LinkQueue
 from fedsim.sim.network.tcp_transfer import TcpTransfer
 from fedsim.sim.network.tcp_window import Window
@@ -38,7 +38,7 @@ class Connections(NamedTuple):
         law: TCP's parameters.
         packets: by client: how its messages are cut into segments.
         loss: returns the losses at a client's radio, up or down; None for none.
-        rng: returns the stream that tells which packets of a train these are.
+        rng: returns the stream that draws which packets of a train these are.
     """
 
     law: Tcp
@@ -187,11 +187,11 @@ class TcpBearers:
         links = [(link, self._queue_of(link)) for link in lane.route.links if link in binding]
         # What the route takes beside the radio comes behind its last link.
         stages = [
-            Stage(queue, route if link == links[-1][0] else 0.0, self._plan.users(link) > 1)
+            TcpStage(queue, route if link == links[-1][0] else 0.0, self._plan.users(link) > 1)
             for link, queue in links
         ]
         number = 0 if lane.up else len(stages)
-        stages.insert(number, Stage(own, radio if links else radio + route, shared=False))
+        stages.insert(number, TcpStage(own, radio if links else radio + route, shared=False))
         rates = [back.rate, *[self._links[link].capacity for link in back.route.links]]
         header = 8.0 * packets.overhead
         returns = radio + back.route.latency + sum([header / nominal(rate) for rate in rates])

@@ -8,7 +8,7 @@ KEPT = 16
 """The trains that are remembered one by one."""
 
 
-class Arrivals:
+class TcpArrivals:
     """The segments of a message at its receiver.
 
     Args:
@@ -77,7 +77,7 @@ class Arrivals:
             self._rate = rate = max(0.0, self._rate + difference)
             self._changed(self._token, rate)
 
-    def passed(self, now: float) -> float:
+    def bits_at(self, now: float) -> float:
         """Return the bits that have arrived by the time `now`."""
         count = self._passed
         for first, last, each in self._recent:
@@ -91,7 +91,7 @@ class Arrivals:
 
     def close(self, *, whole: bool) -> None:
         """Let nothing arrive any more; the whole message has, or what has until now."""
-        share = 1.0 if whole or not self._bits else self.passed(self._calendar.now) / self._bits
+        share = 1.0 if whole or not self._bits else self.bits_at(self._calendar.now) / self._bits
         self._passed, self._recent, self._stream = share * self._total, [], None
         self.closed = True
         if self._rate and self._changed is not None:

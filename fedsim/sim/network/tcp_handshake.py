@@ -14,16 +14,16 @@ class Handshake:
 
     Args:
         lane: whose connection it opens.
-        established: called with the round trip, s, when the answer has come.
+        opened: called with the round trip, s, when the answer has come.
 
     Attributes:
         over: whether it is answered, or was given up.
     """
 
-    __slots__ = ("_at", "_begun", "_established", "_hop", "_lane", "_timeout", "over")
+    __slots__ = ("_at", "_begun", "_hop", "_lane", "_opened", "_timeout", "over")
 
-    def __init__(self, lane: TcpLane, established: Callable[[float], None]) -> None:
-        self._lane, self._established = lane, established
+    def __init__(self, lane: TcpLane, opened: Callable[[float], None]) -> None:
+        self._lane, self._opened = lane, opened
         self._timeout = FIRST_TIMEOUT
         self._begun = self._at = 0.0
         self._hop = 0
@@ -79,4 +79,4 @@ class Handshake:
     def _answer(self, _: None) -> None:
         if not self.over:
             self.give_up()
-            self._established(self._lane.calendar.now - self._begun)
+            self._opened(self._lane.calendar.now - self._begun)

@@ -16,7 +16,7 @@ from fedsim.sim.network.tcp_queue import LinkQueue
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class TcpStage:
     """A link on the way of a lane's messages.
 
     Attributes:
@@ -42,7 +42,7 @@ class TcpPath:
         crowded: whether the handshakes of all that share a queue may be too many for it.
     """
 
-    stages: Sequence[Stage]
+    stages: Sequence[TcpStage]
     radio: int
     back: float
     packets: Framing
@@ -101,7 +101,7 @@ class TcpLane:
         path: the way.
         changed: callback for changes of the rate at which bits arrive, if any.
         loss: of packets at the radio, if any.
-        make_rng: makes the stream that tells which packets of a train these are.
+        make_rng: makes the stream that draws which packets of a train these are.
     """
 
     calendar: Calendar
@@ -114,7 +114,7 @@ class TcpLane:
 
     @property
     def rng(self) -> np.random.Generator:
-        """The stream that tells which packets are lost, made for the first of them."""
+        """The stream that draws which packets are lost, made for the first of them."""
         if self._rng is None:
             self._rng = self.make_rng()
         return self._rng

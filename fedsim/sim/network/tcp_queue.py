@@ -178,7 +178,7 @@ def _ignore(_: object) -> None:
 
 
 @dataclass(slots=True, eq=False)
-class Train:
+class SegmentTrain:
     """Segments of one flow that travel together.
 
     Attributes:

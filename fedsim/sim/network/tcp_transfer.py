@@ -16,10 +16,10 @@ from typing import Any
 from fedsim.physics.packet_loss import LossProcess
 from fedsim.sim.engine.calendar import Timer
 from fedsim.sim.network.processor_sharing import SharedTransfer
-from fedsim.sim.network.tcp_arrivals import Arrivals
+from fedsim.sim.network.tcp_arrivals import TcpArrivals
 from fedsim.sim.network.tcp_handshake import Handshake
-from fedsim.sim.network.tcp_path import Stage, TcpLane
-from fedsim.sim.network.tcp_queue import Hole, Train
+from fedsim.sim.network.tcp_path import TcpLane, TcpStage
+from fedsim.sim.network.tcp_queue import Hole, SegmentTrain
 from fedsim.sim.network.tcp_window import Window
 
 DUPLICATES = 3
@@ -57,6 +57,7 @@ class TcpTransfer:
         opened: whether the connection is open already.
 
     Attributes:
+        passed: returns the bits that have arrived by a time.
         window: see above.
     """
 
@@ -86,6 +87,7 @@ class TcpTransfer:
         "_timer",
         "_token",
         "_total",
+        "passed",
         "window",
     )
 
@@ -103,7 +105,8 @@ class TcpTransfer:
         self._finished, self._token, self.window = finished, token, window
         self._total = total = max(1, int(-(-bits // lane.path.segment)))
         self._bits = bits / total if bits else lane.path.header
-        self._log = Arrivals(lane.calendar, bits, total, lane.changed, token)
+        self._log = TcpArrivals(lane.calendar, bits, total, lane.changed, token)
+        self.passed = self._log.bits_at
         self._over = False
         self._fresh = self._sent = 0  # segments sent for the first time, and at all
         self._pipe = 0
@@ -116,18 +119,14 @@ class TcpTransfer:
         self._timer: Timer | None = None
         self._stream: SharedTransfer | None = None
         self._at = self._owed = 0  # of a stream: its bottleneck's stage, and losses before it
-        self._handshake = None if opened else Handshake(lane, self._established)
+        self._handshake = None if opened else Handshake(lane, self._open)
         if opened:
             self._begin()
 
     @property
-    def repeated(self) -> int:
+    def again_bits(self) -> int:
         """The bits that were sent again so far."""
         return max(0, round((self._sent - self._fresh) * self._bits))
-
-    def passed(self, now: float) -> float:
-        """Return the bits that have arrived by the time `now`."""
-        return self._log.passed(now)
 
     def stop(self) -> None:
         """Cancel the transfer; its completion callback is not called."""
@@ -157,7 +156,7 @@ class TcpTransfer:
         for queue in self._path.shared:
             queue.claimed += count
 
-    def _established(self, trip: float) -> None:
+    def _open(self, trip: float) -> None:
         self.window.measure(trip)
         self._begin()
 
@@ -186,7 +185,7 @@ class TcpTransfer:
             count = min(size, todo, self._resend if again else todo)
             index = self._sent
             self._sent = end = index + count
-            train = Train(index, count, start, again, start, start + step * (count - 1), end)
+            train = SegmentTrain(index, count, start, again, start, start + step * (count - 1), end)
             if again:
                 self._resend -= count
             else:
@@ -208,7 +207,7 @@ class TcpTransfer:
             return max(LEAST_TRAIN, window // PARTS, path.narrow // RISKY_SHARE)
         return max(LEAST_TRAIN, min(window, path.narrow // SAFE_SHARE))
 
-    def _hop(self, train: Train) -> None:
+    def _hop(self, train: SegmentTrain) -> None:
         """Take a train over the links to the next queue that it meets others in."""
         if self._over:
             return
@@ -235,7 +234,7 @@ class TcpTransfer:
                 return
         self._deliver(train)
 
-    def _lose(self, train: Train, index: int, count: int) -> None:
+    def _lose(self, train: SegmentTrain, index: int, count: int) -> None:
         """Lose some segments of a train; the last few are found one after another."""
         train.count -= count
         if self._stream is not None:  # a stream sends them behind the others
@@ -250,14 +249,14 @@ class TcpTransfer:
         if self._timer is None:
             self._timer = self._calendar.at(self._deadline, self._look)
 
-    def _lose_at_random(self, loss: LossProcess, train: Train) -> None:
+    def _lose_at_random(self, loss: LossProcess, train: SegmentTrain) -> None:
         lost = loss.losses(train.count)
         if lost:
             size = train.end - train.index
             for place in self._lane.rng.choice(size, lost, replace=False):
                 self._lose(train, train.index + int(place), 1)
 
-    def _deliver(self, train: Train) -> None:
+    def _deliver(self, train: SegmentTrain) -> None:
         """Let a train arrive."""
         count, first, last = train.count, train.first, train.last
         self._arrived += count
@@ -266,18 +265,18 @@ class TcpTransfer:
         slot = (last - first) / (count - 1) if count > 1 else self._path.own.lasts(self._bits)
         self._log.note(first - slot, last, count)
         if self._arrived == self._total:
-            self._calendar.call(last, self._done, None)
+            self._calendar.call(last, self._finish, None)
         else:
             self._calendar.call(first + self._path.back, self._acknowledge, train)
 
-    def _done(self, _: None) -> None:
+    def _finish(self, _: None) -> None:
         if not self._over:
             self._close(whole=True)
             self._finished(self._token)
 
     # Acknowledgements.
 
-    def _acknowledge(self, train: Train) -> None:
+    def _acknowledge(self, train: SegmentTrain) -> None:
         """Take the acknowledgements of a train, and send as they allow."""
         if self._over or self._stream is not None:
             return
@@ -297,14 +296,14 @@ class TcpTransfer:
         if self._odd:
             self._delay_acknowledgement(now)
 
-    def _take(self, train: Train, count: int, now: float) -> None:
+    def _take(self, train: SegmentTrain, count: int, now: float) -> None:
         """Adjust the window to acknowledgements, and send."""
         window, span, trip = self.window, train.last - train.first, now - train.sent
         if self._holes:
             self._find_holes(train)
         if window.recovering:
             window.count_acknowledged(count)
-            if train.index >= window.until and not self._unrepaired():
+            if train.index >= window.until and not self._awaits_repair():
                 window.leave_recovery()
         if window.recovering:
             window.recover(count, self._pipe)
@@ -317,7 +316,7 @@ class TcpTransfer:
         if not self._flows_on(now, trip):
             self._send(now, now + span)
 
-    def _out_of_order(self, train: Train) -> bool:
+    def _out_of_order(self, train: SegmentTrain) -> bool:
         """Return whether the receiver of a train knows that segments are missing."""
         if train.again:
             return self._gap
@@ -346,7 +345,7 @@ class TcpTransfer:
 
     # Losses.
 
-    def _find_holes(self, train: Train) -> None:
+    def _find_holes(self, train: SegmentTrain) -> None:
         """Find losses that enough later segments have outrun."""
         kept, last = [], train.end - 1
         for hole in self._holes:
@@ -361,7 +360,7 @@ class TcpTransfer:
             kept.append(hole)
         self._holes = kept
 
-    def _unrepaired(self) -> bool:
+    def _awaits_repair(self) -> bool:
         """Return whether a loss from before this recovery is not repaired yet."""
         until = self.window.until
         return self._resend > 0 or any(hole.index < until or hole.again for hole in self._holes)
@@ -420,7 +419,7 @@ class TcpTransfer:
                 longest, found = seconds, number
         return found
 
-    def _flow(self, stage: Stage, left: int) -> None:
+    def _flow(self, stage: TcpStage, left: int) -> None:
         """Let segments flow over a link, at the fair share of it that windows can fill."""
         queue, window = stage.queue, self.window
         pipe = queue.rate * self._path.trip / self._bits
@@ -428,16 +427,18 @@ class TcpTransfer:
         others = [each.queue.rate for each in self._path.stages if each is not stage]
         link = queue.join(self._calendar, window.size, pipe)
         bits = left * self._bits / filled
-        self._stream = link.add(bits, min(others, default=inf), self._streamed, None)
+        self._stream = link.add(bits, min(others, default=inf), self._end_stream, None)
         self._log.follow(self._stream, left)
 
-    def _streamed(self, _: None) -> None:
+    def _end_stream(self, _: None) -> None:
         """Send what trains before the stream have lost, or end."""
         path, owed = self._path, self._owed
         link = path.stages[self._at].queue.streams
         if owed and link is not None:
             self._owed = 0
             self._sent += owed
-            self._stream = link.add(owed * self._bits, inf, self._streamed, None)
+            self._stream = link.add(owed * self._bits, inf, self._end_stream, None)
             return
-        self._calendar.call(self._calendar.now + path.rest(self._at, self._bits), self._done, None)
+        self._calendar.call(
+            self._calendar.now + path.rest(self._at, self._bits), self._finish, None
+        )

@@ -11,7 +11,7 @@ SCALE = 0.4
 """Cubic's C: RFC 9438."""
 
 LOW_WINDOW, SAMPLES, LEAST_LATE, MOST_LATE, NEAR = 16, 8, 0.004, 1.0, 0.002
-"""Of HyStart: below which window it waits, segments; how many acknowledgements of a round tell its
+"""Of HyStart: below which window it waits, segments; how many acknowledgements of a round show its
 round trip; bounds of the delay that it tolerates, s; and the space between the acknowledgements of
 a train, s."""
 
@@ -113,7 +113,7 @@ class Window:
         return self._cubic and self.size < self.threshold
 
     def leave_early(self, train: tuple[int, int, float, float], sent: int, now: float) -> None:
-        """Leave slow start where delays or long trains tell of a full pipe (HyStart).
+        """Leave slow start where delays or long trains show a full pipe (HyStart).
 
         Args:
             train: its index and number of segments, its round trip, and the span of its

@@ -143,26 +143,31 @@ def choose_bearers(
     both = route_lanes(topology, RunLengthSequence.of(up), RunLengthSequence.of(down), seen)
     if connections is not None:
         callback = partial(_rate_callback, changed=changed)
-        made_tcp = TcpBearers(calendar, topology, both, radio_latency, connections, callback, own)
-        return TcpLanes(made_tcp, clients, up=True), TcpLanes(made_tcp, clients, up=False)
+        bearers = TcpBearers(calendar, topology, both, radio_latency, connections, callback, own)
+        return TcpLanes(bearers, clients, up=True), TcpLanes(bearers, clients, up=False)
     if model == "lv08":
-        lanes = [way._replace(client=n) for each in both for n, way in enumerate(each)]
-        paths = routing.paths(fluid, topology, lanes, radio_latency)
-        factor = routing.BANDWIDTH_FACTOR
-        made: list[Bearer] = [
-            FluidBearer(
-                fluid,
-                path,
-                _rate_callback(lane, changed),
-                lane.rate.with_factor(factor).signal,
-                factor,
-            )
-            for path, lane in zip(paths, lanes, strict=True)
-        ]
-        return made[:clients], made[clients:]
+        return _choose_lv08(fluid, topology, both, radio_latency, changed)
     chooser = _Chooser(calendar, fluid, topology, [*both[0].runs, *both[1].runs])
     one, other = (Bearers(each, chooser, changed, own) for each in both)
     return one, other
+
+
+def _choose_lv08(
+    fluid: Fluid,
+    topology: Topology,
+    both: Sequence[RunLengthSequence[RoutedLane]],
+    radio_latency: Sequence[float],
+    changed: RateChanged | None,
+) -> tuple[Sequence[Bearer], Sequence[Bearer]]:
+    """Return the bearers of uplinks and downlinks under LV08: flows of the fluid network."""
+    lanes = [way._replace(client=n) for each in both for n, way in enumerate(each)]
+    paths = routing.paths(fluid, topology, lanes, radio_latency)
+    factor, clients = routing.BANDWIDTH_FACTOR, len(lanes) // 2
+    made: list[Bearer] = []
+    for path, lane in zip(paths, lanes, strict=True):
+        signal = lane.rate.with_factor(factor).signal
+        made.append(FluidBearer(fluid, path, _rate_callback(lane, changed), signal, factor))
+    return made[:clients], made[clients:]
 
 
 def _rate_callback(lane: RoutedLane, changed: RateChanged | None) -> Changed | None:

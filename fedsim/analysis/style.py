@@ -119,7 +119,7 @@ PART_COLOURS = {
 colour of a variant or of a kind of clients. Tol, Colour Schemes, SRON 2021: light."""
 
 PART_HATCHES = dict(
-    zip(PART_COLOURS, ("", "////", "....", "\\\\\\\\", "xxxx", "++", "", "||||"), strict=True)
+    zip(PART_COLOURS, ("", "////", "----", "\\\\\\\\", "xxxx", "++", "", "||||"), strict=True)
 )
 """Hatches of the parts, which tell them apart in grey."""
 

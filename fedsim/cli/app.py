@@ -168,6 +168,12 @@ Quiet = Annotated[
 WatchPage = Annotated[
     bool, typer.Option("--watch", help="show curves, runs, workers and events while it runs")
 ]
+BrowserPage = Annotated[
+    bool,
+    typer.Option(
+        "--browser", help="serve a page of the runs and their report to this machine, while it runs"
+    ),
+]
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="make all runs again; complete ones move to OUT/.trash")
 ]
@@ -268,14 +274,15 @@ def check_out(place: Path, *, file: bool = False) -> None:
         raise DataError("out", f"--out {place}: it is a folder; expected a file")
 
 
-def check_watch(*, watch: bool, quiet: bool) -> None:
+def check_watch(*, watch: bool, browser: bool, quiet: bool) -> None:
     """Check that a page is not both shown and left out.
 
     Raises:
         DataError: it is.
     """
-    if watch and quiet:
-        raise DataError("watch", "got --watch and --quiet; expected at most one of them")
+    for name, shown in (("watch", watch), ("browser", browser)):
+        if shown and quiet:
+            raise DataError(name, f"got --{name} and --quiet; expected at most one of them")
 
 
 def within(place: Path, name: str) -> Path:

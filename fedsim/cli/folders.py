@@ -1,4 +1,4 @@
-"""Commands about folders of runs: clean, history."""
+"""Commands about folders of runs: clean, history, diff."""
 
 import json
 import sys
@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from fedsim.cli.app import app
+from fedsim.cli.app import Plugins, app
 from fedsim.cli.app import err as _err
 from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import out as _out
 
 if TYPE_CHECKING:
+    from fedsim.analysis.differences import DifferingValue, Side
     from fedsim.running.cleaning import Removable
     from fedsim.running.history import PastCall
 
@@ -163,3 +164,75 @@ def _call_row(call: "PastCall") -> tuple[str, ...]:
     made = f"{call.made} of {count}{f', {call.failed} failed' if call.failed else ''}"
     begun = call.begun[:16].replace("T", " ")
     return begun, f"{call.name} {call.digest[:6]}", runs, made, call.ended, call.result
+
+
+@app.command("diff")
+def diff_command(
+    one: Annotated[
+        Path, typer.Argument(metavar="A", help="a scenario, or a folder of runs or of one run")
+    ],
+    other: Annotated[Path, typer.Argument(metavar="B", help="what it is compared with")],
+    plugins: Plugins = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="print the differences as JSON")] = False,
+) -> None:
+    """Show what differs between two scenarios, two runs or two studies.
+
+    It compares keys of scenarios, seeds, versions, digests of data, and
+    results, with their ratio B / A. The exit code is 0 if nothing
+    differs, 1 if something does, and 2 if they cannot be compared.
+    """
+    from fedsim.analysis.differences import differences
+
+    with _errors():
+        sides = [_side(place, plugins or ()) for place in (one, other)]
+        found = differences(*sides)
+        if as_json:
+            typer.echo(json.dumps([_plain(each) for each in found], indent=2))
+        else:
+            _print_differences(sides, found)
+    raise typer.Exit(1 if found else 0)
+
+
+def _side(place: Path, plugins: Sequence[Path]) -> "Side":
+    """Return one of two sides: a folder of runs, or a scenario."""
+    from fedsim.analysis.differences import Side
+    from fedsim.record.scenarios import parse
+    from fedsim.scenario import dump, load
+    from fedsim.scenario.registries import blocks_in
+
+    if place.is_dir():
+        return Side.of_folder(place)
+    plan = load(place, blocks=blocks_in(plugins))
+    scenarios = {each.name: parse(dump(each.scenario), place) for each in plan.variants}
+    return Side(str(place), scenarios, {each.name: [*each.seeds] for each in plan.variants})
+
+
+def _plain(difference: "DifferingValue") -> dict[str, Any]:
+    """Return a difference as JSON has it: a number that is not finite is null."""
+    from math import isfinite
+
+    return {
+        key: None if isinstance(value, float) and not isfinite(value) else value
+        for key, value in difference._asdict().items()
+    }
+
+
+def _print_differences(sides: Sequence["Side"], found: Sequence["DifferingValue"]) -> None:
+    """Print a table for each part that differs, and say what could not be compared."""
+    from fedsim.analysis.differences import describe_values
+    from fedsim.text import listing
+
+    _out.print(f"A is {sides[0].name}\nB is {sides[1].name}", markup=False, highlight=False)
+    for part in dict.fromkeys(each.part for each in found):
+        own = [each for each in found if each.part == part]
+        rows = [(each.variant, each.key, *describe_values(each)) for each in own]
+        heads = ("variant", "key", "A", "B", "B / A")
+        columns = [number for number in range(5) if any(row[number] for row in rows)]
+        cells = [[row[number] for number in columns] for row in rows]
+        _out.print(listing(part, [heads[number] for number in columns], cells))
+    if not found:
+        _out.print("nothing differs")
+    for side in sides:
+        if not side.runs:
+            _out.print(f"no run of {side.name} has ended: results are not compared", markup=False)

@@ -49,11 +49,11 @@ from fedsim.running.workers import (
     find_finished,
     make,
     make_all,
-    postpone_signals,
     process_callback,
     run_name,
     workers,
 )
+from fedsim.signals import postpone_signals
 
 MADE, KEPT, BACK, FAILED = "made", "kept", "back", "failed"
 """Keys of `Campaign.counts`: runs that were made, were there, came back, and have failed."""

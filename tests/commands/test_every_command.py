@@ -93,7 +93,7 @@ def cheap_figures(kind: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matplotlib.figure.Figure, "savefig", drawn)
         if kind not in DRAWN:
-            patch.setattr(Comparison, "figures", lambda _: {})
+            patch.setattr(Comparison, "figures", lambda _, **__: {})
             patch.setattr(Robustness, "figures", lambda _: {})
             patch.setattr(Shown, "_draw", lambda *_: matplotlib.figure.Figure())
         yield
@@ -133,6 +133,8 @@ def commands(place: Place) -> dict[str, Sequence[str | Path]]:
         "status of a scenario": ("status", file, "--out", out),
         "clean": ("clean", out, "--yes"),
         "history": ("history", out),
+        "diff": ("diff", file, file),
+        "diff of runs": ("diff", out, out),
         "compare": ("compare", out),
         "compare at a target": ("compare", base, "--target", "objective=1e9"),
         "report": ("report", out),

@@ -94,6 +94,28 @@ def test_every_script_runs_in_some_test() -> None:
         assert said or known & names, f"tests/{file}.py does not name {name}"
 
 
+@pytest.mark.slow
+@reduced("ten_minutes")
+def test_the_ten_minutes_begin_on_each_table(tmp_path: Path) -> None:
+    walk = script("ten_minutes")
+    found = {}
+    for table in walk.TABLES:
+        folder = tmp_path / table.name
+        folder.mkdir()
+        found[table.name] = walk.study(table, folder, most=2)
+    seen = {name: "\n".join(step.output for step in steps) for name, steps in found.items()}
+    assert "569,30,malignant,benign" in seen["breast-cancer"]
+    assert "1045 samples" in seen["titanic"].replace(",", "")
+    assert "2 rows without a client are left out" in seen["titanic"]
+    spoiled = seen["pinguine-2009"]
+    assert "semicolons, Latin-1, after 2 lines of another form" in spoiled
+    assert "3 repeated rows are left out" in spoiled
+    assert all(f" {island} " in spoiled for island in ("Biscoe", "Dream", "Torgersen"))
+    written = walk.page(found)
+    assert written.count("$ fedsim check") == 3
+    assert "| `fedsim init` |" in written
+
+
 def _imported(part: ast.AST) -> list[ast.alias]:
     if isinstance(part, ast.ImportFrom):
         return [ast.alias(part.module or ""), *part.names]

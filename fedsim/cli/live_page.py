@@ -16,7 +16,7 @@ from rich.text import Text
 from fedsim.errors import FedsimError
 from fedsim.record.live import LiveCampaign, LiveRun
 from fedsim.running.probe import duration
-from fedsim.running.watching import Key, Snapshot, Watcher, time_left
+from fedsim.running.watching import Key, Snapshot, Watcher, headline, time_left
 from fedsim.text import quantity, visible
 
 _PAUSE = 1.0  # seconds of real time between two looks, at least
@@ -72,18 +72,6 @@ def page(now: Snapshot, width: int) -> RenderableType:
     for own in now.campaigns:
         parts += map(_cut, _campaign(own))
     return Group(*parts)
-
-
-def headline(now: Snapshot) -> str:
-    """Return the state of a study in a line."""
-    parts = [f"{len(now.done)} of {len(now.runs)} runs done", f"{len(now.running)} running"]
-    if now.failed:
-        parts.append(f"{len(now.failed)} failed")
-    if not isnan(seconds := now.seconds) and not now.over:
-        parts.append(f"{duration(seconds)} left at most")
-    if not now.status.held:
-        parts.append("no process is running")
-    return visible(f"{now.status.name}: {', '.join(parts)}")
 
 
 def _cut(text: str) -> Text:

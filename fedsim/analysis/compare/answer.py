@@ -6,7 +6,7 @@ import pandas as pd
 
 from fedsim.analysis.compare.cost_tables import Target
 from fedsim.analysis.compare.dominance import Decisions
-from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE, SAME
+from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE, SAME, PairedComparison
 from fedsim.analysis.costs import with_bits
 from fedsim.record.columns import TITLES, UNITS, higher_is_better
 from fedsim.text import quantity
@@ -54,15 +54,28 @@ def answer(
     pair = decided.pair(ranked[0], ranked[1], cost)
     what = LEADING[cost]
     if pair.order < 0:
-        sure = "one seed" if pair.seeds == 1 else pair.evidence
         word = "fewer" if what in {"bits", "rounds"} else "less"
-        less = f"{100 * (1 - pair.ratio):.2g} % {word}" if 0 < pair.ratio < 1 else word
-        return f"{_does(names[0], target, what)} {less} {what} than {names[1]} ({sure})"
+        less = f"{_saving(pair.ratio)} {word}" if 0 < pair.ratio < 1 else word
+        return f"{_does(names[0], target, what)} {less} {what} than {names[1]} ({_sure(pair)})"
     both = f"{names[0]} and {names[1]}"
     goal = f" to {target.goal}" if target.measure else ""
     if not pair.cheaper and not pair.costlier:
         return f"{both} take {SAME} {what}{goal} ({pair.verdict.removeprefix(SAME).strip(' ()')})"
     return f"{both} are {INDISTINGUISHABLE} in {what}{goal} ({pair.evidence})"
+
+
+def _sure(pair: PairedComparison) -> str:
+    """Return what a saving rests on; an interval is one of the saving, as the sentence has it."""
+    if pair.seeds == 1:
+        return "one seed"
+    if pair.alike or pair.exact or not pair.high < 1:
+        return pair.evidence
+    ends = f"{_saving(pair.high)} to {_saving(pair.low)}"
+    return f"{100 * pair.confidence:g} % interval {ends}, {pair.seeds} seeds"
+
+
+def _saving(ratio: float) -> str:
+    return f"{100 * (1 - ratio):.2g} %"
 
 
 def _without_target(target: Target, labels: Mapping[str, str], rounds: pd.DataFrame | None) -> str:

@@ -14,6 +14,7 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 from fedsim.analysis import DEVICE_COLOURS, quantity
+from fedsim.analysis.client_names import client_names
 from fedsim.blocks.quantities import Seconds
 from fedsim.report.charts import SYMBOLS, GraphLine, GraphNodes, network, symbol_icon
 from fedsim.report.components import LegendKey, PageFigure
@@ -305,5 +306,9 @@ def _clients(graph: Graph, own: pd.DataFrame, kind: str, place: int) -> GraphNod
         text = f"{len(own):,} clients\n{kind}\n{own['samples'].sum():,} samples"
         return GraphNodes(symbol, colour, 14, {whole: text}, whole)
     facts = zip(own["client"].astype(str), own["samples"], strict=True)
-    texts = {client: f"{client}\n{kind}\n{samples:,} samples" for client, samples in facts}
+    names = client_names(own)
+    texts = {
+        client: f"{names.get(client, client)}\n{kind}\n{samples:,} samples"
+        for client, samples in facts
+    }
     return GraphNodes(symbol, colour, 7 if len(graph.links) <= _FEW else 4.5, texts)

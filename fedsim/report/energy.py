@@ -140,7 +140,7 @@ def batteries(study: ReportedStudy, run: ReportedRun) -> PageFigure | None:
     times = np.linspace(0, float(run.summary["t"]), _TIMES)
     own = rows[nodes.isin(shown)].assign(variant=run.variant, seed=run.seed, node=nodes)
     levels = state_of_charge(own, times).droplevel(["variant", "seed"], axis="columns")
-    charge = 100 * levels[shown].bfill()  # before its first event a client has what it began with
+    charge = 100 * levels[shown]
     kinds = run.rows(study.clients).set_index("client")["kind"].astype(str)
     colours = {
         kind: DEVICE_COLOURS[n % len(DEVICE_COLOURS)] for n, kind in enumerate(dict.fromkeys(kinds))

@@ -39,6 +39,13 @@ _RADIO = {
 
 _NOTHING = {"0 s", "0 W", "0 J/bit", "None", "null", "none", "0 %"}
 
+_FITTED = {
+    "all": "the training rows of all clients, an exchange that is not charged",
+    "exchange": "the training rows of all clients, whose exchange in the first round is charged",
+    "clients": "each client's own training rows",
+}
+"""The rows on which the preprocessing of a table is fitted, by `data.fit`."""
+
 _LIBRARIES = ("numpy", "scipy", "simpy")
 
 
@@ -171,6 +178,9 @@ def _problem(study: ReportedStudy) -> Iterator[str]:
         f" {clients:,} client{'s' if clients > 1 else ''} by the split"
         f" {scenario['problem']['split']['kind'] if scenario['problem']['split'] else 'given'}."
     )
+    data = scenario["problem"].get("data") or {}
+    if said := _FITTED.get(str(data.get("fit"))):
+        yield f"Missing values are filled and features scaled by what is fitted on {said}."
 
 
 def _fleet(study: ReportedStudy) -> Iterator[str]:

@@ -140,11 +140,22 @@ def _margin(study: ReportedStudy, case: Case, cost: str, names: tuple[str, str])
         return f"{head}, {rival} comes next: {pair.verdict}."
     if not (pair.cheaper or pair.costlier):
         return f"{head}, {first} and {rival} cost {pair.verdict}."
-    times = f"{pair.ratio:.3g} times the cost ({pair.evidence})"
-    times = times if isfinite(pair.ratio) else pair.evidence
+    times = _times(pair.ratio, pair.evidence) if isfinite(pair.ratio) else pair.evidence
     if pair.order > 0:
         return f"{head}, {rival} comes next: {times}."
     return f"{head}, {rival} is {INDISTINGUISHABLE} from {first}: {times}."
+
+
+def _times(ratio: float, evidence: str) -> str:
+    """Say how many times the cost is, in three digits.
+
+    >>> _times(1.5, "p = 0.03"), _times(1.0001, "p = 0.4")
+    ('1.5 times the cost (p = 0.03)', 'the same cost in three digits (p = 0.4)')
+    """
+    shown = f"{ratio:.3g}"
+    if shown != "1":
+        return f"{shown} times the cost ({evidence})"
+    return f"the same cost{'' if ratio == 1 else ' in three digits'} ({evidence})"
 
 
 def tables(study: ReportedStudy) -> Iterator[PageTable]:

@@ -168,6 +168,9 @@ Quiet = Annotated[
 WatchPage = Annotated[
     bool, typer.Option("--watch", help="show curves, runs, workers and events while it runs")
 ]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="print one JSON document alone; all else goes to stderr")
+]
 BrowserPage = Annotated[
     bool,
     typer.Option(

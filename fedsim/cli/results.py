@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from fedsim.cli.app import (
+    AsJson,
     Base,
     Gzip,
     Jobs,
@@ -33,6 +34,7 @@ from fedsim.cli.app import suggest as _next
 
 if TYPE_CHECKING:
     from fedsim.analysis import Comparison
+    from fedsim.robustness.result import Robustness
     from fedsim.running.watching import Snapshot
 
 
@@ -202,6 +204,7 @@ def status_command(
         typer.Option(metavar="DIR", help="folder of the runs of a scenario, if not runs/NAME"),
     ] = None,
     plugins: Plugins = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Show the progress of a study: runs done, running, failed and pending, and the time left."""
     from fedsim.running.folder import status, study_of
@@ -216,6 +219,11 @@ def status_command(
         else:
             plan = load(study, overrides=overrides or (), blocks=blocks_in(plugins or ()))
             found = status(out or Path("runs") / plan.folder_name, study_of(plan))
+        if as_json:
+            from fedsim.cli.json_output import of_status, print_json
+
+            print_json(of_status(Snapshot.of(found)))
+            return
         parts = [(each.done, each.running, each.failed, each.pending) for each in found.variants]
         rows = [
             (each.variant, *(str(len(part)) for part in states))
@@ -284,6 +292,7 @@ def examples_command(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="print this one, as a file to start from")
     ] = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
     """List the scenarios that come with fedsim, each with its question; `fedsim run NAME` runs it.
 
@@ -293,11 +302,28 @@ def examples_command(
     from fedsim.scenario.examples import example
 
     with _errors():
-        if name is None:
+        if as_json:
+            _print_examples(name)
+        elif name is None:
             _out.print(examples_table())
             _out.print("`fedsim run NAME` runs one, `fedsim examples NAME` prints it.")
         else:
             print(example(name).read_text(encoding="utf-8"), end="")  # noqa: T201 - to be piped
+
+
+def _print_examples(name: str | None) -> None:
+    """Print the examples, or one of them, as JSON."""
+    from fedsim.cli.downloads import examples_table
+    from fedsim.cli.json_output import of_table, print_json
+    from fedsim.record.scenarios import parse
+    from fedsim.scenario.examples import example
+
+    if name is None:
+        print_json({"examples": of_table(examples_table())["rows"]})
+        return
+    file = example(name)
+    text = file.read_text(encoding="utf-8")
+    print_json({"name": name, "text": text, "scenario": parse(text, Path(str(file)))})
 
 
 # The robustness of conclusions to uncertain constants.
@@ -341,6 +367,7 @@ def robust(
     ] = None,
     base: Base = None,
     quiet: Quiet = False,  # noqa: FBT002 - a flag
+    as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Find which conclusions of a study survive the uncertainty of its constants.
 
@@ -369,15 +396,26 @@ def robust(
             cluster=cluster,
             base=base,
         )
-        if said := known.answer():
-            _out.print(f"{escape(said)}\n")
-        for table in known.tables():
-            _out.print(table)
-        for text in known.notes:
-            _err.print(escape(text), style="yellow")
+        _print_robustness(known, out, as_json=as_json)
         known.write(out)
-    _out.print(f"tables and figures in {escape(str(out))}")
-    _next(command("report", place), quiet=quiet)
+    if not as_json:
+        _out.print(f"tables and figures in {escape(str(out))}")
+        _next(command("report", place), quiet=quiet)
+
+
+def _print_robustness(known: "Robustness", out: Path, *, as_json: bool) -> None:
+    """Print answer, tables and notes; or all of them, and further tables, as JSON."""
+    if as_json:
+        from fedsim.cli.json_output import of_robustness, print_json
+
+        print_json(of_robustness(known, out))
+        return
+    if said := known.answer():
+        _out.print(f"{escape(said)}\n")
+    for table in known.tables():
+        _out.print(table)
+    for text in known.notes:
+        _err.print(escape(text), style="yellow")
 
 
 def _intervals(texts: list[str]) -> dict[str, str]:

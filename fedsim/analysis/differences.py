@@ -12,7 +12,7 @@ from fedsim.record.folder import SUMMARY
 from fedsim.record.manifest import COMPUTING, EVENTS, INPUTS, read_manifest
 from fedsim.record.read import hold_no_runs, missing, run_folders, summary_of, variants_in
 from fedsim.record.scenarios import NOTHING, differing, flat, format_value, parse, read_text
-from fedsim.text import quantity
+from fedsim.text import format_number, quantity
 
 SCENARIO, SEEDS, VERSIONS, DATA, RESULTS = "scenario", "seeds", "versions", "data", "results"
 """The parts in which two sides may differ, in the order in which they are reported."""
@@ -269,8 +269,10 @@ def describe_values(difference: DifferingValue) -> tuple[str, str, str]:
     if difference.part != RESULTS or isinstance(one, str):
         return format_value(one), format_value(other), ""
     unit = _FIGURES[key][1]
-    shown = [quantity(value, unit) if unit else f"{value:.6g}" for value in (one, other)]
+    shown = [
+        quantity(value, unit) if unit else format_number(value, ".6g") for value in (one, other)
+    ]
     for form in (".6g", ""):  # where they differ in later digits
         if shown[0] == shown[1]:
             shown = [f"{value:{form}} {unit}".strip() for value in (one, other)]
-    return shown[0], shown[1], "" if isnan(ratio) else f"{ratio:.4g}"
+    return shown[0], shown[1], "" if isnan(ratio) else format_number(ratio, ".4g")

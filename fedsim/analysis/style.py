@@ -119,7 +119,7 @@ PART_COLOURS = {
 colour of a variant or of a kind of clients. Tol, Colour Schemes, SRON 2021: light."""
 
 PART_HATCHES = dict(
-    zip(PART_COLOURS, ("", "////", "....", "\\\\\\\\", "xxxx", "++", "", "||||"), strict=True)
+    zip(PART_COLOURS, ("", "////", "----", "\\\\\\\\", "xxxx", "++", "", "||||"), strict=True)
 )
 """Hatches of the parts, which tell them apart in grey."""
 
@@ -135,6 +135,12 @@ STATES = {
 }
 """States of clients: their names and colours, those of the parts of energy spent in them; later
 ones lie on top."""
+
+STATE_ORDER = (
+    *("promotion", "receiving", "computing", "sending", "sending again", "tail"),
+    *("offline", "battery empty"),
+)
+"""States in a legend, as a client goes through them in a round."""
 
 OUTCOME_COLOURS = {
     "replied": "#1B4F3A",

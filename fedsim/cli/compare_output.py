@@ -12,7 +12,7 @@ from fedsim.analysis.paper_tables import latex_tables
 from fedsim.analysis.saving import FORMATS, check_format
 from fedsim.cli.app import write_output
 from fedsim.errors import DataError
-from fedsim.paper.figures import curves_caption
+from fedsim.paper.figures import curves_caption, seeds_end_apart
 from fedsim.text import as_csv
 
 Form = Literal["", "csv", "json", "latex"]
@@ -129,7 +129,8 @@ def draw(
             out=out,
         )
     several = bool((case.table["runs"] > 1).any())
-    return curves_caption(x or "round", measure, "min-max" if several else None)
+    held = seeds_end_apart(comparison.runs)
+    return curves_caption(x or "round", measure, "min-max" if several else None, held=held)
 
 
 def print_tables(comparison: Comparison, form: Form, columns: int = 1) -> str:

@@ -28,6 +28,8 @@ def roles_table(seen: Guess, path: Path) -> Table:
         reason = column.reason
         if column.role == "label":
             reason = seen.why
+        elif column.role == "client":
+            reason = seen.why_client
         elif column.role == "dropped":
             reason = "as asked"
         rows.append((column.name, column.type, role, f"{column.missing:,}", reason))
@@ -42,7 +44,17 @@ def notes(seen: Guess) -> Iterator[str]:
     for note in described.notes if described else ():
         if "is left out" not in note and any(word in note for word in wanted):
             yield note
-    if not seen.client:
+    for name, marks in seen.marks.items():
+        shown = ", ".join(map(repr, marks))
+        yield (
+            f"{shown} among the numbers of {name!r} {'is' if len(marks) == 1 else 'are'} taken for"
+            " missing values: the scenario has `missing_marks`"
+        )
+    if seen.doubtful:
+        several = ", ".join(seen.doubtful)
+        text = f"any of {several} could hold the clients: name it with --client"
+        yield f"{text}; until then rows are dealt out at random"
+    elif not seen.client:
         yield "no column of clients was seen (--client names one): rows are dealt out at random"
 
 
@@ -83,6 +95,7 @@ def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
             f"    label: {quote(seen.label)}{_labels(labels)}",
             *_clients(seen, clients),
             *_left_out(seen),
+            *_marks(seen),
             "    # Gaps are filled and numbers scaled by the training rows of all clients, so",
             "    # by information that would have to travel; clients: each by its own rows.",
             "    fit: all",
@@ -136,6 +149,13 @@ def _labels(labels: object) -> str:
 def _clients(seen: Guess, clients: int) -> Iterator[str]:
     if seen.client:
         yield f"    client: {quote(seen.client)}  # {clients} clients"
+
+
+def _marks(seen: Guess) -> Iterator[str]:
+    marks = dict.fromkeys(mark for own in seen.marks.values() for mark in own)
+    if marks:
+        written = ", ".join("'" + mark.replace("'", "''") + "'" for mark in marks)
+        yield f"    missing_marks: [{written}]  # among numbers: they count as missing"
 
 
 def _left_out(seen: Guess) -> Iterator[str]:

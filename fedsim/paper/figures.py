@@ -23,7 +23,7 @@ from fedsim.analysis import (
     plot_upload_cdf,
 )
 from fedsim.analysis.compare.comparison import MOST_DRAWN, Case, Comparison
-from fedsim.analysis.plots.canvas import label_of
+from fedsim.analysis.plots.canvas import Recorded, label_of
 from fedsim.analysis.seeds import Band
 from fedsim.record.read import read_all
 
@@ -107,7 +107,7 @@ def paper_figures(comparison: Comparison, band: Band) -> Iterator[PaperFigure]:
             continue
         yield PaperFigure(
             f"curves-{cost}",
-            curves_caption(cost, measure, band if several else None),
+            curves_caption(cost, measure, band if several else None, held=seeds_end_apart(logs)),
             lambda width, out, cost=cost: plot_curves(  # type: ignore[misc]
                 logs, cost, measure, band=band, target=line, labels=labels, width=width, out=out
             ),
@@ -140,15 +140,23 @@ def paper_figures(comparison: Comparison, band: Band) -> Iterator[PaperFigure]:
 _ROOT = {"bits": "bits_up"}
 
 
-def curves_caption(x: str, y: str, band: Band | None) -> str:
+def seeds_end_apart(runs: Recorded) -> bool:
+    """Return whether seeds of one variant have ended after different numbers of rounds."""
+    last = runs.rounds.groupby(["variant", "seed"], observed=True)["round"].max()
+    ends = last.groupby("variant", observed=True)
+    return bool((ends.max() > ends.min()).any())
+
+
+def curves_caption(x: str, y: str, band: Band | None, *, held: bool) -> str:
     """Return the caption of curves of a column against another one.
 
     Args:
         x: the column of the horizontal axis.
         y: that of the other one.
         band: around the means over seeds; None if there is one seed.
+        held: whether some seed ends before others, and counts on with its last values.
 
-    >>> curves_caption("joules", "gap", None)
+    >>> curves_caption("joules", "gap", None, held=False)
     'Objective gap against energy.'
     """
     what, against = (label_of(name)[0].split(" $")[0] for name in (y, x))
@@ -156,8 +164,8 @@ def curves_caption(x: str, y: str, band: Band | None) -> str:
     if band is None:
         return f"{text}."
     around = f", {_BANDS[band]}" if _BANDS[band] else ""
-    held = "a seed that has ended holds its last values, from the small bar on"
-    return f"{text}, mean over seeds{around}; {held}."
+    ended = "; a seed that has ended holds its last values, from the small bar on" if held else ""
+    return f"{text}, mean over seeds{around}{ended}."
 
 
 def _missing(case: Case) -> str:
@@ -210,13 +218,13 @@ def _of_logs(logs: Logs, label: str, variant: str) -> Iterator[PaperFigure]:
             f"Share of rounds and seeds in which each client sent an update under {label}.",
             lambda width, out: plot_participation(logs, variant, width=width, out=out),
         )
-        other = _least_regular(logs, variant)
-        yield PaperFigure(
-            "silence",
-            "What became of each client in each round under"
-            f" {labels_of(logs.summary)[other]}, first seed.",
-            lambda width, out: plot_silence(logs, other, width=width, out=out),
-        )
+        if other := _least_regular(logs):
+            yield PaperFigure(
+                "silence",
+                "What became of each client in each round under"
+                f" {labels_of(logs.summary)[other]}, first seed.",
+                lambda width, out: plot_silence(logs, other, width=width, out=out),
+            )
     if logs.rounds["t"].max() > 0:
         yield PaperFigure(
             "round",
@@ -225,13 +233,11 @@ def _of_logs(logs: Logs, label: str, variant: str) -> Iterator[PaperFigure]:
         )
 
 
-def _least_regular(logs: Logs, usual: str) -> str:
+def _least_regular(logs: Logs) -> str:
     """Return the variant whose clients were silent, late, lost or skipped most often.
 
-    Args:
-        logs: of all variants.
-        usual: the variant that is returned where no client ever was.
+    It is empty where no client ever was: participation then says all.
     """
     events = logs.events
     own = events.loc[events["event"].isin(["silent", "late", "lost", "skipped"]), "variant"]
-    return str(own.astype(str).value_counts().index[0]) if len(own) else usual
+    return str(own.astype(str).value_counts().index[0]) if len(own) else ""

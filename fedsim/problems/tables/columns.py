@@ -52,6 +52,7 @@ class TableColumn:
         numbers: of the cells, shape (n,), NaN where missing; of a category the number of
             its text in `texts`. None unless features are made of it.
         texts: the distinct texts of a category, ascending.
+        marks: of a column of numbers, the few texts among them, which may stand for missing values.
     """
 
     name: str
@@ -61,6 +62,7 @@ class TableColumn:
     reason: str = ""
     numbers: NDArray[np.float64] | None = None
     texts: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
 
     @property
     def faulty(self) -> bool:
@@ -113,7 +115,9 @@ def _number(column: "pd.Series", found: cells.Numbers) -> TableColumn:
         marks = ", ".join(map(repr, dict.fromkeys(seen)))
         few = "1 cell is" if len(rows) == 1 else f"{len(rows)} cells are"
         reason = f"{few} no number: {marks[:80]}, first in row {rows[0] + 1}"
-        return TableColumn(name, "text", "text", missing, reason)
+        given = tuple(dict.fromkeys(str(column.iloc[int(row)]) for row in rows))
+        few_marks = given if len(given) <= _MARKS else ()
+        return TableColumn(name, "text", "text", missing, reason, marks=few_marks)
     known = found.numbers[~np.isnan(found.numbers)]
     kind = "truth value" if column.dtype.kind == "b" else "number"
     if (known == known[0]).all() and not missing:

@@ -118,7 +118,7 @@ def output(call: Call, wanted: Path, *, keep_name: bool = False) -> Iterator[Out
         yield made
         made.place = _settle(call, wanted, made.path, keep_name=keep_name)
     except OutputError as error:
-        raise _named_by_place(error, aside, wanted.parent) from None
+        raise _error_at_place(error, aside, wanted.parent) from None
     finally:
         with defer_signals():
             rmtree(aside, ignore_errors=True)
@@ -134,7 +134,7 @@ def _make(aside: Path, wanted: Path) -> None:
         raise unwritable(wanted, error) from None
 
 
-def _named_by_place(error: OutputError, aside: Path, folder: Path) -> OutputError:
+def _error_at_place(error: OutputError, aside: Path, folder: Path) -> OutputError:
     """Return an error about a file in a staging folder as one about its place."""
     path = Path(str(error.filename))
     if not path.is_relative_to(aside):
@@ -148,7 +148,7 @@ def _settle(call: Call, wanted: Path, made: Path, *, keep_name: bool) -> Path:
     new = {name: hash_of(path) for name, path in _files(made).items()}
     journal = call.root / OUTPUTS
     with locked_journal(journal) as (lines, append):
-        known = _known(lines, call)
+        known = _hashes_by_place(lines, call)
         for place in _names(wanted, folder=made.is_dir()):
             own = known.get(_relative(place, call.root), {})
             if _hindering(place, new, own) and not keep_name:
@@ -175,7 +175,7 @@ def _files(made: Path) -> dict[str, Path]:
     return {name: path for name, path in every if path.is_file() and path.name[0] != "."}
 
 
-def _known(lines: Sequence[Mapping[str, Any]], call: Call) -> dict[str, dict[str, str]]:
+def _hashes_by_place(lines: Sequence[Mapping[str, Any]], call: Call) -> dict[str, dict[str, str]]:
     """Return the hashes of files that a call has written last, by place and name."""
     found: dict[str, dict[str, str]] = {}
     for line in lines:

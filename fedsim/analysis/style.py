@@ -136,6 +136,12 @@ STATES = {
 """States of clients: their names and colours, those of the parts of energy spent in them; later
 ones lie on top."""
 
+STATE_ORDER = (
+    *("promotion", "receiving", "computing", "sending", "sending again", "tail"),
+    *("offline", "battery empty"),
+)
+"""States in a legend, as a client goes through them in a round."""
+
 OUTCOME_COLOURS = {
     "replied": "#1B4F3A",
     "silent": "#D9D9D9",

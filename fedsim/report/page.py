@@ -18,6 +18,7 @@ from fedsim.report.components import PageFigure, PageTable, TableCell, number, o
 from fedsim.report.study import ReportedRun, ReportedStudy
 from fedsim.report.svg import ink
 from fedsim.report.templating import asset, environment, palette, script_hash
+from fedsim.text import format_number
 
 # The scenario: as the first variant had it, and where the others differ.
 
@@ -58,7 +59,7 @@ def concerns(study: ReportedStudy) -> PageTable | None:
 
 
 def _figure(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else format_value(value)
+    return format_number(value, ".6g") if isinstance(value, float) else format_value(value)
 
 
 # The audit: what the ledger checked, the books of each run, and what it was made with.

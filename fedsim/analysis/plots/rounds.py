@@ -19,17 +19,11 @@ from fedsim.analysis.plots.canvas import (
     run_of,
     variant_of,
 )
-from fedsim.analysis.style import OUTCOME_COLOURS, PART_HATCHES, STATES
+from fedsim.analysis.style import OUTCOME_COLOURS, PART_HATCHES, STATE_ORDER, STATES
 from fedsim.analysis.timeline import SERVER, spans
 from fedsim.errors import DataError
 
 _MOST = 40  # clients that are drawn: those that were done last
-
-_ORDER = (
-    *("promotion", "receiving", "computing", "sending", "sending again", "tail"),
-    *("offline", "battery empty"),
-)
-"""States in a legend, as a client goes through them in a round."""
 
 _MARKS = {"silent": "o", "late": "D", "lost": "X", "skipped": "s"}
 
@@ -134,7 +128,7 @@ def _draw_states(
         axis.barh(*bars, facecolor=colour, edgecolor=colour, linewidth=0.5)
         axis.barh(*bars, facecolor="none", linewidth=0, **hatch)
         keys[name] = Patch(facecolor=colour, label=name, linewidth=0.3, **hatch)
-    return [keys[name] for name in sorted(keys, key=_ORDER.index)]
+    return [keys[name] for name in sorted(keys, key=STATE_ORDER.index)]
 
 
 def _draw_marks(axis: Axes, marks: pd.DataFrame, lanes: list[str], begin: float) -> list[Line2D]:

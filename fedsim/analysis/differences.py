@@ -105,7 +105,8 @@ class _Pair(NamedTuple):
 def differences(one: Side, other: Side) -> list[DifferingValue]:
     """Return what differs between two sides; an empty list if they are equal.
 
-    Variants are paired by name; a single one on each side is paired whatever it is called. The
+    Variants are paired by name; a single one on each side is paired whatever it is called. Where
+    none is paired, what all variants of one side share is compared with that of the other. The
     names of scenarios are not compared. Results are means over the seeds that have ended on both.
 
     Raises:
@@ -152,6 +153,19 @@ def _scenarios(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[Diffe
         yield DifferingValue(
             SCENARIO, _ALL if several else ", ".join(variants), same[0], *values[same]
         )
+    if not pairs:  # two studies of different methods: what do the studies differ in?
+        for key, ours, theirs in differing(_common(one), _common(other)):
+            yield DifferingValue(SCENARIO, _ALL, key, ours, theirs)
+
+
+def _common(side: Side) -> dict[str, Any]:
+    """Return the values that all variants of a side have, by their keys."""
+    first, *rest = (dict(flat(scenario)) for scenario in side.scenarios.values())
+    return {
+        key: value
+        for key, value in first.items()
+        if all(key in each and each[key] == value for each in rest)
+    }
 
 
 def _seeds(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[DifferingValue]:

@@ -7,11 +7,11 @@ most commands need a part of it, and `fedsim --help` none.
 import errno
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import get_annotations, unwrap
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -31,6 +31,10 @@ from fedsim.errors import (
 from fedsim.extras import VERSION
 from fedsim.record.atomic import check_folder, check_links
 from fedsim.text import visible
+
+if TYPE_CHECKING:
+    from fedsim.analysis import Comparison
+    from fedsim.record.outputs import Output
 
 _ORDER = ("run", "check", "status", "watch", "compare", "report", "examples", "init", "list")
 
@@ -251,6 +255,33 @@ def mention_size(folder: Path) -> None:
     if is_large(folder):
         size = f"more than {format_size(LARGE)} of earlier runs and trash"
         remark(f"{folder} has {size}; fedsim clean {folder} lists and removes them")
+
+
+@contextmanager
+def write_output(
+    command: str,
+    places: Sequence[Path],
+    wanted: Path,
+    options: Mapping[str, object],
+    *,
+    keep_name: bool = False,
+) -> Iterator["Output"]:
+    """Context manager for what a command writes; see `fedsim.record.outputs`.
+
+    A remark says where it is, if that is not the wanted place.
+    """
+    from fedsim.record.outputs import Call, describe_move, output
+
+    with output(Call.of(command, places, **options), wanted, keep_name=keep_name) as made:
+        yield made
+    if moved := describe_move(wanted, made.place):
+        remark(moved)
+
+
+def comparison_options(comparison: "Comparison", **others: object) -> dict[str, object]:
+    """Return the options that decide what is written about a comparison."""
+    targets = [str(case.target) for case in comparison.cases]
+    return {"targets": targets, "against": comparison.against, **others}
 
 
 def suggest(*commands: str, quiet: bool = False) -> None:

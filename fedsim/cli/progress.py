@@ -14,6 +14,7 @@ from rich.text import Text
 from fedsim import analysis
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
+from fedsim.cli.app import write_output
 from fedsim.progress import current_activity
 from fedsim.record.scenarios import once
 from fedsim.record.variants import labels as called_by
@@ -47,7 +48,8 @@ def report(result: Result) -> None:
 def draw_overview(result: Result) -> Path:
     """Draw the figure of a study into its folder, and return its path."""
     figure = result.folder / "convergence.png"
-    analysis.save(result.shown.overview(), figure)
+    with write_output("run", [result.folder], figure, {}, keep_name=True) as made:
+        analysis.save(result.shown.overview(), made.path)
     return figure
 
 

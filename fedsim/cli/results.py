@@ -24,6 +24,7 @@ from fedsim.cli.app import (
     Targets,
     app,
     check_out,
+    comparison_options,
     within,
 )
 from fedsim.cli.app import err as _err
@@ -31,6 +32,7 @@ from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import mention_size as _mention_size
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import suggest as _next
+from fedsim.cli.app import write_output as _write_output
 
 if TYPE_CHECKING:
     from fedsim.analysis import Comparison
@@ -91,15 +93,17 @@ def compare(
         if out is not None:
             check_out(out, file=wanted.figure)
         comparison = _comparison(places, targets, against, confidence)
-        for said in wanted.answer(comparison, style, columns):
+        for said in wanted.answer(comparison, places, style, columns):
             typer.echo(said, nl=False)
         if wanted.alone:
             return
         _print_comparison(comparison)
         apart = out is not None  # figures for elsewhere, where a caption says what they show
         out = out or within(places[0], "comparison")
-        comparison.write(out, titles=not apart)
-    _out.print(f"tables and figures in {escape(str(out))}")
+        options = comparison_options(comparison, confidence=confidence, titles=not apart)
+        with _write_output("compare", places, out, options) as made:
+            comparison.write(made.path, titles=not apart)
+    _out.print(f"tables and figures in {escape(str(made.place))}")
     if len(places) == 1:
         from fedsim.cli.next_steps import after_comparison
 
@@ -148,16 +152,19 @@ def report_command(
     """Write one HTML page about a study; it opens without a network."""
     from fedsim import analysis, report
     from fedsim.cli.next_steps import after_comparison
+    from fedsim.record.outputs import check_page
 
     page = out or place / "report.html"
     with _errors():
         if out is not None:
             check_out(out, file=True)
+        check_page(out)
         comparison = analysis.Comparison.of([place], targets or ())
-        report.write_comparison(comparison, page)
+        with _write_output("report", [place], page, comparison_options(comparison)) as made:
+            report.write_comparison(comparison, made.path)
     for text in comparison.answers:
         _out.print(f"{escape(text)}\n")
-    _out.print(f"report in {escape(str(page))}")
+    _out.print(f"report in {escape(str(made.place))}")
     _next(*after_comparison(comparison, place, reported=True), quiet=quiet)
 
 
@@ -396,20 +403,23 @@ def robust(
             cluster=cluster,
             base=base,
         )
-        _print_robustness(known, out, as_json=as_json)
-        known.write(out)
-    if not as_json:
-        _out.print(f"tables and figures in {escape(str(out))}")
-        _next(command("report", place), quiet=quiet)
+        if not as_json:
+            _print_robustness(known)
+        options = {"target": str(known.target), "against": known.against, "worlds": worlds}
+        options |= {"seed": seed, "intervals": intervals, "runs": runs}
+        with _write_output("robust", [place], out, options) as made:
+            known.write(made.path)
+        if as_json:
+            from fedsim.cli.json_output import of_robustness, print_json
+
+            print_json(of_robustness(known, made.place))
+            return
+    _out.print(f"tables and figures in {escape(str(made.place))}")
+    _next(command("report", place), quiet=quiet)
 
 
-def _print_robustness(known: "Robustness", out: Path, *, as_json: bool) -> None:
-    """Print answer, tables and notes; or all of them, and further tables, as JSON."""
-    if as_json:
-        from fedsim.cli.json_output import of_robustness, print_json
-
-        print_json(of_robustness(known, out))
-        return
+def _print_robustness(known: "Robustness") -> None:
+    """Print answer, tables and notes."""
     if said := known.answer():
         _out.print(f"{escape(said)}\n")
     for table in known.tables():

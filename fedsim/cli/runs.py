@@ -28,6 +28,7 @@ from fedsim.cli.app import (
     app,
     check_out,
     check_watch,
+    comparison_options,
     within,
 )
 from fedsim.cli.app import err as _err
@@ -38,6 +39,7 @@ from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
 from fedsim.cli.app import suggest as _next
 from fedsim.cli.app import theory as _theory
+from fedsim.cli.app import write_output as _write_output
 
 if TYPE_CHECKING:
     from fedsim.results import Result
@@ -138,20 +140,24 @@ def _show_runs(
 @contextmanager
 def _follow_in_browser(out: Path) -> Iterator[None]:
     """Serve the page of a study within the block, and write its report at the end."""
+    from fedsim.analysis import Comparison
     from fedsim.browser import open_browser, serve_page
     from fedsim.errors import DataError
-    from fedsim.report import write
+    from fedsim.report import write_comparison
 
     with serve_page(out) as address:
         _err.print(f"follow the runs at {address}", markup=False, highlight=False)
         open_browser(address)
         yield
-        try:
-            page = write(out)  # while the page, still served, shows how the runs have ended
+        try:  # while the page, still served, shows how the runs have ended
+            comparison = Comparison.of([out])
+            options = comparison_options(comparison)
+            with _write_output("report", [out], out / "report.html", options) as made:
+                write_comparison(comparison, made.path)
         except DataError as error:
             _remark(f"there is no report: {error}")
         else:
-            _err.print(f"report in {page}", markup=False, highlight=False)
+            _err.print(f"report in {made.place}", markup=False, highlight=False)
 
 
 def _dates_of_ends(out: Path) -> dict[Path, int]:
@@ -269,11 +275,16 @@ def reprice_command(
 ) -> None:
     """Re-price finished runs with other radios, devices or links, without training."""
     from fedsim.cli.next_steps import command
+    from fedsim.errors import DataError
+    from fedsim.record.read import run_folders
     from fedsim.repricing import reprice
     from fedsim.repricing.api import price_table
+    from fedsim.repricing.conditions import NO_OVERRIDE
     from fedsim.scenario.registries import blocks_in
 
     with _errors():
+        if not overrides and run_folders(place):
+            raise DataError("set", NO_OVERRIDE)
         if out is not None:
             check_out(out)
         out = out or within(place, "repriced")

@@ -36,7 +36,7 @@ _SQLITE, _OLD_EXCEL = b"SQLite format 3\0", b"\xd0\xcf\x11\xe0"
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 _BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _NAMES = {"utf-8-sig": "UTF-8 with a byte order mark", "utf-8": "UTF-8", "cp1252": "Latin-1"}
-_SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 class Reading(NamedTuple):
@@ -114,7 +114,7 @@ def _parse(content: bytes, path: Path, wanted: Reading) -> Found:
         return Found(_json_lines(text, path), "JSON lines")
     separator = wanted.separator or find_separator(text)
     frame = _separator(text, path, separator, header=wanted.header)
-    shown = _SEPARATOR_NAMES.get(separator, repr(separator))
+    shown = SEPARATOR_NAMES.get(separator, repr(separator))
     return Found(frame, f"text separated by {shown}, {_NAMES.get(encoding, encoding)}", separator)
 
 
@@ -184,7 +184,7 @@ def _separator(text: str, path: Path, separator: str, *, header: bool) -> "pd.Da
             )
     except (ValueError, OverflowError, pd.errors.ParserWarning) as error:
         reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")[:_REASON]
-        shown = _SEPARATOR_NAMES.get(separator, repr(separator))
+        shown = SEPARATOR_NAMES.get(separator, repr(separator))
         advice = "if they are separated otherwise, give `separator`"
         text = f"{path} is no table of cells separated by {shown}: {reason}; {advice}"
         raise DataError("data.path", text) from error

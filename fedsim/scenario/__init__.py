@@ -31,7 +31,14 @@ from fedsim.physics.networks import (
 )
 from fedsim.physics.overlay import Complete, Listed, Random, Ring
 from fedsim.physics.packet_loss import GilbertElliottLoss, IndependentLoss
-from fedsim.physics.radios import FirstOrderRadio, LoRaRadio, NarrowbandRadio, Radio, ShannonRadio
+from fedsim.physics.radios import (
+    CellularRadio,
+    FirstOrderRadio,
+    LoRaRadio,
+    NarrowbandRadio,
+    Radio,
+    ShannonRadio,
+)
 from fedsim.physics.radios.traces import (
     CsvTrace,
     LumosTrace,
@@ -71,6 +78,7 @@ __all__ = [
     "Battery",
     "BeaconSilence",
     "BernoulliAvailability",
+    "CellularRadio",
     "Complete",
     "Compression",
     "ConstantCharging",

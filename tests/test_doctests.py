@@ -88,7 +88,7 @@ def test_examples_show_what_they_say(
 
 def test_an_example_that_is_not_run_says_why() -> None:
     for path in ROOT.glob("fedsim/**/*.py"):
-        said = "    Example:\n        Not run by the tests, since "
         text = path.read_text(encoding="utf-8")
-        for example in re.findall(r" *Example:\n(?:(?!\"\"\").*\n)*?.*\+SKIP", text):
-            assert example.startswith(said), f"{path}: {example}"
+        for example in text.split("Example:\n")[1:]:
+            if "+SKIP" in example.partition('"""')[0]:
+                assert example.lstrip().startswith("Not run by the tests, since "), path

@@ -36,6 +36,7 @@ TESTED = {
     "benchmarks/table_one": "test_benchmarks",
     "benchmarks/wire": "test_benchmarks",
     "claims": "test_claims",
+    "claim_stages": "test_claims",
     "designing": "robustness/test_told",
     "papers/run": "test_papers",
     "reality/packets": "test_reality",

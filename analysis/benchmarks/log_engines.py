@@ -1,6 +1,6 @@
 """Would the questions of a log be answered faster by Arrow or by polars than by pandas and NumPy?
 
-Two questions in each of the three, on the log of `log_questions.py` as one run: what each has sent,
+Two questions in each of the three, on a log of one run: what each has sent,
 by direction and message (a sum by group), and what became of each client in each round (a maximum
 by group of a column made of conditions). Answers are compared. Seconds are wall-clock, the better
 of two turns; pandas and Arrow use one processor for most of it, polars all of them.
@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-from log_questions import replicated
 
+from fedsim.analysis import example_log
 from fedsim.analysis.log.frames import BITS
 from fedsim.analysis.log.messages import bits_by_message
 from fedsim.analysis.log.participation import OUTCOMES, round_outcomes
@@ -113,6 +114,16 @@ def outcomes_in_arrow(events: pa.Table) -> Answer:
     return {OUTCOMES[row["outcome_max"]]: row["count_all"] for row in counts}
 
 
+def _replicated(rows: int) -> pd.DataFrame:
+    """Return the columns of about so many rows: the example's `chb`, seed 1, in later rounds."""
+    events = example_log().events
+    own = events.loc[(events["variant"] == "chb") & (events["seed"] == 1), [*_COLUMNS]]
+    times = -(-rows // len(own))
+    log = own.take(np.tile(np.arange(len(own)), times))
+    later = np.repeat(np.arange(times, dtype=np.int32), len(own)) * np.int32(own["round"].max())
+    return log.assign(round=log["round"].to_numpy() + later).reset_index(drop=True)
+
+
 def _seconds(ask: Callable[[Any], Answer], log: object) -> tuple[float, Answer]:
     """Return the better time of two, and the answer."""
     times = []
@@ -126,7 +137,7 @@ def _seconds(ask: Callable[[Any], Answer], log: object) -> tuple[float, Answer]:
 def main() -> None:
     """Print a row a question."""
     rows = int(sys.argv[1]) if sys.argv[1:] else 10_000_000
-    frame = replicated(rows, 1).events[list(_COLUMNS)]
+    frame = _replicated(rows)
     start = time.perf_counter()
     arrow = pa.Table.from_pandas(frame, preserve_index=False)
     to_arrow = time.perf_counter() - start

@@ -32,12 +32,12 @@ from fedsim.physics.networks import (
 from fedsim.physics.overlay import Complete, Listed, Random, Ring
 from fedsim.physics.packet_loss import GilbertElliottLoss, IndependentLoss
 from fedsim.physics.radios import (
-    CellularRadio,
     FirstOrderRadio,
     LoRaRadio,
     NarrowbandRadio,
     Radio,
     ShannonRadio,
+    StagedRadio,
 )
 from fedsim.physics.radios.traces import (
     CsvTrace,
@@ -78,7 +78,6 @@ __all__ = [
     "Battery",
     "BeaconSilence",
     "BernoulliAvailability",
-    "CellularRadio",
     "Complete",
     "Compression",
     "ConstantCharging",
@@ -130,6 +129,7 @@ __all__ = [
     "ServerLink",
     "ShannonRadio",
     "ShiftedExponentialSlowdown",
+    "StagedRadio",
     "StarNetwork",
     "Stop",
     "TimeLimit",

@@ -67,8 +67,7 @@ def problem(
     Example:
         >>> from torch import nn
         >>> rows = np.eye(3), [0, 1, 1]
-        >>> made = problem(nn.Linear(3, 2), nn.CrossEntropyLoss(), data=rows)
-        >>> made.loss.kind
+        >>> problem(nn.Linear(3, 2), nn.CrossEntropyLoss(), data=rows).loss.kind
         'torch'
     """
     rows = _rows(data)

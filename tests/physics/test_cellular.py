@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.physics.radios import CELLULAR, RADIOS, CellularRadio, Radio, powers_of
+from fedsim.physics.radios import CELLULAR, RADIOS, Radio, StagedRadio, powers_of
+from tests.repricing.prices import small as repriced
+from tests.repricing.prices import unlike
 from tests.runs import small
 
 NAMES = list(CELLULAR)
@@ -19,11 +21,11 @@ SUSPENDED: dict[str, Any] = {
 SILENCES = (0.05, 0.11, 2.0, 11.0, 14.0, 100.0)
 
 
-def radio(block: str | dict[str, Any]) -> CellularRadio:
-    return CellularRadio.model_validate(block)
+def radio(block: str | dict[str, Any]) -> StagedRadio:
+    return StagedRadio.model_validate(block)
 
 
-def power_by_hand(law: CellularRadio, age: float) -> float:
+def power_by_hand(law: StagedRadio, age: float) -> float:
     """Return what the radio draws so long after its last bit, at each instant rather than mean, W.
 
     Independent of `law.states`: it walks through timers and cycles.
@@ -47,7 +49,7 @@ def power_by_hand(law: CellularRadio, age: float) -> float:
     return cyclic(since, law.paging_cycle, law.paging_on, law.paging, law.idle)
 
 
-def joules(law: CellularRadio, silence: float) -> float:
+def joules(law: StagedRadio, silence: float) -> float:
     """Return the energy of a silence after the last bit, by the law's own stages, J."""
     spent, since = law.resting * silence, 0.0
     for stage in law.states.stages:
@@ -115,14 +117,75 @@ def test_no_stage_draws_less_than_the_next_and_all_else_is_the_preset_without_st
     assert set(RADIOS) >= {each.removesuffix("-drx") for each in NAMES}
 
 
-def _run(block: str | dict[str, Any], out: Path | None = None, **changes: Any) -> fedsim.Result:
-    """Run rounds that are far apart for one client, whose device is fast and draws nothing."""
-    device = {"kind": "custom", "speed": "1 Tflop/s", "idle": "0 W", "active": "0 W"}
-    own: dict[str, Any] = {
-        "problem": {"loss": {"kind": "least-squares"}, "data": {"kind": "sklearn", "name": "diabetes"},
-                    "split": {"kind": "contiguous", "clients": 1}},
-        "fleet": [{"count": 1, "device": device, "radio": block}],
-        "stop": {"rounds": 2},
-        "variants": {},
-    }  # fmt: skip
-    return fedsim.run(small(**{**own, **changes}), out=out)
+@pytest.fixture(scope="module", name="run")
+def _run(tmp_path_factory: pytest.TempPathFactory) -> fedsim.Result:
+    """Two rounds in which one client computes for long between a download and an upload."""
+    device = {"kind": "custom", "speed": "0.4 kflop/s", "idle": "0 W", "active": "0 W"}
+    fast = {**device, "speed": "1 Tflop/s"}
+    scenario = small(
+        fleet=[
+            {"count": 1, "device": device, "radio": SUSPENDED},
+            {"count": 1, "device": fast, "radio": SUSPENDED},
+        ],
+        algorithm={"kind": "gd", "step_size": "1/L"},
+        stop={"rounds": 2},
+    )
+    return fedsim.run(scenario, out=tmp_path_factory.mktemp("cellular") / "out")
+
+
+def test_a_run_passes_through_all_stages_and_pays_for_each(run: fedsim.Result) -> None:
+    law = radio(SUSPENDED)
+    events = run.events
+    own = events[events["node"] == "client-0"]
+    (computed,) = own.loc[(own["event"] == "compute") & (own["round"] == 1), "t"]
+    (received,) = own.loc[(own["event"] == "receive") & (own["round"] == 1), "t"]
+    assert computed - received > 16.2  # beyond RRC inactive
+    tails = own[(own["event"] == "tail") & (own["t"] > received) & (own["t"] <= computed)]
+    by_hand = {
+        "inactivity": (0.3, law.base),
+        "short-drx": (1.0, 0.24 + 0.96 * 10 / 40),
+        "long-drx": (10.2 - 1.3, 0.24 + 0.96 * 10 / 320),
+        "inactive": (5.0, 0.5943 * 43.2 / 640),
+    }
+    assert tails["detail"].astype(str).tolist() == list(by_hand)
+    rest = 0.5943 * 43.2 / 1280
+    for row, (time, watts) in zip(tails.to_dict("records"), by_hand.values(), strict=True):
+        assert row["duration"] == pytest.approx(time, rel=1e-9)
+        assert row["joules"] == pytest.approx(time * (watts - rest), rel=1e-9)
+    length = float(events["t"].max())
+    client = run.clients.to_dict("records")[0]
+    assert client["idle_joules"] == pytest.approx(rest * length, rel=1e-9)
+    promoted = own[own["event"] == "promotion"]
+    assert promoted["duration"].tolist() == pytest.approx([0.3] * len(promoted))
+    assert client["promotion_joules"] == pytest.approx(len(promoted) * 0.3 * (1.2 - rest))
+
+
+def test_a_model_waits_in_the_network_until_the_idle_radio_is_paged(run: fedsim.Result) -> None:
+    """The second client computes for no time and is idle when the first one has replied."""
+    own = run.events[run.events["node"] == "client-1"]
+    (idle_since,) = own.loc[(own["detail"] == "inactive") & (own["round"] == 1), "t"]
+    (woken,) = own[(own["event"] == "promotion") & (own["round"] == 2)].to_dict("records")
+    (asked,) = run.events.loc[(run.events["event"] == "exchange") & (run.events["round"] == 2), "t"]
+    heard = woken["t"] - woken["duration"]
+    assert asked <= heard < asked + 1.28 + 0.1
+    cycles = (heard - idle_since) / 1.28
+    assert cycles > 1
+    assert cycles == pytest.approx(round(cycles), abs=1e-6)
+
+
+def test_prices_are_those_of_a_run(tmp_path: Path) -> None:
+    overrides = ["fleet.0.radio=lte-drx", "fleet.1.radio={kind: 5g-low-drx, inactive: 2 s}"]
+    assert not unlike(repriced("chb"), overrides, tmp_path)
+
+
+@pytest.mark.slow
+def test_constants_of_stages_are_uncertain_and_sampled(tmp_path: Path) -> None:
+    fleet = [{"count": 3, "device": "phone-mid", "radio": "lte-2020-drx"}]
+    gd = {"algorithm": {"kind": "gd", "step_size": "1/L"}}
+    study = small(fleet=fleet, variants={"gd": gd, "chb": {}}, stop={"rounds": 4})
+    fedsim.run(study, out=tmp_path / "out")
+    found = fedsim.robust(tmp_path / "out", runs=3)
+    keys = {str(key) for key in found.constants["constant"]}
+    assert {"lte-2020-drx.doze", "lte-2020-drx.connected"} <= keys
+    joules = found.verdicts[found.verdicts["cost"] == "joules"]
+    assert joules["ratio"].notna().any()

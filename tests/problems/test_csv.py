@@ -141,7 +141,10 @@ def test_all_columns_at_fault_are_named_with_the_kind_that_reads_them(tmp_path: 
                 " semicolons separate them; `kind: table` reads texts"
             ),
         ),
-        ("a,Größe,label\n1,2,0\n".encode("latin-1"), "is not text in UTF-8; `kind: table` reads"),
+        (
+            "a,Größe,label\n1,2,0\n".encode("latin-1"),
+            "is not a table in UTF-8; `kind: table` reads",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_words_of_the_scenario(

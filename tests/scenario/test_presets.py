@@ -13,10 +13,10 @@ from fedsim.physics.radios import (
     LORA,
     NB_IOT,
     RADIOS,
-    CellularRadio,
     LoRaRadio,
     NarrowbandRadio,
     Radio,
+    StagedRadio,
 )
 
 TABLES: dict[type[Presettable], Any] = {
@@ -24,7 +24,7 @@ TABLES: dict[type[Presettable], Any] = {
     Radio: RADIOS,
     LoRaRadio: LORA,
     NarrowbandRadio: NB_IOT,
-    CellularRadio: CELLULAR,
+    StagedRadio: CELLULAR,
 }
 EVERY = [(model, name) for model, table in TABLES.items() for name in table]
 

@@ -17,7 +17,7 @@ from fedsim.physics.radios.base import (
     States,
     powers_of,
 )
-from fedsim.physics.radios.cellular import CellularRadio
+from fedsim.physics.radios.cellular import StagedRadio
 from fedsim.physics.radios.linear import FirstOrderRadio, Radio
 from fedsim.physics.radios.lora import LoRa, LoRaRadio
 from fedsim.physics.radios.narrowband import NarrowbandRadio
@@ -27,7 +27,7 @@ from fedsim.physics.radios.shannon import Shannon, ShannonRadio
 
 RADIO_KINDS: Registry[RadioLaw] = Registry(
     "radio",
-    (Radio, LoRaRadio, NarrowbandRadio, CellularRadio, ShannonRadio, FirstOrderRadio),
+    (Radio, LoRaRadio, NarrowbandRadio, StagedRadio, ShannonRadio, FirstOrderRadio),
     RadioLaw,
     title="radio kinds",
     names=names_of,
@@ -45,7 +45,6 @@ __all__ = [
     "RADIO_KINDS",
     "AnyRadio",
     "Carrier",
-    "CellularRadio",
     "Connection",
     "ConstantRate",
     "Draw",
@@ -64,6 +63,7 @@ __all__ = [
     "Rates",
     "Shannon",
     "ShannonRadio",
+    "StagedRadio",
     "States",
     "Terms",
     "Traced",

@@ -37,7 +37,7 @@ from fedsim.physics.radios.traces import AnyTrace, Trace
 from fedsim.physics.signals import Signal
 
 
-class CellularRadio(Presettable, PacketRadio):
+class StagedRadio(Presettable, PacketRadio):
     """An LTE or 5G radio: linear power, and the stages inactivity, C-DRX, RRC inactive and idle.
 
     While bits flow it draws `base + energy_up * up + energy_down * down`. A state's power is all

@@ -315,7 +315,7 @@ _PAGED: Mapping[str, Figure | str] = {
 _INACTIVITY = "round trips stay short for 0.3 s after a packet"
 
 
-def _staged(name: str, basis: str, **figures: Figure | str) -> Preset:
+def _with_stages(name: str, basis: str, **figures: Figure | str) -> Preset:
     """Return the preset of a name with stages in place of its tail."""
     plain = RADIOS[name]
     kept = {
@@ -327,7 +327,7 @@ def _staged(name: str, basis: str, **figures: Figure | str) -> Preset:
 
 
 CELLULAR: Mapping[str, Preset] = {
-    "lte-drx": _staged(
+    "lte-drx": _with_stages(
         "lte",
         _HUANG_STAGED,
         monitor=meas("1680 mW", 1200, 2200, HUANG_2012),
@@ -339,7 +339,7 @@ CELLULAR: Mapping[str, Preset] = {
         drx_on=meas("1 ms", 0.5, 10, HUANG_2012),
         connected=meas("11.6 s", 5, 13, HUANG_2012),
     ),
-    "lte-2020-drx": _staged(
+    "lte-2020-drx": _with_stages(
         "lte-2020",
         _STAGED.format("lte-2020", "Verizon's LTE"),
         monitor=lit("1000 mW", 500, 1700, ANDROID),
@@ -351,9 +351,9 @@ CELLULAR: Mapping[str, Preset] = {
         promotion_time=meas("0.3 s", 0.2, 0.5, NARAYANAN_2021),
         promotion_power=est("1000 mW", 500, 1700, ANDROID),
     ),
-    "5g-low-drx": _staged(
+    "5g-low-drx": _with_stages(
         "5g-low",
-        _STAGED.format("5g-low", "low-band NSA on Verizon and T-Mobile"),
+        _STAGED.format("5g-low", "5G beside LTE of Verizon and T-Mobile"),
         monitor=lit("1200 mW", 600, 2000, ANDROID),
         doze=lit("240 mW", 12, 540, TR_38_840),
         inactivity=meas("0.3 s", 0.08, 0.4, NARAYANAN_2021, _INACTIVITY),
@@ -363,9 +363,9 @@ CELLULAR: Mapping[str, Preset] = {
         promotion_time=meas("0.3 s", 0.2, 0.5, NARAYANAN_2021),
         promotion_power=est("1200 mW", 600, 2000, ANDROID),
     ),
-    "5g-mmwave-drx": _staged(
+    "5g-mmwave-drx": _with_stages(
         "5g-mmwave",
-        _STAGED.format("5g-mmwave", "Verizon's mmWave NSA"),
+        _STAGED.format("5g-mmwave", "Verizon's mmWave"),
         monitor=est("3000 mW", 1800, 4200, NARAYANAN_2021),
         doze=lit("340 mW", 17, 850, TR_38_840),
         inactivity=est("0.3 s", 0.08, 0.4, NARAYANAN_2021, _INACTIVITY),

@@ -346,8 +346,7 @@ def fetch(name: str) -> Path:
         name: of the catalogue, as `fedsim fetch` lists them.
 
     Raises:
-        DataError: the catalogue has no such set, it cannot be had, or it is not what the
-            catalogue expects.
+        DataError: there is no such set, it cannot be had, or it is not what is expected.
 
     Example:
         Not run by the tests, since it downloads:

@@ -122,18 +122,17 @@ class Csv(Source):
                     skipinitialspace=True,
                 )
         except UnicodeDecodeError as error:
-            raise DataError("data.path", f"{path} is not text in UTF-8; {_HINT}") from error
+            raise DataError("data.path", f"{path} is not a table in UTF-8; {_HINT}") from error
         except (ValueError, OverflowError, pd.errors.ParserWarning) as error:
             reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")[:_REASON]
             if isinstance(error, pd.errors.ParserWarning):
                 reason = "some rows have more values than the first line"
-            text = f"{path} is not a table of values separated by {self._named()}: {reason}"
-            raise DataError("data.path", f"{text}{self._likelier(content)}; {_HINT}") from error
+            own = SEPARATOR_NAMES.get(self.separator, repr(self.separator))
+            text = f"{path} is not a table of values separated by {own}: {reason}"
+            other = self._separator_clause(content)
+            raise DataError("data.path", f"{text}{other}; {_HINT}") from error
 
-    def _named(self) -> str:
-        return SEPARATOR_NAMES.get(self.separator, repr(self.separator))
-
-    def _likelier(self, content: bytes) -> str:
+    def _separator_clause(self, content: bytes) -> str:
         """Return a clause on the separator that the file seems to have, if it is another one."""
         found = find_separator(content[:_BEGINNING].decode("utf-8", errors="replace"))
         return "" if found == self.separator else f"; {SEPARATOR_NAMES[found]} separate them"

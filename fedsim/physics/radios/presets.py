@@ -312,7 +312,6 @@ _PAGED: Mapping[str, Figure | str] = {
     "paging_cycle": meas("1.28 s", 0.32, 2.56, NARAYANAN_2021),
     "paging_on": meas("43.2 ms", 10, 60, HUANG_2012),
 }
-_INACTIVITY = "round trips stay short for 0.3 s after a packet"
 
 
 def _with_stages(name: str, basis: str, **figures: Figure | str) -> Preset:
@@ -344,7 +343,7 @@ CELLULAR: Mapping[str, Preset] = {
         _STAGED.format("lte-2020", "Verizon's LTE"),
         monitor=lit("1000 mW", 500, 1700, ANDROID),
         doze=lit("200 mW", 10, 450, TR_38_840),
-        inactivity=meas("0.3 s", 0.08, 0.4, NARAYANAN_2021, _INACTIVITY),
+        inactivity=meas("0.3 s", 0.08, 0.4, NARAYANAN_2021),
         long_cycle=meas("320 ms", 80, 640, NARAYANAN_2021),
         drx_on=lit("10 ms", 4, 20, TR_38_840),
         connected=meas("10 s", 5, 12, NARAYANAN_2021),
@@ -356,7 +355,7 @@ CELLULAR: Mapping[str, Preset] = {
         _STAGED.format("5g-low", "5G beside LTE of Verizon and T-Mobile"),
         monitor=lit("1200 mW", 600, 2000, ANDROID),
         doze=lit("240 mW", 12, 540, TR_38_840),
-        inactivity=meas("0.3 s", 0.08, 0.4, NARAYANAN_2021, _INACTIVITY),
+        inactivity=meas("0.3 s", 0.08, 0.4, NARAYANAN_2021),
         long_cycle=meas("320 ms", 80, 640, NARAYANAN_2021),
         drx_on=lit("10 ms", 4, 20, TR_38_840),
         connected=meas("10.2 s", 9, 13, NARAYANAN_2021),
@@ -368,7 +367,7 @@ CELLULAR: Mapping[str, Preset] = {
         _STAGED.format("5g-mmwave", "Verizon's mmWave"),
         monitor=est("3000 mW", 1800, 4200, NARAYANAN_2021),
         doze=lit("340 mW", 17, 850, TR_38_840),
-        inactivity=est("0.3 s", 0.08, 0.4, NARAYANAN_2021, _INACTIVITY),
+        inactivity=est("0.3 s", 0.08, 0.4, NARAYANAN_2021),
         long_cycle=meas("80 ms", 40, 160, NARAYANAN_2021),
         drx_on=lit("5 ms", 2, 10, TR_38_840),
         connected=meas("10.2 s", 9, 13, NARAYANAN_2021),

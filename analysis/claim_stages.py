@@ -136,6 +136,7 @@ def page(found: Mapping[str, Sequence[Row]]) -> str:
     rows = [row for own in found.values() for row in own]
     lines = [
         *_OPENING,
+        "",
         _HEAD,
         "|---|---|---|---|---|---|---|---|",
         *(_summary(pace, radio, rows) for pace in PACES for radio in PAIRS),

@@ -1,9 +1,12 @@
-"""Termination signals, and their deferral during cleanup."""
+"""Termination signals: their deferral during cleanup, and in processes that this one starts."""
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import parent_process, resource_tracker
+from multiprocessing.process import BaseProcess
 
 ENDING = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -35,3 +38,35 @@ def defer_signals() -> Iterator[None]:
             signal.signal(number, handler)
         for number in noted:
             signal.raise_signal(number)
+
+
+@contextmanager
+def postpone_signals() -> Iterator[None]:
+    """Defer signals to the end of the block; processes started in it inherit them blocked.
+
+    Such a process thus receives no signal while it is loading; `end_with_parent` then sets its
+    handlers.
+    """
+    resource_tracker.ensure_running()  # starting it unblocks signals: so before they are blocked
+    with defer_signals():
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def end_with_parent() -> None:
+    """Let this process, which its parent has started, leave interrupts to it and end with it."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
+
+
+def _end_with(parent: BaseProcess | None) -> None:
+    """Wait until the parent has ended, for whatever reason, and end at once."""
+    if parent is not None:
+        parent.join()
+        os._exit(1)

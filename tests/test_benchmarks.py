@@ -52,6 +52,18 @@ def test_a_star_ends_in_the_order_of_sizes(case: str) -> None:
     assert benchmark.star(benchmark.CASES[case], 20) == list(range(20))[::-1]
 
 
+def test_messages_of_both_models_arrive(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmark = module("tcp_messages")
+    monkeypatch.setattr(benchmark, "REPEATS", 1)
+    monkeypatch.setattr(benchmark, "SIZES", {"10 kB": 8e4})
+    benchmark.main()
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["queue", "message", "fluid", "tcp", "ratio"]
+    assert [row[:22].strip() for row in rows] == list(benchmark.QUEUES)
+
+
 def test_the_wire_benchmark_prices_payloads_of_true_length() -> None:
     benchmark = module("wire")
     payloads = [*benchmark.compressed(1000), ("drawn", benchmark.drawn(100, 1000))]

@@ -138,11 +138,21 @@ def test_every_target_has_tables_and_figures_of_its_own(out: Path) -> None:
 
 
 @pytest.mark.slow
+def test_figures_for_a_paper_have_no_titles(out: Path) -> None:
+    comparison = Comparison.of([out])
+    for titles in (True, False):
+        for figure in comparison.figures(titles=titles).values():
+            said = figure.get_suptitle() + figure.axes[0].get_title(loc="left")
+            assert bool(said) == titles
+
+
+@pytest.mark.slow
 def test_without_a_gap_to_stop_at_the_whole_run_is_what_is_compared(
     other: Path, tmp_path: Path
 ) -> None:
     result = compare(other, "--out", tmp_path)
     assert result.exit_code == 0, result.output
+    assert "whole run" not in (tmp_path / "costs-whole-run.svg").read_text()
     assert "cost of the whole run" in result.stdout
     written = pd.read_csv(tmp_path / "costs.csv").set_index("variant")
     assert written["round"].tolist() == [5, 5]

@@ -83,6 +83,17 @@ WORLDS: dict[str, Block] = {
     "slow links": {"network": SLOW_LINKS},
     "links in turns": {"network": {"server": {**SLOW_LINKS["server"], "discipline": "fifo"}}},
     "TCP": {"network": {"topology": "tree", "gateways": 2, "model": "lv08", **SLOW_LINKS}},
+    "windows": {"network": {"topology": "tree", "gateways": 2, "model": "tcp", **SLOW_LINKS}},
+    "windows that are lost": {"network": {"model": "tcp", "tcp": {"queue": 2}, **SLOW_LINKS}}
+    | {"fleet": fleet([*STEADY, LOSSY])},
+    "windows of batteries": {"network": {"model": "tcp", **SLOW_LINKS}}
+    | {"fleet": fleet(EVERY, battery=BATTERY), "stop": {"time": "90 s"}}
+    | {"participation": {"kind": "full", "deadline": "20 s"}},
+    "windows of who come and go": {"network": {"model": "tcp", **SLOW_LINKS}}
+    | {"fleet": fleet(HOPELESS, availability=COMING), "stop": {"time": "90 s"}}
+    | {"participation": {"kind": "full", "deadline": "15 s"}},
+    "relayed windows": {"network": {**CHAIN, "model": "tcp"}}
+    | {"fleet": fleet(["wifi-6", NEAR, "wifi-6"])},
     "cells": {"network": {"broadcast": "cell", **SLOW_LINKS}, "fleet": fleet([*STEADY, LOSSY])}
     | {"participation": LATE},
     "a quorum": {"participation": {"kind": "full", "quorum": "40 %"}},

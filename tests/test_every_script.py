@@ -34,6 +34,7 @@ TESTED = {
     "benchmarks/scale_figure": "test_benchmarks",
     "benchmarks/star_scaling": "test_benchmarks",
     "benchmarks/table_one": "test_benchmarks",
+    "benchmarks/tcp_messages": "test_benchmarks",
     "benchmarks/wire": "test_benchmarks",
     "claims": "test_claims",
     "claim_stages": "test_claims",
@@ -41,7 +42,6 @@ TESTED = {
     "papers/run": "test_papers",
     "reality/packets": "test_reality",
     "reality/run": "test_reality",
-    "reality/trains": "test_reality",
     "studies/best_by_radio": "repricing/test_study",
     "studies/censoring_and_tails": "test_studies",
     "studies/compression_and_shared_uplink": "test_studies",
@@ -93,6 +93,28 @@ def test_every_script_runs_in_some_test() -> None:
         known = {own, own.replace("_", "-"), name, name.replace("/", "."), f"{own}.py"}
         said = any(isinstance(word, str) and any(each in word for each in known) for word in words)
         assert said or known & names, f"tests/{file}.py does not name {name}"
+
+
+@pytest.mark.slow
+@reduced("ten_minutes")
+def test_the_ten_minutes_begin_on_each_table(tmp_path: Path) -> None:
+    walk = script("ten_minutes")
+    found = {}
+    for table in walk.TABLES:
+        folder = tmp_path / table.name
+        folder.mkdir()
+        found[table.name] = walk.study(table, folder, most=2)
+    seen = {name: "\n".join(step.output for step in steps) for name, steps in found.items()}
+    assert "569,30,malignant,benign" in seen["breast-cancer"]
+    assert "1045 samples" in seen["titanic"].replace(",", "")
+    assert "2 rows without a client are left out" in seen["titanic"]
+    spoiled = seen["pinguine-2009"]
+    assert "semicolons, Latin-1, after 2 lines of another form" in spoiled
+    assert "3 repeated rows are left out" in spoiled
+    assert all(f" {island} " in spoiled for island in ("Biscoe", "Dream", "Torgersen"))
+    written = walk.page(found)
+    assert written.count("$ fedsim check") == 3
+    assert "| `fedsim init` |" in written
 
 
 def _imported(part: ast.AST) -> list[ast.alias]:

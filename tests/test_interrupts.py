@@ -20,8 +20,8 @@ from fedsim.record.lock import LOCK, hold, share
 from fedsim.running.interrupts import Interrupted, behind, raise_once
 from fedsim.running.run import ignore_progress
 from fedsim.running.staging import share_folder
-from fedsim.running.workers import postpone_signals, workers
-from fedsim.signals import ENDING
+from fedsim.running.workers import workers
+from fedsim.signals import ENDING, postpone_signals
 from tests.interrupting import LONG, hearing, interrupted
 from tests.runs import small
 

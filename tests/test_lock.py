@@ -23,6 +23,7 @@ from typer.testing import CliRunner, Result
 import fedsim
 from fedsim.cli import app
 from fedsim.record.lock import HOLDER, LOCK, FolderLock, _receive, hold, is_at_work, is_held, share
+from fedsim.running.history import HISTORY
 from tests.runs import files, small
 
 QUICK = small(stop={"rounds": 3})
@@ -254,7 +255,9 @@ def test_a_scenario_that_is_wrong_makes_no_folder(tmp_path: Path) -> None:
 
 def test_a_finished_campaign_leaves_what_it_made_and_an_empty_lock(tmp_path: Path) -> None:
     fedsim.run(QUICK, out=tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [LOCK, "base", "study.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *(HISTORY, LOCK, "base", "study.json")
+    ]
     assert (tmp_path / LOCK).read_bytes() == b""
 
 

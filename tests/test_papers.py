@@ -114,6 +114,21 @@ def test_links_of_the_page_lead_to_its_headings() -> None:
     assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= set(anchors)
 
 
+def test_states_by_paper_are_those_of_the_rows_on_the_page() -> None:
+    """Each row of the page, counted by what it says of itself."""
+    text = page.PAGE.read_text(encoding="utf-8").partition("\nBeyond the papers:\n")[0]
+    said = re.findall(
+        r"^\| \[([^,]+), [^]]+\]\([^)]*\) \| ([^|:]+?)(?::[^|]*)? \|", text, re.MULTILINE
+    )
+    assert len(said) == sum(len(paper.rows) for paper in PAPERS.values() if paper.before)
+    for paper in filter(lambda paper: paper.before, PAPERS.values()):
+        (line,) = re.findall(rf"^\| {paper.name} \| (.+) \|$", text, re.MULTILINE)
+        cells = [int(cell) for cell in line.split("|")]
+        assert tuple(cells[::2]) == paper.before
+        assert cells[1::2] == [said.count((paper.name, each)) for each in page.STATES]
+        assert sum(cells[1::2]) == len(paper.rows)
+
+
 # -- states ----------------------------------------------------------------------------
 
 

@@ -87,6 +87,23 @@ def test_distributed_iht_is_ahead_on_the_papers_grid() -> None:
     assert max(ends(rounds(0.001, 60, 10), "K10")) > 1e6
 
 
+@pytest.fixture(scope="module")
+def starts() -> pd.Series:
+    """Return the objective of the model 0 under 16 seeds."""
+    changed = ["stop.rounds=1", "seeds=16", "variants={}"]
+    return fedsim.run(REGRESSION, overrides=changed).summary["start"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("found", [208, 259])
+def test_the_start_that_the_loop_had_is_among_those_of_seeds(
+    found: float, starts: pd.Series
+) -> None:
+    """A draw, of which several seeds are on both sides of each of the loop's two."""
+    assert (starts < found).sum() >= 3
+    assert (starts > found).sum() >= 3
+
+
 @pytest.mark.slow
 def test_where_fediter_ht_stalls_is_a_draw_and_the_loops_draw_is_among_five() -> None:
     """At 0.001 the loop was at 157 (K = 3) and 153 (K = 5) after 60 rounds: seeds span that."""

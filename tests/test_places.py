@@ -73,7 +73,9 @@ def test_the_last_shard_to_end_clears_up_after_one_that_was_killed(tmp_path: Pat
             left.mkdir(parents=True)
 
     fedsim.run(swept, out=tmp_path, shard="1/2", watch=watch)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "base", "study.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *(".history.jsonl", ".lock", "base", "study.json")
+    ]
 
 
 def test_what_a_kill_leaves_at_the_top_goes_when_the_study_is_taken_up(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from scipy.special import expit
 
 import fedsim
 from fedsim.ports import Array
-from fedsim.problems import PlantedDirections
 from tests.algorithms import reference
 from tests.conftest import ROOT
 
@@ -92,38 +91,3 @@ def test_the_study_says_what_is_missing_in_one_block(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "fedsim fetch ijcnn1" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-FIGURE_3 = {
-    0: {"base": (166, 188), "hb": (2322, 258), "lag": (329, 393), "gd": (4077, 453)},
-    1: {"base": (149, 178), "hb": (2286, 254), "lag": (302, 382), "gd": (4014, 446)},
-    2: {"base": (158, 183), "hb": (2304, 256), "lag": (312, 387), "gd": (4059, 451)},
-}
-"""Of NumPy's stream of each seed: transmissions and iterations of a loop without fedsim."""
-
-FIGURE_11 = {0: (523, 240), 1: (487, 235), 2: (498, 238)}
-"""Likewise, with c = 0.01."""
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
-@pytest.mark.parametrize("seed", FIGURE_3)
-def test_counts_on_the_data_of_lag_are_those_of_a_plain_loop(seed: int, tmp_path: Path) -> None:
-    """The step is that of the LAG authors' code, where L has lambda once, not for each worker."""
-    samples = PlantedDirections().load(Path(), np.random.default_rng(seed))
-    assert samples.client is not None
-    file = tmp_path / "rows.npz"
-    np.savez(file, X=samples.X, y=samples.y, client=samples.client)
-    step = 1 / (np.linalg.eigvalsh(samples.X.T @ samples.X)[-1] / 4 + 0.001)
-    names = ("variants.hb.", "variants.lag.", "variants.gd.", "")
-    overrides = [f"{name}algorithm.step_size={step}" for name in names]
-    data = f"problem.data={{kind: npz, path: {file}}}"
-    plan = PAPERS / "chb-common-smoothness.yaml"
-    result = fedsim.run(plan, overrides=["seeds=1", "stop.rounds=500", data, *overrides])
-    # The last round begins with a model within the gap, and the loop stops there.
-    found = {
-        str(name): (own["transmissions"].iloc[:-1].sum(), len(own) - 1)
-        for name, own in result.rounds.groupby("variant", observed=True)
-    }
-    assert {name: found[name] for name in FIGURE_3[seed]} == FIGURE_3[seed]
-    assert found["chb-mild"] == FIGURE_11[seed]

@@ -1,8 +1,8 @@
 """Transfers against packets: the table of ns-3's results, and ns-3 itself where it is there."""
 
-import dataclasses
 import importlib
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -54,72 +54,36 @@ def test_a_flow_of_the_fluid_model_is_held_up_by_one_way_and_the_narrowest_link(
         assert packets.by_fedsim(case, "fluid") == [pytest.approx(expected)]
 
 
-@pytest.fixture
-def trains(packets: Any) -> Any:
-    """Return the model of windows and queues."""
-    assert packets
-    return importlib.import_module("trains")
+FOUND = {  # of `tcp`, held-out: median, nine of ten, and worst of the errors' sizes
+    "one flow": (0.003, 0.04, 0.12),
+    "many flows": (0.010, 0.56, 3.10),
+    "no losses": (0.006, 0.42, 3.10),
+    "random losses: median": (0.058, 0.70, 1.11),
+    "random losses: 9 of 10": (0.241, 0.59, 2.16),
+}
 
 
-def alone(packets: Any, **changes: Any) -> Any:
-    """Return one flow on a wide link, changed as is said."""
-    case = packets.Case(
-        variant="newreno",
-        discipline="drop-tail",
-        queue=100,
-        loss=0.0,
-        direction="up",
-        rate=1e9,
-        delay=0.05,
-        gateways=0,
-        gateway_rate=1e9,
-        bytes=10 * packets.SEGMENT,
-        own_rate=1e9,
-        own_delays=(0.05,),
-    )
-    return dataclasses.replace(case, **changes)
+@pytest.mark.slow
+def test_the_model_of_windows_keeps_its_errors(packets: Any) -> None:
+    """The quantiles that the page states, on cases that it was not made with."""
+    run = importlib.import_module("run")
+    found: dict[str, list[float]] = {kind: [] for kind in FOUND}
+    for name, kind, _, error in run.errors("tcp"):
+        if name == "held-out":
+            found[kind].append(abs(error))
+    for kind, (median, nine, worst) in FOUND.items():
+        assert np.median(found[kind]) < median
+        assert np.quantile(found[kind], 0.9) < nine
+        assert max(found[kind]) < worst
 
 
-@pytest.mark.parametrize(("segments", "rounds"), [(1, 0), (10, 0), (11, 1), (25, 1), (26, 2)])
-def test_slow_start_takes_a_handshake_and_a_round_trip_for_each_window(
-    packets: Any, trains: Any, segments: int, rounds: int
-) -> None:
-    """Windows of 10 and 15 segments: an acknowledgement of two segments adds one (RFC 5681)."""
-    case = alone(packets, bytes=segments * packets.SEGMENT)
-    (time,) = trains.by_trains(case)
-    assert time == pytest.approx(0.2 * (1.5 + rounds), rel=2e-3)
-
-
-def test_a_window_that_is_lost_behind_a_full_queue_waits_for_its_timeout(
-    packets: Any, trains: Any
-) -> None:
-    """A lone segment that is dropped has none behind it to tell: a second, and it is there."""
-    case = alone(packets, queue=1, rate=1e6, bytes=packets.SEGMENT, own_delays=(0.05,) * 4)
-    times = sorted(trains.by_trains(case))
-    slot = 8 * (packets.SEGMENT + trains.HEADERS) / 1e6
-    assert times[0] == pytest.approx(0.3 + slot, rel=1e-2)
-    assert times[1] == pytest.approx(0.3 + 2 * slot, rel=1e-2)
-    assert all(time > 1.2 for time in times[2:])
-
-
-def test_the_model_of_windows_keeps_its_errors(packets: Any, trains: Any) -> None:
-    """Against ns-3 without random losses: the quantiles that the page states."""
-    runs = [
-        (case, abs(max(trains.by_trains(case)) / max(times) - 1))
-        for name, case, _, times in packets.read()
-        if name == "held-out" and not case.loss
-    ]
-    off = [error for _, error in runs]
-    assert np.median(off) < 0.01
-    assert np.quantile(off, 0.9) < 0.32
-    assert max(error for case, error in runs if case.flows == 1) < 0.03
-
-
-def test_the_acknowledgement_of_an_odd_segment_is_delayed(packets: Any, trains: Any) -> None:
-    """Of a window of 15, 14 are acknowledged: 21 segments follow, and the 47th waits for more."""
-    sizes = [packets.SEGMENT * segments for segments in (46, 47)]
-    times = [trains.by_trains(alone(packets, bytes=size))[0] for size in sizes]
-    assert times == [pytest.approx(0.2 * 3.5, rel=2e-3), pytest.approx(0.2 * 4.5, rel=2e-3)]
+def test_single_flows_and_short_ones_are_right_to_a_few_percent(packets: Any) -> None:
+    """A part of the table that takes a second."""
+    single = [(case, max(times)) for _, case, _, times in packets.read() if case.flows == 1]
+    off = [max(packets.by_fedsim(case, "tcp")) / time - 1 for case, time in single if not case.loss]
+    assert len(off) > 40
+    assert np.mean(np.abs(off)) < 0.015
+    assert np.median(np.abs(off)) < 0.002
 
 
 @pytest.mark.slow
@@ -131,7 +95,13 @@ def test_the_script_prints_the_errors_of_every_model(
     monkeypatch.setattr(packets, "read", lambda: iter(few))
     run.main([])
     page = (ANALYSIS / "README.md").read_text(encoding="utf-8")
-    head, _, *rows = capsys.readouterr().out.splitlines()
+    situations, table = capsys.readouterr().out.split("\n\n")
+    head, _, *rows = situations.splitlines()
+    assert head in page
+    assert {row.split("|")[1].strip() for row in rows} <= set(
+        re.findall(r"\| (\w+ flows?, .*?) \|", page)
+    )
+    head, _, *rows = table.splitlines()
     assert head in page
     cells = [[cell.strip() for cell in row.split("|")[1:4]] for row in rows]
     assert cells == [

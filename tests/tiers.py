@@ -38,6 +38,7 @@ LIBRARIES = {
 
 FILES = {
     "blocks/test_identity.py": "torch",
+    "browser/test_browser.py": "dev",
     "cluster_faults/test_cluster_faults.py": "dask",
     "computing/test_compiled.py": "compiled",
     "computing/test_drawing.py": "compiled",

@@ -1,55 +1,122 @@
-"""What the live page of `fedsim run --watch` costs beside the runs that it shows.
+"""What the live pages of `fedsim run --watch` and `--browser` cost beside the runs that they show.
 
     python analysis/benchmarks/watching.py --rounds 20000 --turns 9
 
-One process makes the first variant of the quickstart, with the page drawn into a terminal that
-keeps nothing and without it, in turns. Seconds are those in which a processor was at work, so that
-other programs of the machine count little: all threads of the process are in them, that of the page
-too. It reports the median of each, and the median and the quartiles of their ratios by turn.
+One process makes the first variant of the quickstart: without a page, with the page of the terminal
+drawn into one that keeps nothing, and with the page of a browser, which is asked for its state once
+a second, in turns. Processor seconds are those in which a processor was at work for the process
+that makes the run, all of its threads included, so that other programs of the machine count little.
+The server of the page is a process of its own: its seconds stand by themselves. It reports
+medians and quartiles, and those of the ratios to the run without a page of the same turn.
 """
 
 import argparse
+import resource
+import threading
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from io import StringIO
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
+from urllib.request import urlopen
 
 from rich.console import Console
 
 import fedsim
+from fedsim.browser import serve_page
 from fedsim.cli.live_page import live_page
 
+WAYS = ("run", "run --watch", "run --browser")
 
-def run_once(rounds: int, *, watched: bool) -> float:
-    """Make one run; return the seconds of processors that it has taken."""
+
+class Taken(NamedTuple):
+    """What a run has taken, s: processors for it, those for other processes, and real time."""
+
+    processor: float
+    others: float
+    real: float
+
+
+@contextmanager
+def shown(way: str, out: Path) -> Iterator[None]:
+    """Show the runs of a folder within the block."""
+    if way == "run --watch":
+        with live_page(Console(file=StringIO(), force_terminal=True, width=80, height=40), out):
+            yield
+    elif way == "run --browser":
+        with serve_page(out) as address:
+            over = threading.Event()
+            reader = threading.Thread(target=follow, args=(address, over), daemon=True)
+            reader.start()
+            yield
+            over.set()
+            reader.join()
+    else:
+        yield
+
+
+def follow(address: str, over: threading.Event) -> None:
+    """Ask for the state of a study, as its page does, until `over` is set."""
+    while not over.wait(1.0):
+        with suppress(OSError), urlopen(f"{address}live.json") as answer:  # noqa: S310 - our own
+            answer.read()
+
+
+def run_once(rounds: int, way: str) -> Taken:
+    """Make one run; return what it has taken."""
     with TemporaryDirectory() as folder:
-        out = Path(folder) / "out"
-        console = Console(file=StringIO(), force_terminal=True, width=80, height=40)
         overrides = ["variants={}", f"stop={{rounds: {rounds}}}"]
-        before = time.process_time()
-        with live_page(console, out) if watched else nullcontext():
-            fedsim.run("quickstart", out=out, overrides=overrides)
-        return time.process_time() - before
+        own, others, real = time.process_time(), of_others(), time.perf_counter()
+        with shown(way, Path(folder) / "out"):
+            fedsim.run("quickstart", out=Path(folder) / "out", overrides=overrides)
+            real = time.perf_counter() - real
+        return Taken(time.process_time() - own, of_others() - others, real)
+
+
+def of_others() -> float:
+    """Return the processor seconds of the processes that this one has started and that ended."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
+def spread(values: Sequence[float], digits: int) -> str:
+    """Return median and quartiles of some values."""
+    low, _, high = quantiles(values, n=4) if len(values) > 1 else [*values] * 3
+    return f"{median(values):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def table(taken: Mapping[str, Sequence[Taken]]) -> Iterator[str]:
+    """Yield the lines of the table of results, in Markdown."""
+    yield "| | processor, s | ratio | real time, s | ratio | server, s |"
+    yield "|---|---|---|---|---|---|"
+    plain = taken[WAYS[0]]
+    for way, own in taken.items():
+        pairs = [*zip(own, plain, strict=True)]
+        processor = [each.processor for each in own], [a.processor / b.processor for a, b in pairs]
+        real = [each.real for each in own], [a.real / b.real for a, b in pairs]
+        columns = [spread(processor[0], 2), spread(processor[1], 4)]
+        columns += [spread(real[0], 2), spread(real[1], 3)]
+        yield f"| `{way}` | {' | '.join(columns)} | {spread([each.others for each in own], 2)} |"
 
 
 def main() -> None:
-    """Measure both, and print them."""
+    """Measure all ways in turns, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=20_000)
     parser.add_argument("--turns", type=int, default=9)
     given = parser.parse_args()
-    run_once(min(given.rounds, 100), watched=True)  # what is loaded once
-    pairs = [
-        (run_once(given.rounds, watched=False), run_once(given.rounds, watched=True))
-        for _ in range(given.turns)
-    ]
-    ratios = [watched / plain for plain, watched in pairs]
-    low, _, high = quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
-    plain, watched = (median(each) for each in zip(*pairs, strict=True))
-    print(f"without the page {plain:.2f} s, with it {watched:.2f} s, medians of {given.turns}")
-    print(f"ratio {median(ratios):.4f}, quartiles {low:.4f} to {high:.4f}")
+    for way in WAYS:  # what is loaded once
+        run_once(min(given.rounds, 100), way)
+    taken: dict[str, list[Taken]] = {way: [] for way in WAYS}
+    for turn in range(given.turns):
+        for place in range(len(WAYS)):  # each way comes first, second and third in turn
+            way = WAYS[(turn + place) % len(WAYS)]
+            taken[way].append(run_once(given.rounds, way))
+    for line in table(taken):
+        print(line)
 
 
 if __name__ == "__main__":

@@ -10,25 +10,44 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from fedsim.physics.packet_loss import IndependentLosses
 from fedsim.physics.radios import ConstantRate
+from fedsim.physics.radios.base import NONE, Framing
+from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology, star, tree
 from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.tcp import Connections
 from fedsim.sim.network.transmission import Sharing, choose_bearers, delay
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "ns3/transfers.cc"
 TABLE = HERE / "ns3/results.csv"
-SETS = {"develop": 33, "held-out": 1033}
-"""The seed of each set of cases: the first to develop a model with, the second to report it."""
 
-CASES = 40
-"""The number of cases in a set."""
 
-SEEDS = 5
+class CaseSet(NamedTuple):
+    """A set of drawn cases.
+
+    Attributes:
+        seed: of the draws.
+        cases: their number.
+    """
+
+    seed: int
+    cases: int
+
+
+SETS = {
+    "develop": CaseSet(33, 40),
+    "validate": CaseSet(1033, 40),
+    "held-out": CaseSet(7033, 100),
+}
+"""The sets of cases: two to develop models with, and one that only reports their errors."""
+
+SEEDS = 20
 """The runs of a case with random losses."""
 
 PACKETS = 30_000
@@ -39,6 +58,9 @@ HOURS = 3600.0
 
 SEGMENT = 1448
 """The bytes of a segment's payload."""
+
+HEADERS = 54
+"""What IP, TCP with timestamps, and PPP add to each, bytes."""
 
 LIBRARIES = ("core", "network", "internet", "applications", "point-to-point", "traffic-control")
 
@@ -168,21 +190,44 @@ def by_ns3(case: Case, seed: int, program: Path) -> list[float]:
     return [float(line.split()[1]) for line in done.stdout.splitlines()]
 
 
-def by_fedsim(case: Case, model: Sharing) -> list[float]:
+def as_in_ns3(case: Case, seed: int) -> Connections:
+    """Return the parameters of ns-3's connections, with its headers of IP, TCP and PPP."""
+    law = Tcp(
+        variant=case.variant,
+        queue=case.queue,
+        discipline="fq-codel" if case.discipline == "fq_codel" else "drop-tail",
+        min_rto="1 s",
+        delayed_ack="200 ms",
+    )
+    rng = np.random.default_rng([seed, 1])
+    packets = Framing(HEADERS, SEGMENT + HEADERS)
+    losses = IndependentLosses(case.loss, np.random.default_rng(seed)) if case.loss else None
+    return Connections(law, lambda _: packets, lambda *_: losses, lambda *_: rng)
+
+
+def by_fedsim(case: Case, model: Sharing, seed: int = 0) -> list[float]:
     """Return when each message has arrived by a model of fedsim, s."""
     calendar, arrived = Calendar(), [float("nan")] * case.flows
     radios, up = [ConstantRate(case.own_rate)] * case.flows, case.direction == "up"
     topology = case.topology
     both = choose_bearers(
-        calendar, topology, radios, radios, model=model, radio_latency=case.own_delays
+        calendar,
+        topology,
+        radios,
+        radios,
+        model=model,
+        radio_latency=case.own_delays,
+        connections=as_in_ns3(case, seed) if model == "tcp" else None,
     )
+    framing = Framing(HEADERS, SEGMENT + HEADERS) if model == "tcp" else NONE
+    bits = 8 * case.bytes + framing.bits(8 * case.bytes)
     bearers, routes = both[0 if up else 1], topology.up if up else topology.down
 
     def arrive(number: int) -> None:
         arrived[number] = calendar.now
 
     def begin(number: int) -> None:
-        bearers[number].start(8.0 * case.bytes, case.own_rate, arrive, number)
+        bearers[number].start(bits, case.own_rate, arrive, number)
 
     for number, own in enumerate(case.own_delays):
         calendar.at(delay(routes[number].latency + own, model), begin, number)
@@ -200,8 +245,8 @@ def write(program: Path) -> None:
     with TABLE.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for name, set_seed in SETS.items():
-            for number in range(CASES):
+        for name, (set_seed, cases) in SETS.items():
+            for number in range(cases):
                 case = draw(set_seed, number)
                 for seed in seeds(case):
                     times = by_ns3(case, seed, program)
@@ -212,6 +257,6 @@ def read() -> Iterator[tuple[str, Case, int, Sequence[float]]]:
     """Yield the name of the set, the case, the seed and the arrivals of the messages by run."""
     with TABLE.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            case = draw(SETS[row["set"]], int(row["case"]))
+            case = draw(SETS[row["set"]].seed, int(row["case"]))
             times = [float(word) for word in row["times"].split()]
             yield row["set"], case, int(row["seed"]), times

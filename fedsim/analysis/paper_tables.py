@@ -8,7 +8,7 @@ interval.
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from math import floor, isfinite, log10
+from math import floor, inf, isfinite, log10
 from typing import NamedTuple
 
 import pandas as pd
@@ -17,7 +17,7 @@ from matplotlib.ticker import EngFormatter
 from fedsim.analysis.compare.comparison import MOST_DRAWN, Case, Comparison
 from fedsim.analysis.costs import measures_in, outcomes, with_grams
 from fedsim.record.columns import TITLES, UNITS
-from fedsim.text import visible
+from fedsim.text import format_number, visible
 
 # Texts in LaTeX and in Markdown.
 
@@ -54,6 +54,24 @@ def latex_text(text: str) -> str:
     50 \% of a\_b, \ensuremath{\mu}s
     """
     return "".join(map(_latex_letter, visible(text).replace("\n", " ")))
+
+
+_POWER = re.compile(r"\b(\d(?:\.\d+)?)e([+-]?)0*(\d{1,3})\b")
+
+
+def latex_prose(text: str) -> str:
+    r"""Return a text of fedsim's own for LaTeX, with powers of ten set.
+
+    >>> print(latex_prose("a gap below 1e-05"), latex_prose("2.5e+06 bit"))
+    a gap below \ensuremath{10^{-5}} \ensuremath{2.5\times10^{6}} bit
+    """
+    parts = _POWER.split(text)  # text, mantissa, sign, power, text, ...
+    texts = [latex_text(parts[0])]
+    for begin in range(1, len(parts), 4):
+        mantissa, sign, power, rest = parts[begin : begin + 4]
+        times = "" if mantissa == "1" else rf"{mantissa}\times"
+        texts.append(rf"\ensuremath{{{times}10^{{{sign.strip('+')}{power}}}}}{latex_text(rest)}")
+    return "".join(texts)
 
 
 def _latex_letter(letter: str) -> str:
@@ -105,6 +123,9 @@ class PaperColumn(NamedTuple):
     numbers: bool = True
 
 
+_FITTED = r"\ifdim\wd0>\linewidth\resizebox{\linewidth}{!}{\usebox0}\else\usebox0\fi"
+
+
 class PaperTable(NamedTuple):
     """A table.
 
@@ -119,7 +140,9 @@ class PaperTable(NamedTuple):
     columns: Sequence[PaperColumn]
 
     def latex(self, *, wide: bool = False) -> str:
-        r"""Return the table in LaTeX; it needs booktabs and siunitx.
+        r"""Return the table in LaTeX; it needs booktabs, siunitx and graphicx.
+
+        A table wider than its column is scaled down to it.
 
         Args:
             wide: whether it spans both columns of a page, as `table*` does.
@@ -129,10 +152,10 @@ class PaperTable(NamedTuple):
         heads = " & ".join(f"{{{latex_text(column.head)}}}" for column in self.columns)
         specs = "".join(_specification(column) for column in self.columns)
         return (
-            f"\\begin{{{kind}}}\n\\centering\n\\caption{{{latex_text(self.caption)}}}\n"
+            f"\\begin{{{kind}}}\n\\centering\n\\caption{{{latex_prose(self.caption)}}}\n"
             f"\\label{{tab:{self.name}}}\n\\footnotesize\n\\setlength{{\\tabcolsep}}{{3pt}}\n"
-            f"\\begin{{tabular}}{{@{{}}{specs}@{{}}}}\n\\toprule\n{heads} \\\\\n\\midrule\n"
-            f"{rows}\n\\bottomrule\n\\end{{tabular}}\n\\end{{{kind}}}\n"
+            f"\\sbox0{{\\begin{{tabular}}{{@{{}}{specs}@{{}}}}\n\\toprule\n{heads} \\\\\n"
+            f"\\midrule\n{rows}\n\\bottomrule\n\\end{{tabular}}}}%\n{_FITTED}\n\\end{{{kind}}}\n"
         )
 
     def _latex_rows(self) -> Iterator[str]:
@@ -183,6 +206,10 @@ _FIXED = 1e-2
 """Results below this are written with a power of ten: four decimals would not show them."""
 
 
+_LEAST_P = 1e-4
+"""A p-value below this is written as below it, since its four decimals would be zeros."""
+
+
 def result_text(value: float, decimals: int, least: float) -> str:
     """Return a result as a table has it.
 
@@ -197,9 +224,20 @@ def result_text(value: float, decimals: int, least: float) -> str:
     if not isfinite(value):
         return "--"
     if least >= _FIXED:
-        return f"{value:.{decimals}f}"
-    mantissa, _, power = f"{value:.2e}".partition("e")
+        return format_number(value, f".{decimals}f")
+    mantissa, _, power = format_number(value, ".2e").partition("e")
     return f"{mantissa}e{int(power)}"
+
+
+def probability_text(p: float) -> str:
+    """Return a p-value with four decimals; one that they do not show is below the last.
+
+    >>> probability_text(0.0312), probability_text(2e-7)
+    ('0.0312', '<0.0001')
+    """
+    if not isfinite(p):
+        return "--"
+    return format_number(p, ".4f") if p >= _LEAST_P else f"<{format_number(_LEAST_P, '.4f')}"
 
 
 def _latex_cell(cell: PaperCell, *, numbers: bool) -> str:
@@ -209,7 +247,12 @@ def _latex_cell(cell: PaperCell, *, numbers: bool) -> str:
 
 
 def _latex_interval(text: str) -> str:
-    return f"{{\\scriptsize {latex_text(text)}}}" if text else ""
+    if not text:
+        return ""
+    powers = re.sub(
+        r"-?\d+(\.\d+)?e[+-]?\d+", lambda found: rf"\num{{{found[0]}}}", latex_text(text)
+    )
+    return f"{{\\scriptsize {powers}}}"
 
 
 def _markdown_cell(cell: PaperCell) -> str:
@@ -236,8 +279,9 @@ def paper_tables(comparison: Comparison, columns: int = 1) -> Iterator[PaperTabl
         ending = f"-{number + 1}" if number else ""
         labels = comparison.choose(case, MOST_DRAWN)
         yield _costs(comparison, case, labels, f"costs{ending}", _NARROW if columns == 1 else _WIDE)
-        if len(labels) > 1:
-            yield _pairs(comparison, case, labels, f"pairs{ending}")
+        pairs = _pairs(comparison, case, labels, f"pairs{ending}")
+        if any(cell.text != "--" for cell in pairs.columns[2].cells):
+            yield pairs
     yield _results(comparison)
 
 
@@ -277,6 +321,7 @@ def _cost_column(case: Case, rows: pd.DataFrame, cost: str) -> PaperColumn:
     factor, prefix, decimals = _scale(
         [each for each in means if isfinite(each)], UNITS.get(cost, "")
     )
+    form = f".{decimals}f"
     ranked = case.decisions.rank(cost)
     best = {ranked[0], *case.decisions.not_costlier(ranked[0], cost)} if ranked else set[str]()
     cells = []
@@ -285,9 +330,9 @@ def _cost_column(case: Case, rows: pd.DataFrame, cost: str) -> PaperColumn:
         if not isfinite(mean):
             cells.append(PaperCell("--"))
             continue
-        ends = [f"{each / factor:.{decimals}f}" for each in (low, high)] if low < high else []
+        ends = [format_number(each / factor, form) for each in (low, high)] if low < high else []
         under = f"[{', '.join(ends)}]" if ends else ""
-        cells.append(PaperCell(f"{mean / factor:.{decimals}f}", under, str(variant) in best))
+        cells.append(PaperCell(format_number(mean / factor, form), under, str(variant) in best))
     title, unit = TITLES.get(cost, cost), f"{prefix}{UNITS.get(cost, '')}"
     head = title if cost == "grams" else f"{title[:1].upper()}{title[1:]}"
     return PaperColumn(f"{head} ({unit})" if unit else head, cells)
@@ -314,11 +359,17 @@ def _pairs(comparison: Comparison, case: Case, labels: Mapping[str, str], name: 
         variant = str(row["variant"])
         texts["variant"].append(PaperCell("" if variant == previous else labels[variant]))
         texts["cost"].append(PaperCell(TITLES.get(str(row["cost"]), str(row["cost"]))))
-        ends = f"[{row['low']:.3g}, {row['high']:.3g}]" if row["low"] < row["high"] else ""
-        ratio = float(row["ratio"])
-        texts["ratio"].append(PaperCell(f"{ratio:.3f}" if isfinite(ratio) else "--", ends))
-        p = float(row["p_holm"])
-        texts["p"].append(PaperCell(f"{p:.4f}" if isfinite(p) else "--"))
+        ends = (
+            f"[{format_number(row['low'], '.3g')}, {format_number(row['high'], '.3g')}]"
+            if row["low"] < row["high"]
+            else ""
+        )
+        ratio = float(row["ratio"])  # 0 or infinite where one of the two has not reached it
+        known = 0 < ratio < inf
+        texts["ratio"].append(
+            PaperCell(format_number(ratio, ".3f") if known else "--", ends if known else "")
+        )
+        texts["p"].append(PaperCell(probability_text(float(row["p_holm"]))))
         previous = variant
     columns = [
         PaperColumn("Variant", texts["variant"], numbers=False),

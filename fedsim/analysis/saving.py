@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from shutil import which
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from matplotlib import rc_context
+from matplotlib import rc_context, rcParams
 from matplotlib.backends.backend_pgf import LatexError
 from matplotlib.figure import Figure
 
@@ -20,6 +21,13 @@ FORMATS: Mapping[str, Mapping[str, Any]] = {
     "pgf": {},
 }
 """Endings of figures, and how matplotlib writes such a file; it is the same for the same figure."""
+
+_LETTERS = r"\catcode`\&=12\catcode`\#=12\catcode`\~=12\relax"
+"""TeX by which these characters are letters of a PGF figure, as in every other format; matplotlib
+leaves them to TeX, where a name such as "A & B" is an error."""
+
+_OWN = r"\def\mathdefault#1{#1}\catcode`\_=\active\def_{\ifmmode\sb\else\_\fi}"
+"""TeX that such a figure needs beside `_LETTERS`, which matplotlib leaves to the document."""
 
 _TEX = ("pdflatex", "xelatex", "lualatex")
 """Programs by which texts of a PGF figure are measured; the first one that is there is used."""
@@ -44,17 +52,37 @@ def save(figure: Figure, path: Path) -> None:
         True
     """
     ending = check_format(path.suffix.removeprefix("."), path.name)
+    if ending == "pgf":
+        _save_pgf(figure, path)
+        return
     image = BytesIO()
     own: Any = {"svg.hashsalt": path.name, "pdf.fonttype": 42, "ps.fonttype": 42}
-    if ending == "pgf":
-        own |= {"pgf.texsystem": next(filter(which, _TEX)), "pgf.rcfonts": False}
     with rc_context(own):  # without a salt, the names of an SVG's parts are drawn
+        figure.savefig(image, format=ending, **FORMATS[ending])
+    write_whole(path, image.getvalue())
+
+
+def _save_pgf(figure: Figure, path: Path) -> None:
+    """Write a PGF figure, and beside it the PNG of each map in it, such as NAME-img0.png.
+
+    Raises:
+        DataError: TeX cannot typeset a text of the figure.
+        OutputError: a file cannot be written.
+    """
+    own: Any = {"pgf.texsystem": next(filter(which, _TEX)), "pgf.rcfonts": False}
+    own["pgf.preamble"] = rf"{rcParams['pgf.preamble']}\AtBeginDocument{{{_LETTERS}}}"
+    with rc_context(own), TemporaryDirectory() as folder:
         try:
-            figure.savefig(image, format=ending, **FORMATS[ending])
-        except LatexError as error:
+            figure.savefig(Path(folder) / path.name, format="pgf")
+        except (LatexError, ValueError) as error:  # matplotlib raises either
             text = f"TeX cannot typeset a text of the figure: {str(error).splitlines()[0]}"
             raise DataError("formats", text) from None
-    write_whole(path, image.getvalue())
+        begin, own_lines = b"\\begingroup%\n", f"{_OWN}{_LETTERS}%\n".encode()
+        for drawn in sorted(Path(folder).iterdir()):
+            content = drawn.read_bytes()
+            if drawn.name == path.name:
+                content = content.replace(begin, begin + own_lines, 1)
+            write_whole(path.with_name(drawn.name), content)
 
 
 def check_format(ending: str, given: str) -> str:

@@ -27,7 +27,7 @@ from fedsim.text import visible
 
 # Texts of figures: what others wrote is shown as it is, our own mathematics as mathematics.
 
-_WORDS = {"gap": "objective less the optimum\n$f - f^\\star$"}
+_WORDS = {"gap": "objective gap\n$f - f^\\star$"}
 
 _GREEK = ("alpha", "beta", "eta", "eps")
 _ROOT = re.compile(r"\bsqrt\((\w+)\)")
@@ -87,9 +87,10 @@ def _power(found: "re.Match[str]") -> str:
     return f"{times}10^{{{sign}{exponent}}}"
 
 
-COLOURS = ("#0072B2", "#E69F00", "#000000", "#009E73", "#56B4E9", "#D55E00", "#CC79A7", "#F0E442")
+COLOURS = ("#0072B2", "#E69F00", "#000000", "#009E73", "#56B4E9", "#D55E00", "#CC79A7")
 """The colours of variants: those of Okabe and Ito, Color Universal Design, 2008, distinguishable
-for colour-blind readers, too. They are ordered such that the first ones differ in grey."""
+for colour-blind readers, too; without their yellow, which is too light for a line on white. They
+are ordered such that the first ones differ in grey."""
 
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (6, 1.5, 1, 1.5, 1, 1.5)))
 """The dashes of variants. They and the marks change with the colour from one variant to the next,
@@ -118,7 +119,7 @@ PART_COLOURS = {
 colour of a variant or of a kind of clients. Tol, Colour Schemes, SRON 2021: light."""
 
 PART_HATCHES = dict(
-    zip(PART_COLOURS, ("", "////", "....", "\\\\\\\\", "xxxx", "++", "", "||||"), strict=True)
+    zip(PART_COLOURS, ("", "////", "----", "\\\\\\\\", "xxxx", "++", "", "||||"), strict=True)
 )
 """Hatches of the parts, which tell them apart in grey."""
 
@@ -134,6 +135,12 @@ STATES = {
 }
 """States of clients: their names and colours, those of the parts of energy spent in them; later
 ones lie on top."""
+
+STATE_ORDER = (
+    *("promotion", "receiving", "computing", "sending", "sending again", "tail"),
+    *("offline", "battery empty"),
+)
+"""States in a legend, as a client goes through them in a round."""
 
 OUTCOME_COLOURS = {
     "replied": "#1B4F3A",
@@ -271,7 +278,9 @@ def entitle(figure: Figure, title: str, *, apart: bool = False) -> None:
 
 
 def name_variants(figure: Figure, axis: Axes | None = None, **keys: Any) -> None:
-    """Write the legend below a figure, in columns that its width has room for.
+    """Write the legend below a figure, in as many columns as its width has room for.
+
+    The figure grows by the rows of the legend after the first one, so that panels keep their size.
 
     Args:
         figure: which one.
@@ -283,18 +292,16 @@ def name_variants(figure: Figure, axis: Axes | None = None, **keys: Any) -> None
     names = [str(each.get_label()) for each in handles] if keys else names
     if not names:
         return
-    longest = max(len(re.sub(r"[$\\{}^_]", "", each)) for each in names)
-    columns = max(1, min(len(names), int(figure.get_figwidth() / (0.55 + 0.085 * longest))))
+    style: dict[str, Any] = {"loc": "outside lower center", "frameon": False}
+    style |= {"columnspacing": 1.4, "handlelength": 1.8}
+    for columns in dict.fromkeys(-(-len(names) // rows) for rows in range(1, len(names) + 1)):
+        legend = figure.legend(handles, names, ncols=columns, **style)
+        box = legend.get_window_extent()
+        if columns == 1 or box.width <= figure.bbox.width:
+            break
+        legend.remove()
     rows = -(-len(names) // columns)
-    figure.legend(
-        handles,
-        names,
-        loc="outside lower center",
-        ncols=-(-len(names) // rows),
-        frameon=False,
-        columnspacing=1.4,
-        handlelength=1.8,
-    )
+    figure.set_figheight(figure.get_figheight() + (1 - 1 / rows) * box.height / figure.dpi)
 
 
 def label_axis(axis: Axis, label: str, unit: str = "", *, log: bool = False) -> None:

@@ -193,6 +193,7 @@ def assemble(
         topology=deployment.topology,
         overlay=deployment.overlay,
         sharing=scenario.network.model,
+        tcp=scenario.network.connections,
         cells=scenario.network.broadcast == "cell",
         silence=scenario.silence,
         participation=policy,

@@ -213,7 +213,20 @@ def topology(
             if error.key != "network":  # what is written is quoted as it stands
                 raise
             raise DataError("network", _describe(str(error), clients)) from error
+        _check_queues(network, links)
     return links
+
+
+def _check_queues(network: Network, made: Topology) -> None:
+    """Refuse links that TCP's packets cannot share.
+
+    Raises:
+        DataError: there is one, in a file: a scenario's own are refused with their keys before.
+    """
+    for link in made.links if network.model == "tcp" else ():
+        if link.discipline != "fair":
+            text = f"{link.name or 'a link'} is {link.discipline}, but under model: tcp all share"
+            raise DataError("network", f"{text} a link's queue; use fair")
 
 
 def _check_reachable(network: Network, made: object, clients: int) -> Topology:

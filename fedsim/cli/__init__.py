@@ -1,12 +1,12 @@
 """The commands.
 
 Exit codes: 0 done; 1 a run failed, or no client was left for it (`fedsim.record.summary`), or there
-was no room for a file; 2 nothing has begun, for the scenario, a plugin or an option is wrong, or
-another process writes into the same folder; 128 and the number of the signal that interrupted it:
-130 after Ctrl-C, 143 after `kill`. `fedsim.__main__` runs them.
+was no room for a file, or `diff` found differences; 2 nothing has begun, for the scenario, a plugin
+or an option is wrong, or another process writes into the same folder; 128 and the number of the
+signal that interrupted it: 130 after Ctrl-C, 143 after `kill`. `fedsim.__main__` runs them.
 """
 
-from fedsim.cli import blocks, explore, paper, results, runs, starting
+from fedsim.cli import blocks, explore, folders, paper, results, runs, starting
 from fedsim.cli.app import app
 
-__all__ = ["app", "blocks", "explore", "paper", "results", "runs", "starting"]
+__all__ = ["app", "blocks", "explore", "folders", "paper", "results", "runs", "starting"]

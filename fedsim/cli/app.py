@@ -168,6 +168,12 @@ Quiet = Annotated[
 WatchPage = Annotated[
     bool, typer.Option("--watch", help="show curves, runs, workers and events while it runs")
 ]
+BrowserPage = Annotated[
+    bool,
+    typer.Option(
+        "--browser", help="serve a page of the runs and their report to this machine, while it runs"
+    ),
+]
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="make all runs again; complete ones move to OUT/.trash")
 ]
@@ -234,6 +240,16 @@ def remark(text: object) -> None:
     err.print(escape(f"note: {text}"), style="yellow")
 
 
+def mention_size(folder: Path) -> None:
+    """Print a note if the runs that were replaced in a folder of runs take much space."""
+    from fedsim.memory import format_size
+    from fedsim.running.cleaning import LARGE, is_large
+
+    if is_large(folder):
+        size = f"more than {format_size(LARGE)} of earlier runs and trash"
+        remark(f"{folder} has {size}; fedsim clean {folder} lists and removes them")
+
+
 def suggest(*commands: str, quiet: bool = False) -> None:
     """Print the next sensible commands, in a terminal only."""
     if commands and out.is_terminal and not quiet:
@@ -258,14 +274,15 @@ def check_out(place: Path, *, file: bool = False) -> None:
         raise DataError("out", f"--out {place}: it is a folder; expected a file")
 
 
-def check_watch(*, watch: bool, quiet: bool) -> None:
+def check_watch(*, watch: bool, browser: bool, quiet: bool) -> None:
     """Check that a page is not both shown and left out.
 
     Raises:
         DataError: it is.
     """
-    if watch and quiet:
-        raise DataError("watch", "got --watch and --quiet; expected at most one of them")
+    for name, shown in (("watch", watch), ("browser", browser)):
+        if shown and quiet:
+            raise DataError(name, f"got --{name} and --quiet; expected at most one of them")
 
 
 def within(place: Path, name: str) -> Path:

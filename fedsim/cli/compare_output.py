@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fedsim.analysis import Comparison, PaperStyle, plot_curves
+from fedsim.analysis import Comparison, PaperStyle, measures_in, plot_curves
 from fedsim.analysis.compare.comparison import MOST_DRAWN
 from fedsim.analysis.paper_tables import latex_tables
 from fedsim.analysis.saving import FORMATS, check_format
 from fedsim.errors import DataError
+from fedsim.paper.figures import curves_caption, seeds_end_apart
 from fedsim.text import as_csv
 
 Form = Literal["", "csv", "json", "latex"]
@@ -73,17 +74,19 @@ class Request:
     def answer(self, comparison: Comparison, style: str, columns: int) -> Iterator[str]:
         """Draw the figure and yield what is printed, if either is asked for."""
         if self.out is not None:
-            draw(comparison, self.out, self.axes, style, columns)
+            caption = draw(comparison, self.out, self.axes, style, columns)
             if not self.form:
-                yield f"figure in {self.out}\n"
+                yield f"figure in {self.out}: {caption}\n"
         if self.form:
             yield print_tables(comparison, self.form, columns)
 
 
 def draw(
     comparison: Comparison, out: Path, axes: tuple[str | None, str | None], style: str, columns: int
-) -> None:
+) -> str:
     """Draw the curves of a comparison into a file, as wide as columns of a style.
+
+    Nothing stands above them: what they show is returned, for the caption.
 
     Args:
         comparison: whose variants are drawn; with a target of the measure, it is a line.
@@ -99,7 +102,7 @@ def draw(
     x, y = axes
     look, case = PaperStyle.read(style), comparison.cases[0]
     labels = comparison.choose(case, MOST_DRAWN)
-    measure = y or case.target.measure
+    measure = y or case.target.measure or measures_in(comparison.runs.rounds)[0]
     line = case.target.value if measure == case.target.measure and measure else None
     with look.apply():
         plot_curves(
@@ -111,6 +114,9 @@ def draw(
             width=look.width(columns),
             out=out,
         )
+    several = bool((case.table["runs"] > 1).any())
+    held = seeds_end_apart(comparison.runs)
+    return curves_caption(x or "round", measure, "min-max" if several else None, held=held)
 
 
 def print_tables(comparison: Comparison, form: Form, columns: int = 1) -> str:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 from rich.table import Table
 
 from fedsim.problems.description import Naming
@@ -12,7 +13,9 @@ from fedsim.problems.tables.columns import quote
 from fedsim.problems.tables.guess import Guess
 from fedsim.text import listing
 
-_ROUNDS = 200
+_ROUNDS = 500
+_GAP = 0.001  # to the optimum at which a run has its answer; of amounts, of their variance
+_SEEDS = 5
 
 
 def roles_table(seen: Guess, path: Path) -> Table:
@@ -21,9 +24,14 @@ def roles_table(seen: Guess, path: Path) -> Table:
     for column in seen.columns:
         left_out = column.role in {"identifier", "text", "empty", "constant"}
         role = f"{column.role}, left out" if left_out else column.role
+        role = "left out" if column.role == "dropped" else role
         reason = column.reason
         if column.role == "label":
             reason = seen.why
+        elif column.role == "client":
+            reason = seen.why_client
+        elif column.role == "dropped":
+            reason = "as asked"
         rows.append((column.name, column.type, role, f"{column.missing:,}", reason))
     title = f"{path.name}: {len(seen.found.frame):,} rows, {seen.found.words}"
     return listing(title, ("column", "type", "role", "missing", "why"), rows)
@@ -32,11 +40,21 @@ def roles_table(seen: Guess, path: Path) -> Table:
 def notes(seen: Guess) -> Iterator[str]:
     """Yield what is doubtful in the table."""
     described = seen.samples.described
-    wanted = ("leakage", "near-duplicate", "rows", "the column")
+    wanted = ("leakage", "near-duplicate", " row", "the column")
     for note in described.notes if described else ():
         if "is left out" not in note and any(word in note for word in wanted):
             yield note
-    if not seen.client:
+    for name, marks in seen.marks.items():
+        shown = ", ".join(map(repr, marks))
+        yield (
+            f"{shown} among the numbers of {name!r} {'is' if len(marks) == 1 else 'are'} taken for"
+            " missing values: the scenario has `missing_marks`"
+        )
+    if seen.doubtful:
+        several = ", ".join(seen.doubtful)
+        text = f"any of {several} could hold the clients: name it with --client"
+        yield f"{text}; until then rows are dealt out at random"
+    elif not seen.client:
         yield "no column of clients was seen (--client names one): rows are dealt out at random"
 
 
@@ -77,6 +95,7 @@ def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
             f"    label: {quote(seen.label)}{_labels(labels)}",
             *_clients(seen, clients),
             *_left_out(seen),
+            *_marks(seen),
             "    # Gaps are filled and numbers scaled by the training rows of all clients, so",
             "    # by information that would have to travel; clients: each by its own rows.",
             "    fit: all",
@@ -88,7 +107,9 @@ def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
             "  # As many clients as the data has; `fedsim list devices` and `fedsim list radios`.",
             f"  - {{count: {count}, device: laptop-n100, radio: wifi}}",
             f"measures: [{test}]",
-            f"stop: {{rounds: {_ROUNDS}}}",
+            "# What is compared: the cost to come within this gap of the optimal loss.",
+            f"stop: {{gap: {_gap(seen):.1g}, rounds: {_ROUNDS}}}",
+            f"seeds: {_SEEDS}  # other test rows, and other draws, for intervals",
             "variants:",
             "  fedavg: {}  # five local steps between messages",
             "  one-step: {algorithm: {local_steps: 1}}  # a gradient step a round",
@@ -101,6 +122,10 @@ def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
 
 def _deal(clients: int) -> str:
     return f"  split: {{kind: iid, clients: {clients}}}"
+
+
+def _gap(seen: Guess) -> float:
+    return _GAP if seen.classes else _GAP * float(np.var(seen.samples.y))
 
 
 def _loss(seen: Guess) -> str:
@@ -124,6 +149,13 @@ def _labels(labels: object) -> str:
 def _clients(seen: Guess, clients: int) -> Iterator[str]:
     if seen.client:
         yield f"    client: {quote(seen.client)}  # {clients} clients"
+
+
+def _marks(seen: Guess) -> Iterator[str]:
+    marks = dict.fromkeys(mark for own in seen.marks.values() for mark in own)
+    if marks:
+        written = ", ".join("'" + mark.replace("'", "''") + "'" for mark in marks)
+        yield f"    missing_marks: [{written}]  # among numbers: they count as missing"
 
 
 def _left_out(seen: Guess) -> Iterator[str]:

@@ -19,7 +19,7 @@ from fedsim.record.variants import labels as called_by
 from fedsim.results import Result
 from fedsim.running.run import RunProgress, Watch
 from fedsim.scenario import Plan
-from fedsim.text import visible
+from fedsim.text import format_number, visible
 
 # The report after the runs.
 
@@ -181,5 +181,5 @@ def _state(reached: RunProgress) -> str:
     if isnan(reached.objective):  # not evaluated
         return f"round {reached.round}"
     if isnan(reached.gap):
-        return f"round {reached.round}, objective {reached.objective:.6g}"
-    return f"round {reached.round}, gap {reached.gap:.3g}"
+        return f"round {reached.round}, objective {format_number(reached.objective, '.6g')}"
+    return f"round {reached.round}, gap {format_number(reached.gap, '.3g')}"

@@ -27,6 +27,7 @@ from fedsim.cli.app import (
 )
 from fedsim.cli.app import err as _err
 from fedsim.cli.app import errors as _errors
+from fedsim.cli.app import mention_size as _mention_size
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import suggest as _next
 
@@ -93,8 +94,9 @@ def compare(
         if wanted.alone:
             return
         _print_comparison(comparison)
+        apart = out is not None  # figures for elsewhere, where a caption says what they show
         out = out or within(places[0], "comparison")
-        comparison.write(out)
+        comparison.write(out, titles=not apart)
     _out.print(f"tables and figures in {escape(str(out))}")
     if len(places) == 1:
         from fedsim.cli.next_steps import after_comparison
@@ -231,6 +233,7 @@ def status_command(
         for said in _describe_running(now):
             _out.print(escape(said))
         _out.print(_ahead(now, sum(sums[1:2] + sums[3:])))
+        _mention_size(found.folder)
 
 
 def _describe_running(now: "Snapshot") -> Iterator[str]:

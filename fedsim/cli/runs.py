@@ -1,7 +1,7 @@
 """Commands that make runs: run, check, reprice."""
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from fedsim.cli.app import (
     Base,
+    BrowserPage,
     File,
     Fresh,
     HowCarried,
@@ -30,6 +31,7 @@ from fedsim.cli.app import (
 )
 from fedsim.cli.app import err as _err
 from fedsim.cli.app import errors as _errors
+from fedsim.cli.app import mention_size as _mention_size
 from fedsim.cli.app import note as _note
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
@@ -39,6 +41,7 @@ from fedsim.cli.app import theory as _theory
 if TYPE_CHECKING:
     from fedsim.results import Result
     from fedsim.running.folder import Shard
+    from fedsim.running.run import Watch
     from fedsim.scenario import Plan
 
 
@@ -55,6 +58,7 @@ def run_command(
     shard: Share = None,
     quiet: Quiet = False,  # noqa: FBT002 - a flag
     watch: WatchPage = False,  # noqa: FBT002 - a flag
+    browser: BrowserPage = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Run a scenario: all variants, all seeds; end with a table and a figure.
 
@@ -63,17 +67,15 @@ def run_command(
     values. A folder with runs of another scenario is not touched.
     """
     from fedsim.cli.downloads import offer_downloads
-    from fedsim.cli.live_page import live_page
     from fedsim.cli.next_steps import TypedRun, after_run
-    from fedsim.cli.progress import progress_table, report, variant_names
+    from fedsim.cli.progress import report, variant_names
     from fedsim.running.api import run_plan
     from fedsim.running.folder import check_place, study_of
-    from fedsim.running.run import ignore_progress
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
 
     with _errors():
-        check_watch(watch=watch, quiet=quiet)
+        check_watch(watch=watch, browser=browser, quiet=quiet)
         share = _share(shard, jobs, cluster)
         settings, blocks = overrides or (), blocks_in(plugins or ())
         typed = TypedRun(file, settings, plugins or (), out)
@@ -84,20 +86,56 @@ def run_command(
         if not fresh:
             check_place(study_of(plan), out)
         count, labels, before = _count(plan, share), variant_names(plan), _dates_of_ends(out)
-        hidden = nullcontext(ignore_progress)
-        show = hidden if quiet or watch else progress_table(_err, count, labels)
-        with live_page(_err, out) if watch else nullcontext(), show as callback, _theory():
-            make = partial(run_plan, plan, out=out, jobs=jobs, cluster=cluster, share=share)
-            result = make(watch=callback, fresh=fresh, carry=carry, tell=_remark, check=False)
-        code = _print_ends(result, labels)  # above the tables, so that failures are not missed
+        make = partial(run_plan, plan, out=out, jobs=jobs, cluster=cluster, share=share)
+        show = _show_runs(out, count, labels, quiet=quiet, watch=watch)
+        with _follow_in_browser(out) if browser else nullcontext():
+            with show as callback, _theory():
+                result = make(watch=callback, fresh=fresh, carry=carry, tell=_remark, check=False)
+            code = _print_ends(result, labels)  # above the tables, so that failures are not missed
+            if shard is None:
+                report(result)
+                if kept := _count_kept(result, before):
+                    _out.print(f"{kept} runs kept, {len(result.runs) - kept} made")
+            else:
+                _out.print(f"shard {shard}: {count} of the runs are in {escape(str(out))}")
         if shard is None:
-            report(result)
-            if kept := _count_kept(result, before):
-                _out.print(f"{kept} runs kept, {len(result.runs) - kept} made")
             _next(*after_run(result, typed), quiet=quiet)
-        else:
-            _out.print(f"shard {shard}: {count} of the runs are in {escape(str(out))}")
+        _mention_size(out)
     raise typer.Exit(code)
+
+
+@contextmanager
+def _show_runs(
+    out: Path, count: int, labels: Mapping[str, str], *, quiet: bool, watch: bool
+) -> "Iterator[Watch]":
+    """Show runs in the terminal within the block; yield the callback for their progress."""
+    from fedsim.cli.live_page import live_page
+    from fedsim.cli.progress import progress_table
+    from fedsim.running.run import ignore_progress
+
+    hidden = nullcontext(ignore_progress)
+    table = hidden if quiet or watch else progress_table(_err, count, labels)
+    with live_page(_err, out) if watch else nullcontext(), table as callback:
+        yield callback
+
+
+@contextmanager
+def _follow_in_browser(out: Path) -> Iterator[None]:
+    """Serve the page of a study within the block, and write its report at the end."""
+    from fedsim.browser import open_browser, serve_page
+    from fedsim.errors import DataError
+    from fedsim.report import write
+
+    with serve_page(out) as address:
+        _err.print(f"follow the runs at {address}", markup=False, highlight=False)
+        open_browser(address)
+        yield
+        try:
+            page = write(out)  # while the page, still served, shows how the runs have ended
+        except DataError as error:
+            _remark(f"there is no report: {error}")
+        else:
+            _out.print(f"report in {escape(str(page))}")
 
 
 def _dates_of_ends(out: Path) -> dict[Path, int]:

@@ -48,6 +48,10 @@ def init_command(
     client: Annotated[
         str, typer.Option(metavar="COLUMN", help="with --from: the column of clients")
     ] = "",
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="with --from: a column to leave out; may be repeated"),
+    ] = None,
 ) -> None:
     """Write a first scenario into a folder: the quickstart, or one that follows from a table.
 
@@ -58,9 +62,13 @@ def init_command(
     from fedsim.record.atomic import write_whole
 
     with _errors():
-        if table is None and (target or client):
-            raise DataError("init", "--target and --client name columns of a table; give --from")
-        first = _quickstart() if table is None else _of_table(table, folder, target, client)
+        if table is None and (target or client or drop):
+            text = "--target, --client and --drop name columns of a table; give --from"
+            raise DataError("init", text)
+        if table is None:
+            first = _quickstart()
+        else:
+            first = _of_table(table, folder, target, client, tuple(drop or ()))
         name, question, written = first
         scenario = folder / f"{name}.yaml"
         if scenario.exists():
@@ -88,12 +96,14 @@ def _quickstart() -> tuple[str, str, str]:
     return FIRST, load(FIRST).variants[0].question, written
 
 
-def _of_table(path: Path, folder: Path, target: str, client: str) -> tuple[str, str, str]:
+def _of_table(
+    path: Path, folder: Path, target: str, client: str, drop: tuple[str, ...]
+) -> tuple[str, str, str]:
     """Return the same of a scenario for a table; print what its columns were taken for."""
     from fedsim.cli.from_table import name_of, notes, roles_table, scenario_text
     from fedsim.problems.tables.guess import guess
 
-    seen: Guess = guess(path, target, client)
+    seen: Guess = guess(path, target, client, drop)
     _out.print(roles_table(seen, path))
     for note in notes(seen):
         _remark(note)

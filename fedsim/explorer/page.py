@@ -1,28 +1,22 @@
 """The page of a study: its data, its sliders and the scripts that price it, in one file."""
 
-import base64
-import hashlib
 import json
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from math import isfinite
 from pathlib import Path
 from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedsim.analysis import COLOURS
 from fedsim.analysis.compare.cost_tables import Target
 from fedsim.explorer.histories import CompactHistory, pack
 from fedsim.explorer.sliders import SERVER, Slider, figures_of
 from fedsim.extras import VERSION
-from fedsim.report.svg import ink
+from fedsim.report.templating import asset, environment, palette, script_hash
 from fedsim.robustness.fleets import counts_grams
 from fedsim.robustness.pricing import Costs
 from fedsim.scenario import Group, Scenario
-from fedsim.text import visible
 
 SCRIPTS = ("history.js", "fleet.js", "recursion.js", "values.js", "study.js", "explorer.js")
 """The scripts of the page, in order; only the last one needs a document."""
@@ -117,37 +111,29 @@ class ExploredStudy:
 
 def render(study: ExploredStudy) -> str:
     """Return the page of a study, as HTML."""
-    environment = Environment(
-        loader=PackageLoader("fedsim.explorer"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: visible(value) if type(value) is str else value,
-    )
     histories = pack([run.history for run in study.runs if run.history is not None])
     script = "\n".join(['"use strict";', *map(_script, SCRIPTS)])
-    return environment.get_template("explorer.html").render(
-        study=study,
-        goal=study.target.words,
-        fedsim=VERSION,
-        panels=list(_panels(study)),
-        costs=_costs(study),
-        palette=" ".join(f"{ink(each)[4:-1]}: {each};" for each in COLOURS),
-        style=_asset("fedsim.report", "page.css") + _asset("fedsim.explorer", "explorer.css"),
-        script=script,
-        hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        data=_json(_data(study, histories.places)),
-        block=histories.text,
+    return (
+        environment("fedsim.explorer")
+        .get_template("explorer.html")
+        .render(
+            study=study,
+            goal=study.target.words,
+            fedsim=VERSION,
+            panels=list(_panels(study)),
+            costs=_costs(study),
+            palette=palette(COLOURS),
+            style=asset("fedsim.report", "page.css") + asset("fedsim.explorer", "explorer.css"),
+            script=script,
+            hash=script_hash(script),
+            data=_json(_data(study, histories.places)),
+            block=histories.text,
+        )
     )
 
 
 def _script(name: str) -> str:
-    return _asset("fedsim.explorer", name)
-
-
-def _asset(package: str, name: str) -> str:
-    return (resources.files(package) / "templates" / name).read_text("utf-8")
+    return asset("fedsim.explorer", name)
 
 
 def _json(data: object) -> str:

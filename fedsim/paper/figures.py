@@ -22,8 +22,8 @@ from fedsim.analysis import (
     plot_time_to_target,
     plot_upload_cdf,
 )
-from fedsim.analysis.compare.comparison import MOST_DRAWN, Comparison
-from fedsim.analysis.plots.canvas import label_of
+from fedsim.analysis.compare.comparison import MOST_DRAWN, Case, Comparison
+from fedsim.analysis.plots.canvas import Recorded, label_of
 from fedsim.analysis.seeds import Band
 from fedsim.record.read import read_all
 
@@ -102,15 +102,12 @@ def paper_figures(comparison: Comparison, band: Band) -> Iterator[PaperFigure]:
     measure = case.target.measure or measures_in(logs.rounds)[0]
     line = case.target.value if case.target.measure else None
     several = bool((case.table["runs"] > 1).any())
-    over = f", mean over seeds{', ' * bool(_BANDS[band])}{_BANDS[band]}" if several else ""
-    held = "; a seed that has ended holds its last value, from the small bar on" if several else ""
     for cost in ("round", "bits", "t", "joules"):
         if cost != "round" and not logs.rounds[_ROOT.get(cost, cost)].any():
             continue
-        what, against = (label_of(name)[0].split(" $")[0] for name in (measure, cost))
         yield PaperFigure(
             f"curves-{cost}",
-            f"{what[:1].upper()}{what[1:]} against {against}{over}{held}.",
+            curves_caption(cost, measure, band if several else None, held=seeds_end_apart(logs)),
             lambda width, out, cost=cost: plot_curves(  # type: ignore[misc]
                 logs, cost, measure, band=band, target=line, labels=labels, width=width, out=out
             ),
@@ -129,8 +126,8 @@ def paper_figures(comparison: Comparison, band: Band) -> Iterator[PaperFigure]:
         if len(labels) > 1:
             yield PaperFigure(
                 "pareto",
-                f"{goal[:1].upper()}{goal[1:]}, bits against energy. Full marks are Pareto-optimal,"
-                " half ones statistically indistinguishable from such a variant.",
+                f"{goal[:1].upper()}{goal[1:]}: energy against bits. Full marks are Pareto-optimal,"
+                f" half ones statistically indistinguishable from such a variant.{_missing(case)}",
                 lambda width, out: plot_pareto(
                     logs, target=target, confidence=comparison.confidence, labels=labels,
                     width=width, out=out,
@@ -141,6 +138,43 @@ def paper_figures(comparison: Comparison, band: Band) -> Iterator[PaperFigure]:
 
 
 _ROOT = {"bits": "bits_up"}
+
+
+def seeds_end_apart(runs: Recorded) -> bool:
+    """Return whether seeds of one variant have ended after different numbers of rounds."""
+    last = runs.rounds.groupby(["variant", "seed"], observed=True)["round"].max()
+    ends = last.groupby("variant", observed=True)
+    return bool((ends.max() > ends.min()).any())
+
+
+def curves_caption(x: str, y: str, band: Band | None, *, held: bool) -> str:
+    """Return the caption of curves of a column against another one.
+
+    Args:
+        x: the column of the horizontal axis.
+        y: that of the other one.
+        band: around the means over seeds; None if there is one seed.
+        held: whether some seed ends before others, and counts on with its last values.
+
+    >>> curves_caption("joules", "gap", None, held=False)
+    'Objective gap against energy.'
+    """
+    what, against = (label_of(name)[0].split(" $")[0] for name in (y, x))
+    text = f"{what[:1].upper()}{what[1:]} against {against}"
+    if band is None:
+        return f"{text}."
+    around = f", {_BANDS[band]}" if _BANDS[band] else ""
+    ended = "; a seed that has ended holds its last values, from the small bar on" if held else ""
+    return f"{text}, mean over seeds{around}{ended}."
+
+
+def _missing(case: Case) -> str:
+    """Return how many variants are not in a figure of costs, as a sentence."""
+    count = int((case.table["reached"] == 0).sum())
+    if not count:
+        return ""
+    others = "variant has" if count == 1 else "variants have"
+    return f" {count} other {others} not reached it."
 
 
 def _logs_of(comparison: Comparison) -> Iterator[dict[str, int]]:
@@ -184,14 +218,26 @@ def _of_logs(logs: Logs, label: str, variant: str) -> Iterator[PaperFigure]:
             f"Share of rounds and seeds in which each client sent an update under {label}.",
             lambda width, out: plot_participation(logs, variant, width=width, out=out),
         )
-        yield PaperFigure(
-            "silence",
-            f"What became of each client in each round under {label}, first seed.",
-            lambda width, out: plot_silence(logs, variant, width=width, out=out),
-        )
+        if other := _least_regular(logs):
+            yield PaperFigure(
+                "silence",
+                "What became of each client in each round under"
+                f" {labels_of(logs.summary)[other]}, first seed.",
+                lambda width, out: plot_silence(logs, other, width=width, out=out),
+            )
     if logs.rounds["t"].max() > 0:
         yield PaperFigure(
             "round",
             f"Timeline of the slowest round under {label}, first seed.",
             lambda width, out: plot_round(logs, None, variant, width=width, out=out),
         )
+
+
+def _least_regular(logs: Logs) -> str:
+    """Return the variant whose clients were silent, late, lost or skipped most often.
+
+    It is empty where no client ever was: participation then says all.
+    """
+    events = logs.events
+    own = events.loc[events["event"].isin(["silent", "late", "lost", "skipped"]), "variant"]
+    return str(own.astype(str).value_counts().index[0]) if len(own) else ""

@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedsim.analysis import Comparison, PaperStyle, paper_tables
-from fedsim.analysis.paper_tables import PaperTable, latex_text
+from fedsim.analysis.paper_tables import PaperTable, latex_prose
 from fedsim.analysis.saving import check_format
 from fedsim.analysis.seeds import Band
 from fedsim.errors import DataError
@@ -184,5 +184,5 @@ def _render(name: str, facts: dict[str, Any]) -> str:
         comment_end_string="#>",
         keep_trailing_newline=True,
     )
-    environment.filters["latex"] = latex_text
+    environment.filters["prose"] = latex_prose
     return environment.get_template(name).render(**facts)

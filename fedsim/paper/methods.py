@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fedsim.analysis.compare.pairwise import FEWEST
-from fedsim.analysis.paper_tables import latex_text
+from fedsim.analysis.paper_tables import latex_prose
 from fedsim.paper.bibliography import (
     SIMULATOR,
     Publication,
@@ -38,6 +38,13 @@ _RADIO = {
 """Fields of a radio and how they are written; those that are nothing are left out."""
 
 _NOTHING = {"0 s", "0 W", "0 J/bit", "None", "null", "none", "0 %"}
+
+_FITTED = {
+    "all": "the training rows of all clients, an exchange that is not charged",
+    "exchange": "the training rows of all clients, whose exchange in the first round is charged",
+    "clients": "each client's own training rows",
+}
+"""The rows on which the preprocessing of a table is fitted, by `data.fit`."""
 
 _LIBRARIES = ("numpy", "scipy", "simpy")
 
@@ -81,7 +88,9 @@ def as_latex(text: str) -> str:
     """
     parts = _CITED.split(text)
     texts = (
-        rf"~\cite{{{part.replace('@', '').replace('; ', ',')}}}" if number % 2 else latex_text(part)
+        rf"~\cite{{{part.replace('@', '').replace('; ', ',')}}}"
+        if number % 2
+        else latex_prose(part)
         for number, part in enumerate(parts)
     )
     return "".join(texts) + ("\n" if text.endswith("\n") else "")
@@ -132,10 +141,21 @@ def _variants(study: ReportedStudy) -> Iterator[str]:
             text = f"{study.labels[variant]} differs from {study.labels[first.variant]}"
             text += " in" if changes else " in the absence of keys alone"
         if changes:
-            said = ", ".join(f"{key} = {format_value(value)}" for key, value in changes)
+            said = ", ".join(f"{_words(key)} = {format_value(value)}" for key, value in changes)
             text += f" {said}" if text.endswith(" in") else f", with {said}"
         own.append(text)
     yield f"{'; '.join(own)}."
+
+
+def _words(key: str) -> str:
+    """Return what a key of a scenario is called in a sentence.
+
+    >>> _words("wire.up.compressor.kind"), _words("algorithm.local_steps")
+    ('uplink compressor', 'local steps')
+    """
+    names = key.removeprefix("algorithm.").removesuffix(".kind")
+    names = names.replace("wire.up.", "uplink ").replace("wire.down.", "downlink ")
+    return names.replace(".", " ").replace("_", " ")
 
 
 def _method(label: str, block: Mapping[str, Any]) -> str:
@@ -158,6 +178,9 @@ def _problem(study: ReportedStudy) -> Iterator[str]:
         f" {clients:,} client{'s' if clients > 1 else ''} by the split"
         f" {scenario['problem']['split']['kind'] if scenario['problem']['split'] else 'given'}."
     )
+    data = scenario["problem"].get("data") or {}
+    if said := _FITTED.get(str(data.get("fit"))):
+        yield f"Missing values are filled and features scaled by what is fitted on {said}."
 
 
 def _fleet(study: ReportedStudy) -> Iterator[str]:

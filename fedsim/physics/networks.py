@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from fedsim.blocks.choice import OneOf, failure
 from fedsim.blocks.quantities import Rate, Seconds
@@ -14,6 +14,7 @@ from fedsim.blocks.spec import Block, Given, Keys, KindFirst, Spec, as_written
 from fedsim.blocks.wording import show
 from fedsim.errors import DataError
 from fedsim.physics.overlay import OVERLAYS, Neighbours, check_source
+from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Discipline, Topology, build_routes, star, tree
 
 # Base class of networks: a block of a scenario, and the law of its links.
@@ -21,14 +22,15 @@ from fedsim.physics.topology import Discipline, Topology, build_routes, star, tr
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
 
-Model = Literal["fluid", "lv08"]
-"""The model of flows: max-min fair, or SimGrid's validated model LV08."""
+Model = Literal["fluid", "lv08", "tcp"]
+"""The model of flows: max-min fair, SimGrid's validated model LV08, or TCP's windows in queues."""
 
 Broadcast = Literal["unicast", "cell"]
 """How a message is sent to many clients: a copy each, or one broadcast in a cell."""
 
 DISCIPLINE = "how transfers share it: fair, fifo (one at a time) or slotted (fixed shares)"
-_MODEL = "model of flows: fluid (max-min fair), or lv08 (SimGrid's model of TCP)"
+_MODEL = "model of flows: fluid (max-min fair), lv08 (SimGrid's model of TCP), or tcp (its windows)"
+_TCP = "the parameters of model: tcp; its defaults where none are given"
 _BROADCAST = "a copy for each client, or one transmission received by all clients of a group"
 _PEERS = "the neighbours of nodes, for a method of peers, which has no server"
 
@@ -63,6 +65,37 @@ class Network(KindFirst):
     model: Model = Field(default="fluid", description=_MODEL)
     broadcast: Broadcast = Field(default="unicast", description=_BROADCAST)
     peers: AnyOverlay = as_written(None, _PEERS)
+    tcp: Given[Tcp | None, Tcp | Keys | None] = as_written(None, _TCP)
+
+    @model_validator(mode="after")
+    def _ways_of_tcp(self) -> Self:
+        """Refuse what TCP cannot be: its queues are shared by all, packet by packet."""
+        if self.model != "tcp":
+            if self.tcp is not None:
+                text = f"got parameters of TCP under model: {self.model}; give model: tcp"
+                raise failure(("tcp", text, self.model))
+            return self
+        if self.broadcast != "unicast":
+            text = f"got {self.broadcast}, but a connection of TCP has one receiver; use unicast"
+            raise failure(("broadcast", text, self.broadcast))
+        for key, discipline in self.disciplines.items():
+            if discipline != "fair":
+                text = f"got {discipline}, but under model: tcp all share a link's queue; use fair"
+                raise failure((key, text, discipline))
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_defaults_of_tcp(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what is not given: scenarios of before keep their bytes, and their keys."""
+        written: dict[str, object] = write(self)
+        if self.tcp is None:
+            written.pop("tcp", None)
+        return written
+
+    @property
+    def connections(self) -> Tcp:
+        """TCP's parameters."""
+        return self.tcp or Tcp()
 
     @abstractmethod
     def links(self, clients: int, read: ReadGraph) -> Topology:

@@ -10,6 +10,7 @@ Only the folder of the study itself may be reached through links, as is usual on
 
 import errno
 import os
+import re
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -22,6 +23,8 @@ from fedsim.signals import defer_signals
 
 ASIDE = ".aside"
 """Suffix of drafts, which remain after a kill."""
+
+_DRAFT = re.compile(rf".+\.\d+-\d+{re.escape(ASIDE)}")
 
 _SERIALS = count()  # makes names of drafts unique among threads
 
@@ -134,7 +137,13 @@ class Draft:
 def sweep(folder: Path) -> None:
     """Remove drafts that a killed process left in a folder; no process may be writing there."""
     for draft in folder.glob(f"*{ASIDE}"):
-        _remove(draft)
+        if is_draft(draft):
+            _remove(draft)
+
+
+def is_draft(path: Path) -> bool:
+    """Return whether a file is called as drafts are."""
+    return _DRAFT.fullmatch(path.name) is not None
 
 
 def _open_new(aside: Path) -> BinaryIO:

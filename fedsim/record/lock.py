@@ -156,11 +156,20 @@ def _read_owner(folder: Path) -> dict[str, Any]:
 def is_at_work(folder: Path) -> bool:
     """Return whether the recorded owner may be running; other hosts' owners are taken to be."""
     owner = _read_owner(folder)
-    process = owner.get("process")
+    return may_run(owner.get("host"), owner.get("process"))
+
+
+def may_run(host: object, process: object) -> bool:
+    """Return whether a process may be running; those of other hosts are taken to be.
+
+    Args:
+        host: its name, as recorded.
+        process: its number, as recorded.
+    """
     if not isinstance(process, int) or process < 1:
         return False
     try:
-        if owner.get("host") == platform.node():
+        if host == platform.node():
             os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False

@@ -6,8 +6,10 @@ it was made from. So leftovers of an earlier state of a scenario are identified,
 scenario overwrites these runs.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -27,6 +29,8 @@ from fedsim.record.manifest import (
 )
 from fedsim.record.read import run_folders
 
+_DIGITS = 12  # of a digest, in hexadecimal
+
 
 @dataclass(frozen=True)
 class Study:
@@ -45,6 +49,12 @@ class Study:
     variants: Mapping[str, str] = field(default_factory=dict)
     priced: bool = False
     seeds: Mapping[str, list[int]] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """A short digest of the scenarios of all variants; it changes when one is edited."""
+        text = json.dumps([self.priced, sorted(self.variants.items())])
+        return sha256(text.encode()).hexdigest()[:_DIGITS]
 
     def is_edited(self, other: "Study") -> bool:
         """Return whether another study is an edited state of the same scenario."""

@@ -12,7 +12,7 @@ from fedsim.report.components import PageFigure, style
 from fedsim.report.study import ReportedStudy
 from fedsim.report.svg import Area, Scale, linear, logarithmic
 
-_NAMES = {"gap": "objective less the optimum"}
+_NAMES = {"gap": "objective gap"}
 
 _VALUES = 6_000  # points of a figure
 _POINTS = 20, 400  # of a curve: a screen does not tell more apart
@@ -40,7 +40,7 @@ def measure_name(measure: str) -> str:
     """Return what the page calls a measure.
 
     >>> measure_name("gap"), measure_name("test_accuracy")
-    ('objective less the optimum', 'test accuracy')
+    ('objective gap', 'test accuracy')
     """
     return _NAMES.get(measure, measure.replace("_", " "))
 

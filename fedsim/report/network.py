@@ -14,6 +14,7 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 from fedsim.analysis import DEVICE_COLOURS, quantity
+from fedsim.analysis.client_names import client_names
 from fedsim.blocks.quantities import Seconds
 from fedsim.report.charts import SYMBOLS, GraphLine, GraphNodes, network, symbol_icon
 from fedsim.report.components import LegendKey, PageFigure
@@ -235,10 +236,10 @@ _INK, _SOFT = "#000000", "#666666"
 def drawing(study: ReportedStudy, run: ReportedRun) -> PageFigure:
     """Return the network as it is drawn: server, gateways or routers, clients, or peers."""
     members = run.rows(study.clients)
-    graph = graph_of(run, members)
-    kinds = dict(_kinds(graph, members, run.scenario["network"]))
+    graph, names = graph_of(run, members), client_names(members)
+    kinds = dict(_kinds(graph, members, run.scenario["network"], names))
     label = f"The network: {graph.note}"
-    own = network(label, places(graph.links), _drawn_links(graph), kinds.values())
+    own = network(label, places(graph.links), _drawn_links(graph, names), kinds.values())
     keys = tuple(
         LegendKey(name, symbol_icon(kind.symbol, kind.colour)) for name, kind in kinds.items()
     )
@@ -256,25 +257,26 @@ def _widths(graph: Graph, run: ReportedRun) -> str:
     return text
 
 
-def _drawn_links(graph: Graph) -> Iterator[GraphLine]:
+def _drawn_links(graph: Graph, names: Mapping[str, str]) -> Iterator[GraphLine]:
     most = max(map(sum, graph.carried.values()), default=0.0)
     known, room = set(), len(graph.carried) <= min(_WRITTEN, len(graph.links))
     for (one, other), (there, back) in graph.carried.items():
         known |= {(one, other), (other, one)}
-        text = f"{one} to {other}: {quantity(there, 'bit')}"
+        first, second = names.get(one, one), names.get(other, other)
+        text = f"{first} to {second}: {quantity(there, 'bit')}"
         if one != other:
-            text += f"\n{other} to {one}: {quantity(back, 'bit')}"
+            text += f"\n{second} to {first}: {quantity(back, 'bit')}"
         word = quantity(there + back, "bit") * room
         yield GraphLine((one, other), (there + back) / most if most else 0.0, text, word)
     for one, other in graph.links.edges():
         if (one, other) not in known:
-            yield GraphLine(
-                (one, other), None, f"{one}, {other}: one of several ways as good as each other"
-            )
+            first, second = names.get(one, one), names.get(other, other)
+            text = f"{first}, {second}: one of several ways as good as each other"
+            yield GraphLine((one, other), None, text)
 
 
 def _kinds(
-    graph: Graph, members: pd.DataFrame, facts: Mapping[str, Any]
+    graph: Graph, members: pd.DataFrame, facts: Mapping[str, Any], names: Mapping[str, str]
 ) -> Iterator[tuple[str, GraphNodes]]:
     """Yield the kinds of nodes, what runs the network first."""
     inner = [node for node, own in graph.links.nodes(data=True) if "group" not in own]
@@ -289,7 +291,7 @@ def _kinds(
     for group in sorted(members["group"].unique()):
         own = members[members["group"] == group]
         kind, place = str(own["kind"].iloc[0]), int(group)
-        yield f"{kind} ({len(own):,})", _clients(graph, own, kind, place)
+        yield f"{kind} ({len(own):,})", _clients(graph, own, (kind, place), names)
 
 
 def _describe(name: str, link: Mapping[str, Any] | None) -> str:
@@ -297,7 +299,11 @@ def _describe(name: str, link: Mapping[str, Any] | None) -> str:
     return "\n".join([name, *facts])
 
 
-def _clients(graph: Graph, own: pd.DataFrame, kind: str, place: int) -> GraphNodes:
+def _clients(
+    graph: Graph, own: pd.DataFrame, numbered: tuple[str, int], names: Mapping[str, str]
+) -> GraphNodes:
+    """Return the nodes of a kind of clients, which has a number."""
+    kind, place = numbered
     symbol = list(SYMBOLS)[place % len(SYMBOLS)]
     colour = DEVICE_COLOURS[place % len(DEVICE_COLOURS)]
     whole = f"kind {place}"
@@ -305,5 +311,8 @@ def _clients(graph: Graph, own: pd.DataFrame, kind: str, place: int) -> GraphNod
         text = f"{len(own):,} clients\n{kind}\n{own['samples'].sum():,} samples"
         return GraphNodes(symbol, colour, 14, {whole: text}, whole)
     facts = zip(own["client"].astype(str), own["samples"], strict=True)
-    texts = {client: f"{client}\n{kind}\n{samples:,} samples" for client, samples in facts}
+    texts = {
+        client: f"{names.get(client, client)}\n{kind}\n{samples:,} samples"
+        for client, samples in facts
+    }
     return GraphNodes(symbol, colour, 7 if len(graph.links) <= _FEW else 4.5, texts)

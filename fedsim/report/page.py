@@ -1,16 +1,11 @@
 """The page: everything in one file that loads nothing from elsewhere."""
 
-import base64
-import hashlib
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedsim.analysis import COLOURS, DEVICE_COLOURS, Comparison
 from fedsim.analysis.compare.pairwise import FEWEST
@@ -22,7 +17,8 @@ from fedsim.report.charts import line_icon
 from fedsim.report.components import PageFigure, PageTable, TableCell, number, options, style, words
 from fedsim.report.study import ReportedRun, ReportedStudy
 from fedsim.report.svg import ink
-from fedsim.text import visible
+from fedsim.report.templating import asset, environment, palette, script_hash
+from fedsim.text import format_number
 
 # The scenario: as the first variant had it, and where the others differ.
 
@@ -63,7 +59,7 @@ def concerns(study: ReportedStudy) -> PageTable | None:
 
 
 def _figure(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else format_value(value)
+    return format_number(value, ".6g") if isinstance(value, float) else format_value(value)
 
 
 # The audit: what the ledger checked, the books of each run, and what it was made with.
@@ -180,8 +176,6 @@ _BATTERIES = 12  # variants of which a page shows the batteries
 
 _SMALL, _LARGE = 150, 280  # pixels that curves are high, on the first screen and in their tab
 
-_END = re.compile("</(?=script)", re.IGNORECASE)  # what would end a script within its own text
-
 
 def write(folder: Path, out: Path | None = None, targets: Sequence[str] = ()) -> Path:
     """Write the report of the runs in a folder, and return where it is.
@@ -216,27 +210,18 @@ def write_comparison(comparison: Comparison, file: Path) -> None:
 
 def render(own: ReportedStudy) -> str:
     """Return the page of a study, as HTML."""
-    environment = Environment(
-        loader=PackageLoader("fedsim.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_render,
+    script = asset("fedsim.report", "page.js")
+    return (
+        environment("fedsim.report")
+        .get_template("page.html")
+        .render(
+            **_content(own),
+            palette=palette((*COLOURS, *DEVICE_COLOURS)),
+            style=asset("fedsim.report", "page.css"),
+            script=script,
+            hash=script_hash(script),
+        )
     )
-    script = _asset("page.js")
-    return environment.get_template("page.html").render(
-        **_content(own),
-        palette=" ".join(f"{ink(each)[4:-1]}: {each};" for each in (*COLOURS, *DEVICE_COLOURS)),
-        style=_asset("page.css"),
-        script=script,
-        hash=_hash(script),
-    )
-
-
-def _render(value: object) -> object:
-    """Return what the page shows of a value; markup of its own making stays as it is."""
-    return visible(value) if type(value) is str else value
 
 
 def _content(own: ReportedStudy) -> Content:
@@ -352,14 +337,3 @@ def _legend(own: ReportedStudy) -> list[Content]:
         {"icon": line_icon(*style(index)), "name": own.labels[variant], "drawn": variant in drawn}
         for index, variant in enumerate(own.labels)
     ]
-
-
-def _asset(name: str) -> str:
-    return (resources.files("fedsim.report") / "templates" / name).read_text("utf-8")
-
-
-def _hash(script: str) -> str:
-    """Return the hash under which the page allows a script: no other one can run in it."""
-    if _END.search(script):
-        raise ValueError("a script that ends itself cannot stand in a page")
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -10,7 +10,7 @@ import pandas as pd
 from fedsim.analysis import quantity, spans
 from fedsim.analysis.client_names import client_names
 from fedsim.analysis.seeds import spread
-from fedsim.analysis.style import OUTCOME_COLOURS, STATES
+from fedsim.analysis.style import OUTCOME_COLOURS, STATE_ORDER, STATES
 from fedsim.report.charts import Moments, Spans, bar_icon, symbol_icon
 from fedsim.report.charts import lanes as draw_lanes
 from fedsim.report.components import LegendKey, PageFigure
@@ -130,7 +130,8 @@ def figure(
     kinds: list[Spans | Moments] = [
         _spans(states[state], window, *STATES[state]) for state in STATES if state in states
     ]
-    keys = [LegendKey(each.name, bar_icon(each.colour)) for each in kinds]
+    ordered = sorted(kinds, key=lambda each: STATE_ORDER.index(each.name))
+    keys = [LegendKey(each.name, bar_icon(each.colour)) for each in ordered]
     for event, (name, symbol, colour) in _MARKS.items():
         if event in events:
             kinds.append(_moments(events[event], window, name, symbol, colour))

@@ -42,8 +42,9 @@ from fedsim.running.api import run_plan
 from fedsim.running.cluster import open_cluster
 from fedsim.running.imports import sources
 from fedsim.running.run import ignore_progress
-from fedsim.running.workers import postpone_signals, workers
+from fedsim.running.workers import workers
 from fedsim.scenario import Group, Scenario, Variant
+from fedsim.signals import postpone_signals
 from fedsim.wire import HEADER_BITS
 
 _MOST = 2_000_000

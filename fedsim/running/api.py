@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
@@ -39,6 +40,7 @@ from fedsim.running import staging
 from fedsim.running.campaign import Campaign, Engine, ExecutorEngine, check_ends
 from fedsim.running.check import added_notes, preflight_notes, unresumable_notes
 from fedsim.running.folder import WHOLE, Shard, changes, check_place, study_of
+from fedsim.running.history import record_call
 from fedsim.running.live import LiveReporter
 from fedsim.running.main_guard import end_if_loading
 from fedsim.running.run import RunProgress, Watch, ignore_progress
@@ -272,16 +274,27 @@ class _RunRequest:
             result = _temporary(self.plan, self._make)
         else:
             keep = _make_locked if self.share == WHOLE else _make_shared
-            result = keep(self.plan, out, self._make, fresh=self.fresh)
+            result = keep(self.plan, out, self._make_recorded, fresh=self.fresh)
         if self.check:
             check_ends(result, stacklevel=5)
         return result
 
-    def _make(self, folder: Path) -> Result:
+    def _make_recorded(self, folder: Path) -> Result:
+        """Make the runs, and record the call in the folder's history."""
+        study = study_of(self.plan)
+        count = len(self.share.of([each for seeds in study.seeds.values() for each in seeds]))
+        shard = "" if self.share == WHOLE else f"{self.share.number}/{self.share.shares}"
+        with record_call(folder, study, count, shard, fresh=self.fresh) as call:
+            result = self._make(folder, call.counts)
+            call.close(result)
+        return result
+
+    def _make(self, folder: Path, counts: Counter[str] | None = None) -> Result:
         with staging.share_folder(folder) if self.is_staged else nullcontext() as place:
             order = Order(self.plan, folder, self.fresh, self.carry, place, self.optima)
             live = LiveReporter(folder, self.plan)
-            campaign = Campaign(order, self.share, live.tell(self.tell))
+            known = Counter() if counts is None else counts
+            campaign = Campaign(order, self.share, live.tell(self.tell), known)
             bar = notebook_bar(self.plan.name, len(campaign.runs))
             shown = nullcontext(self.watch) if self.watch else bar
             with shown as callback, live.publish(len(campaign.runs)):

@@ -5,6 +5,7 @@ A run that fails does not end the others, wherever they are made. When all have 
 """
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
 from contextlib import suppress
@@ -48,11 +49,14 @@ from fedsim.running.workers import (
     find_finished,
     make,
     make_all,
-    postpone_signals,
     process_callback,
     run_name,
     workers,
 )
+from fedsim.signals import postpone_signals
+
+MADE, KEPT, BACK, FAILED = "made", "kept", "back", "failed"
+"""Keys of `Campaign.counts`: runs that were made, were there, came back, and have failed."""
 
 
 class Engine(Protocol):
@@ -70,11 +74,13 @@ class Campaign:
         order: the plan and its folder.
         shard: the share of the runs to make.
         tell: called with a note for each run that fails.
+        counts: how many runs were made, kept, brought back, and have failed so far.
     """
 
     order: Order
     shard: Shard = WHOLE
     tell: Tell = ignore_note
+    counts: Counter[str] = field(default_factory=Counter)
     _failed: dict[Run, Exception] = field(default_factory=dict)
 
     @property
@@ -172,6 +178,7 @@ class Campaign:
             outcome = _restore(self.order, each)
             if each.earlier is not None and outcome.ended is not None:
                 watch(outcome.ended)
+            self.counts[_origin(each, outcome)] += 1
             if outcome.error is not None:
                 self._failed[outcome.run] = outcome.error
                 variant = self.order.plan.variants[outcome.run.number].name
@@ -195,6 +202,20 @@ class Campaign:
             failed = [f"{run_name(self.order, run)}: {each}" for run, each in self._failed.items()]
             raise Unfinished(len(self.runs), failed) from errors[0]
         return self.folders
+
+
+def _origin(reported: Outcome, outcome: Outcome) -> str:
+    """Return where a run is from, as a key of `Campaign.counts`.
+
+    Args:
+        reported: the outcome as it was reported.
+        outcome: the same, after an earlier run was brought back.
+    """
+    if outcome.error is not None:
+        return FAILED
+    if reported.earlier is not None:
+        return BACK
+    return MADE if outcome.seconds else KEPT
 
 
 def _restore(order: Order, outcome: Outcome) -> Outcome:

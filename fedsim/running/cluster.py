@@ -20,7 +20,8 @@ from fedsim.extras import missing
 from fedsim.running.batches import Batches, Sending
 from fedsim.running.main_guard import UNGUARDED, mark_workers
 from fedsim.running.run import RunProgress, Watch
-from fedsim.running.workers import Known, Order, Outcome, postpone_signals
+from fedsim.running.workers import Known, Order, Outcome
+from fedsim.signals import postpone_signals
 
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster

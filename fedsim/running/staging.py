@@ -18,6 +18,7 @@ from secrets import token_hex
 from shutil import rmtree
 from tempfile import TemporaryDirectory
 
+from fedsim.errors import OutputError
 from fedsim.record.atomic import check_links, unwritable, write_whole
 from fedsim.record.earlier import is_copy, set_aside
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder
@@ -111,7 +112,22 @@ def _close(place: Place) -> None:
 def clear(out: Path) -> None:
     """Remove leftovers of killed workers; no other process may be working there.
 
-    A complete run that its worker had no time to publish is moved into place, if that is free.
+    Complete runs among them are kept; see `rescue`.
+
+    Raises:
+        OutputError: a symbolic link takes the place of the staging folder.
+    """
+    rescue(out)
+    rmtree(out / MAKING, ignore_errors=True)
+
+
+def rescue(out: Path) -> None:
+    """Move complete runs that killed workers had no time to publish into their places.
+
+    Where another run is in the place, a run goes to the earlier ones.
+
+    Args:
+        out: the folder of all runs; no other process may be working there.
 
     Raises:
         OutputError: a symbolic link takes the place of the staging folder.
@@ -119,14 +135,15 @@ def clear(out: Path) -> None:
     check_links(out, out / MAKING)
     for summary in (out / MAKING).glob(f"*/*/seed-*/{SUMMARY}"):
         made = summary.parent
-        if not made.name.endswith(_OLD):
-            place = out / made.parent.name / made.name
-            with suppress(OSError):  # else the run is made again
-                check_links(out, made)
-                check_links(out, place)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                made.rename(place)
-    rmtree(out / MAKING, ignore_errors=True)
+        if made.name.endswith(_OLD):  # a copy of the run in the place
+            continue
+        place = out / made.parent.name / made.name
+        with suppress(OSError, OutputError):  # else the run is made again
+            check_links(out, made)
+            check_links(out, place)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if not _move(made, place) and not is_copy(made, place):
+                set_aside(out, made)
 
 
 def publish(made: Path, place: Path, trash: str = "") -> None:

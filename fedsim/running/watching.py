@@ -12,6 +12,8 @@ from fedsim.record.live import LiveCampaign, LiveRun, read_live
 from fedsim.record.lock import is_held
 from fedsim.record.studies import study_in
 from fedsim.running.folder import Status, status
+from fedsim.running.probe import duration
+from fedsim.text import visible
 
 Key = tuple[str, int]
 """The variant and the seed of a run."""
@@ -95,6 +97,18 @@ class Snapshot:
 def time_left(run: LiveRun) -> float:
     """Return the real time until a run has its largest number of rounds, s; NaN if unknown."""
     return (run.rounds - run.round) / run.rate if run.rate > 0 else nan
+
+
+def headline(now: Snapshot) -> str:
+    """Return the state of a study in a line."""
+    parts = [f"{len(now.done)} of {len(now.runs)} runs done", f"{len(now.running)} running"]
+    if now.failed:
+        parts.append(f"{len(now.failed)} failed")
+    if not isnan(seconds := now.seconds) and not now.over:
+        parts.append(f"{duration(seconds)} left at most")
+    if not now.status.held:
+        parts.append("no process is running")
+    return visible(f"{now.status.name}: {', '.join(parts)}")
 
 
 class Watcher:

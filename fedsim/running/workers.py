@@ -15,20 +15,9 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from multiprocessing import active_children, parent_process, resource_tracker
+from multiprocessing import active_children
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from signal import (
-    SIG_BLOCK,
-    SIG_DFL,
-    SIG_IGN,
-    SIG_SETMASK,
-    SIG_UNBLOCK,
-    SIGTERM,
-    pthread_sigmask,
-    signal,
-)
 from threading import Lock
 from time import perf_counter
 from typing import NamedTuple
@@ -58,7 +47,7 @@ from fedsim.running.run import (
 )
 from fedsim.running.staging import Files, Place, pack, publish
 from fedsim.scenario import Plan
-from fedsim.signals import ENDING, defer_signals
+from fedsim.signals import end_with_parent, postpone_signals
 
 _PAUSE = 0.1  # seconds of real time between two reports of a worker
 _LONG = 0.5  # seconds of real time without progress until the current activity is reported
@@ -69,21 +58,6 @@ _watch: Watch = ignore_progress
 def process_callback() -> Watch:
     """Return the progress callback of this process: it does nothing unless it is a worker."""
     return _watch
-
-
-@contextmanager
-def postpone_signals() -> Iterator[None]:
-    """Defer signals to the end of the block; processes started in it inherit them blocked.
-
-    A worker thus receives no signal while it is loading; `_begin` then sets its handlers.
-    """
-    resource_tracker.ensure_running()  # starting it unblocks signals: so before they are blocked
-    with defer_signals():
-        mask = pthread_sigmask(SIG_BLOCK, ENDING)
-        try:
-            yield
-        finally:
-            pthread_sigmask(SIG_SETMASK, mask)
 
 
 @contextmanager
@@ -148,11 +122,7 @@ def _begin(sender: "Connection[RunProgress, None]", threads: int, locks: Handed)
     global _watch  # noqa: PLW0603 - a process is one worker
     os.environ[VARIABLE] = str(threads)
     _watch = ProgressReporter(partial(_send_to_parent, sender), worker=f"process {os.getpid()}")
-    for number in ENDING:
-        signal(number, SIG_IGN)
-    signal(SIGTERM, SIG_DFL)
-    pthread_sigmask(SIG_UNBLOCK, ENDING)
-    threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
+    end_with_parent()
     threading.Thread(target=_watch.report_until, args=(threading.Event(),), daemon=True).start()
 
 
@@ -160,13 +130,6 @@ def _send_to_parent(sender: "Connection[RunProgress, None]", progress: RunProgre
     """Send progress to the parent; if that is gone, this process is about to end as well."""
     with suppress(BrokenPipeError):
         sender.send(progress)
-
-
-def _end_with(parent: BaseProcess | None) -> None:
-    """Wait until the parent has ended, for whatever reason, and end at once."""
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 class ProgressReporter:

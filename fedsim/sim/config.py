@@ -15,6 +15,7 @@ from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.overlay import Overlay
 from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.signals import Signal
+from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology
 from fedsim.ports import Array, ClientId, Oracle, Packer
 from fedsim.protocol.participation import FullParticipation, Participation
@@ -131,7 +132,8 @@ class WorldConfig(Numerics):
         rng: returns the random stream of a purpose and an entity.
         topology: the links between clients and server; None for none that bind.
         overlay: the neighbours of each peer; None in a star.
-        sharing: how links are shared: "fluid" (max-min), or "lv08", SimGrid's model of TCP.
+        sharing: how links are shared: "fluid" (max-min), "lv08", SimGrid's model of TCP, or "tcp".
+        tcp: the parameters of the last.
         cells: whether a broadcast is one transmission that a whole group receives.
         silence: how a client keeps quiet.
         participation: the clients asked, and when a round closes.
@@ -145,7 +147,8 @@ class WorldConfig(Numerics):
     rng: Callable[..., np.random.Generator]
     topology: Topology | None = None
     overlay: Overlay | None = None
-    sharing: Literal["fluid", "lv08"] = "fluid"
+    sharing: Literal["fluid", "lv08", "tcp"] = "fluid"
+    tcp: Tcp = field(default_factory=Tcp)
     cells: bool = False
     silence: SilencePolicy = field(default_factory=BeaconSilence)
     participation: Participation = field(default_factory=FullParticipation)

@@ -7,7 +7,9 @@ from typing import cast, overload
 import numpy as np
 
 from fedsim.physics.batteries import Battery
+from fedsim.physics.packet_loss import LossProcess
 from fedsim.physics.radios import RateLaw
+from fedsim.physics.radios.base import Framing
 from fedsim.physics.state_of_charge import BatteryStore
 from fedsim.physics.topology import star
 from fedsim.ports import Array, ClientId, Oracle
@@ -24,6 +26,7 @@ from fedsim.sim.network.lanes import Bearer, Lane
 from fedsim.sim.network.peers import PeerNetwork, PeerRoutes
 from fedsim.sim.network.relay import Relay
 from fedsim.sim.network.relays import Relays
+from fedsim.sim.network.tcp import Connections
 from fedsim.sim.network.transmission import choose_bearers, delay
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.power.idle import IdleMeter
@@ -159,6 +162,10 @@ class Fleet:
         setup, kinds = self._setup, self._kinds
         # Under LV08 every radio is a link of the network, in which it has its own trace.
         alike = RunLengthSequence.of(self._roster) if setup.sharing == "lv08" else kinds
+        if setup.sharing == "tcp":
+            connections = Connections(setup.tcp, self._packets, self._losses, self._lost_places)
+        else:
+            connections = None
         return choose_bearers(
             self._calendar,
             self._routes,
@@ -169,7 +176,24 @@ class Fleet:
             watched=self._watched_rates(),
             changed=self._on_change,
             own=self._law,
+            connections=connections,
         )
+
+    # Under TCP, packets are lost on the way of a train, and sent again by the connection.
+
+    def _packets(self, client: ClientId) -> Framing:
+        """Return how a client's messages are cut into packets."""
+        own = self._kinds[client].radio.packaging
+        return self._setup.tcp.packaging(own) if self._setup.sharing == "tcp" else own
+
+    def _losses(self, client: ClientId, up: bool) -> LossProcess | None:  # noqa: FBT001
+        """Return the losses of one direction of a client's radio, if there are any."""
+        loss, way = self._kinds[client].radio.loss, "up" if up else "down"
+        return loss.process(self._setup.rng("loss", client, way)) if loss.mean else None
+
+    def _lost_places(self, client: ClientId, up: bool) -> np.random.Generator:  # noqa: FBT001
+        """Return the stream that draws which packets of a train are lost."""
+        return self._setup.rng("tcp", client, "up" if up else "down")
 
     def _law(self, client: ClientId, up: bool) -> RateLaw:  # noqa: FBT001
         """Return the rate law of one direction of a client's radio."""
@@ -181,7 +205,7 @@ class Fleet:
     def lane(self, client: ClientId, up: bool) -> Lane:  # noqa: FBT001 - once a lane
         """Create one direction of a client's radio."""
         radio, rate, routes = self.radios[client], self._law(client, up), self._routes
-        law, loss, way = radio.law, radio.law.loss, "up" if up else "down"
+        law, tcp = radio.law, self._setup.sharing == "tcp"
         route = routes.up if up else routes.down
         rng, latency = self._setup.rng, law.latency + route[client].latency
         lane = Lane(
@@ -191,11 +215,13 @@ class Fleet:
             # Both directions draw from a stream of one name: shadow and fading are the place's.
             rate,
             rate.carrier(partial(rng, "channel", client)),
-            loss.process(rng("loss", client, way)) if loss.mean else None,
+            None if tcp else self._losses(client, up),
             delay(latency, self._setup.sharing),
             up=up,
             may_leave=not self.presence.never_leaves(client),
             factor=self._factor,
+            packets=self._packets(client),
+            reliable=tcp,
         )
         if relays := route[client].relays:
             lane.set_route(lane.bearer, lane.latency, self._relays.of(relays))

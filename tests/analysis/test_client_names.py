@@ -11,8 +11,12 @@ import pytest
 
 import fedsim
 from fedsim import analysis
+from fedsim.analysis import Comparison
 from fedsim.analysis.client_names import client_names, display_names
 from fedsim.analysis.trace_files import write_traces
+from fedsim.paper.methods import methods
+from fedsim.report.network import drawing
+from fedsim.report.study import ReportedStudy
 
 WARDS = ["Charité", "St $2 Mary", "Zürich"]
 
@@ -73,3 +77,13 @@ def test_a_client_keeps_its_number_where_one_name_does_not_stand_for_it() -> Non
     assert names["client-3"] != names["client-4"]
     assert display_names(["client-0", "client-1"], table) == ["client-0", "B"]
     assert client_names(table.drop(columns="name")) == {}
+
+
+def test_the_network_of_a_report_and_the_methods_of_a_paper_say_names_and_fit(
+    result: fedsim.Result,
+) -> None:
+    study = ReportedStudy(Comparison.of([result.folder]))
+    shown = str(drawing(study, study.first).drawing)
+    assert "Zürich to server: " in shown
+    assert "client-0 to server" not in shown
+    assert "fitted on the training rows of all clients, an exchange that is not" in methods(study)

@@ -2,6 +2,7 @@
 
 from itertools import combinations, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import matplotlib as mpl
@@ -207,6 +208,26 @@ def test_what_cannot_be_drawn_is_refused(
 ) -> None:
     with pytest.raises(fedsim.DataError, match=text):
         plot_curves(result, **wrong)  # type: ignore[arg-type]
+
+
+def test_the_legend_says_what_the_bar_across_a_curve_is(result: fedsim.Result) -> None:
+    kept = (result.rounds["seed"] > 1) | (result.rounds["round"] <= 8)
+    short = SimpleNamespace(rounds=result.rounds[kept], summary=result.summary)
+    assert "first seed ended" in plot_curves(short).get_legend_handles_labels()[1]
+    for axis in (plot_curves(short, ends="stop"), plot_curves(result)):
+        assert axis.get_legend_handles_labels()[1] == ["base (chb)", "gd"]
+
+
+def test_a_long_legend_leaves_the_panel_its_height(result: fedsim.Result) -> None:
+    heights = []
+    for names in (("a", "b"), ("a" * 70, "b" * 70)):
+        labels = dict(zip(("base", "gd"), names, strict=True))
+        axis = plot_curves(result, labels=labels, width="ieee")
+        figure = axis.get_figure(root=True)
+        assert figure is not None
+        figure.draw_without_rendering()
+        heights.append(axis.get_window_extent().height)
+    assert heights[1] == pytest.approx(heights[0], rel=0.05)
 
 
 # Files.

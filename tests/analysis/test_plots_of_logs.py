@@ -48,11 +48,15 @@ def test_a_bar_of_which_some_seeds_did_not_arrive_says_how_many_did(result: feds
 def test_the_front_joins_what_is_not_dominated(result: fedsim.Result) -> None:
     axis = analysis.plot_pareto(result, "bits", "joules", "gap=2e4")
     table = analysis.summarise(analysis.Target.read("gap=2e4").costs(result)).set_index("variant")
-    for container, (_, row) in zip(axis.containers, table.iterrows(), strict=True):
-        (mark,) = container[0].get_xydata()
+    _, named = axis.get_legend_handles_labels()
+    marks = [line for line in axis.lines if line.get_label() in named]
+    for line, (_, row) in zip(marks, table.iterrows(), strict=True):
+        (mark,) = np.asarray(line.get_xydata())
         assert tuple(mark) == pytest.approx((row["bits"], row["joules"]))
     front = axis.lines[0].get_xydata()
     assert np.all(np.diff(np.asarray(front)[:, 1]) <= 0)
+    assert axis.get_xlim()[1] > table["bits_high"].max()
+    assert axis.get_ylim()[1] > table["joules_high"].max()
 
 
 def test_the_distribution_of_uploads_is_that_of_the_log(result: fedsim.Result) -> None:

@@ -93,7 +93,7 @@ def cheap_figures(kind: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matplotlib.figure.Figure, "savefig", drawn)
         if kind not in DRAWN:
-            patch.setattr(Comparison, "figures", lambda _: {})
+            patch.setattr(Comparison, "figures", lambda _, **__: {})
             patch.setattr(Robustness, "figures", lambda _: {})
             patch.setattr(Shown, "_draw", lambda *_: matplotlib.figure.Figure())
         yield
@@ -131,6 +131,10 @@ def commands(place: Place) -> dict[str, Sequence[str | Path]]:
         "run again": ("run", file, "--out", out),
         "status": ("status", out),
         "status of a scenario": ("status", file, "--out", out),
+        "clean": ("clean", out, "--yes"),
+        "history": ("history", out),
+        "diff": ("diff", file, file),
+        "diff of runs": ("diff", out, out),
         "compare": ("compare", out),
         "compare at a target": ("compare", base, "--target", "objective=1e9"),
         "report": ("report", out),
@@ -318,7 +322,7 @@ STATES: Mapping[str, Callable[[Path, Path], object]] = {
 }
 """Folders that hold no whole run, and what makes them."""
 
-READERS = ("compare", "report", "trace", "reprice", "robust", "status")
+READERS = ("compare", "report", "trace", "reprice", "robust", "status", "clean", "history")
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -327,7 +331,7 @@ def test_folders_without_a_whole_run(state: str, data: Path, tmp_path: Path) -> 
     file, out = tmp_path / "small.yaml", tmp_path / "out"
     write_scenario(scenario, file)
     STATES[state](out, file)
-    kept = ("trace", "status")  # how far runs have come can be told
+    kept = ("trace", "status", "clean", "history")  # how far runs have come can be told
     with cheap_figures(""):
         for name in READERS:
             code, said = invoke(name, out)

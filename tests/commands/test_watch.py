@@ -17,7 +17,7 @@ import fedsim
 from fedsim.cli import app, live_page
 from fedsim.record.live import CurvePoint, LiveCampaign, LiveEvent, LiveRun, write_live
 from fedsim.running.folder import Status, VariantStatus
-from fedsim.running.watching import Snapshot, Watcher, time_left
+from fedsim.running.watching import Snapshot, Watcher, headline, time_left
 from tests.runs import files, small
 
 CURVE = tuple(CurvePoint(n, n / 4, 1 + 2.0**-n, 2.0**-n, 3.0 * n) for n in range(1, 41))
@@ -76,7 +76,7 @@ def test_the_time_left_follows_from_rates_and_ended_runs() -> None:
 def test_a_study_is_over_where_no_process_works_or_all_has_ended() -> None:
     assert not made(OWN).over
     assert made(held=False).over
-    assert "no process is running" in live_page.headline(made(held=False))
+    assert "no process is running" in headline(made(held=False))
     ended = Status("study", Path("out"), held=True, variants=(variant("gd", done=(1,)),))
     assert Snapshot(ended).over
 

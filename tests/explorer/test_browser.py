@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from tests.report.test_browser import CONTRASTS, Seen, browser
 __all__ = ["browser"]
 pytestmark = pytest.mark.slow
 EXACT = 1e-9
+STEPS = 400
+MAP = ("#map-x", "#map-y")
 MOVE = """([share, id]) => {
   const own = document.getElementById(id);
   own.value = Math.round(400 * share);
@@ -61,19 +64,12 @@ def test_the_page_agrees_with_the_logs_as_written(seen: Seen) -> None:
     assert 0 <= float(worst) < EXACT
 
 
-@pytest.mark.parametrize("draw", range(2))
-def test_what_one_sees_is_what_the_command_gives(
-    seen: Seen, folder: Path, draw: int, tmp_path: Path
-) -> None:
-    rng = np.random.default_rng(draw)
-    for number in range(len(data(folder / "explorer.html")["sliders"])):
-        if rng.random() < 0.7:
-            seen.tab.evaluate(MOVE, [float(rng.random()), f"s{number}"])
-    settled(seen.tab)
+def check_costs(seen: Seen, folder: Path, place: Path) -> None:
+    """Check that the costs on the page are those of the commands that it shows."""
     costs = [
         {"label": label, **row}
-        for number, (place, sets) in enumerate(overrides(seen.tab))
-        for (label, _), row in replayed(place, sets, tmp_path / str(number)).items()
+        for number, (origin, sets) in enumerate(overrides(seen.tab))
+        for (label, _), row in replayed(origin, sets, place / str(number)).items()
     ]
     known = data(folder / "explorer.html")
     for own in known["variants"]:
@@ -83,6 +79,37 @@ def test_what_one_sees_is_what_the_command_gives(
         for (name, _, _), value in zip(known["costs"], shown, strict=True):
             mean = np.exp(np.mean([np.log(row[name]) for row in runs]))
             assert value == pytest.approx(mean, rel=EXACT)
+
+
+@pytest.mark.parametrize("draw", range(2))
+def test_what_one_sees_is_what_the_command_gives(
+    seen: Seen, folder: Path, draw: int, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(draw)
+    for number in range(len(data(folder / "explorer.html")["sliders"])):
+        if rng.random() < 0.7:
+            seen.tab.evaluate(MOVE, [float(rng.random()), f"s{number}"])
+    settled(seen.tab)
+    check_costs(seen, folder, tmp_path)
+
+
+def test_a_click_on_the_map_moves_both_of_its_constants(
+    seen: Seen, folder: Path, tmp_path: Path
+) -> None:
+    tab = seen.tab
+    tab.get_by_role("button", name="All as written").click()
+    sliders = [tab.locator(f"#s{tab.locator(which).input_value()}") for which in MAP]
+    plane = tab.locator("#map .frame")
+    plane.scroll_into_view_if_needed()
+    box = plane.bounding_box()
+    assert box is not None
+    tab.mouse.click(box["x"] + 0.25 * box["width"], box["y"] + 0.25 * box["height"])
+    settled(tab)
+    shares = [float(each.input_value()) / STEPS for each in sliders]
+    assert shares == pytest.approx([0.25, 0.75], abs=0.01)  # up is up
+    assert "2 constants moved" in (tab.get_by_role("status").first.text_content() or "")
+    check_costs(seen, folder, tmp_path)
+    tab.get_by_role("button", name="All as written").click()
 
 
 def test_keys_move_a_slider_and_a_button_moves_all_back(seen: Seen) -> None:
@@ -110,3 +137,20 @@ def test_the_page_is_no_wider_than_the_window_and_every_control_has_a_name(seen:
         "[...document.querySelectorAll('input, select')].every((each) => each.labels.length)"
     )
     assert min(seen.tab.evaluate(CONTRASTS)) >= 4.5
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_is_printed_whole_and_read_in_the_dark(
+    browser: Browser, folder: Path, scheme: Literal["light", "dark"]
+) -> None:
+    tab = browser.new_page(color_scheme=scheme, viewport={"width": 390, "height": 800})
+    tab.goto(fedsim.explore(folder).as_uri())
+    tab.locator("body[data-ready]").wait_for()
+    assert min(tab.evaluate(CONTRASTS)) >= 4.5
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    tab.emulate_media(media="print", color_scheme=scheme)
+    tab.set_viewport_size({"width": 720, "height": 1000})
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 720
+    assert tab.locator("#map svg").is_visible()
+    assert tab.locator("#command").is_visible()
+    tab.close()

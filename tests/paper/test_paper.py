@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -20,6 +21,8 @@ from fedsim.analysis.paper_tables import (
     latex_text,
     result_text,
 )
+from fedsim.analysis.plots.canvas import axes_for, figure_of
+from fedsim.analysis.saving import save
 from fedsim.cli import app
 from fedsim.paper import write_paper
 from fedsim.paper.bibliography import bibtex, of_constants, reference_of, references_in
@@ -104,7 +107,7 @@ def test_the_paragraph_has_the_numbers_of_scenarios_and_manifests(
         "float64 values",
         "a beacon",
         "gd is the method gd",
-        "wire.up.compressor.kind = top-k",
+        "uplink compressor = top-k",
         f"cost to a gap below {float(TARGET[4:]):g}",
         "The 12 runs",
     ):
@@ -227,19 +230,27 @@ def test_what_no_style_or_format_is_called_is_refused_before_anything_is_written
     assert not (folder / "x").exists()
 
 
-WRONG = re.compile(r"Warning|^!|Overfull|badness 10000|undefined", re.MULTILINE)
+WRONG = re.compile(r"Warning|^!|Overfull|Underfull|badness 10000|undefined", re.MULTILINE)
 HINT = "there is no pdflatex here: install Debian's texlive-latex-recommended, texlive-science"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("style", "columns"), [("ieee", 1), ("nature", 2), ("neurips", 1)])
+@pytest.mark.parametrize(
+    ("style", "columns", "form"),
+    [("ieee", 1, "pdf"), ("nature", 2, "pdf"), ("acm", 1, "png"), ("neurips", 1, "pgf")],
+)
 def test_it_is_typeset_without_a_warning(
-    folder: Path, tmp_path: Path, style: str, columns: int
+    folder: Path, tmp_path: Path, style: str, columns: int, form: str
 ) -> None:
-    """Typeset the preview; DejaVu, STIX and our own texts are all that it needs."""
+    """Typeset the preview; DejaVu, STIX and our own texts are all that it needs.
+
+    No setting keeps TeX from reporting loose lines.
+    """
     if shutil.which("pdflatex") is None:
         pytest.skip(HINT)
-    out = write_paper(folder, tmp_path / "paper", style=style, columns=columns, targets=[TARGET])
+    facts: Any = {"style": style, "columns": columns, "formats": [form], "targets": [TARGET]}
+    out = write_paper(folder, tmp_path / "paper", **facts)
+    assert "badness" not in (out / "main.tex").read_text()
     for program in ("pdflatex", "bibtex", "pdflatex", "pdflatex"):
         options = ["-interaction=nonstopmode", "-halt-on-error"] * (program == "pdflatex")
         called = [program, *options, "main"]
@@ -250,6 +261,32 @@ def test_it_is_typeset_without_a_warning(
     log = (out / "main.log").read_text(encoding="latin-1")
     assert WRONG.findall(log) == []
     assert b"/Type3" not in (out / "main.pdf").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_name_with_letters_that_tex_takes_for_commands_is_in_a_pgf_figure(tmp_path: Path) -> None:
+    if shutil.which("pdflatex") is None:
+        pytest.skip(HINT)
+    axis = axes_for(None, "ieee")
+    axis.imshow([[0, 1]])
+    axis.set_title("A & B #1 ~ a_b 5 %, $10^{-1}$")
+    save(figure_of(axis), tmp_path / "map.pgf")
+    lines = (
+        r"\documentclass{article}",
+        r"\usepackage{pgf}",
+        r"\begin{document}",
+        r"\input{map.pgf}",
+    )
+    (tmp_path / "main.tex").write_text("\n".join([*lines, r"\end{document}"]))
+    called = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "main"]
+    done = subprocess.run(called, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+
+
+def test_a_table_wider_than_its_column_is_scaled_to_it() -> None:
+    table = PaperTable("costs", "Below 1e-05.", [PaperColumn("Gap", [PaperCell("1")])])
+    assert r"\ifdim\wd0>\linewidth\resizebox{\linewidth}" in table.latex()
+    assert r"\caption{Below \ensuremath{10^{-5}}.}" in table.latex()
 
 
 def test_small_results_keep_their_digits_and_a_column_that_aligns_them() -> None:

@@ -6,12 +6,14 @@ import io
 import lzma
 import sqlite3
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import datasets
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 
@@ -24,7 +26,7 @@ from fedsim.problems.heterogeneity import label_test
 from fedsim.problems.tables import features
 from fedsim.problems.tables.cells import clean
 from fedsim.problems.tables.columns import column_of
-from fedsim.problems.tables.formats import find_separator
+from fedsim.problems.tables.formats import find_separator, lines_before
 from fedsim.problems.tables.names import near_duplicates
 from tests.problems import messy
 
@@ -342,6 +344,74 @@ def test_leakage_is_warned_of(tmp_path: Path) -> None:
     assert "leakage: the column 'score' determines the label" in said
     assert "'age'" not in said
     assert "'number' is left out: a different whole number in every row" in said
+
+
+def test_a_column_that_is_filled_for_one_class_alone_is_warned_of(tmp_path: Path) -> None:
+    """As the lifeboat and the number of the body are, of those on the Titanic."""
+    rng = np.random.default_rng(4)
+    saved = rng.random(200) < 0.5
+    one_in_four = rng.random(200) < 0.25
+    frame = pd.DataFrame(
+        {
+            "boat": np.where(saved, rng.integers(1, 9, 200), np.nan),
+            "body": np.where(~saved & one_in_four, rng.integers(1, 300, 200), np.nan),
+            "cabin": np.where(one_in_four, rng.integers(1, 9, 200), np.nan),
+            "saved": np.where(saved, "yes", "no"),
+        }
+    )
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    said = notes(read(tmp_path, label="saved"))
+    assert "leakage: the column 'boat' has values in rows of one class alone" in said
+    assert "leakage: the column 'body' has values in rows of one class alone" in said
+    assert "'cabin' has values" not in said
+    frame.loc[frame.index[saved][0], "boat"] = np.nan
+    frame.loc[frame.index[~saved][0], "boat"] = 4
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    said = notes(read(tmp_path, label="saved"))
+    assert "'boat' has values in nearly all rows of one class and in nearly none" in said
+
+
+@pytest.mark.parametrize("name", ["breast_cancer", "iris", "wine_data"])
+def test_the_files_that_come_with_scikit_learn_are_read_as_they_are(
+    tmp_path: Path, name: str
+) -> None:
+    """Their first line counts rows and features; iris's has as many cells as its rows."""
+    (tmp_path / "data.csv").write_bytes(
+        (files("sklearn.datasets.data") / f"{name}.csv").read_bytes()
+    )
+    whole = getattr(datasets, f"load_{name.removesuffix('_data')}")()
+    samples = read(tmp_path, label=whole.data.shape[1] + 1)
+    np.testing.assert_array_equal(samples.X, whole.data)
+    np.testing.assert_array_equal(samples.y, whole.target)
+
+
+def test_lines_above_a_table_are_passed_over_and_names_are_not_taken_for_them() -> None:
+    text = "Export of 3 May;\n\na;b;c\n1;2;x\n4;5;y\n"
+    assert lines_before(text, ";") == ["Export of 3 May;", ""]
+    assert lines_before("a,b,c\n1,2,x\n4,5,y\n", ",") == []
+    assert lines_before("size,name\n1,2,x\n4,5,y\n", ",") == []  # R's names of columns
+    assert lines_before("a\n1\n2\n", ",") == []
+
+
+@pytest.mark.parametrize(
+    ("first", "rows"), [("0,1,2", 2), ("1,2,3", 2), ("a,2,3", 2), ("7,1,2", 3), ("1.5,2,3", 3)]
+)
+def test_a_first_line_of_numbers_is_a_row_unless_it_numbers_the_columns(
+    tmp_path: Path, first: str, rows: int
+) -> None:
+    (tmp_path / "data.csv").write_text(f"{first}\n3.5,6,1\n2.5,5,0\n")
+    samples = read(tmp_path, label=3)
+    assert samples.rows == rows
+
+
+def test_two_patients_with_the_same_values_are_not_a_repeated_row(tmp_path: Path) -> None:
+    """Their numbers differ; of a row that counts rows nothing follows."""
+    frame = pd.DataFrame({"age": [40, 50, 60] * 20, "sick": ["yes", "no", "yes"] * 20})
+    patient = np.random.default_rng(5).permutation(9000)[:60] + 1000
+    for name, values, repeated in (("patient_id", patient, 0), ("row", np.arange(60), 57)):
+        frame.assign(**{name: values}).to_csv(tmp_path / "data.csv", index=False)
+        said = notes(read(tmp_path, label="sick"))
+        assert (f"{repeated} rows repeat an earlier one" in said) == bool(repeated)
 
 
 def test_rows_with_gaps_can_be_left_out_and_are_counted(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from fedsim.errors import OutputError
 from fedsim.record.atomic import Draft, check_links, write_whole
 from fedsim.record.folder import RunFolder
 from fedsim.record.parts import PartWriter, remove_parts
+from fedsim.running.history import HISTORY
 from tests.runs import files, small
 
 STUDY = small(stop={"rounds": 2}, models={"every": 1})
@@ -25,7 +26,7 @@ WRITTEN = (
     *(f"base/seed-1/{name}.parquet" for name in ("events", "rounds", "clients", "models")),
     *(f"base/seed-1/{name}" for name in ("scenario.yaml", "manifest.json", "summary.json")),
 )
-"""Every path that a run writes."""
+"""Every path that a run writes, but for its history: a run goes on where that is a link."""
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def plant(place: Path, target: Path) -> None:
 def test_the_paths_are_those_that_a_run_writes(whole: Path) -> None:
     there = {str(path.relative_to(whole)) for path in whole.rglob("*")}
     parts = {name for name in WRITTEN if name.endswith(".parts")}  # which go with the run's end
-    assert there == {*WRITTEN} - parts - {".lock.json"}
+    assert there == {*WRITTEN, HISTORY} - parts - {".lock.json"}
 
 
 @pytest.mark.parametrize("name", WRITTEN)

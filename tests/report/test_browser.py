@@ -318,3 +318,18 @@ def test_the_first_figures_need_no_script(browser: Browser, path: Path) -> None:
     for name in names:
         assert tab.locator(f'[data-figure="{name}"] svg[role=img]').is_visible()
     context.close()
+
+
+def test_all_tabs_are_printed_with_whole_tables_and_the_choices_made(
+    browser: Browser, path: Path
+) -> None:
+    tab = browser.new_page(viewport={"width": 720, "height": 1000})  # a page of A4, less margins
+    tab.goto(path.as_uri())
+    tab.emulate_media(media="print")
+    assert not tab.locator("[role=tablist]").is_visible()
+    for section in tab.locator("main > section").all():
+        assert section.is_visible()
+    assert tab.locator("#whose-energy").is_visible()
+    widest = "Math.max(...[...document.querySelectorAll('table')].map((each) => each.scrollWidth))"
+    assert tab.evaluate(widest) <= tab.evaluate("document.body.clientWidth")
+    tab.close()

@@ -62,6 +62,11 @@ WORLDS = {
     "electricity": ["fleet.0.carbon=DE", "fleet.1.carbon={kind: constant, intensity: 3 g/kWh}"],
     "cells": ["network.broadcast=cell"],
     "TCP": ["network.server={uplink: 2 Mbit/s, downlink: 2 Mbit/s}", "network.model=lv08"],
+    "TCP's windows": ["network.server={uplink: 2 Mbit/s, downlink: 2 Mbit/s}", "network.model=tcp"],
+    "TCP that loses": [
+        "network={model: tcp, tcp: {connections: kept, queue: 5}, server: {uplink: 1 Mbit/s}}",
+        "fleet.0.radio.loss={kind: independent, rate: 10 %}",
+    ],
     "groups of another size": [
         "fleet=[{count: 1, device: pi-5, radio: lte}, {count: 4, radio: wifi}]"
     ],

@@ -96,7 +96,7 @@ def test_the_figure_says_data_fleet_and_seeds_and_has_a_row_a_measure(
 ) -> None:
     figure = result.shown.overview()
     names = [axis.get_ylabel() for axis in figure.axes[::4]]
-    assert names[0].startswith("objective less the optimum")
+    assert names[0].startswith("objective gap")
     assert names[1:] == ["nonzeros"]
     assert [axis.get_yscale() for axis in figure.axes] == 4 * ["log"] + 4 * ["linear"]
     said = figure.axes[0].get_title(loc="left")

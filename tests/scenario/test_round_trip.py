@@ -125,10 +125,27 @@ servers = st.fixed_dictionaries(
               "latency": quantities.map("{} ms".format),
               "discipline": st.sampled_from(["fair", "fifo", "slotted"])},
 )  # fmt: skip
-networks = st.fixed_dictionaries(
-    {}, optional={"server": servers, "model": st.sampled_from(["fluid", "lv08"])}
-) | st.fixed_dictionaries(
-    {"topology": st.just("tree"), "gateways": st.integers(1, 99)}, optional={"server": servers}
+networks = (
+    st.fixed_dictionaries(
+        {}, optional={"server": servers, "model": st.sampled_from(["fluid", "lv08"])}
+    )
+    | st.fixed_dictionaries(
+        {"model": st.just("tcp")},
+        optional={
+            "tcp": st.fixed_dictionaries(
+                {},
+                optional={
+                    "variant": st.sampled_from(["cubic", "newreno"]),
+                    "queue": st.integers(1, 9999),
+                    "min_rto": quantities.map("{} ms".format),
+                    "connections": st.sampled_from(["new", "kept"]),
+                },
+            )
+        },
+    )
+    | st.fixed_dictionaries(
+        {"topology": st.just("tree"), "gateways": st.integers(1, 99)}, optional={"server": servers}
+    )
 )
 participations = st.fixed_dictionaries(
     {"kind": st.sampled_from(["uniform", "weighted"]), "share": shares()},

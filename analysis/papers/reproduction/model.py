@@ -315,6 +315,8 @@ class Paper(Part):
         rows: the paper's figures and tables; the keys name them in the command.
         further: what is beyond the paper, likewise.
         notes: Markdown at the end of the section.
+        before: how many of its rows were reproduced, in part, not, and not run, before the papers'
+            texts were at hand; without it the page has no earlier states of the paper.
         shared: parts of the file that others refer to by YAML's anchors.
     """
 
@@ -325,6 +327,7 @@ class Paper(Part):
     rows: Mapping[str, Row] = Field(default_factory=dict)
     further: Mapping[str, Row] = Field(default_factory=dict)
     notes: str = ""
+    before: tuple[int, int, int, int] | None = None
     shared: Any = None
 
     @property

@@ -8,7 +8,7 @@ from fedsim.text import quantity
 from reproduction import model
 from reproduction.measures import Found, load
 from reproduction.model import SEPARATOR, Measure, Paper, Row
-from reproduction.states import OPEN, REPRODUCED, Verdict, mean, state, verdicts
+from reproduction.states import NOT, OPEN, PARTLY, REPRODUCED, Verdict, mean, state, verdicts
 
 PAGE = model.FOLDER / "README.md"
 
@@ -38,6 +38,15 @@ papers claim on seven radios; [Robustness of the claims](../claim_robustness.md)
 Files of the catalogue: FEDSIM_DATA names their folder, or `fedsim fetch` gets them.
 """
 
+EARLIER = """\
+*Before* is how the page stood at commit adc3703f, when the papers' full texts were not at hand: it
+had fewer rows, some of several tables at once, and a third of them had another number, setting or
+claim than the paper. *Now* is counted from what is kept in `results`; figures and tables alone
+count, and one that is split by task or data set counts once a part.
+"""
+
+STATES = (REPRODUCED, PARTLY, NOT, OPEN)
+
 COMMAND = "python analysis/papers/run.py"
 
 
@@ -47,13 +56,41 @@ def page(papers: Sequence[str] | None = None) -> str:
         name: (model.read(model.FOLDER / f"{name}.yaml"), load(name))
         for name in papers or model.names()
     }
-    parts = [HEAD, "## Every figure and table\n"]
+    parts = [HEAD, "## States by paper\n", EARLIER, "\n".join(_states(every)) + "\n"]
+    parts.append("## Every figure and table\n")
     parts.append("\n".join(_overview(every, further=False)) + "\n")
     parts.append("Beyond the papers:\n")
     parts.append("\n".join(_overview(every, further=True)) + "\n")
     for name, (paper, found) in every.items():
         parts.append("\n".join(_section(name, paper, found)))
     return "\n".join(parts)
+
+
+def _states(every: Mapping[str, tuple[Paper, Mapping[str, Found]]]) -> Iterator[str]:
+    """Yield the table of how many rows have each state, before and now; the last line adds up."""
+    told = {
+        paper.name: (paper.before, counted(paper, found))
+        for paper, found in every.values()
+        if paper.before
+    }
+    yield f"| paper | {' | '.join(f'{each}: before' + ' | now' for each in STATES)} |"
+    yield "|---" * (1 + 2 * len(STATES)) + "|"
+    for name, pair in told.items():
+        yield _line(name, *pair)
+    if len(told) > 1:
+        sums = (tuple(map(sum, zip(*own, strict=True))) for own in zip(*told.values(), strict=True))
+        yield _line("all", *sums)
+
+
+def _line(name: str, before: Sequence[int], now: Sequence[int]) -> str:
+    cells = (f"{earlier} | {later}" for earlier, later in zip(before, now, strict=True))
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def counted(paper: Paper, found: Mapping[str, Found]) -> tuple[int, ...]:
+    """Return how many of a paper's figures and tables have each of `STATES`."""
+    own = [state(judged(row, found.get(key))) for key, row in paper.rows.items()]
+    return tuple(own.count(each) for each in STATES)
 
 
 def judged(row: Row, found: Found | None) -> list[Verdict] | None:

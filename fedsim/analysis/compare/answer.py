@@ -6,10 +6,10 @@ import pandas as pd
 
 from fedsim.analysis.compare.cost_tables import Target
 from fedsim.analysis.compare.dominance import Decisions
-from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE, SAME
+from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE, SAME, PairedComparison
 from fedsim.analysis.costs import with_bits
 from fedsim.record.columns import TITLES, UNITS, higher_is_better
-from fedsim.text import quantity
+from fedsim.text import format_number, quantity
 
 LEADING = {cost: TITLES.get(cost, cost) for cost in ("joules", "t", "bits", "round")}
 """The cost that the sentence is about is the first of these that is not zero in all runs."""
@@ -54,15 +54,28 @@ def answer(
     pair = decided.pair(ranked[0], ranked[1], cost)
     what = LEADING[cost]
     if pair.order < 0:
-        sure = "one seed" if pair.seeds == 1 else pair.evidence
         word = "fewer" if what in {"bits", "rounds"} else "less"
-        less = f"{100 * (1 - pair.ratio):.2g} % {word}" if 0 < pair.ratio < 1 else word
-        return f"{_does(names[0], target, what)} {less} {what} than {names[1]} ({sure})"
+        less = f"{_saving(pair.ratio)} {word}" if 0 < pair.ratio < 1 else word
+        return f"{_does(names[0], target, what)} {less} {what} than {names[1]} ({_sure(pair)})"
     both = f"{names[0]} and {names[1]}"
     goal = f" to {target.goal}" if target.measure else ""
     if not pair.cheaper and not pair.costlier:
         return f"{both} take {SAME} {what}{goal} ({pair.verdict.removeprefix(SAME).strip(' ()')})"
     return f"{both} are {INDISTINGUISHABLE} in {what}{goal} ({pair.evidence})"
+
+
+def _sure(pair: PairedComparison) -> str:
+    """Return what a saving rests on; an interval is one of the saving, as the sentence has it."""
+    if pair.seeds == 1:
+        return "one seed"
+    if pair.alike or pair.exact or not pair.high < 1:
+        return pair.evidence
+    ends = f"{_saving(pair.high)} to {_saving(pair.low)}"
+    return f"{100 * pair.confidence:g} % interval {ends}, {pair.seeds} seeds"
+
+
+def _saving(ratio: float) -> str:
+    return f"{format_number(100 * (1 - ratio), '.2g')} %"
 
 
 def _without_target(target: Target, labels: Mapping[str, str], rounds: pd.DataFrame | None) -> str:
@@ -75,7 +88,8 @@ def _without_target(target: Target, labels: Mapping[str, str], rounds: pd.DataFr
         return said
     higher = higher_is_better(target.measure)
     row = own.sort_values(target.measure, ascending=not higher, kind="stable").iloc[0]
-    return f"{said}; the nearest, {labels[str(row['variant'])]}, came to {row[target.measure]:.4g}"
+    came = format_number(row[target.measure], ".4g")
+    return f"{said}; the nearest, {labels[str(row['variant'])]}, came to {came}"
 
 
 def _does(name: str, target: Target, what: str) -> str:
@@ -95,7 +109,7 @@ def _alone(arrived: pd.DataFrame, name: str, target: Target) -> str:
     """Say what the only variant that got there has cost, on average over its seeds."""
     means = arrived[["round", "bits", "t", "joules"]].mean()
     spent: Sequence[str] = [
-        f"{means['round']:.4g} rounds",
+        f"{format_number(means['round'], '.4g')} rounds",
         *(quantity(float(means[cost]), UNITS[cost]) for cost in ("bits", "t", "joules")),
     ]
     amounts = f"{', '.join(spent[:-1])} and {spent[-1]}"

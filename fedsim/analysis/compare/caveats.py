@@ -27,6 +27,7 @@ from fedsim.record.manifest import (
     seal,
 )
 from fedsim.record.summary import Ending, end_of
+from fedsim.text import format_number
 
 # The robustness of a comparison to parameter uncertainty, as written by `fedsim robust`.
 #
@@ -184,7 +185,7 @@ def _unsure(runs: EndedRuns, rows: pd.DataFrame, words: str) -> Iterator[str]:
     for row in rows.to_dict("records"):
         if is_undecided(row["typical"]) and row["typical"] >= 0.5:
             one, other = runs.labels[row["variant"]], runs.labels[row["against"]]
-            share = f"{100 * row['typical']:.0f} % of {row['worlds']:,.0f} worlds"
+            share = f"{format_number(100 * row['typical'], '.0f')} % of {row['worlds']:,.0f} worlds"
             yield f"{one} takes {words} than {other} in only {share}: see fedsim robust"
 
 

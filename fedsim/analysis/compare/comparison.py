@@ -28,7 +28,7 @@ from fedsim.record.atomic import write_whole
 from fedsim.record.columns import TITLES, UNITS
 from fedsim.record.lock import hold
 from fedsim.record.schema import GRAMS
-from fedsim.text import as_csv, as_html, as_text, plain, quantity, visible
+from fedsim.text import as_csv, as_html, as_text, format_number, plain, quantity, visible
 
 # Tables of a comparison, as rich draws them in a terminal.
 
@@ -119,19 +119,23 @@ def _mean(row: Mapping[Hashable, float], cost: str) -> str:
 def _share(part: float, whole: float) -> str:
     """Return a share in percent, as fine as the three digits of a mean are."""
     share = 100 * part / whole
-    return f"{share:.0f}" if share >= _WIDE else f"{share:.1f}".removesuffix(".0")
+    return (
+        format_number(share, ".0f")
+        if share >= _WIDE
+        else format_number(share, ".1f").removesuffix(".0")
+    )
 
 
 def _ratio(ratio: float) -> str:
     if isfinite(ratio):
-        return f"{ratio:.3g}"
+        return format_number(ratio, ".3g")
     return "-" if isnan(ratio) else "inf"
 
 
 def _p(value: float) -> str:
     if isnan(value):
         return "-"
-    return _LESS if value < _LEAST else f"{value:.2g}"
+    return _LESS if value < _LEAST else format_number(value, ".2g")
 
 
 _MOST_ROWS = 40  # variants in a terminal
@@ -282,12 +286,18 @@ class Comparison:
                 tables[name].append(own)
         return {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
 
-    def figures(self) -> dict[str, Figure]:
-        """Return the figures: convergence, costs with intervals, and what is traded for what."""
+    def figures(self, *, titles: bool = True) -> dict[str, Figure]:
+        """Return the figures: convergence, costs with intervals, and what is traded for what.
+
+        Args:
+            titles: whether target, data, fleet and seeds stand above each, as on a screen; in a
+                paper the caption says that. An interrupted campaign is marked in either case.
+        """
         figures = {}
         for case in self.cases:
             labels, name = self.choose(case, MOST_DRAWN), f"{case.target}".replace("=", "-")
-            title = f"{self._title(case.target.words)}\n{self.runs.setting}"
+            full = f"{self._title(case.target.words)}\n{self.runs.setting}"
+            title = full if titles else self._title()
             figures[f"convergence-{name}"] = self._convergence(case.target, labels, title)
             figures[f"costs-{name}"] = cost_bars(case.table, labels, title)
             figures[f"trade-offs-{name}"] = pareto_scatter(
@@ -295,8 +305,12 @@ class Comparison:
             )
         return figures
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path, *, titles: bool = True) -> None:
         """Write the tables as CSV, the figures as PNG and SVG.
+
+        Args:
+            folder: to write into; it is created if necessary.
+            titles: whether figures have titles; see `figures`.
 
         Raises:
             OccupiedError: another process is writing into the folder.
@@ -305,7 +319,7 @@ class Comparison:
         with hold(folder):
             for name, frame in self.frames().items():
                 write_whole(folder / f"{name}.csv", as_csv(frame))
-            for name, figure in self.figures().items():
+            for name, figure in self.figures(titles=titles).items():
                 for ending in ("png", "svg"):
                     save(figure, folder / f"{name}.{ending}")
 
@@ -318,7 +332,7 @@ class Comparison:
             rounds,
             labels,
             measure,
-            title=f"{title}\n{bands * several}",
+            title=f"{title}\n{bands * several}" if title else "",
             log=measure == "gap",
             target=target.value if target.measure else None,
         )

@@ -15,6 +15,7 @@ from fedsim.analysis.style import (
     COLOURS,
     EVERY_AXIS,
     GREY,
+    MARKS,
     entitle,
     escape_text,
     label_axis,
@@ -29,7 +30,6 @@ TRADED = ("bits", "t", "joules")
 
 _BARS = ("transmissions", *TRADED)
 _AXES = {"transmissions": ("transmissions", ""), **EVERY_AXIS}
-_MARKERS = "os^DvPX*"
 _WIDE = 20  # costs that differ by more are drawn on logarithmic axes
 
 
@@ -74,7 +74,7 @@ def pareto_scatter(
         table: as `summarised` gives it.
         labels: variant -> what the legend calls it; the others are grey points.
         decisions: which variant is cheaper than which.
-        title: above the figure.
+        title: above the figure, with what the marks mean; neither if empty.
     """
     figure, every = panels(3, 2, 2.7)
     rows = table[table["reached"] > 0].set_index("variant")
@@ -95,9 +95,9 @@ def pareto_scatter(
     name_variants(figure)
     if not figure.legends:
         every[1].set_title("no run reached the target", color=GREY, fontsize=10)
-    caption = "full marks: Pareto-optimal in the two costs of a panel; half ones:"
-    caption += f" {INDISTINGUISHABLE} from these"
-    entitle(figure, f"{title}\n{caption}")
+    if title:
+        caption = "full marks: Pareto-optimal in the two costs of a panel; half ones:"
+        entitle(figure, f"{title}\n{caption} {INDISTINGUISHABLE} from these")
     return figure
 
 
@@ -167,7 +167,7 @@ def _point(
         row[up],
         xerr=None if np.isnan(xerr).any() else xerr,
         yerr=None if np.isnan(yerr).any() else yerr,
-        fmt=_MARKERS[(number + number // len(COLOURS)) % len(_MARKERS)],
+        fmt=MARKS[number % len(MARKS)],
         color=colour,
         fillstyle="left" if fill == "half" else "full",
         markerfacecolor="white" if fill == "none" else colour,

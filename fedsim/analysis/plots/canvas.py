@@ -49,6 +49,7 @@ class Logged(Recorded, Protocol):
 
 _HEIGHT = 0.68  # of a figure, as a share of its width
 _WIDTH = 5.0  # inches, where none is asked for
+_HIGHEST = 3.4  # inches of a figure over a page, which would else be as high as half of one
 
 _UNITS = {each.name: each.unit for table in TABLES.values() for each in table if each.unit}
 
@@ -65,13 +66,13 @@ def axes_for(
         ax: of the caller; they are not restyled.
         width: of a new figure, inches, or a style of `PaperStyle`, such as "ieee", whose column it
             fits.
-        height: inches; 0.68 of the width if None.
+        height: inches; 0.68 of the width, but at most 3.4, if None.
     """
     if ax is not None:
         return ax
     wide = _WIDTH if width is None else style_width(width)
     layout = ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02)
-    figure = Drawing(figsize=(wide, height or _HEIGHT * wide), layout=layout)
+    figure = Drawing(figsize=(wide, height or min(_HEIGHT * wide, _HIGHEST)), layout=layout)
     own: Axes = figure.subplots()
     dress(own)
     return own

@@ -28,7 +28,7 @@ from fedsim.analysis.plots.canvas import (
     variant_of,
 )
 from fedsim.analysis.seeds import spread
-from fedsim.analysis.style import OUTCOME_COLOURS, escape_text, look
+from fedsim.analysis.style import GREY, OUTCOME_COLOURS, escape_text, look
 from fedsim.analysis.timeline import repeats
 
 _COLUMNS = 200  # of a map; more rounds are drawn as shares of some of them
@@ -195,8 +195,9 @@ def plot_silence(
     box = (first - 0.5, stop + 0.5, len(names) - 0.5, -0.5)
     limits: dict[str, Any] = {"vmin": -0.5, "vmax": len(OUTCOMES) - 0.5}
     axis.imshow(table, cmap=ListedColormap(colours), extent=box, **limits, **_CELLS)
-    seen = [number for number in range(1, len(OUTCOMES)) if (table == number).any()]
-    keys = [Patch(color=colours[number], label=OUTCOMES[number]) for number in seen]
+    seen = [number for number in range(len(OUTCOMES)) if (table == number).any()]
+    own_edge: dict[str, Any] = {"edgecolor": GREY, "linewidth": 0.5}
+    keys = [Patch(facecolor=colours[n], label=OUTCOMES[n], **own_edge) for n in seen]
     _name_clients(axis, display_names(names, runs.clients[runs.clients["variant"] == chosen]))
     add_keys(axis, keys, own=ax is None)
     return finish(axis, out)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
 
 from fedsim.analysis.compare.cost_tables import COMPARED, Target, summarise
 from fedsim.analysis.compare.dominance import Decisions
@@ -24,6 +25,7 @@ from fedsim.analysis.plots.canvas import (
 )
 from fedsim.analysis.style import GREY, escape_text, look
 from fedsim.errors import DataError
+from fedsim.text import format_number
 
 _WIDE = 20  # costs that differ by more are drawn on a logarithmic axis
 
@@ -73,7 +75,10 @@ def plot_time_to_target(
     for number, row in enumerate(rows.to_dict("records")):
         _bar(axis, number, row, cost)
     category(axis, list(named.values()))
-    axis.set_xlim(left=0)
+    ends = rows[[cost, f"{cost}_high"]].to_numpy(np.float64)
+    widest = float(np.nanmax(ends)) if np.isfinite(ends).any() else 0.0
+    beside = (rows["reached"].between(1, rows["runs"] - 1)).any()  # a text stands beside a bar
+    axis.set_xlim(0, (1.2 if beside else 1.05) * widest or 1.0)
     label_with_unit(axis.xaxis, *label_of(cost))
     return finish(axis, out)
 
@@ -93,11 +98,13 @@ def _bar(axis: Axes, number: int, row: Mapping[Any, Any], cost: str) -> None:
     low, high = row[f"{cost}_low"], row[f"{cost}_high"]
     if low < high:
         around = [[mean - low], [high - mean]]
-        style: dict[str, Any] = {"ecolor": GREY, "capsize": 3, "elinewidth": 1}
-        axis.errorbar(mean, number, xerr=around, fmt="none", **style)
+        style: dict[str, Any] = {"ecolor": "black", "capsize": 3, "elinewidth": 1}
+        _, caps, (line,) = axis.errorbar(mean, number, xerr=around, fmt="none", **style)
+        for each in (*caps, line):  # seen on a dark bar, too
+            each.set_path_effects([withStroke(linewidth=2.6, foreground="white")])
     if part:
         end = high if np.isfinite(high) else mean
-        text = f"{row['reached']:.0f} of {row['runs']:.0f}"
+        text = f"{format_number(row['reached'], '.0f')} of {format_number(row['runs'], '.0f')}"
         axis.annotate(text, (end, number), (3, 0), **_BESIDE)
 
 
@@ -173,7 +180,9 @@ def _scale(axis: Axes, rows: pd.DataFrame, x: str, y: str) -> None:
         if 0 < _WIDE * least < largest:
             (axis.set_xscale if across else axis.set_yscale)("log")
         else:
-            (axis.set_xlim if across else axis.set_ylim)(0, None)
+            ends = rows[[cost, f"{cost}_high"]].to_numpy(np.float64)
+            top = 1.08 * float(np.nanmax(ends)) if np.isfinite(ends).any() else 0.0
+            (axis.set_xlim if across else axis.set_ylim)(0, top or 1.0)
         label_with_unit(which, *label_of(cost))
 
 
@@ -183,7 +192,7 @@ def _point(
     """Draw the mark of a variant with its error bars."""
     number, label = called
     style = look(number, points=1)
-    errors = []
+    colour, errors = style["color"], []
     for cost in costs:
         around = [[row[cost] - row[f"{cost}_low"]], [row[f"{cost}_high"] - row[cost]]]
         errors.append(None if np.isnan(around).any() else around)
@@ -192,13 +201,19 @@ def _point(
         row[costs[1]],
         xerr=errors[0],
         yerr=errors[1],
-        fmt=style.get("marker", "o"),
-        color=style["color"],
-        fillstyle="left" if fill == "half" else "full",
-        markerfacecolor=style["color"] if fill else "white",
-        markerfacecoloralt="white",
+        fmt="none",
+        ecolor=colour,
         capsize=3,
-        linewidth=1,
+        elinewidth=1,
+    )
+    axis.plot(
+        row[costs[0]],
+        row[costs[1]],
+        style.get("marker", "o"),
+        color=colour,
+        fillstyle="left" if fill == "half" else "full",
+        markerfacecolor=colour if fill else "white",
+        markerfacecoloralt="white",
         label=escape_text(label),
     )
 

@@ -26,6 +26,9 @@ from fedsim.errors import DataError
 By = Literal["variant", "seed"]
 """What a curve is of: a variant, as the mean over its seeds, or one run."""
 
+ENDED = "first seed ended"
+"""What the legend says of the small bar across a curve; that seed then holds its last values."""
+
 _FEW = 4  # bands that can overlap and remain distinguishable
 
 
@@ -155,8 +158,9 @@ def draw_means(axis: Axes, table: pd.DataFrame, x: str, labels: Mapping[str, str
         axis: where.
         table: with the column x.
         x: of the horizontal axis.
-        labels: variant -> its name in the legend.
+        labels: variant -> its name in the legend, which also says what the bars across curves mean.
     """
+    ended = False
     alpha = 0.2 if len(labels) <= _FEW else 0.1
     for number, (variant, name) in enumerate(labels.items()):
         own = table[table["variant"] == variant]
@@ -172,6 +176,9 @@ def draw_means(axis: Axes, table: pd.DataFrame, x: str, labels: Mapping[str, str
         if len(fewer):
             end = own.iloc[int(fewer[0])]
             axis.plot(end[x], end["mean"], "|", color=colour, markersize=9, label="_ended")
+            ended = True
+    if ended:
+        axis.plot([], [], "|", color=GREY, markersize=9, label=ENDED)
 
 
 def _each_run(

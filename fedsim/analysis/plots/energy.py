@@ -99,7 +99,7 @@ def _stack(axis: Axes, parts: pd.DataFrame) -> None:
         style |= {"edgecolor": "#444444", "linewidth": 0.3, "label": part}
         axis.barh(range(len(parts)), own, 0.7, begins, **style)
         begins = begins + own
-    axis.set_xlim(left=0)
+    axis.set_xlim(0, 1.05 * float(begins.max()) or 1.0)
 
 
 def plot_batteries(

@@ -20,7 +20,7 @@ from fedsim.analysis.plots.canvas import (
     run_of,
     variant_of,
 )
-from fedsim.analysis.style import OUTCOME_COLOURS, STATES
+from fedsim.analysis.style import OUTCOME_COLOURS, PART_HATCHES, STATE_ORDER, STATES
 from fedsim.analysis.timeline import spans
 from fedsim.errors import DataError
 
@@ -113,24 +113,23 @@ def _lanes(doings: pd.DataFrame, marks: pd.DataFrame) -> list[str]:
 def _draw_states(
     axis: Axes, doings: pd.DataFrame, lanes: list[str], window: tuple[float, float]
 ) -> list[Patch]:
-    """Draw the bars of all states, and return what a legend has of them."""
-    keys, (begin, end) = [], window
+    """Draw the bars of all states, and return what a legend has of them.
+
+    Hatches tell states apart in grey, and a thin edge keeps the shortest ones visible.
+    """
+    keys, (begin, end) = {}, window
     places = {name: place for place, name in enumerate(lanes)}
     for state, (name, colour) in STATES.items():
         own = doings[(doings["state"] == state) & doings["node"].isin(lanes)]
         if own.empty:
             continue
         starts = own["begin"].clip(lower=begin)
-        axis.barh(
-            own["node"].map(places),
-            own["end"].clip(upper=end) - starts,
-            0.75,
-            starts - begin,
-            color=colour,
-            linewidth=0,
-        )
-        keys.append(Patch(color=colour, label=name))
-    return keys
+        bars = own["node"].map(places), own["end"].clip(upper=end) - starts, 0.75, starts - begin
+        hatch: dict[str, Any] = {"hatch": PART_HATCHES.get(name, ""), "edgecolor": "#444444"}
+        axis.barh(*bars, facecolor=colour, edgecolor=colour, linewidth=0.5)
+        axis.barh(*bars, facecolor="none", linewidth=0, **hatch)
+        keys[name] = Patch(facecolor=colour, label=name, linewidth=0.3, **hatch)
+    return [keys[name] for name in sorted(keys, key=STATE_ORDER.index)]
 
 
 def _draw_marks(axis: Axes, marks: pd.DataFrame, lanes: list[str], begin: float) -> list[Line2D]:

@@ -261,7 +261,11 @@ class Table(TableSource):
     encoding: str | None = Field(
         default=None, description="of text, such as latin-1 or utf-16; found if null"
     )
-    header: bool = Field(default=True, description="whether the first line names the columns")
+    header: bool | None = Field(
+        default=None,
+        description="whether the first line names the columns; if null it does, unless it holds"
+        " numbers alone",
+    )
     sheet: str | None = Field(default=None, description="of a workbook; the first if null")
 
     def table(self, folder: Path) -> Found:

@@ -52,6 +52,7 @@ class TableColumn:
         numbers: of the cells, shape (n,), NaN where missing; of a category the number of
             its text in `texts`. None unless features are made of it.
         texts: the distinct texts of a category, ascending.
+        marks: of a column of numbers, the few texts among them, which may stand for missing values.
     """
 
     name: str
@@ -61,6 +62,7 @@ class TableColumn:
     reason: str = ""
     numbers: NDArray[np.float64] | None = None
     texts: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
 
     @property
     def faulty(self) -> bool:
@@ -113,7 +115,9 @@ def _number(column: "pd.Series", found: cells.Numbers) -> TableColumn:
         marks = ", ".join(map(repr, dict.fromkeys(seen)))
         few = "1 cell is" if len(rows) == 1 else f"{len(rows)} cells are"
         reason = f"{few} no number: {marks[:80]}, first in row {rows[0] + 1}"
-        return TableColumn(name, "text", "text", missing, reason)
+        given = tuple(dict.fromkeys(str(column.iloc[int(row)]) for row in rows))
+        few_marks = given if len(given) <= _MARKS else ()
+        return TableColumn(name, "text", "text", missing, reason, marks=few_marks)
     known = found.numbers[~np.isnan(found.numbers)]
     kind = "truth value" if column.dtype.kind == "b" else "number"
     if (known == known[0]).all() and not missing:
@@ -261,42 +265,3 @@ def place_of(frame: "pd.DataFrame", wanted: str | int, key: str, where: str) -> 
     shown = ", ".join(name[:60] for name in names[:8]) + (", ..." if len(names) > 8 else "")
     raise DataError(f"data.{key}", f"{where} has no column {wanted!r}{hint or ';'} it has"
                     f" {len(names)}: {shown}")  # fmt: skip
-
-
-def leaks(columns: Sequence[TableColumn], labels: NDArray[np.float64], kinds: int) -> list[str]:
-    """Return a sentence for each feature that determines the label.
-
-    That is a category of which every text has one label, a number that equals the label or a
-    multiple of it, or one by whose threshold two classes are separated without an error.
-
-    Args:
-        columns: with values.
-        labels: a number for each row, shape (n,).
-        kinds: the number of classes; 0 if labels are amounts.
-    """
-    found: list[str] = []
-    for column in columns:
-        if column.numbers is None:
-            continue
-        known = ~np.isnan(column.numbers)
-        values, own = column.numbers[known], labels[known]
-        if len(values) < _ROWS or len(np.unique(own)) < 2:
-            continue
-        if column.role == "category" or len(np.unique(values)) <= max(2, kinds):
-            _, places = np.unique(values, return_inverse=True)
-            counted = len(np.unique(places + 1j * own))
-            determined = counted == places.max() + 1 and len(values) >= 5 * counted
-        elif kinds == 2:
-            low, high = np.unique(own)
-            one, other = values[own == low], values[own == high]
-            determined = bool(one.max() < other.min() or other.max() < one.min())
-        else:
-            spread = values.std() * own.std()
-            both = ((values - values.mean()) * (own - own.mean())).mean()
-            determined = bool(kinds == 0 and spread > 0 and abs(both) / spread > 1 - 1e-9)
-        if determined:
-            found.append(
-                f"leakage: the column {column.name!r} determines the label; if it is known only"
-                f" with the label, leave it out with `drop: [{quote(column.name)}]`"
-            )
-    return found

@@ -30,6 +30,10 @@ TIMES = 40
 _WIDE = 10  # the same for columns of Parquet and Feather, which are compressed
 _SEPARATORS = ",;\t|"
 _LINES = 200  # looked at to find the separator
+_BEFORE = 10  # lines of another form before a table, at most
+_ALIKE = 0.9  # of the lines after them that have the usual number of cells, at least
+_SHOWN = 30  # characters of a line in a message
+_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 _REASON = 200  # characters of a library's message, which may quote a whole line
 _ZIP, _PARQUET, _ARROW, _FEATHER = b"PK\x03\x04", b"PAR1", b"ARROW1", b"FEA1"
 _SQLITE, _OLD_EXCEL = b"SQLite format 3\0", b"\xd0\xcf\x11\xe0"
@@ -45,13 +49,13 @@ class Reading(NamedTuple):
     Attributes:
         separator: between two cells.
         encoding: of the characters, by Python's name.
-        header: whether the first line names the columns.
+        header: whether the first line names the columns; of a workbook it does if None.
         sheet: of a workbook: its name; the first if None.
     """
 
     separator: str | None = None
     encoding: str | None = None
-    header: bool = True
+    header: bool | None = None
     sheet: str | None = None
 
 
@@ -113,9 +117,19 @@ def _parse(content: bytes, path: Path, wanted: Reading) -> Found:
     if text.lstrip()[:1] == "{":
         return Found(_json_lines(text, path), "JSON lines")
     separator = wanted.separator or find_separator(text)
-    frame = _separator(text, path, separator, header=wanted.header)
+    before = lines_before(text, separator)
+    frame = _separator(text, path, separator, skip=len(before))
+    if not before and _counts_the_table(frame):
+        before, frame = text.splitlines()[:1], frame.iloc[1:].reset_index(drop=True)
+    header = wanted.header if wanted.header is not None else not _is_row_of_data(frame)
     shown = SEPARATOR_NAMES.get(separator, repr(separator))
-    return Found(frame, f"text separated by {shown}, {_NAMES.get(encoding, encoding)}", separator)
+    words = f"text separated by {shown}, {_NAMES.get(encoding, encoding)}"
+    if before:
+        many = "a line" if len(before) == 1 else f"{len(before)} lines"
+        words += f", after {many} of another form ({before[0][:_SHOWN]!r})"
+    if not header and wanted.header is None:
+        words += ", no line of names: columns are numbered from 1"
+    return Found(_name_columns(frame, header=header), words, separator)
 
 
 def _decode(content: bytes, path: Path, encoding: str | None) -> tuple[str, str]:
@@ -167,7 +181,53 @@ def find_separator(text: str) -> str:
     return max(_SEPARATORS, key=score)
 
 
-def _separator(text: str, path: Path, separator: str, *, header: bool) -> "pd.DataFrame":
+def lines_before(text: str, separator: str) -> list[str]:
+    r"""Return the lines at the top of a text that have fewer cells than its table has.
+
+    These are titles, or counts such as scikit-learn writes before its tables. Up to ten are passed
+    over, if at least nine of ten of the lines after them have one number of cells. A single line
+    that lacks one cell is R's line of names, which has none for the rows' own; it is no such line.
+
+    >>> lines_before("Export of 3 May\n\na;b;c\n1;2;3\n4;5;6\n", ";")
+    ['Export of 3 May', '']
+    """
+    reader = csv.reader(StringIO(text), delimiter=separator)
+    try:
+        records = [(len(cells), reader.line_num) for cells in islice(reader, _LINES)]
+    except csv.Error:
+        return []
+    counts = [count for count, _ in records if count]
+    usual = max(set(counts), key=lambda count: (counts.count(count), count), default=0)
+    first = next((place for place, (count, _) in enumerate(records) if count >= usual), 0)
+    after = [count for count, _ in records[first:] if count]
+    if not 0 < first <= _BEFORE or after.count(usual) < _ALIKE * len(after):
+        return []
+    if first == 1 and records[0][0] == usual - 1:
+        return []
+    return text.splitlines()[: records[first - 1][1]]
+
+
+def _counts_the_table(frame: "pd.DataFrame") -> bool:
+    """Return whether the first line says how many rows and features follow, as scikit-learn's do.
+
+    Such a line stands before its iris, wine and breast cancer.
+    """
+    rows, width = frame.shape
+    return width > 1 and [str(cell) for cell in frame.iloc[0, :2]] == [
+        str(rows - 1),
+        str(width - 1),
+    ]
+
+
+def _is_row_of_data(frame: "pd.DataFrame") -> bool:
+    """Return whether a table's first row holds numbers alone, other than the columns' own."""
+    first = [str(cell).strip() for cell in frame.iloc[0].fillna("").tolist()]
+    if not all(_NUMBER.fullmatch(cell) for cell in first):
+        return False
+    return all(first != [str(start + place) for place in range(len(first))] for start in (0, 1))
+
+
+def _separator(text: str, path: Path, separator: str, *, skip: int) -> "pd.DataFrame":
     import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
     try:
@@ -177,6 +237,7 @@ def _separator(text: str, path: Path, separator: str, *, header: bool) -> "pd.Da
                 StringIO(text),
                 sep=separator,
                 header=None,
+                skiprows=skip,
                 dtype=str,
                 keep_default_na=False,
                 na_values=[""],
@@ -188,6 +249,11 @@ def _separator(text: str, path: Path, separator: str, *, header: bool) -> "pd.Da
         advice = "if they are separated otherwise, give `separator`"
         text = f"{path} is no table of cells separated by {shown}: {reason}; {advice}"
         raise DataError("data.path", text) from error
+    return frame
+
+
+def _name_columns(frame: "pd.DataFrame", *, header: bool) -> "pd.DataFrame":
+    """Return a table with the names of its columns: its first row, or numbers from 1."""
     if not header:
         frame.columns = [str(number + 1) for number in range(frame.shape[1])]
         return frame
@@ -276,8 +342,8 @@ def _excel(content: bytes, path: Path, wanted: Reading) -> Found:
         if sheet not in book.sheet_names:
             text = f"{path} has no sheet {sheet!r}; it has {', '.join(map(str, book.sheet_names))}"
             raise DataError("data.sheet", text[:_REASON])
-        frame = pd.read_excel(book, sheet_name=sheet, header=0 if wanted.header else None)
-    if not wanted.header:
+        frame = pd.read_excel(book, sheet_name=sheet, header=None if wanted.header is False else 0)
+    if wanted.header is False:
         frame.columns = [str(number + 1) for number in range(frame.shape[1])]
     return Found(frame, f"Excel, sheet {sheet}")
 

@@ -1,6 +1,8 @@
 """What a table shows by itself: which columns hold labels and clients, and which are left out."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,9 +12,15 @@ from fedsim.errors import DataError
 from fedsim.problems.heterogeneity import CLASSES
 from fedsim.problems.samples import Samples
 from fedsim.problems.tables import cells, columns
+from fedsim.problems.tables.clients import by_cells, by_name
 from fedsim.problems.tables.columns import TableColumn
-from fedsim.problems.tables.formats import Found, Reading, read_table
-from fedsim.problems.tables.rows import Wanted, columns_of, table_samples, without_empty
+from fedsim.problems.tables.formats import Found, Reading, check_names, read_table
+from fedsim.problems.tables.rows import (
+    Wanted,
+    columns_of,
+    table_samples,
+    without_empty,
+)
 
 if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read
     import pandas as pd
@@ -21,14 +29,7 @@ _LABELS = (
     "target", "label", "outcome", "class", "diagnosis", "y", "response", "result", "survived",
     "status", "species", "quality",
 )  # fmt: skip
-_CLIENTS = (
-    "client", "hospital", "site", "centre", "center", "clinic", "institution", "practice", "bank",
-    "branch", "user", "writer", "device", "sensor", "station", "school", "store", "shop", "company",
-    "region", "city", "country",
-)  # fmt: skip
-"""Names of columns, or their last words, that hold labels and clients, the likeliest first."""
-
-_MOST = 0.2  # clients per row, at most
+"""Names of columns, or their last words, that hold labels, the likeliest first."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,11 @@ class Guess:
         columns: all columns with their roles.
         label, client: the columns taken for labels and clients; no client if empty.
         why: why the label is taken for it; empty if it was given.
-        drop: columns of which no feature can be made.
+        why_client: the same of the clients.
+        doubtful: columns of which any could hold clients, so that none is taken for it.
+        marks: texts among numbers that are taken for missing values, with their columns.
+        drop: columns that are left out: those that were given, and those of which no feature
+            can be made.
         duplicates: whether rows repeat.
         samples: the rows.
     """
@@ -50,6 +55,9 @@ class Guess:
     label: str
     client: str
     why: str
+    why_client: str
+    doubtful: tuple[str, ...]
+    marks: Mapping[str, tuple[str, ...]]
     drop: tuple[str, ...]
     duplicates: bool
     samples: Samples
@@ -65,59 +73,67 @@ class Guess:
         return len(distinct) if whole and len(distinct) <= CLASSES else 0
 
 
-def guess(path: Path, label: str = "", client: str = "") -> Guess:
+def guess(path: Path, label: str = "", client: str = "", drop: tuple[str, ...] = ()) -> Guess:
     """Read a table and find what its columns are for.
 
     Args:
         path: of the file.
         label: the column of labels, if given.
         client: the column of clients, if given.
+        drop: columns that are left out in any case.
 
     Raises:
-        DataError: it cannot be read, or has no column that could hold labels.
+        DataError: it cannot be read, has no column that could hold labels, or none of a name
+            that is given.
     """
     found = read_table(path, Reading())
     frame = without_empty(found.frame, [])
+    check_names(frame, str(path))
     names = [str(name) for name in frame.columns]
-    client = client or _find(names, _CLIENTS, frame, clients=True, apart=label)
-    why = ""
+    why, why_client, doubtful = "", "", list[str]()
+    if not client and (client := by_name(frame, [label, *drop])):
+        why_client = "by its name"
     if not label:
-        label = _find(names, _LABELS, frame, clients=False, apart=client)
-        why = "by its name"
+        label, why = _find(names, client), "by its name"
         if not label:
             label, why = _last(names, frame, client), "the last column"
-    wanted = Wanted(label, client or None, thousands=found.separator == ",")
+    if not client:
+        doubtful, why_client = by_cells(frame, [label, *drop])
+        client = doubtful[0] if len(doubtful) == 1 else ""
+    wanted = Wanted(label, client or None, drop, thousands=found.separator == ",")
     _, every = columns_of(frame, wanted, str(path))
-    drop = tuple(each.name for each in every if each.faulty)
+    marks = _marks(every)
+    if marks:
+        wanted = replace(wanted, marks=tuple(dict.fromkeys(chain(*marks.values()))))
+        _, every = columns_of(frame, wanted, str(path))
+    drop = tuple(each.name for each in every if each.faulty or each.role == "dropped")
     wanted = replace(wanted, drop=drop)
     samples = table_samples(found.frame, wanted, str(path))
     again = samples.described is not None and any(
-        "repeat an earlier one" in note for note in samples.described.notes
+        " an earlier one, so that" in note for note in samples.described.notes
     )
     if again:
         samples = table_samples(found.frame, replace(wanted, distinct=True), str(path))
-    return Guess(found, tuple(every), label, client, why, drop, again, samples)
+    several = tuple(doubtful) if len(doubtful) > 1 else ()
+    seen = found, tuple(every), label, client, why, why_client if client else "", several, marks
+    return Guess(*seen, drop, again, samples)
 
 
-def _find(
-    names: list[str], known: tuple[str, ...], frame: "pd.DataFrame", *, clients: bool, apart: str
-) -> str:
-    """Return the column whose name is the likeliest of some; empty if there is none."""
-    for word in known:
+def _marks(every: Sequence[TableColumn]) -> dict[str, tuple[str, ...]]:
+    """Return texts among the numbers of columns that no other column has as a value."""
+    used = {text for column in every for text in column.texts}
+    found = {column.name: column.marks for column in every if column.faulty and column.marks}
+    return {name: marks for name, marks in found.items() if used.isdisjoint(marks)}
+
+
+def _find(names: list[str], client: str) -> str:
+    """Return the column whose name is the likeliest of labels; empty if there is none."""
+    for word in _LABELS:
         for name in names:
             parts = name.lower().replace("-", "_").replace(" ", "_").split("_")
-            if name == apart or not (name.lower() == word or word in {parts[0], parts[-1]}):
-                continue
-            if not clients or _could_be_clients(frame[name]):
+            if name != client and (name.lower() == word or word in {parts[0], parts[-1]}):
                 return name
     return ""
-
-
-def _could_be_clients(column: "pd.Series") -> bool:
-    """Return whether a column has a few distinct values, each in several rows."""
-    cleaned = cells.clean(column, frozenset())
-    distinct = cleaned.nunique()
-    return bool(2 <= distinct <= max(2, _MOST * len(cleaned)))
 
 
 def _last(names: list[str], frame: "pd.DataFrame", client: str) -> str:

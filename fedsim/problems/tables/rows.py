@@ -11,7 +11,7 @@ from fedsim.errors import DataError
 from fedsim.memory import check_budget
 from fedsim.problems.description import Description, Feature
 from fedsim.problems.samples import Samples
-from fedsim.problems.tables import cells, columns, names
+from fedsim.problems.tables import cells, columns, leakage, names
 from fedsim.problems.tables.columns import Role, TableColumn
 from fedsim.problems.tables.formats import check_names
 
@@ -133,7 +133,9 @@ def table_samples(
     check_budget("data", f"{where}: its features", 8 * len(features) * read)
     X = np.column_stack([_values(each)[kept] for each in features])
     kinds = len(np.unique(y)) if texts or _few_whole(y) else 0
-    notes += columns.leaks([_at(each, kept) for each in features], y, kinds)
+    at_hand = [_at(each, kept) for each in features]
+    notes += leakage.leaking_values(at_hand, y, kinds)
+    notes += leakage.leaking_gaps(at_hand, y, kinds)
     return Samples(
         np.ascontiguousarray(X), y, client,
         described=Description(
@@ -173,7 +175,7 @@ def without_empty(frame: "pd.DataFrame", notes: list[str]) -> "pd.DataFrame":
         blank = column[~kept].map(lambda value: isinstance(value, str) and not value.strip())
         kept |= column.notna() & ~blank.reindex(frame.index, fill_value=False)
     if not kept.all():
-        notes.append(f"{int((~kept).sum())} empty rows are left out")
+        notes.append(_left_out(int((~kept).sum()), ("empty", "")))
     return frame[kept].reset_index(drop=True)
 
 
@@ -186,27 +188,48 @@ def _kept_rows(
         for column in found:
             if column.role == role and column.missing:
                 gone = frame[column.name].isna().to_numpy()
-                notes.append(f"{int((gone & kept).sum())} rows without a {word} are left out")
+                notes.append(_left_out(int((gone & kept).sum()), ("", f"without a {word}")))
                 kept &= ~gone
     if wanted.complete:
         own = [each for each in found if each.role in columns.FEATURES]
         gone = np.any([np.isnan(_values(each)) for each in own], axis=0) if own else ~kept
-        notes.append(f"{int((gone & kept).sum())} rows with a missing value are left out"
-                     " (missing: drop-rows)")  # fmt: skip
+        many = int((gone & kept).sum())
+        notes.append(_left_out(many, ("", "with a missing value"), "missing: drop-rows"))
         kept &= ~gone
-    left_out = {each.name for each in found if each.role in {"dropped", "identifier"}}
+    # Rows that differ in nothing but a count of rows are the same; a patient's number shows two
+    # patients to be different, though it is no feature.
+    numbered = [each for each in found if each.role == "identifier" and each.type == "number"]
+    left_out = {each.name for each in numbered if np.ptp(_values(each)) < len(frame)}
     shown = frame[[name for name in frame.columns if name not in left_out]]
     again = shown.duplicated().to_numpy() & kept
     if again.any():
         if wanted.distinct:
             kept &= ~again
-            notes.append(f"{int(again.sum())} repeated rows are left out (duplicates: drop)")
+            notes.append(_left_out(int(again.sum()), ("repeated", ""), "duplicates: drop"))
         else:
-            notes.append(f"{int(again.sum())} rows repeat an earlier one, so that test rows may"
+            rows = "1 row repeats" if again.sum() == 1 else f"{again.sum():,} rows repeat"
+            notes.append(f"{rows} an earlier one, so that test rows may"
                          " equal training rows; `duplicates: drop` leaves them out")  # fmt: skip
     if not kept.any():
         raise DataError("data.missing", "no row is left: " + "; ".join(notes))
     return kept
+
+
+def _left_out(rows: int, about: tuple[str, str], key: str = "") -> str:
+    """Return a sentence on rows that are left out.
+
+    Args:
+        rows: how many.
+        about: the words before and after "rows".
+        key: of the scenario by which they are; may be empty.
+
+    >>> _left_out(1, ("", "without a label")), _left_out(2, ("empty", ""))
+    ('1 row without a label is left out', '2 empty rows are left out')
+    """
+    before, after = about
+    words = [f"{rows:,}", before, "row" if rows == 1 else "rows", after]
+    verb = "is" if rows == 1 else "are"
+    return f"{' '.join(filter(None, words))} {verb} left out{f' ({key})' if key else ''}"
 
 
 def _labels(

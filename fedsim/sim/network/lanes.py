@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from fedsim.physics.packet_loss import LossProcess, repeat
 from fedsim.physics.radios import Carrier, RateLaw, Terms
+from fedsim.physics.radios.base import Framing
 from fedsim.physics.signals import Signal
 from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.transport import Envelope
@@ -78,6 +79,7 @@ class Lane:
         factor: what the model of the network leaves of the radio's rate.
         packets: how messages are cut up.
         framing: the same where it adds something, else None.
+        reliable: whether its transfers themselves send again what is lost.
         state: where the current message is; each new one is read from `TRANSITIONS`.
         route_class: what its messages need on their way.
         silent_until: the time until which the sender must keep silent (duty cycle), s.
@@ -116,6 +118,7 @@ class Lane:
         "receive",
         "receiver",
         "relays",
+        "reliable",
         "route_class",
         "sender",
         "signal",
@@ -139,6 +142,8 @@ class Lane:
         up: bool,
         may_leave: bool,
         factor: float = 1.0,
+        packets: Framing | None = None,
+        reliable: bool = False,
     ) -> None:
         self.client = client
         self.up = up
@@ -149,13 +154,16 @@ class Lane:
         self.cap = rate.constant
         self.signal = rate.signal if factor == 1.0 else rate.with_factor(factor).signal
         self.factor = factor
-        self.packets = packets = radio.law.packaging
+        self.packets = packets = packets or radio.law.packaging
         self.framing = packets if packets.overhead else None
+        self.reliable = reliable
         self.may_leave = may_leave
         # By its contract, a law that is constant and continuous has these terms for every message.
         constant = self.cap is not None and rate.continuous
         self._terms = Terms(self.cap or 0.0) if constant else None
-        self._simple = self.cap is not None and process is None and radio.detached
+        # What a connection sends again is known, and charged, when its message has arrived.
+        plain = self.cap is not None and process is None and not reliable
+        self._simple = plain and radio.detached
         self.broken: tuple[int, float] | None = None
         self.state = LaneState.IDLE
         self.set_route(bearer, latency)
@@ -215,6 +223,13 @@ class Lane:
         """Return the current message, if any, and those that wait, in order."""
         waiting = [envelope for envelope, _ in self.queue or ()]
         return waiting if self.current is None else [self.current, *waiting]
+
+    def count_again(self) -> int:
+        """Return what the current transfer has sent again so far, bits, beyond `again_bits`."""
+        if not self.reliable or self.transfer is None:
+            return 0
+        again: int = self.transfer.again_bits  # type: ignore[attr-defined]  # of a `TcpTransfer`
+        return again
 
     def _draw_losses(self, process: LossProcess, envelope: Envelope) -> None:
         """Draw which packets of the current message are lost, as its bits begin to flow."""

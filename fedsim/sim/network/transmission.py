@@ -1,7 +1,7 @@
 """Transmission: the bearer of a lane's messages, chosen once for each lane."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal, TypeVar, overload
 
 from fedsim.physics.radios import RateLaw
@@ -16,11 +16,12 @@ from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.lanes import Bearer, OpenBearer, TracedBearer, Transfer
 from fedsim.sim.network.processor_sharing import FairLink
 from fedsim.sim.network.routing import LinkPlan, RoutedLane, route_lanes
+from fedsim.sim.network.tcp import Connections, TcpBearers, TcpLanes
 
 T = TypeVar("T")
 
-Sharing = Literal["fluid", "lv08"]
-"""Plain max-min fairness, or SimGrid's validated model of TCP."""
+Sharing = Literal["fluid", "lv08", "tcp"]
+"""Plain max-min fairness, SimGrid's validated model of TCP, or TCP's windows in queues."""
 
 RateChanged = Callable[[ClientId, bool, float], None]
 """Called with a client, whether its bits flow up, and their rate from now on, bit/s."""
@@ -38,6 +39,8 @@ def delay(latency: float, sharing: Sharing = "fluid") -> float:
         latency: of route and radio together, one way, s.
         sharing: the model of the network.
     """
+    if sharing == "tcp":  # its bearer knows the way
+        return 0.0
     return routing.LATENCY_FACTOR * latency if sharing == "lv08" else latency
 
 
@@ -113,6 +116,7 @@ def choose_bearers(
     watched: Sequence[bool] = (),
     changed: RateChanged | None = None,
     own: OwnLaw | None = None,
+    connections: Connections | None = None,
 ) -> tuple[Sequence[Bearer], Sequence[Bearer]]:
     """Choose the cheapest exact bearer for every client's uplink and downlink.
 
@@ -127,33 +131,43 @@ def choose_bearers(
         up: by client: the rate of its radio.
         down: the same for its downlink.
         model: of the network.
-        radio_latency: by client, one way, s; only LV08 asks for it.
+        radio_latency: by client, one way, s; only LV08 and TCP ask for it.
         watched: by client: whether changes of its rates are reported.
         changed: callback at the end of the instant, with 0 at the end of a message. What
             runs at a constant rate on an open bearer is not reported.
         own: see `OwnLaw`; not needed where `up` and `down` have each client's own.
+        connections: under TCP, what they are.
     """
     fluid, clients = Fluid(calendar), len(up)
     seen = RunLengthSequence.of(watched) if watched else RunLengthSequence([(clients, False)])
     both = route_lanes(topology, RunLengthSequence.of(up), RunLengthSequence.of(down), seen)
+    if connections is not None:
+        callback = partial(_rate_callback, changed=changed)
+        bearers = TcpBearers(calendar, topology, both, radio_latency, connections, callback, own)
+        return TcpLanes(bearers, clients, up=True), TcpLanes(bearers, clients, up=False)
     if model == "lv08":
-        lanes = [way._replace(client=n) for each in both for n, way in enumerate(each)]
-        paths = routing.paths(fluid, topology, lanes, radio_latency)
-        factor = routing.BANDWIDTH_FACTOR
-        made: list[Bearer] = [
-            FluidBearer(
-                fluid,
-                path,
-                _rate_callback(lane, changed),
-                lane.rate.with_factor(factor).signal,
-                factor,
-            )
-            for path, lane in zip(paths, lanes, strict=True)
-        ]
-        return made[:clients], made[clients:]
+        return _choose_lv08(fluid, topology, both, radio_latency, changed)
     chooser = _Chooser(calendar, fluid, topology, [*both[0].runs, *both[1].runs])
     one, other = (Bearers(each, chooser, changed, own) for each in both)
     return one, other
+
+
+def _choose_lv08(
+    fluid: Fluid,
+    topology: Topology,
+    both: Sequence[RunLengthSequence[RoutedLane]],
+    radio_latency: Sequence[float],
+    changed: RateChanged | None,
+) -> tuple[Sequence[Bearer], Sequence[Bearer]]:
+    """Return the bearers of uplinks and downlinks under LV08: flows of the fluid network."""
+    lanes = [way._replace(client=n) for each in both for n, way in enumerate(each)]
+    paths = routing.paths(fluid, topology, lanes, radio_latency)
+    factor, clients = routing.BANDWIDTH_FACTOR, len(lanes) // 2
+    made: list[Bearer] = []
+    for path, lane in zip(paths, lanes, strict=True):
+        signal = lane.rate.with_factor(factor).signal
+        made.append(FluidBearer(fluid, path, _rate_callback(lane, changed), signal, factor))
+    return made[:clients], made[clients:]
 
 
 def _rate_callback(lane: RoutedLane, changed: RateChanged | None) -> Changed | None:

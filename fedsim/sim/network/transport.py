@@ -339,6 +339,8 @@ class ServerLanes:
 
     def _charge_again(self, lane: Lane) -> None:
         """Charge the retransmissions of the current message."""
+        if lane.reliable:
+            lane.again_bits = lane.count_again()
         if lane.up:
             self._traffic.bits_up += lane.again_bits
         else:
@@ -368,8 +370,9 @@ class ServerLanes:
         envelope = lane.current
         if envelope is None:  # pragma: no cover - a lane has one end for each message
             return
-        now = self._calendar.now
-        radio = lane.radio
+        now, radio = self._calendar.now, lane.radio
+        if lane.reliable:
+            self._charge_again(lane)
         joules = radio.end(now, envelope.bits + lane.framing_bits + lane.again_bits, lane.up)
         self._traffic.joules += joules
         if self.relays is not None and lane.relays and not self.relays.end(lane, envelope, 1.0):
@@ -425,8 +428,7 @@ class ServerLanes:
 
     def _radios(self) -> list[RadioMeter]:
         """Return the radios of all lanes, by client: one may have received and never sent."""
-        lanes = *self._down.values(), *self._up.values()
-        made = {lane.client: lane.radio for lane in lanes}
+        made = {lane.client: lane.radio for lane in (*self._down.values(), *self._up.values())}
         return [made[client] for client in sorted(made)]
 
     def _end_undelivered(self, lane: Lane, envelope: Envelope, why: str) -> None:
@@ -434,6 +436,8 @@ class ServerLanes:
         now, joules, span = self._calendar.now, 0.0, 0.0
         if envelope is lane.current:
             span = max(now - lane.began, 0.0)
+            if lane.reliable:
+                self._charge_again(lane)
             passed = lane.passed(now)
             joules = lane.radio.end(now, passed, lane.up)
             if self.relays is not None and lane.relays:

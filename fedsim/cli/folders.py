@@ -1,0 +1,238 @@
+"""Commands about folders of runs: clean, history, diff."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from fedsim.cli.app import Plugins, app
+from fedsim.cli.app import err as _err
+from fedsim.cli.app import errors as _errors
+from fedsim.cli.app import out as _out
+
+if TYPE_CHECKING:
+    from fedsim.analysis.differences import DifferingValue, Side
+    from fedsim.running.cleaning import Removable
+    from fedsim.running.history import PastCall
+
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="a folder written by `fedsim run`, with all its runs")
+]
+
+_MOST = 10
+"""Number of rows of each kind in a table."""
+
+_NAMED = 3
+"""Number of variants that are named in a row."""
+
+_MEANINGS = """\
+Runs in .earlier come back when their scenario is set back; those in .trash
+were replaced by --fresh or damaged; other files are of killed processes.
+"""
+
+
+@app.command()
+def clean(
+    place: Folder,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="remove without a question")] = False,
+    earlier: Annotated[
+        bool, typer.Option("--earlier", help="only runs of other values, in .earlier")
+    ] = False,
+    trash: Annotated[
+        bool, typer.Option("--trash", help="only what --fresh has replaced, in .trash")
+    ] = False,
+    leftovers: Annotated[
+        bool, typer.Option("--leftovers", help="only files of processes that were killed")
+    ] = False,
+) -> None:
+    """Remove earlier runs, trash and leftovers of a folder, after showing them.
+
+    It shows what would go and its size, and asks. Without a terminal
+    and without --yes, nothing is removed. The study's present runs,
+    tables and figures stay.
+    """
+    from fedsim.memory import format_size
+    from fedsim.record.lock import hold
+    from fedsim.running.cleaning import KINDS, check_is_study, removable, remove
+
+    asked = {"earlier": earlier, "trash": trash, "leftovers": leftovers}
+    with _errors():
+        check_is_study(place)
+        with hold(place):
+            kinds = [kind for kind in KINDS if asked[kind]] or [*KINDS]
+            items = removable(place, kinds)
+            if not items:
+                _out.print(f"nothing to remove in {place}", markup=False)
+                return
+            _out.print(_table(place, items))
+            _out.print(_MEANINGS, highlight=False)
+            size = format_size(sum(each.size for each in items))
+            if not yes:
+                _confirm(size)
+            remove(place, items)
+    _out.print(f"removed {size}")
+
+
+def _confirm(size: str) -> None:
+    """Ask whether to go on.
+
+    Raises:
+        Exit: not; with the code 2 if there is no terminal to ask in.
+    """
+    if not sys.stdin.isatty():
+        _err.print("nothing was removed: there is no terminal to ask in; --yes removes all of it")
+        raise typer.Exit(2)
+    if not typer.confirm(f"Remove all of it, {size}?", default=False):
+        _out.print("nothing was removed")
+        raise typer.Exit
+
+
+def _table(place: Path, items: Sequence["Removable"]) -> Table:
+    """Return what can be removed, a row each, with sums where there are several."""
+    from fedsim.running.cleaning import KINDS
+    from fedsim.text import listing
+
+    rows = list[tuple[str, ...]]()
+    for kind in KINDS:
+        own = [each for each in items if each.kind == kind]
+        for each in own[:_MOST]:
+            date = f"{datetime.fromtimestamp(each.date, UTC):%Y-%m-%d}" if each.date else "-"
+            rows.append((str(each.path.relative_to(place)), *_contents([each]), date))
+        if rest := own[_MOST:]:
+            rows.append((f"{len(rest)} more of them", *_contents(rest), ""))
+    if len(items) > 1:
+        rows.append(("all", *_contents(items), ""))
+    heads = ("path", "runs", "size", "last changed")
+    return listing(f"can be removed from {place}", heads, rows)
+
+
+def _contents(items: Sequence["Removable"]) -> tuple[str, str]:
+    """Return the runs and the size of several items, as a table has them."""
+    from fedsim.memory import format_size
+
+    runs = [name for each in items for name in each.variants]
+    names = [*dict.fromkeys(runs)]
+    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+    said = f"{len(runs)} of {', '.join([*names[:_NAMED], *more])}" if runs else "-"
+    return said, format_size(sum(each.size for each in items))
+
+
+@app.command()
+def history(
+    place: Folder,
+    *,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="print all that is recorded, as JSON alone")
+    ] = False,
+) -> None:
+    """List the calls of run in a folder: when, which scenario, and the result.
+
+    A digest changes when a variant is edited. A call that was killed
+    has never ended.
+    """
+    from fedsim.running.history import read_history, runs_without_history
+
+    with _errors():
+        calls = read_history(place)
+        if as_json:
+            typer.echo(json.dumps([asdict(each) for each in calls], indent=2))
+        elif calls:
+            _out.print(_calls_table(place, calls))
+        else:
+            _out.print(runs_without_history(place), markup=False)
+
+
+def _calls_table(place: Path, calls: Sequence["PastCall"]) -> Table:
+    """Return the calls of a history, a row each, the oldest first."""
+    from fedsim.text import listing
+
+    heads = ("begun (UTC)", "scenario", "runs", "made", "ended", "best variant")
+    title = f"calls of run in {place}: variants x seeds, runs that were made, the best variant"
+    return listing(title, heads, [_call_row(each) for each in calls])
+
+
+def _call_row(call: "PastCall") -> tuple[str, ...]:
+    runs = f"{call.variants} x {call.seeds}{f' ({call.shard})' if call.shard else ''}"
+    count = call.made + call.kept + call.back + call.failed
+    made = f"{call.made} of {count}{f', {call.failed} failed' if call.failed else ''}"
+    begun = call.begun[:16].replace("T", " ")
+    return begun, f"{call.name} {call.digest[:6]}", runs, made, call.ended, call.result
+
+
+@app.command("diff")
+def diff_command(
+    one: Annotated[
+        Path, typer.Argument(metavar="A", help="a scenario, or a folder of runs or of one run")
+    ],
+    other: Annotated[Path, typer.Argument(metavar="B", help="what it is compared with")],
+    plugins: Plugins = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="print the differences as JSON")] = False,
+) -> None:
+    """Show what differs between two scenarios, two runs or two studies.
+
+    It compares keys of scenarios, seeds, versions, digests of data, and
+    results, with their ratio B / A. The exit code is 0 if nothing
+    differs, 1 if something does, and 2 if they cannot be compared.
+    """
+    from fedsim.analysis.differences import differences
+
+    with _errors():
+        sides = [_side(place, plugins or ()) for place in (one, other)]
+        found = differences(*sides)
+        if as_json:
+            typer.echo(json.dumps([_plain(each) for each in found], indent=2))
+        else:
+            _print_differences(sides, found)
+    raise typer.Exit(1 if found else 0)
+
+
+def _side(place: Path, plugins: Sequence[Path]) -> "Side":
+    """Return one of two sides: a folder of runs, or a scenario."""
+    from fedsim.analysis.differences import Side
+    from fedsim.record.scenarios import parse
+    from fedsim.scenario import dump, load
+    from fedsim.scenario.registries import blocks_in
+
+    if place.is_dir():
+        return Side.of_folder(place)
+    plan = load(place, blocks=blocks_in(plugins))
+    scenarios = {each.name: parse(dump(each.scenario), place) for each in plan.variants}
+    return Side(str(place), scenarios, {each.name: [*each.seeds] for each in plan.variants})
+
+
+def _plain(difference: "DifferingValue") -> dict[str, Any]:
+    """Return a difference as JSON has it: a number that is not finite is null."""
+    from math import isfinite
+
+    return {
+        key: None if isinstance(value, float) and not isfinite(value) else value
+        for key, value in difference._asdict().items()
+    }
+
+
+def _print_differences(sides: Sequence["Side"], found: Sequence["DifferingValue"]) -> None:
+    """Print a table for each part that differs, and say what could not be compared."""
+    from fedsim.analysis.differences import describe_values
+    from fedsim.text import listing
+
+    _out.print(f"A is {sides[0].name}\nB is {sides[1].name}", markup=False, highlight=False)
+    for part in dict.fromkeys(each.part for each in found):
+        own = [each for each in found if each.part == part]
+        rows = [(each.variant, each.key, *describe_values(each)) for each in own]
+        heads = ("variant", "key", "A", "B", "B / A")
+        columns = [number for number in range(5) if any(row[number] for row in rows)]
+        cells = [[row[number] for number in columns] for row in rows]
+        _out.print(listing(part, [heads[number] for number in columns], cells))
+    if not found:
+        _out.print("nothing differs")
+    for side in sides:
+        if not side.runs:
+            _out.print(f"no run of {side.name} has ended: results are not compared", markup=False)

@@ -1,0 +1,49 @@
+"""TCP as the block `network.tcp` has it: parameters of connections, and of the queues they meet."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from fedsim.blocks.quantities import Bytes, Seconds
+from fedsim.blocks.spec import Spec, as_written
+from fedsim.physics.radios.base import Framing, framing
+
+_QUEUE = "packets that wait in front of each direction of each link; one more is being sent"
+_BDP = "the same in products of the link's rate and the longest round trip over it"
+
+
+class Tcp(Spec):
+    """TCP's parameters, under `model: tcp`. The defaults are Linux's, unless they say otherwise."""
+
+    variant: Literal["cubic", "newreno"] = Field(
+        default="cubic", description="congestion control: RFC 9438, or RFC 5681 with RFC 6582"
+    )
+    initial_window: int = Field(default=10, ge=1, description="segments, RFC 6928")
+    queue: int = Field(default=1000, ge=1, description=f"{_QUEUE} (Linux's txqueuelen)")
+    queue_bdp: float | None = Field(default=None, gt=0, description=f"{_BDP}, in place of `queue`")
+    discipline: Literal["drop-tail", "fq-codel"] = Field(
+        default="drop-tail", description="what a queue drops: what finds it full, or RFC 8290"
+    )
+    min_rto: Seconds = as_written(
+        "200 ms", "least time to a retransmission; RFC 6298 has 1 s, Linux 200 ms"
+    )
+    delayed_ack: Seconds = as_written(
+        "40 ms", "an odd segment is acknowledged after this; RFC 1122 allows up to 500 ms"
+    )
+    connections: Literal["new", "kept"] = Field(
+        default="new", description="one for each message, or one for each client and direction"
+    )
+    idle_restart: bool = Field(
+        default=True, description="whether a kept connection's window shrinks while idle, RFC 2861"
+    )
+    headers: Bytes = as_written(
+        "52 B", "of IP and TCP with timestamps in each packet, where the radio has no `framing`"
+    )
+
+    def packaging(self, own: Framing) -> Framing:
+        """Return how messages are cut into segments.
+
+        Args:
+            own: the radio's, which is taken where it states headers.
+        """
+        return own if own.overhead else framing(int(self.headers), own.packet)

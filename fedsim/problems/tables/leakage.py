@@ -1,0 +1,95 @@
+"""Columns that give the label away: by their values, or by where they have none.
+
+A study with such a column says nothing of how well labels can be predicted, so each is named.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.problems.tables.columns import TableColumn, quote
+
+_ROWS = 20  # least rows with a value in which a pattern means something
+_APART = 0.9  # difference of the shares of gaps of two classes from which gaps tell them apart
+_CHANCE = 1e-6  # probability of a pattern by chance below which it is named
+
+
+def leaking_values(
+    columns: Sequence[TableColumn], labels: NDArray[np.float64], kinds: int
+) -> list[str]:
+    """Return a sentence for each feature that determines the label.
+
+    That is a category of which every text has one label, a number that equals the label or a
+    multiple of it, or one by whose threshold two classes are separated without an error.
+
+    Args:
+        columns: with values.
+        labels: a number for each row, shape (n,).
+        kinds: the number of classes; 0 if labels are amounts.
+    """
+    found: list[str] = []
+    for column in columns:
+        if column.numbers is None:
+            continue
+        known = ~np.isnan(column.numbers)
+        values, own = column.numbers[known], labels[known]
+        if len(values) < _ROWS or len(np.unique(own)) < 2:
+            continue
+        if column.role == "category" or len(np.unique(values)) <= max(2, kinds):
+            _, places = np.unique(values, return_inverse=True)
+            counted = len(np.unique(places + 1j * own))
+            determined = counted == places.max() + 1 and len(values) >= 5 * counted
+        elif kinds == 2:
+            low, high = np.unique(own)
+            one, other = values[own == low], values[own == high]
+            determined = bool(one.max() < other.min() or other.max() < one.min())
+        else:
+            spread = values.std() * own.std()
+            both = ((values - values.mean()) * (own - own.mean())).mean()
+            determined = bool(kinds == 0 and spread > 0 and abs(both) / spread > 1 - 1e-9)
+        if determined:
+            found.append(
+                f"leakage: the column {column.name!r} determines the label; if it is known only"
+                f" with the label, leave it out with `drop: [{quote(column.name)}]`"
+            )
+    return found
+
+
+def leaking_gaps(
+    columns: Sequence[TableColumn], labels: NDArray[np.float64], kinds: int
+) -> Iterator[str]:
+    """Yield a sentence for each feature whose gaps, or whose values, belong to one class.
+
+    That is a column that is filled in nearly all rows of one class and in nearly none of another,
+    or one that is filled in rows of one class alone, more of them than by chance.
+
+    Args:
+        columns: with values, NaN where missing.
+        labels: a number for each row, shape (n,).
+        kinds: the number of classes; 0 if labels are amounts, of which nothing is said.
+    """
+    classes, places = np.unique(labels, return_inverse=True)
+    if kinds == 0 or len(classes) < 2:
+        return
+    sizes = np.bincount(places)
+    for column in columns:
+        if column.numbers is None:
+            continue
+        known = ~np.isnan(column.numbers)
+        filled = np.bincount(places[known], minlength=len(classes))
+        if known.all() or filled.sum() < _ROWS:
+            continue
+        shares = filled / sizes
+        only = int(np.argmax(filled))
+        one_class = filled[only] == filled.sum()
+        if one_class and (sizes[only] / len(labels)) ** filled.sum() < _CHANCE:
+            seen = "has values in rows of one class alone"
+        elif shares.max() - shares.min() >= _APART:
+            seen = "has values in nearly all rows of one class and in nearly none of another"
+        else:
+            continue
+        yield (
+            f"leakage: the column {column.name!r} {seen}; if it is known only with the label,"
+            f" leave it out with `drop: [{quote(column.name)}]`"
+        )

@@ -1,0 +1,74 @@
+"""Journals: files of JSON lines to which several processes append.
+
+A line is appended by one write under a lock of the file, so that lines of processes on other
+machines, over NFS too, do not mix. A journal is informative: what cannot be written is left out,
+and a damaged line, such as one that a full disk has cut off, is skipped by readers.
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+"""Flags for opening the file: it is created if missing, and links are not followed."""
+
+_TRIES, _MOMENT = 40, 0.05
+"""How often the lock is tried, and the pause between, s; a writer holds it for less than 1 ms."""
+
+
+def append_lines(path: Path, *lines: Mapping[str, Any]) -> bool:
+    """Append lines to a journal; return whether that was possible.
+
+    Args:
+        path: of the file; its folder exists.
+        lines: of plain data.
+    """
+    content = "".join(f"{json.dumps(each)}\n" for each in lines).encode()
+    try:
+        file = os.open(path, _FLAGS, 0o644)
+    except OSError:
+        return False
+    try:
+        _lock(file)
+        size = os.fstat(file).st_size
+        if size and os.pread(file, 1, size - 1) != b"\n":  # the last line was cut off
+            content = b"\n" + content
+        return os.write(file, content) == len(content)
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+
+
+def _lock(file: int) -> None:
+    """Lock a file; without a lock after all tries, lines are still written one by one."""
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_MOMENT)
+        except OSError:  # the file system has no locks
+            return
+        else:
+            return
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a journal, the oldest first; none if there is no journal."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return []
+    found = list[dict[str, Any]]()
+    for line in content.splitlines():
+        try:
+            held = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(held, dict):
+            found.append(held)
+    return found

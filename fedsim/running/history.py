@@ -1,0 +1,239 @@
+"""The history of a folder of runs: a line at the begin of each call of `run`, and one at its end.
+
+It is a journal, `OUT/.history.jsonl` (`fedsim.record.journal`). No result depends on it. A call
+that was killed has no second line.
+"""
+
+import os
+import platform
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from math import isnan, nan
+from pathlib import Path
+from secrets import token_hex
+from statistics import fmean
+from typing import Any
+
+from fedsim.errors import DataError, FedsimError
+from fedsim.extras import VERSION
+from fedsim.record.folder import SUMMARY
+from fedsim.record.journal import append_lines, read_lines
+from fedsim.record.lock import is_held, may_run
+from fedsim.record.read import hold_no_runs, missing, run_folders
+from fedsim.record.studies import Study
+from fedsim.record.summary import end_of
+from fedsim.results import Result
+from fedsim.signals import defer_signals
+from fedsim.text import format_number, quantity
+
+HISTORY = ".history.jsonl"
+"""In OUT: the journal."""
+
+DONE, STOPPED, FAILED = "done", "stopped", "failed"
+"""How a call has ended: all runs have ended well, it was interrupted, or some have failed."""
+
+RUNNING, KILLED = "running", "never ended"
+"""What is shown for a call without an end: its process may be at work, or was killed."""
+
+_LONGEST = 200  # characters of a reason
+
+
+@dataclass
+class OpenCall:
+    """A call of `run` that is in progress.
+
+    Attributes:
+        counts: of its runs; see `Campaign.counts`.
+        result: its one-line result, once it is known.
+        ended: one of `DONE` and `FAILED`.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    result: str = ""
+    ended: str = DONE
+
+    def close(self, result: Result) -> None:
+        """Register the runs of the call."""
+        summary = result.summary
+        if not summary.empty:
+            self.result = best_variant(summary.to_dict("records"))
+            if any(end_of(status).code for status in summary["status"]):
+                self.ended = FAILED
+
+
+@contextmanager
+def record_call(
+    out: Path, study: Study, runs: int, shard: str, *, fresh: bool
+) -> Iterator[OpenCall]:
+    """Record a call of `run` in the history of its folder, at its begin and at its end.
+
+    Args:
+        out: the folder of all runs, whose lock is held.
+        study: of the call.
+        runs: the number of its runs.
+        shard: as K/N; empty for all runs.
+        fresh: whether existing runs are made again.
+    """
+    call, serial = OpenCall(), token_hex(8)
+    seeds = [len(each) for each in study.seeds.values()]
+    begun = {
+        "call": serial,
+        "begun": _now(),
+        "name": study.name,
+        "file": study.file,
+        "digest": study.digest,
+        "variants": len(study.variants),
+        "seeds": max(seeds, default=0),
+        "runs": runs,
+        "shard": shard,
+        "fresh": fresh,
+        "fedsim": VERSION,
+        "host": platform.node(),
+        "process": os.getpid(),
+    }
+    append_lines(out / HISTORY, begun)
+    try:
+        yield call
+    except BaseException as error:
+        stopped = not isinstance(error, Exception)
+        reason = "" if stopped else _reason(error)
+        with defer_signals():
+            _end(out, serial, call, STOPPED if stopped else FAILED, reason)
+        raise
+    _end(out, serial, call, call.ended, call.result)
+
+
+def _end(out: Path, serial: str, call: OpenCall, ended: str, result: str) -> None:
+    counts = {"made": 0, "kept": 0, "back": 0, "failed": 0, **call.counts}
+    line = {"call": serial, "over": _now(), "ended": ended, **counts, "result": result}
+    append_lines(out / HISTORY, line)
+
+
+def _reason(error: BaseException) -> str:
+    text = str(error) if isinstance(error, FedsimError) else f"{type(error).__name__}: {error}"
+    first = text.strip().partition("\n")[0]
+    return first if len(first) <= _LONGEST else f"{first[:_LONGEST]}..."
+
+
+def _now() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def best_variant(rows: Sequence[Mapping[Hashable, Any]]) -> str:
+    """Return the best variant of a study in a few words.
+
+    If all runs were to stop at a gap, it is the one that took the least energy, of the variants
+    whose runs have all reached it. Else it is the one with the least gap at the end, or the least
+    objective where no gap is known.
+
+    Args:
+        rows: the summaries of the runs.
+    """
+    by_variant: dict[str, list[Mapping[Hashable, Any]]] = {}
+    for row in rows:
+        by_variant.setdefault(row["variant"], []).append(row)
+    target = max(_number(row, "target") for row in rows)  # NaN if one has none
+    reached = {
+        name: fmean(_number(row, "joules") for row in own)
+        for name, own in by_variant.items()
+        if all(_number(row, "gap") <= _number(row, "target") for row in own)
+    }
+    if best := _least(reached):
+        return f"{best}: {quantity(reached[best], 'J')} to gap={target:g}"
+    measure = "objective" if any(isnan(_number(row, "gap")) for row in rows) else "gap"
+    ends = {name: fmean(_number(row, measure) for row in own) for name, own in by_variant.items()}
+    best = _least(ends)
+    return f"{best}: {measure} {format_number(ends[best], '.3g')}" if best else ""
+
+
+def _number(row: Mapping[Hashable, Any], name: str) -> float:
+    value = row.get(name)
+    return nan if value is None else float(value)
+
+
+def _least(values: Mapping[str, float]) -> str:
+    """Return the name of the least value; empty if none is a number."""
+    known = {name: value for name, value in values.items() if not isnan(value)}
+    return min(known, key=lambda name: known[name]) if known else ""
+
+
+@dataclass(frozen=True)
+class PastCall:
+    """A call of `run`, as a history has it.
+
+    Attributes:
+        begun, over: times, in UTC; over is empty if it has not ended.
+        name, file, digest: of its scenario; the digest is of all variants.
+        variants, seeds, runs: their numbers.
+        shard: as K/N; empty for all runs.
+        fresh: whether existing runs were made again.
+        fedsim: the version.
+        ended: one of `DONE`, `STOPPED`, `FAILED`, `RUNNING` and `KILLED`.
+        made, kept, back, failed: numbers of runs; `back` came back from `.earlier`.
+        result: its best variant, or why it failed.
+    """
+
+    begun: str = ""
+    over: str = ""
+    name: str = ""
+    file: str = ""
+    digest: str = ""
+    variants: int = 0
+    seeds: int = 0
+    runs: int = 0
+    shard: str = ""
+    fresh: bool = False
+    fedsim: str = ""
+    ended: str = KILLED
+    made: int = 0
+    kept: int = 0
+    back: int = 0
+    failed: int = 0
+    result: str = ""
+
+
+def read_history(out: Path) -> list[PastCall]:
+    """Return the calls of `run` that a folder's history has, the oldest first."""
+    calls: dict[str, dict[str, Any]] = {}
+    for line in read_lines(out / HISTORY):
+        serial = line.get("call")
+        if isinstance(serial, str):
+            calls.setdefault(serial, {}).update(line)
+    held = is_held(out)
+    return [_past_call(each, held=held) for each in calls.values()]
+
+
+def runs_without_history(out: Path) -> str:
+    """Describe a folder whose history has no call.
+
+    Raises:
+        DataError: it holds no runs either.
+    """
+    runs = run_folders(out) if out.is_dir() else []
+    if not runs:
+        raise (
+            missing("history", out) if not out.is_dir() else DataError("history", hold_no_runs(out))
+        )
+    dates = [each.stat().st_mtime for path in runs for each in path.glob(SUMMARY)]
+    spans = [f"{datetime.fromtimestamp(date, UTC):%Y-%m-%d %H:%M}" for date in sorted(dates)]
+    when = f", ended from {spans[0]} to {spans[-1]} (UTC)" if spans else ""
+    counted = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    text = (
+        "has no history: earlier versions of fedsim recorded none, and a part of a study has none"
+    )
+    return f"{out} {text}; it holds {counted}{when}"
+
+
+def _past_call(held_line: Mapping[str, Any], *, held: bool) -> PastCall:
+    """Return a call from its lines; an entry of another type counts as missing."""
+    own = {
+        name: held_line[name]
+        for name, kind in PastCall.__annotations__.items()
+        if type(held_line.get(name)) is kind
+    }
+    running = held and may_run(held_line.get("host"), held_line.get("process"))
+    own.setdefault("ended", RUNNING if running else KILLED)
+    return PastCall(**own)

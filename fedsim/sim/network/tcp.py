@@ -1,0 +1,218 @@
+"""The bearers of a fleet under `model: tcp`, each chosen at its lookup."""
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import NamedTuple, TypeVar, overload
+
+import numpy as np
+
+from fedsim.physics.packet_loss import LossProcess
+from fedsim.physics.radios import RateLaw
+from fedsim.physics.radios.base import Framing
+from fedsim.physics.tcp import Tcp
+from fedsim.physics.topology import Topology
+from fedsim.ports import ClientId
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.lazy import RunLengthSequence
+from fedsim.sim.network.flows import Changed
+from fedsim.sim.network.lanes import Bearer
+from fedsim.sim.network.routing import LinkPlan, RoutedLane, nominal
+from fedsim.sim.network.tcp_path import TcpLane, TcpPath, TcpStage
+from fedsim.sim.network.tcp_queue import LinkQueue
+from fedsim.sim.network.tcp_transfer import TcpTransfer
+from fedsim.sim.network.tcp_window import Window
+
+T = TypeVar("T")
+
+PACKET = 8 * 1500.0
+"""The bits of a packet, where a queue is given in products of rate and round trip."""
+
+OwnLaw = Callable[[ClientId, bool], RateLaw]
+Callback = Callable[[RoutedLane], Changed | None]
+
+
+class Connections(NamedTuple):
+    """What connections are, beside links and radios.
+
+    Attributes:
+        law: TCP's parameters.
+        packets: by client: how its messages are cut into segments.
+        loss: returns the losses at a client's radio, up or down; None for none.
+        rng: returns the stream that draws which packets of a train these are.
+    """
+
+    law: Tcp
+    packets: Callable[[ClientId], Framing]
+    loss: Callable[[ClientId, bool], LossProcess | None]
+    rng: Callable[[ClientId, bool], np.random.Generator]
+
+
+class TcpBearer:
+    """The bearer of one lane: a connection of its own for each message, or one for all.
+
+    Args:
+        lane: what its messages have in common.
+    """
+
+    open = False
+
+    def __init__(self, lane: TcpLane) -> None:
+        self._lane = lane
+        self._kept: Window | None = None
+        self._used = 0.0
+
+    def start(
+        self, bits: float, cap: float, finished: Callable[[T], None], token: T
+    ) -> TcpTransfer:
+        """See `Bearer.start`."""
+        lane = self._lane
+        own, law = lane.path.own, lane.law
+        if own.signal is None:
+            own.rate = cap
+        if law.connections == "new":
+            return TcpTransfer(lane, Window(law), bits, finished, token, opened=False)
+        window, now = self._kept, lane.calendar.now
+        if window is None:
+            window = self._kept = Window(law)
+            opened = False
+        else:
+            opened = True
+            window.begin_message()
+            if law.idle_restart and now - self._used > window.timeout:
+                window.restart(law.initial_window)
+
+        def use(message: T) -> None:
+            self._used = lane.calendar.now
+            finished(message)
+
+        return TcpTransfer(lane, window, bits, use, token, opened=opened)
+
+
+class TcpBearers:
+    """Makes the bearers of a fleet, and the queues of links, each of them once.
+
+    Args:
+        calendar: the time.
+        topology: links and routes.
+        lanes: the uplinks by client, and the downlinks.
+        latency: of each client's radio, one way, s.
+        connections: what they are.
+        callback: returns the rate callback of a lane.
+        own: returns a client's own rate law.
+    """
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        topology: Topology,
+        lanes: tuple[RunLengthSequence[RoutedLane], RunLengthSequence[RoutedLane]],
+        latency: Sequence[float],
+        connections: Connections,
+        callback: Callback,
+        own: OwnLaw | None,
+    ) -> None:
+        self._calendar, self._links = calendar, topology.links
+        self._lanes, self._latency = lanes, latency
+        self._connections, self._callback, self._own = connections, callback, own
+        self._plan = LinkPlan(topology, [*lanes[0].runs, *lanes[1].runs])
+        self._queues: dict[int, LinkQueue] = {}
+        self._longest: dict[int, float] = {}
+        if connections.law.queue_bdp is not None:
+            self._find_longest_trips()
+
+    def _find_longest_trips(self) -> None:
+        """Find the longest round trip of the lanes over each link."""
+        for lanes in self._lanes:
+            for client, lane in enumerate(lanes):
+                trip = self._trip(client)
+                for link in lane.route.links:
+                    self._longest[link] = max(self._longest.get(link, 0.0), trip)
+
+    def _trip(self, client: ClientId) -> float:
+        """Return the propagation of a round trip, s."""
+        routes = [lanes[client].route.latency for lanes in self._lanes]
+        return sum(routes) + 2 * self._latency_of(client)
+
+    def _latency_of(self, client: ClientId) -> float:
+        return self._latency[client] if self._latency else 0.0
+
+    def _limit(self, rate: float, trip: float) -> float:
+        """Return how many packets wait in front of a link."""
+        law = self._connections.law
+        if law.queue_bdp is None:
+            return law.queue
+        return max(1.0, round(law.queue_bdp * rate * trip / PACKET)) if rate < inf else inf
+
+    def _queue(self, law: RateLaw, trip: float) -> LinkQueue:
+        managed = self._connections.law.discipline == "fq-codel"
+        return LinkQueue(law.peak, self._limit(nominal(law), trip), managed, law.signal)
+
+    def _queue_of(self, link: int) -> LinkQueue:
+        if link not in self._queues:
+            capacity = self._links[link].capacity
+            self._queues[link] = self._queue(capacity, self._longest.get(link, 0.0))
+        return self._queues[link]
+
+    def bearer(self, client: ClientId, *, up: bool) -> TcpBearer:
+        """Return the bearer of one direction of a client."""
+        lane = self._lane(client, up=up)
+        connections = self._connections
+        return TcpBearer(
+            TcpLane(
+                self._calendar,
+                connections.law,
+                self._path(lane, self._lane(client, up=not up)),
+                self._callback(lane),
+                connections.loss(client, up),
+                lambda: connections.rng(client, up),
+            )
+        )
+
+    def _lane(self, client: ClientId, *, up: bool) -> RoutedLane:
+        lane = self._lanes[0 if up else 1][client]._replace(client=client)
+        if self._own is not None and lane.rate.signal is not None:
+            lane = lane._replace(rate=self._own(client, up))
+        return lane
+
+    def _path(self, lane: RoutedLane, back: RoutedLane) -> TcpPath:
+        """Return the way of a lane, with that of its acknowledgements."""
+        client, radio = lane.client, self._latency_of(lane.client)
+        packets = self._connections.packets(client)
+        own = self._queue(lane.rate, self._trip(client))
+        binding = set(self._plan.links(lane))
+        # A link with room for all that could come has no queue: a packet takes its own time there.
+        free = [link for link in lane.route.links if link not in binding]
+        slots = [8.0 * packets.packet / nominal(self._links[link].capacity) for link in free]
+        route = lane.route.latency + sum(slots)
+        links = [(link, self._queue_of(link)) for link in lane.route.links if link in binding]
+        # What the route takes beside the radio comes behind its last link.
+        stages = [
+            TcpStage(queue, route if link == links[-1][0] else 0.0, self._plan.users(link) > 1)
+            for link, queue in links
+        ]
+        number = 0 if lane.up else len(stages)
+        stages.insert(number, TcpStage(own, radio if links else radio + route, shared=False))
+        rates = [back.rate, *[self._links[link].capacity for link in back.route.links]]
+        header = 8.0 * packets.overhead
+        returns = radio + back.route.latency + sum([header / nominal(rate) for rate in rates])
+        crowded = any(self._plan.users(link) > self._queue_of(link).limit for link in binding)
+        return TcpPath(tuple(stages), number, returns, packets, crowded)
+
+
+class TcpLanes(Sequence[Bearer]):
+    """The bearers of one direction by client."""
+
+    def __init__(self, made: TcpBearers, clients: int, *, up: bool) -> None:
+        self._made, self._clients, self._up = made, clients, up
+
+    def __len__(self) -> int:
+        return self._clients
+
+    @overload
+    def __getitem__(self, index: int) -> Bearer: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Bearer]: ...
+    def __getitem__(self, index: int | slice) -> Bearer | Sequence[Bearer]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        return self._made.bearer(index, up=self._up)

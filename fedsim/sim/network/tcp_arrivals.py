@@ -1,0 +1,99 @@
+"""When the bits of a message over TCP arrive: how many have, and at what rate."""
+
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.flows import Changed
+from fedsim.sim.network.processor_sharing import SharedTransfer
+
+KEPT = 16
+"""The trains that are remembered one by one."""
+
+
+class TcpArrivals:
+    """The segments of a message at its receiver.
+
+    Args:
+        calendar: the simulated time.
+        bits: of the message.
+        total: its segments.
+        changed: callback for changes of the rate, if any.
+        token: passed to it.
+    """
+
+    __slots__ = (
+        "_bits",
+        "_calendar",
+        "_changed",
+        "_passed",
+        "_rate",
+        "_recent",
+        "_stream",
+        "_streamed",
+        "_token",
+        "_total",
+        "closed",
+    )
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        bits: float,
+        total: int,
+        changed: Changed | None,
+        token: object,
+    ) -> None:
+        self._calendar, self._bits, self._total = calendar, bits, total
+        self._changed, self._token = changed, token
+        self._passed = 0.0
+        self._recent: list[tuple[float, float, int]] = []
+        self._rate = 0.0
+        self._stream: SharedTransfer | None = None
+        self._streamed = 0
+        self.closed = False
+
+    @property
+    def watched(self) -> bool:
+        """Whether changes of the rate are reported."""
+        return self._changed is not None
+
+    def note(self, first: float, last: float, count: int) -> None:
+        """Let a train arrive, from the first bit of its first segment to the last of its last."""
+        now = self._calendar.now
+        if len(self._recent) >= KEPT:
+            self._passed += sum([each for _, end, each in self._recent if end <= now])
+            self._recent = [each for each in self._recent if each[1] > now]
+        first = max(first, now)
+        self._recent.append((first, last, count))
+        if self._changed is not None and last > first:
+            rate = count * self._bits / self._total / (last - first)
+            self._calendar.call(first, self._change, rate)
+            self._calendar.call(last, self._change, -rate)
+
+    def follow(self, stream: SharedTransfer, count: int) -> None:
+        """Let some segments arrive as a stream does."""
+        self._stream, self._streamed = stream, count
+
+    def _change(self, difference: float) -> None:
+        if not self.closed and self._changed is not None:
+            self._rate = rate = max(0.0, self._rate + difference)
+            self._changed(self._token, rate)
+
+    def bits_at(self, now: float) -> float:
+        """Return the bits that have arrived by the time `now`."""
+        count = self._passed
+        for first, last, each in self._recent:
+            if now >= last:
+                count += each
+            elif now > first:
+                count += each * (now - first) / (last - first)
+        if self._stream is not None and self._stream.bits:
+            count += self._streamed * self._stream.passed(now) / self._stream.bits
+        return self._bits * min(count / self._total, 1.0)
+
+    def close(self, *, whole: bool) -> None:
+        """Let nothing arrive any more; the whole message has, or what has until now."""
+        share = 1.0 if whole or not self._bits else self.bits_at(self._calendar.now) / self._bits
+        self._passed, self._recent, self._stream = share * self._total, [], None
+        self.closed = True
+        if self._rate and self._changed is not None:
+            self._rate = 0.0
+            self._changed(self._token, 0.0)

@@ -13,6 +13,7 @@ from rich.text import Text
 from fedsim import analysis
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
+from fedsim.cli.app import write_output
 from fedsim.progress import current_activity
 from fedsim.record.scenarios import once
 from fedsim.record.variants import labels as called_by
@@ -36,7 +37,8 @@ def report(result: Result) -> None:
     _out.print(result.shown.costs())
     _out.print(result.shown.outcome())
     figure = result.folder / "convergence.png"
-    analysis.save(result.shown.overview(), figure)
+    with write_output("run", [result.folder], figure, {}, keep_name=True) as made:
+        analysis.save(result.shown.overview(), made.path)
     _out.print(
         f"event logs and tables in {escape(str(result.folder))}, figure {escape(str(figure))}"
     )

@@ -5,9 +5,10 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from decimal import ROUND_HALF_UP, Decimal
 from html import escape as escaped
 from io import StringIO
-from math import isinf, isnan
+from math import isfinite, isinf, isnan
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE
@@ -209,6 +210,33 @@ def listing(
     return table
 
 
+def format_number(value: float, form: str) -> str:
+    """Format a number in so many digits, halves away from zero, as its shortest decimal reads.
+
+    Python itself rounds the binary value, and halves to the even digit: 17.25 to 17.2, but 34.75 to
+    34.8, and 2.675, which is a little less in binary, to 2.67.
+
+    Args:
+        value: the number; infinite ones and NaN are as Python has them.
+        form: of Python's formats that state a precision, with f, e, g or %: ".3g", ",.1f".
+
+    >>> [format_number(value, ".1f") for value in (17.25, 34.75, -0.25)]
+    ['17.3', '34.8', '-0.3']
+    >>> format_number(2.675, ".3g"), format_number(0.0125, ".0%"), format_number(99950, ".3g")
+    ('2.68', '1%', '1e+05')
+    """
+    number = float(value)
+    if not isfinite(number) or not number:
+        return format(number, form)
+    digits, exact = int(form.rpartition(".")[2][:-1]), Decimal(repr(number))
+    first = exact.adjusted()  # the power of ten of the first digit; below, that of the last one
+    last = {"f": -digits, "%": -digits - 2, "e": first - digits}.get(form[-1], first - digits + 1)
+    shortest = exact.as_tuple().exponent
+    if isinstance(shortest, int) and shortest < last:
+        exact = exact.quantize(Decimal(1).scaleb(last), ROUND_HALF_UP)
+    return format(float(exact), form)
+
+
 def quantity(value: float, unit: str = "") -> str:
     """Format a number: a count in full, a quantity with three digits and an SI prefix.
 
@@ -220,12 +248,12 @@ def quantity(value: float, unit: str = "") -> str:
     if isinf(value):
         text = f"{value:g} {unit}".rstrip()
     elif unit:
-        digits, power = f"{value or 0.0:.2e}".split("e")
+        digits, power = format_number(value or 0.0, ".2e").split("e")
         step = max(-10, min(int(power) // 3, 10))
         scaled = float(f"{digits}e{int(power) - 3 * step}")
         text = f"{scaled:g} {_PREFIXES[step + 10]}{unit}"
     else:
-        text = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+        text = format_number(value, ",.0f" if float(value).is_integer() else ",.1f")
     return text.replace("-", "\N{MINUS SIGN}")
 
 

@@ -557,6 +557,16 @@ def test_a_time_is_not_lost_where_runs_were_there_already(
     assert '"seconds": 77' in (elsewhere / "chb.json").read_text()
 
 
+@pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
+def test_a_row_is_timed_where_its_cases_share_runs_and_not_where_runs_were_there(
+    tmp_path: Path,
+) -> None:
+    case = {"set": ["seeds=1", "stop.rounds=2"]}
+    row = row_of(cases={"one": case, "same": case}, published={}, tolerance={}, checks={})
+    assert command.measure(row, tmp_path)[0].seconds > 0
+    assert math.isnan(command.measure(row, tmp_path)[0].seconds)
+
+
 # -- the functions ---------------------------------------------------------------------
 
 

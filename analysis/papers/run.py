@@ -45,14 +45,16 @@ def measure(
     Returns:
         What was measured, and the results by case: of what is tried, the best runs.
     """
-    began, fresh = sum(os.times()[:4]), True  # of this process and of those it has started
+    settings = [
+        whole._replace(search=whole.search[: search or None])
+        for whole in row.settings()[: cases or None]
+    ]
+    fresh = not any((out / measures.folder(each)).exists() for each in settings)
+    began = sum(os.times()[:4])  # of this process and of those it has started
     made = functions.PREPARED[row.prepared](out) if row.prepared else []
     numbers, tried, results = dict[str, Sequence[float]](), dict[str, str](), {}
-    for whole in row.settings()[: cases or None]:
-        setting = whole._replace(search=whole.search[: search or None])
-        folder = out / measures.folder(setting)
-        fresh = fresh and not folder.exists()
-        own = measures.run(setting, folder, [*made, *overrides])
+    for setting in settings:
+        own = measures.run(setting, out / measures.folder(setting), [*made, *overrides])
         results[setting.name], found, best = measures.take(row, setting, own)
         numbers.update(found)
         tried.update(best)

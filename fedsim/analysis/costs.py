@@ -13,7 +13,7 @@ from fedsim.analysis.log.frames import check_columns
 from fedsim.record.columns import COSTS, SPENT, TITLES, UNITS, higher_is_better
 from fedsim.record.rounds import OWN
 from fedsim.record.schema import GRAMS
-from fedsim.text import plain, quantity
+from fedsim.text import format_number, plain, quantity
 
 # Carbon beside the other costs: a column present where the electricity's emissions are known.
 
@@ -196,7 +196,7 @@ def outcome_table(
 
 def figure(value: float) -> str:
     """Return a figure of a round for reading."""
-    return "-" if np.isnan(value) else f"{value:.4g}"
+    return "-" if np.isnan(value) else format_number(value, ".4g")
 
 
 def _describe_end(summary: pd.DataFrame, variant: str) -> str:

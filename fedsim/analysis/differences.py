@@ -12,7 +12,7 @@ from fedsim.record.folder import SUMMARY
 from fedsim.record.manifest import COMPUTING, EVENTS, INPUTS, read_manifest
 from fedsim.record.read import hold_no_runs, missing, run_folders, summary_of, variants_in
 from fedsim.record.scenarios import NOTHING, differing, flat, format_value, parse, read_text
-from fedsim.text import quantity
+from fedsim.text import format_number, quantity
 
 SCENARIO, SEEDS, VERSIONS, DATA, RESULTS = "scenario", "seeds", "versions", "data", "results"
 """The parts in which two sides may differ, in the order in which they are reported."""
@@ -105,7 +105,8 @@ class _Pair(NamedTuple):
 def differences(one: Side, other: Side) -> list[DifferingValue]:
     """Return what differs between two sides; an empty list if they are equal.
 
-    Variants are paired by name; a single one on each side is paired whatever it is called. The
+    Variants are paired by name; a single one on each side is paired whatever it is called. Where
+    none is paired, what all variants of one side share is compared with that of the other. The
     names of scenarios are not compared. Results are means over the seeds that have ended on both.
 
     Raises:
@@ -152,6 +153,19 @@ def _scenarios(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[Diffe
         yield DifferingValue(
             SCENARIO, _ALL if several else ", ".join(variants), same[0], *values[same]
         )
+    if not pairs:  # two studies of different methods: what do the studies differ in?
+        for key, ours, theirs in differing(_common(one), _common(other)):
+            yield DifferingValue(SCENARIO, _ALL, key, ours, theirs)
+
+
+def _common(side: Side) -> dict[str, Any]:
+    """Return the values that all variants of a side have, by their keys."""
+    first, *rest = (dict(flat(scenario)) for scenario in side.scenarios.values())
+    return {
+        key: value
+        for key, value in first.items()
+        if all(key in each and each[key] == value for each in rest)
+    }
 
 
 def _seeds(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[DifferingValue]:
@@ -255,8 +269,10 @@ def describe_values(difference: DifferingValue) -> tuple[str, str, str]:
     if difference.part != RESULTS or isinstance(one, str):
         return format_value(one), format_value(other), ""
     unit = _FIGURES[key][1]
-    shown = [quantity(value, unit) if unit else f"{value:.6g}" for value in (one, other)]
+    shown = [
+        quantity(value, unit) if unit else format_number(value, ".6g") for value in (one, other)
+    ]
     for form in (".6g", ""):  # where they differ in later digits
         if shown[0] == shown[1]:
             shown = [f"{value:{form}} {unit}".strip() for value in (one, other)]
-    return shown[0], shown[1], "" if isnan(ratio) else f"{ratio:.4g}"
+    return shown[0], shown[1], "" if isnan(ratio) else format_number(ratio, ".4g")

@@ -17,7 +17,7 @@ from matplotlib.ticker import EngFormatter
 from fedsim.analysis.compare.comparison import MOST_DRAWN, Case, Comparison
 from fedsim.analysis.costs import measures_in, outcomes, with_grams
 from fedsim.record.columns import TITLES, UNITS
-from fedsim.text import visible
+from fedsim.text import format_number, visible
 
 # Texts in LaTeX and in Markdown.
 
@@ -224,8 +224,8 @@ def result_text(value: float, decimals: int, least: float) -> str:
     if not isfinite(value):
         return "--"
     if least >= _FIXED:
-        return f"{value:.{decimals}f}"
-    mantissa, _, power = f"{value:.2e}".partition("e")
+        return format_number(value, f".{decimals}f")
+    mantissa, _, power = format_number(value, ".2e").partition("e")
     return f"{mantissa}e{int(power)}"
 
 
@@ -237,7 +237,7 @@ def probability_text(p: float) -> str:
     """
     if not isfinite(p):
         return "--"
-    return f"{p:.4f}" if p >= _LEAST_P else f"<{_LEAST_P:.4f}"
+    return format_number(p, ".4f") if p >= _LEAST_P else f"<{format_number(_LEAST_P, '.4f')}"
 
 
 def _latex_cell(cell: PaperCell, *, numbers: bool) -> str:
@@ -321,6 +321,7 @@ def _cost_column(case: Case, rows: pd.DataFrame, cost: str) -> PaperColumn:
     factor, prefix, decimals = _scale(
         [each for each in means if isfinite(each)], UNITS.get(cost, "")
     )
+    form = f".{decimals}f"
     ranked = case.decisions.rank(cost)
     best = {ranked[0], *case.decisions.not_costlier(ranked[0], cost)} if ranked else set[str]()
     cells = []
@@ -329,9 +330,9 @@ def _cost_column(case: Case, rows: pd.DataFrame, cost: str) -> PaperColumn:
         if not isfinite(mean):
             cells.append(PaperCell("--"))
             continue
-        ends = [f"{each / factor:.{decimals}f}" for each in (low, high)] if low < high else []
+        ends = [format_number(each / factor, form) for each in (low, high)] if low < high else []
         under = f"[{', '.join(ends)}]" if ends else ""
-        cells.append(PaperCell(f"{mean / factor:.{decimals}f}", under, str(variant) in best))
+        cells.append(PaperCell(format_number(mean / factor, form), under, str(variant) in best))
     title, unit = TITLES.get(cost, cost), f"{prefix}{UNITS.get(cost, '')}"
     head = title if cost == "grams" else f"{title[:1].upper()}{title[1:]}"
     return PaperColumn(f"{head} ({unit})" if unit else head, cells)
@@ -358,10 +359,16 @@ def _pairs(comparison: Comparison, case: Case, labels: Mapping[str, str], name: 
         variant = str(row["variant"])
         texts["variant"].append(PaperCell("" if variant == previous else labels[variant]))
         texts["cost"].append(PaperCell(TITLES.get(str(row["cost"]), str(row["cost"]))))
-        ends = f"[{row['low']:.3g}, {row['high']:.3g}]" if row["low"] < row["high"] else ""
+        ends = (
+            f"[{format_number(row['low'], '.3g')}, {format_number(row['high'], '.3g')}]"
+            if row["low"] < row["high"]
+            else ""
+        )
         ratio = float(row["ratio"])  # 0 or infinite where one of the two has not reached it
         known = 0 < ratio < inf
-        texts["ratio"].append(PaperCell(f"{ratio:.3f}" if known else "--", ends if known else ""))
+        texts["ratio"].append(
+            PaperCell(format_number(ratio, ".3f") if known else "--", ends if known else "")
+        )
         texts["p"].append(PaperCell(probability_text(float(row["p_holm"]))))
         previous = variant
     columns = [

@@ -11,6 +11,7 @@ from fedsim.errors import DataError
 from fedsim.ports import node_name
 from fedsim.record.atomic import check_links
 from fedsim.record.folder import PACKED, TRACE, check_run
+from fedsim.record.outputs import Call, output
 from fedsim.record.parts import as_frame, read_table
 from fedsim.record.read import hold_no_runs, missing, run_folders
 
@@ -34,6 +35,8 @@ def write_traces(
     gzip: bool = False,
 ) -> list[tuple[Path, int]]:
     """Write a trace for every run in a folder; return the files and their numbers of events.
+
+    Files of other calls are kept: a trace gets a name with a number then.
 
     Args:
         place: OUT with all its runs, one variant's folder in it, or one run's folder.
@@ -74,7 +77,10 @@ def write_traces(
         if out is None and folder.is_relative_to(place):
             check_links(place, folder)
         file = _file(folder, out, PACKED if gzip else "")
-        written.append((file, write_trace(file, log if chosen is None else log.of(chosen), window)))
+        call = Call.of("trace", [folder], rounds=rounds, clients=clients, gzip=gzip)
+        with output(call, file) as made:
+            events = write_trace(made.path, log if chosen is None else log.of(chosen), window)
+        written.append((made.place, events))
     return written
 
 

@@ -27,7 +27,7 @@ from fedsim.report.svg import Area, Scale, linear, logarithmic
 from fedsim.report.templating import asset, environment, palette, script_hash
 from fedsim.running.probe import duration
 from fedsim.running.watching import Key, Snapshot, Watcher, headline, time_left
-from fedsim.text import quantity, visible
+from fedsim.text import format_number, quantity, visible
 
 REPORT = "report.html"
 """The page of the ended runs, and its file in the folder of a study."""
@@ -227,7 +227,8 @@ def progress(now: Snapshot, lines: Mapping[Key, Sequence[CurvePoint]]) -> str:
                     "name": own.process,
                     "doing": own.doing,
                     "events": [
-                        (f"{each.seconds:,.0f} s", each.text) for each in own.events[-_EVENTS:]
+                        (f"{format_number(each.seconds, ',.0f')} s", each.text)
+                        for each in own.events[-_EVENTS:]
                     ],
                 }
                 for own in now.campaigns
@@ -281,7 +282,7 @@ def _row(run: LiveRun) -> dict[str, Any]:
         "figure": _figure(last),
         "joules": quantity(last.joules, "J"),
         "left": "-" if isnan(left) else duration(left),
-        "rate": "-" if isnan(run.rate) else f"{run.rate:.3g}",
+        "rate": "-" if isnan(run.rate) else format_number(run.rate, ".3g"),
         "worker": run.worker or "-",
     }
 
@@ -289,7 +290,7 @@ def _row(run: LiveRun) -> dict[str, Any]:
 def _figure(point: CurvePoint) -> str:
     name = "gap" if isfinite(point.gap) else "objective"
     value = getattr(point, name)
-    return f"{name} {value:.3g}" if isfinite(value) else "-"
+    return f"{name} {format_number(value, '.3g')}" if isfinite(value) else "-"
 
 
 def figures(

@@ -7,11 +7,11 @@ most commands need a part of it, and `fedsim --help` none.
 import errno
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import get_annotations, unwrap
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -31,6 +31,9 @@ from fedsim.errors import (
 from fedsim.extras import VERSION
 from fedsim.record.atomic import check_folder, check_links
 from fedsim.text import visible
+
+if TYPE_CHECKING:
+    from fedsim.record.outputs import Output
 
 _ORDER = ("run", "check", "status", "watch", "compare", "report", "examples", "init", "list")
 
@@ -248,6 +251,27 @@ def mention_size(folder: Path) -> None:
     if is_large(folder):
         size = f"more than {format_size(LARGE)} of earlier runs and trash"
         remark(f"{folder} has {size}; fedsim clean {folder} lists and removes them")
+
+
+@contextmanager
+def write_output(
+    command: str,
+    places: Sequence[Path],
+    wanted: Path,
+    options: Mapping[str, object],
+    *,
+    keep_name: bool = False,
+) -> Iterator["Output"]:
+    """Context manager for what a command writes; see `fedsim.record.outputs`.
+
+    A remark says where it is, if that is not the wanted place.
+    """
+    from fedsim.record.outputs import Call, describe_move, output
+
+    with output(Call.of(command, places, **options), wanted, keep_name=keep_name) as made:
+        yield made
+    if moved := describe_move(wanted, made.place):
+        remark(moved)
 
 
 def suggest(*commands: str, quiet: bool = False) -> None:

@@ -10,6 +10,7 @@ from fedsim.analysis import Comparison, PaperStyle, measures_in, plot_curves
 from fedsim.analysis.compare.comparison import MOST_DRAWN
 from fedsim.analysis.paper_tables import latex_tables
 from fedsim.analysis.saving import FORMATS, check_format
+from fedsim.cli.app import write_output
 from fedsim.errors import DataError
 from fedsim.paper.figures import curves_caption, seeds_end_apart
 from fedsim.text import as_csv
@@ -71,12 +72,25 @@ class Request:
         """Whether nothing else is printed or written."""
         return self.figure or bool(self.form)
 
-    def answer(self, comparison: Comparison, style: str, columns: int) -> Iterator[str]:
-        """Draw the figure and yield what is printed, if either is asked for."""
+    def answer(
+        self, comparison: Comparison, places: Sequence[Path], style: str, columns: int
+    ) -> Iterator[str]:
+        """Draw the figure and yield what is printed, if either is asked for.
+
+        Args:
+            comparison: of the runs.
+            places: where they are.
+            style: of `PaperStyle`.
+            columns: 1 or 2.
+        """
         if self.out is not None:
-            caption = draw(comparison, self.out, self.axes, style, columns)
+            targets = [str(case.target) for case in comparison.cases]
+            x, y = self.axes
+            options = {"targets": targets, "x": x, "y": y, "style": style, "columns": columns}
+            with write_output("compare", places, self.out, options) as made:
+                caption = draw(comparison, made.path, self.axes, style, columns)
             if not self.form:
-                yield f"figure in {self.out}: {caption}\n"
+                yield f"figure in {made.place}: {caption}\n"
         if self.form:
             yield print_tables(comparison, self.form, columns)
 

@@ -11,7 +11,7 @@ from fedsim.building import Job
 from fedsim.cli.job_table import describe_partition, split_table
 from fedsim.problems import Problem, ProgramProblem
 from fedsim.problems.heterogeneity import CLASSES, label_counts, label_test, size_sentence
-from fedsim.text import listing
+from fedsim.text import format_number, listing
 
 _MANY = 40
 """Of more clients than this, the largest and the smallest are shown."""
@@ -59,7 +59,8 @@ def _by_client(job: Job) -> Table:
     cells = _shares(problem) if classes else _means(problem)
     missing = naming.missing if naming.missing is not None else np.zeros(len(rows))
     lines = [
-        (names[m], f"{rows[m]:,}", *cells[m], f"{100 * missing[m]:.3g} %") for m in shown.tolist()
+        (names[m], f"{rows[m]:,}", *cells[m], f"{format_number(100 * missing[m], '.3g')} %")
+        for m in shown.tolist()
     ]
     test = f", {problem.test.rows:,} for testing" if problem.test else ""
     few = f"; the {_EACH} largest and the {_EACH} smallest" if len(rows) > _MANY else ""
@@ -73,9 +74,9 @@ def _by_client(job: Job) -> Table:
 def _shares(problem: Problem) -> list[list[str]]:
     """Return the share of each label among every client's rows."""
     _, counts = label_counts(problem.labels, problem.rows)
-    return [[f"{100 * n / own.sum():.0f} %" for n in own] for own in counts]
+    return [[f"{format_number(100 * n / own.sum(), '.0f')} %" for n in own] for own in counts]
 
 
 def _means(problem: Problem) -> list[list[str]]:
     parts = np.split(problem.labels, np.cumsum(problem.rows)[:-1])
-    return [[f"{own.mean():.4g}"] for own in parts]
+    return [[format_number(own.mean(), ".4g")] for own in parts]

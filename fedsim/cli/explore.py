@@ -9,6 +9,7 @@ from rich.markup import escape
 from fedsim.cli.app import Place, Plugins, app, check_out
 from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import out as _out
+from fedsim.text import format_number
 
 
 @app.command("explore")
@@ -31,4 +32,6 @@ def explore_command(
         if out is not None:
             check_out(out, file=True)
         page = explore(place, out, target=target, blocks=blocks_in(plugins or ()))
-    _out.print(f"explorer in {escape(str(page))}, {page.stat().st_size / 1e6:.2g} MB")
+    _out.print(
+        f"explorer in {escape(str(page))}, {format_number(page.stat().st_size / 1e6, '.2g')} MB"
+    )

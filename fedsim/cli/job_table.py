@@ -20,7 +20,7 @@ from fedsim.problems import ProgramLoss, ProgramProblem
 from fedsim.record.scenarios import NOTHING, differing, format_value
 from fedsim.running.probe import COSTS, Opening, group_costs, members_of
 from fedsim.scenario import Plan, Scenario
-from fedsim.text import listing, quantity
+from fedsim.text import format_number, listing, quantity
 from fedsim.wire import HEADER_BITS, Dense
 
 _HEADS = ("clients", "device", "radio", "samples")
@@ -74,7 +74,7 @@ def _facts(job: Job) -> Iterator[str]:
     if job.reference is None:
         yield "no optimum is known"
     else:
-        yield f"optimum {job.reference.value:.10g}, by {job.reference.method}"
+        yield f"optimum {format_number(job.reference.value, '.10g')}, by {job.reference.method}"
     yield _observer(job)
     if size := vector_memory(job.scenario, len(job.members), job.problem.dimension):
         yield (
@@ -110,8 +110,8 @@ def _observer(job: Job) -> str:
     clients = sampled * sum(job.algorithm.samples_per_round(external) for external in rows)
     observing = sum(rows) / 2 / every
     each = "the model of every round" if every == 1 else f"one model in {every}, and the last"
-    share = observing / (observing + clients)
-    return f"the observer evaluates {each}: {share:.0%} of all computation (observe.every)"
+    share = format_number(observing / (observing + clients), ".0%")
+    return f"the observer evaluates {each}: {share} of all computation (observe.every)"
 
 
 def _round_timeout(job: Job) -> str:
@@ -186,7 +186,11 @@ def _by_group(costs: pd.DataFrame) -> Iterator[tuple[str, ...]]:
 def _drain(job: Job, number: int, opening: Opening) -> str:
     """Return the share of a battery that the last of these rounds takes."""
     shares = opening.shares[members_of(job, number)]
-    return "mains" if np.isnan(shares).all() else f"{100 * float(shares.mean()):.2g} %"
+    return (
+        "mains"
+        if np.isnan(shares).all()
+        else f"{format_number(100 * float(shares.mean()), '.2g')} %"
+    )
 
 
 # The number of samples of each client of a job, as a human-readable table.
@@ -249,7 +253,9 @@ def _label_shares(labels: Array, rows: NDArray[np.int_]) -> Iterator[tuple[float
 
 def _range(figures: NDArray[Any], unit: str = "") -> str:
     """Return one whole number, or minimum, median and maximum of several."""
-    least, middle, most = (f"{figure:.0f}" for figure in np.percentile(figures, (0, 50, 100)))
+    least, middle, most = (
+        format_number(figure, ".0f") for figure in np.percentile(figures, (0, 50, 100))
+    )
     return f"{least}{unit}" if least == most else f"{least} / {middle} / {most}{unit}"
 
 

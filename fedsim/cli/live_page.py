@@ -17,7 +17,7 @@ from fedsim.errors import FedsimError
 from fedsim.record.live import LiveCampaign, LiveRun
 from fedsim.running.probe import duration
 from fedsim.running.watching import Key, Snapshot, Watcher, headline, time_left
-from fedsim.text import quantity, visible
+from fedsim.text import format_number, quantity, visible
 
 _PAUSE = 1.0  # seconds of real time between two looks, at least
 
@@ -126,16 +126,16 @@ def _curves(run: LiveRun, width: int) -> Iterator[Text]:
         last = next((each for each in reversed(curve) if isfinite(each)), None)
         if last is not None:
             line = sparkline(curve, max(width - 26, 8), log=log)
-            figure = quantity(last, unit) if unit else f"{last:.3g}"
+            figure = quantity(last, unit) if unit else format_number(last, ".3g")
             yield Text(f"  {label:<9} {line} {figure}", no_wrap=True, overflow="ellipsis")
 
 
 def _campaign(own: LiveCampaign) -> Iterator[str]:
     """Yield the workers of a campaign, and its last events."""
-    late = f", last report {own.age:.0f} s ago" if own.age > 5 else ""
+    late = f", last report {format_number(own.age, '.0f')} s ago" if own.age > 5 else ""
     yield f"{own.process}: {own.ended} of {own.runs} ended{late}{own.doing and ': '}{own.doing}"
     for run in own.running:
-        rate = "" if isnan(run.rate) else f", {run.rate:.3g} rounds/s"
+        rate = "" if isnan(run.rate) else f", {format_number(run.rate, '.3g')} rounds/s"
         if run.worker:
             yield f"  {run.worker}: {run.variant}, seed {run.seed}{rate}"
     for event in own.events[-_EVENTS:]:

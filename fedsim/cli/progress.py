@@ -13,13 +13,14 @@ from rich.text import Text
 from fedsim import analysis
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
+from fedsim.cli.app import write_output
 from fedsim.progress import current_activity
 from fedsim.record.scenarios import once
 from fedsim.record.variants import labels as called_by
 from fedsim.results import Result
 from fedsim.running.run import RunProgress, Watch
 from fedsim.scenario import Plan
-from fedsim.text import visible
+from fedsim.text import format_number, visible
 
 # The report after the runs.
 
@@ -36,7 +37,8 @@ def report(result: Result) -> None:
     _out.print(result.shown.costs())
     _out.print(result.shown.outcome())
     figure = result.folder / "convergence.png"
-    analysis.save(result.shown.overview(), figure)
+    with write_output("run", [result.folder], figure, {}, keep_name=True) as made:
+        analysis.save(result.shown.overview(), made.path)
     _out.print(
         f"event logs and tables in {escape(str(result.folder))}, figure {escape(str(figure))}"
     )
@@ -181,5 +183,5 @@ def _state(reached: RunProgress) -> str:
     if isnan(reached.objective):  # not evaluated
         return f"round {reached.round}"
     if isnan(reached.gap):
-        return f"round {reached.round}, objective {reached.objective:.6g}"
-    return f"round {reached.round}, gap {reached.gap:.3g}"
+        return f"round {reached.round}, objective {format_number(reached.objective, '.6g')}"
+    return f"round {reached.round}, gap {format_number(reached.gap, '.3g')}"

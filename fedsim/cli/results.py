@@ -30,6 +30,7 @@ from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import mention_size as _mention_size
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import suggest as _next
+from fedsim.cli.app import write_output as _write_output
 
 if TYPE_CHECKING:
     from fedsim.analysis import Comparison
@@ -89,15 +90,17 @@ def compare(
         if out is not None:
             check_out(out, file=wanted.figure)
         comparison = _comparison(places, targets, against, confidence)
-        for said in wanted.answer(comparison, style, columns):
+        for said in wanted.answer(comparison, places, style, columns):
             typer.echo(said, nl=False)
         if wanted.alone:
             return
         _print_comparison(comparison)
         apart = out is not None  # figures for elsewhere, where a caption says what they show
         out = out or within(places[0], "comparison")
-        comparison.write(out, titles=not apart)
-    _out.print(f"tables and figures in {escape(str(out))}")
+        options = _options(comparison, confidence=confidence, titles=not apart)
+        with _write_output("compare", places, out, options) as made:
+            comparison.write(made.path, titles=not apart)
+    _out.print(f"tables and figures in {escape(str(made.place))}")
     if len(places) == 1:
         from fedsim.cli.next_steps import after_comparison
 
@@ -117,6 +120,12 @@ def _comparison(
         if (table := analysis.so_far(places)) is not None:
             _out.print(table)  # all there is while no run has ended
         raise
+
+
+def _options(comparison: "Comparison", **others: object) -> dict[str, object]:
+    """Return the options that decide what is written about a comparison."""
+    targets = [str(case.target) for case in comparison.cases]
+    return {"targets": targets, "against": comparison.against, **others}
 
 
 def _print_comparison(comparison: "Comparison") -> None:
@@ -146,16 +155,19 @@ def report_command(
     """Write one HTML page about a study; it opens without a network."""
     from fedsim import analysis, report
     from fedsim.cli.next_steps import after_comparison
+    from fedsim.record.outputs import check_page
 
     page = out or place / "report.html"
     with _errors():
         if out is not None:
             check_out(out, file=True)
+        check_page(out)
         comparison = analysis.Comparison.of([place], targets or ())
-        report.write_comparison(comparison, page)
+        with _write_output("report", [place], page, _options(comparison)) as made:
+            report.write_comparison(comparison, made.path)
     for text in comparison.answers:
         _out.print(f"{escape(text)}\n")
-    _out.print(f"report in {escape(str(page))}")
+    _out.print(f"report in {escape(str(made.place))}")
     _next(*after_comparison(comparison, place, reported=True), quiet=quiet)
 
 
@@ -375,8 +387,11 @@ def robust(
             _out.print(table)
         for text in known.notes:
             _err.print(escape(text), style="yellow")
-        known.write(out)
-    _out.print(f"tables and figures in {escape(str(out))}")
+        options = {"target": str(known.target), "against": known.against, "worlds": worlds}
+        options |= {"seed": seed, "intervals": intervals, "runs": runs}
+        with _write_output("robust", [place], out, options) as made:
+            known.write(made.path)
+    _out.print(f"tables and figures in {escape(str(made.place))}")
     _next(command("report", place), quiet=quiet)
 
 

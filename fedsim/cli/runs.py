@@ -247,11 +247,16 @@ def reprice_command(
 ) -> None:
     """Re-price finished runs with other radios, devices or links, without training."""
     from fedsim.cli.next_steps import command
+    from fedsim.errors import DataError
+    from fedsim.record.read import run_folders
     from fedsim.repricing import reprice
     from fedsim.repricing.api import price_table
+    from fedsim.repricing.conditions import NO_OVERRIDE
     from fedsim.scenario.registries import blocks_in
 
     with _errors():
+        if not overrides and run_folders(place):
+            raise DataError("set", NO_OVERRIDE)
         if out is not None:
             check_out(out)
         out = out or within(place, "repriced")

@@ -13,6 +13,7 @@ from fedsim.explorer.histories import CompactHistory, compact
 from fedsim.explorer.page import ExploredRun, ExploredStudy, render
 from fedsim.explorer.sliders import sliders_of
 from fedsim.record.atomic import write_whole
+from fedsim.record.outputs import Call, check_page, output
 from fedsim.repricing.history import Original, read_history
 from fedsim.robustness.api import finished_runs, gather_runs
 from fedsim.robustness.pricing import Costs, FinishedRun, hindrance
@@ -46,11 +47,11 @@ def explore(
         largest: size limit of the page, bytes; it holds fewer seeds if all of them exceed it.
 
     Returns:
-        The path of the page.
+        The path of the page: `out`, or a name with a number where another call's file is there.
 
     Raises:
         DataError: there is nothing to explore, no variant can be re-priced by the recursion, no
-            constant can be moved, or a single seed exceeds the size limit.
+            constant can be moved, a single seed exceeds the size limit, or `out` is no .html.
         OutputError: the file cannot be written.
 
     Example:
@@ -58,8 +59,12 @@ def explore(
         'explorer.html'
     """
     file = Path(folder) / PAGE if out is None else Path(out)
-    write_whole(file, _fitting(_study_of(folder, target, blocks), largest))
-    return file
+    check_page(file)
+    page = _fitting(_study_of(folder, target, blocks), largest)
+    call = Call.of("explore", [Path(folder)], target=target, largest=largest)
+    with output(call, file) as made:
+        write_whole(made.path, page)
+    return made.place
 
 
 def _study_of(

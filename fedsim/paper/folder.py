@@ -17,15 +17,13 @@ from fedsim.paper.bibliography import bibtex
 from fedsim.paper.figures import PaperFigure, paper_figures
 from fedsim.paper.methods import as_latex, digest, methods, references
 from fedsim.record.atomic import write_whole
-from fedsim.record.lock import hold
+from fedsim.record.outputs import Call, output
 from fedsim.report.study import ReportedStudy
 
 README = "README.md"
 
 _INCLUDED = ("pdf", "pgf", "png")
 """Formats of figures that LaTeX can include; the first one that was asked for is."""
-
-_MOST = 1000  # folders of papers in that of a study
 
 
 def write_paper(
@@ -44,8 +42,8 @@ def write_paper(
 
     Args:
         folder: OUT with all its runs, one variant's folder in it, or one run's folder.
-        out: the folder to write; `paper` in the study's if None, or `paper-2` and so on where that
-            is of another call or of other runs.
+        out: the folder to write; `paper` in the study's if None. Where a file of another call, or
+            one that was edited, is in the way, it is `paper-2` and so on.
         style: "ieee", "acm", "neurips", "nature", or a style file of matplotlib.
         columns: how many columns of a page figures and tables span, 1 or 2.
         formats: of figures: pdf, svg, png, pgf.
@@ -59,7 +57,7 @@ def write_paper(
 
     Raises:
         DataError: there are no runs, no such style, format or target, or PGF is asked for and TeX
-            is not installed; or `out` has files that are no paper of the same call.
+            is not installed.
         OutputError: a file cannot be written.
     """
     look = PaperStyle.read(style)
@@ -69,7 +67,6 @@ def write_paper(
     options = _options(style, columns, wanted, targets, against, confidence, band)
     command = shlex.join(["fedsim", "paper", str(folder), *options])
     stamp = f"{shlex.join(options)} | {digest(study)} | fedsim {VERSION}"
-    place = _place(folder, out, stamp)
     tables = list(paper_tables(comparison, columns))
     figures = list(paper_figures(comparison, band))
     texts = dict(_texts(study, tables, wide=columns > 1))
@@ -78,11 +75,11 @@ def write_paper(
     texts["main.tex"] = _render("main.tex", facts)
     facts |= {"command": command, "stamp": stamp, "study": study, "formats": wanted}
     texts[README] = _render("README.md", {**facts, "digest": digest(study)})
-    with hold(place):
+    with output(Call.of("paper", [folder], words=options), out or folder / "paper") as made:
         for name, text in texts.items():
-            write_whole(place / name, text.encode())
-        _draw(figures, look, columns, wanted, place / "figures")
-    return place
+            write_whole(made.path / name, text.encode())
+        _draw(figures, look, columns, wanted, made.path / "figures")
+    return made.place
 
 
 def _check_formats(formats: Sequence[str]) -> list[str]:
@@ -140,34 +137,6 @@ def _options(
     if against is not None:
         options += ["--against", against]
     return [*options, "--confidence", f"{confidence:g}", "--band", band]
-
-
-def _place(folder: Path, out: Path | None, stamp: str) -> Path:
-    """Return the folder to write: one that is free, or holds a paper of the same call and runs.
-
-    Raises:
-        DataError: the given folder holds anything else.
-    """
-    if out is not None:
-        if _is_free(out, stamp):
-            return out
-        text = f"--out {out}: it has files of another call; expected a new or an empty folder"
-        raise DataError("out", text)
-    names = ["paper", *(f"paper-{number}" for number in range(2, _MOST))]
-    return next(folder / name for name in names if _is_free(folder / name, stamp))
-
-
-def _is_free(place: Path, stamp: str) -> bool:
-    if not place.exists():
-        return True
-    if not place.is_dir():
-        return False
-    if not any(each.name != ".lock" for each in place.iterdir()):
-        return True
-    try:
-        return f"<!-- {stamp} -->" in (place / README).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return False
 
 
 def _render(name: str, facts: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.ports import Array
+from fedsim.text import format_number
 
 CLASSES = 20
 """Labels with at most this many distinct values are taken for classes."""
@@ -34,8 +35,9 @@ class LabelTest(NamedTuple):
     rough: bool
 
     def __str__(self) -> str:
-        p = "p < 0.0001" if self.p < 1e-4 else f"p = {self.p:.2g}"
-        text = f"{self.name} = {self.statistic:.4g}, {self.freedom} degrees of freedom, {p}"
+        p = "p < 0.0001" if self.p < 1e-4 else f"p = {format_number(self.p, '.2g')}"
+        value = format_number(self.statistic, ".4g")
+        text = f"{self.name} = {value}, {self.freedom} degrees of freedom, {p}"
         if self.p < LEVEL:
             verdict = "labels differ between clients: the data is not iid"
         else:
@@ -91,6 +93,6 @@ def size_sentence(rows: NDArray[np.int64]) -> str:
     least, most = int(rows.min()), int(rows.max())
     if least == most:
         return f"every client has {least:,} rows"
-    ratio = most / least
+    ratio = format_number(most / least, ".3g")
     sizes = f"({most:,} and {least:,})"
-    return f"the largest client has {ratio:.3g} times the rows of the smallest {sizes}"
+    return f"the largest client has {ratio} times the rows of the smallest {sizes}"

@@ -9,7 +9,9 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,10 @@ _TRIES, _MOMENT = 40, 0.05
 """How often the lock is tried, and the pause between, s; a writer holds it for less than 1 ms."""
 
 
+Append = Callable[..., bool]
+"""Appends mappings of plain data, a line each; returns whether that was possible."""
+
+
 def append_lines(path: Path, *lines: Mapping[str, Any]) -> bool:
     """Append lines to a journal; return whether that was possible.
 
@@ -27,21 +33,37 @@ def append_lines(path: Path, *lines: Mapping[str, Any]) -> bool:
         path: of the file; its folder exists.
         lines: of plain data.
     """
-    content = "".join(f"{json.dumps(each)}\n" for each in lines).encode()
+    with locked_journal(path) as (_, append):
+        return append(*lines)
+
+
+@contextmanager
+def locked_journal(path: Path) -> Iterator[tuple[list[dict[str, Any]], Append]]:
+    """Context manager that locks a journal, and yields its lines and a function to append some.
+
+    Where it cannot be opened, there are no lines, and none can be appended.
+    """
     try:
         file = os.open(path, _FLAGS, 0o644)
     except OSError:
-        return False
+        yield read_lines(path), lambda *_: False
+        return
     try:
         _lock(file)
+        yield read_lines(path), partial(_append, file)
+    finally:
+        os.close(file)
+
+
+def _append(file: int, *lines: Mapping[str, Any]) -> bool:
+    content = "".join(f"{json.dumps(each)}\n" for each in lines).encode()
+    try:
         size = os.fstat(file).st_size
         if size and os.pread(file, 1, size - 1) != b"\n":  # the last line was cut off
             content = b"\n" + content
         return os.write(file, content) == len(content)
     except OSError:
         return False
-    finally:
-        os.close(file)
 
 
 def _lock(file: int) -> None:

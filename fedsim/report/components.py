@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from fedsim.analysis import COLOURS, quantity
 from fedsim.report.charts import DASHES, bar_icon, bars, boxes
+from fedsim.text import format_number
 
 NOT_REACHED = "not reached"
 """What a cell says of a run that never got there."""
@@ -86,7 +87,11 @@ def number(value: float, unit: str = "") -> TableCell:
 
 def digits(value: float, most: int = 3) -> TableCell:
     """Return the cell of a figure without a unit, with so many digits."""
-    return TableCell(f"{value:,.{most}g}", float(value)) if np.isfinite(value) else TableCell("-")
+    return (
+        TableCell(format_number(value, f",.{most}g"), float(value))
+        if np.isfinite(value)
+        else TableCell("-")
+    )
 
 
 def words(*texts: object) -> list[TableCell]:

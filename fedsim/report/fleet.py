@@ -11,6 +11,7 @@ from fedsim.analysis.style import OUTCOME_COLOURS
 from fedsim.record.scenarios import group_of
 from fedsim.report.components import PageFigure, PageTable, TableCell, each_or_spread, number, words
 from fedsim.report.study import ReportedRun, ReportedStudy
+from fedsim.text import format_number
 
 
 def fleets(study: ReportedStudy) -> list[tuple[list[str], ReportedRun]]:
@@ -119,7 +120,7 @@ def given_up(study: ReportedStudy) -> PageTable | None:
         mine = [number for number, run in enumerate(study.runs) if run.variant == variant]
         rounds = sum(len(study.runs[number].rows(study.rounds)) for number in mine)
         given = sum(counts[number] for number in mine)
-        share = f"{100 * given / rounds:.3g} %" if rounds else "-"
+        share = f"{format_number(100 * given / rounds, '.3g')} %" if rounds else "-"
         means = [number(total / len(mine)) for total in (rounds, given)]
         rows.append([*words(study.labels[variant]), *means, *words(share)])
     heads = ("variant", "rounds", "given up", "share")

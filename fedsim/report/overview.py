@@ -13,6 +13,7 @@ from fedsim.record.columns import LEAST, RANKED, SPENT, TITLES, UNITS, higher_is
 from fedsim.record.schema import GRAMS
 from fedsim.report.components import NOT_REACHED, PageTable, TableCell, digits, number, words
 from fedsim.report.study import ReportedStudy
+from fedsim.text import format_number
 
 _NAMED = 3  # variants in a list; of more there is the first
 
@@ -52,7 +53,7 @@ def _alone(study: ReportedStudy, case: Case) -> str:
     (row,) = case.table.to_dict("records")
     spent = _and([quantity(row[cost], UNITS.get(cost, "")) for cost in _rank(case.table)])
     ends = _ends(study).dropna()
-    far = "" if ends.empty else f"; {_words(ends)} is {ends.iloc[0]:.3g}"
+    far = "" if ends.empty else f"; {_words(ends)} is {format_number(ends.iloc[0], '.3g')}"
     return f"{_upper(case.target.words)}: {quantity(row['round'])} rounds, {spent}{far}."
 
 
@@ -118,7 +119,7 @@ def _furthest(study: ReportedStudy) -> str:
     highest = higher_is_better(measure)
     name, value = (ends.idxmax(), ends.max()) if highest else (ends.idxmin(), ends.min())
     most = "highest" if highest else "lowest"
-    text = f"{most} {_words(ends)} is {value:.3g}"
+    text = f"{most} {_words(ends)} is {format_number(value, '.3g')}"
     tied = [study.labels[str(each)] for each in ends.index[ends == value]]
     return f"the {text}, that of {study.labels[str(name)] if len(tied) == 1 else _and(_few(tied))}"
 
@@ -152,7 +153,7 @@ def _times(ratio: float, evidence: str) -> str:
     >>> _times(1.5, "p = 0.03"), _times(1.0001, "p = 0.4")
     ('1.5 times the cost (p = 0.03)', 'the same cost in three digits (p = 0.4)')
     """
-    shown = f"{ratio:.3g}"
+    shown = format_number(ratio, ".3g")
     if shown != "1":
         return f"{shown} times the cost ({evidence})"
     return f"the same cost{'' if ratio == 1 else ' in three digits'} ({evidence})"
@@ -218,7 +219,11 @@ def _pairs(study: ReportedStudy, case: Case) -> PageTable:
     for row in frame.to_dict("records"):
         cost = str(row["cost"])
         ratio = digits(float(row["ratio"]))
-        ends = f"{row['low']:.3g} to {row['high']:.3g}" if row["low"] < row["high"] else ""
+        ends = (
+            f"{format_number(row['low'], '.3g')} to {format_number(row['high'], '.3g')}"
+            if row["low"] < row["high"]
+            else ""
+        )
         rows.append(
             [
                 *words(study.labels[str(row["variant"])], TITLES.get(cost, cost)),
@@ -280,7 +285,7 @@ def _verdicts(
         *("variant", "cost", "ratio", "by seed", "typically less in", "one run takes less in"),
         *("noise of training", "what decides"),
     )
-    worlds = f"{own['worlds'].max():,.0f}" if len(own) else "no"
+    worlds = format_number(own["worlds"].max(), ",.0f") if len(own) else "no"
     words_ = case.target.words
     first = study.labels[study.comparison.against]
     title = f"{words_[:1].upper()}{words_[1:]}, against {first}, in {worlds} worlds"
@@ -289,14 +294,20 @@ def _verdicts(
 
 def _between(middle: float, low: float, high: float) -> TableCell:
     cell = digits(float(middle))
-    return TableCell(cell.text, cell.value, under=f"{low:.3g} to {high:.3g}")
+    return TableCell(
+        cell.text, cell.value, under=f"{format_number(low, '.3g')} to {format_number(high, '.3g')}"
+    )
 
 
 def _percent(share: float, low: float | None = None, high: float | None = None) -> TableCell:
     if isnan(share):
         return TableCell("-")
-    under = "" if low is None or high is None else f"{100 * low:.3g} to {100 * high:.3g} %"
-    return TableCell(f"{100 * share:.3g} %", float(share), under=under)
+    under = (
+        ""
+        if low is None or high is None
+        else f"{format_number(100 * low, '.3g')} to {format_number(100 * high, '.3g')} %"
+    )
+    return TableCell(f"{format_number(100 * share, '.3g')} %", float(share), under=under)
 
 
 def _decides(deciding: pd.DataFrame, variant: object, cost: object) -> str:
@@ -306,8 +317,11 @@ def _decides(deciding: pd.DataFrame, variant: object, cost: object) -> str:
     own = deciding[(deciding["variant"] == variant) & (deciding["cost"] == cost)]
     first = own.sort_values("total", ascending=False, kind="stable").head(_DECIDING)
     known = [row for row in first.to_dict("records") if not isnan(row["total"])]
+    figures = [
+        [format_number(row[key], ".2f") for key in ("total", "total_error")] for row in known
+    ]
     text = [
-        f"{row['constant']} {row['total']:.2f} \N{PLUS-MINUS SIGN}{row['total_error']:.2f}"
-        for row in known
+        f"{row['constant']} {total} \N{PLUS-MINUS SIGN}{error}"
+        for row, (total, error) in zip(known, figures, strict=True)
     ]
     return ", ".join(text) or "-"

@@ -11,6 +11,7 @@ from fedsim.analysis import COLOURS, DEVICE_COLOURS, Comparison
 from fedsim.analysis.compare.pairwise import FEWEST
 from fedsim.extras import VERSION
 from fedsim.record.atomic import write_whole
+from fedsim.record.outputs import Call, check_page, output
 from fedsim.record.scenarios import differing, flat, format_value
 from fedsim.report import convergence, energy, fleet, network, overview, timeline
 from fedsim.report.charts import line_icon
@@ -18,6 +19,7 @@ from fedsim.report.components import PageFigure, PageTable, TableCell, number, o
 from fedsim.report.study import ReportedRun, ReportedStudy
 from fedsim.report.svg import ink
 from fedsim.report.templating import asset, environment, palette, script_hash
+from fedsim.text import format_number
 
 # The scenario: as the first variant had it, and where the others differ.
 
@@ -58,7 +60,7 @@ def concerns(study: ReportedStudy) -> PageTable | None:
 
 
 def _figure(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else format_value(value)
+    return format_number(value, ".6g") if isinstance(value, float) else format_value(value)
 
 
 # The audit: what the ledger checked, the books of each run, and what it was made with.
@@ -179,22 +181,29 @@ _SMALL, _LARGE = 150, 280  # pixels that curves are high, on the first screen an
 def write(folder: Path, out: Path | None = None, targets: Sequence[str] = ()) -> Path:
     """Write the report of the runs in a folder, and return where it is.
 
+    A file of another call is kept: the page gets a name with a number then.
+
     Args:
         folder: OUT with all its runs, one variant's folder in it, or one run's folder.
         out: the file to write; `report.html` in the folder where not given.
         targets: what is to be reached, as `Comparison.of` takes it.
 
     Raises:
-        DataError: there are no runs to report, or no run evaluates a target.
+        DataError: there are no runs to report, no run evaluates a target, or `out` does not end
+            in .html.
         OutputError: the file cannot be written.
 
     Example:
         >>> write(result.folder, out / "page.html").name
         'page.html'
     """
-    target = out or folder / "report.html"
-    write_comparison(Comparison.of([folder], targets), target)
-    return target
+    check_page(out)
+    comparison = Comparison.of([folder], targets)
+    given = [str(case.target) for case in comparison.cases]
+    call = Call.of("report", [folder], targets=given, against=comparison.against)
+    with output(call, out or folder / "report.html") as made:
+        write_comparison(comparison, made.path)
+    return made.place
 
 
 def write_comparison(comparison: Comparison, file: Path) -> None:

@@ -17,6 +17,12 @@ from fedsim.scenario import Scenario, Variant
 PRICED = ("name", "fleet", "network", "stop")
 """The blocks that may change: they have no effect on training."""
 
+NO_OVERRIDE = (
+    "nothing is changed: expected --set with keys of fleet, network or stop, such as --set"
+    " fleet.0.radio=nb-iot, --set fleet.0.device=pi-4 or --set network.server.uplink='10 Mbit/s'"
+)
+"""The message of `fedsim reprice` without an override."""
+
 _AGAIN = "needs training again: fedsim run"
 
 Seen = tuple[str, str]

@@ -27,6 +27,7 @@ from fedsim.robustness.uncertain_inputs import Intervals, constants_of
 from fedsim.robustness.verdicts import CostTable
 from fedsim.running.cluster import check_choice
 from fedsim.scenario import load
+from fedsim.text import format_number
 
 WORLDS = 2048
 """Default least number of sampled worlds: the 90 % interval of a probability then extends at most
@@ -240,9 +241,9 @@ def _remarks(hindered: Mapping[str, str], design: Design, table: CostTable) -> l
     for name, values in zip(table.variants, table.costs["t"], strict=True):
         gone = np.isnan(values[~np.isnan(values).all(axis=1)]).any(axis=0)
         if gone.any():
-            share = 100 * gone[: design.drawn].mean()
+            share = format_number(100 * gone[: design.drawn].mean(), ".3g")
             remarks.append(
-                f"{name}: in {share:.3g} % of the worlds a battery runs low or the run ends in"
+                f"{name}: in {share} % of the worlds a battery runs low or the run ends in"
                 " another round: those are left out"
             )
     return remarks
@@ -272,7 +273,7 @@ def _sampling_error(design: Design) -> str:
     """Return a note on the sampling error of the worlds."""
     low, high = interval(0.5, design.drawn)
     text = f"{design.words}: by them alone, a 90 % interval of a probability extends at most"
-    return f"{text} {100 * (high - low) / 2:.2g} % to either side"
+    return f"{text} {format_number(100 * (high - low) / 2, '.2g')} % to either side"
 
 
 # Sampled worlds of a scenario, for any other question.

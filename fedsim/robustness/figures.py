@@ -16,7 +16,7 @@ from fedsim.analysis.style import entitle, label_axis, panels
 from fedsim.record.columns import TITLES
 from fedsim.robustness.design import Design
 from fedsim.robustness.verdicts import by_weight
-from fedsim.text import plain, visible
+from fedsim.text import format_number, plain, visible
 
 _BARS = 6  # of a tornado
 _COLOURS = {"t": "tab:blue", "joules": "tab:orange", "grams": "tab:green"}
@@ -97,7 +97,7 @@ def _spreads(axis: Axes, rows: pd.DataFrame, names: Sequence[str], study: Drawn,
         axis.plot(own, [height] * 2, color=colour, alpha=0.6, linewidth=8, solid_capstyle="butt")
         axis.plot(row["ratio"], height, "k|", markersize=10)
         axis.annotate(
-            f"{100 * row['typical']:.3g} %",
+            f"{format_number(100 * row['typical'], '.3g')} %",
             (1.0, height),
             xycoords=("axes fraction", "data"),
             xytext=(4, 0),
@@ -243,7 +243,7 @@ def deciding_table(deciding: pd.DataFrame, labels: Mapping[str, str], title: str
 def _index(row: Mapping[Any, Any], name: str) -> str:
     if isnan(row[name]):
         return "-"
-    return f"{row[name]:.2f} \N{PLUS-MINUS SIGN}{row[f'{name}_error']:.2f}"
+    return f"{format_number(row[name], '.2f')} \N{PLUS-MINUS SIGN}{row[f'{name}_error']:.2f}"
 
 
 def _probability(row: Mapping[Any, Any], name: str) -> str:
@@ -254,8 +254,8 @@ def _probability(row: Mapping[Any, Any], name: str) -> str:
 
 
 def _percent(share: float) -> str:
-    return "-" if isnan(share) else f"{100 * share:.3g} %"
+    return "-" if isnan(share) else f"{format_number(100 * share, '.3g')} %"
 
 
 def _ratio(ratio: float) -> str:
-    return f"{ratio:.3f}" if isfinite(ratio) else "-"
+    return format_number(ratio, ".3f") if isfinite(ratio) else "-"

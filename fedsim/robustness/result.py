@@ -21,7 +21,7 @@ from fedsim.record.lock import hold
 from fedsim.robustness.design import Design
 from fedsim.robustness.figures import deciding_table, robustness_figure, verdict_table
 from fedsim.robustness.verdicts import CostTable, deciding, fronts, verdicts
-from fedsim.text import as_csv, as_html, as_text, quantity, visible
+from fedsim.text import as_csv, as_html, as_text, format_number, quantity, visible
 
 _FLIPS = 6  # listed in sentences; all are in the files
 
@@ -126,7 +126,7 @@ class Robustness:
             than = nearest if others == 1 else f"each of the {others} others"
             some = others > 1 and row["typical"] < 1
             said = f"{self.labels[row['variant']]} takes {LESS[cost]} than {than}{goal}"
-            share = f"{'at least ' if some else ''}{100 * row['typical']:.3g} %"
+            share = f"{'at least ' if some else ''}{format_number(100 * row['typical'], '.3g')} %"
             last = f"; {nearest} comes nearest" if some else ""
             return f"{said} in {share} of {self.design.words}{last}"
         return ""
@@ -220,7 +220,7 @@ def _same(rows: pd.DataFrame) -> bool:
 
 
 def _show(value: float, unit: str) -> str:
-    return quantity(value, unit) if unit else f"{value:.3g}"
+    return quantity(value, unit) if unit else format_number(value, ".3g")
 
 
 def _nearest_end(rows: pd.DataFrame) -> tuple[dict[str, Any], str]:

@@ -109,6 +109,9 @@ def _leftovers(out: Path) -> Iterator[Path]:
     for folder, below, files in os.walk(out):
         if Path(folder) == out:
             below[:] = [name for name in below if name not in skipped]
+        staged = [name for name in below if _is_left(Path(folder, name))]
+        below[:] = [name for name in below if name not in staged]
+        yield from (Path(folder, name) for name in staged)
         yield from (path for name in files if _is_left(path := Path(folder, name)))
 
 

@@ -27,7 +27,7 @@ from fedsim.record.studies import Study
 from fedsim.record.summary import end_of
 from fedsim.results import Result
 from fedsim.signals import defer_signals
-from fedsim.text import quantity
+from fedsim.text import format_number, quantity
 
 HISTORY = ".history.jsonl"
 """In OUT: the journal."""
@@ -146,7 +146,7 @@ def best_variant(rows: Sequence[Mapping[Hashable, Any]]) -> str:
     measure = "objective" if any(isnan(_number(row, "gap")) for row in rows) else "gap"
     ends = {name: fmean(_number(row, measure) for row in own) for name, own in by_variant.items()}
     best = _least(ends)
-    return f"{best}: {measure} {ends[best]:.3g}" if best else ""
+    return f"{best}: {measure} {format_number(ends[best], '.3g')}" if best else ""
 
 
 def _number(row: Mapping[Hashable, Any], name: str) -> float:

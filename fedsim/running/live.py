@@ -31,6 +31,7 @@ from fedsim.record.variants import labels
 from fedsim.running.run import RunProgress, Watch
 from fedsim.scenario import Plan
 from fedsim.signals import defer_signals
+from fedsim.text import format_number
 
 _PAUSE = 1.0
 """Seconds of real time between two writes, at least; nothing is written in the first of them."""
@@ -137,7 +138,9 @@ class LiveReporter:
         self._ended += 1
         name = self._name_of(progress)
         figure = "objective" if isnan(progress.gap) else "gap"
-        state = f"round {progress.round}, {figure} {getattr(progress, figure):.3g}"
+        state = (
+            f"round {progress.round}, {figure} {format_number(getattr(progress, figure), '.3g')}"
+        )
         self._add_event(f"{name} {'has ended' if begun else 'is complete'}: {state}")
 
     def _name_of(self, progress: RunProgress) -> str:

@@ -32,6 +32,7 @@ from fedsim.scenario import Plan
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.world import World
 from fedsim.streams import drawing
+from fedsim.text import format_number
 
 # Round times on this machine: the mean of the rounds after the first one.
 #
@@ -321,12 +322,12 @@ def duration(seconds: float) -> str:
     if seconds < 1:
         return "a second"
     if seconds < 2 * _MINUTE:
-        return f"about {seconds:.0f} s"
+        return f"about {format_number(seconds, '.0f')} s"
     if seconds < 2 * _HOUR:
-        return f"about {seconds / _MINUTE:.0f} minutes"
+        return f"about {format_number(seconds / _MINUTE, '.0f')} minutes"
     if seconds < 2 * _DAY:
-        return f"about {seconds / _HOUR:.0f} hours"
-    return f"about {seconds / _DAY:.0f} days"
+        return f"about {format_number(seconds / _HOUR, '.0f')} hours"
+    return f"about {format_number(seconds / _DAY, '.0f')} days"
 
 
 # The cost of a round for a client of each group of the fleet.

@@ -131,3 +131,15 @@ def test_what_cannot_be_compared_is_refused(studies: tuple[Path, Path], tmp_path
         done = diff(studies[0], place)
         assert done.exit_code == 2
         assert done.stderr.strip()
+
+
+def test_studies_of_other_methods_are_compared_by_what_their_variants_share(
+    tmp_path: Path,
+) -> None:
+    half = {"algorithm": {"step_size": "0.5/L"}}
+    one, other = tmp_path / "one.yaml", tmp_path / "other.yaml"
+    one.write_text(json.dumps(scenario(variants={"a": {}, "b": half})))
+    other.write_text(json.dumps(scenario(variants={"c": {}, "d": half}, stop={"rounds": 9})))
+    found = json.loads(diff(one, other, "--json").stdout)
+    assert {each["key"] for each in found} == {"variants", "stop.rounds"}
+    assert found[-1]["variant"] == "all variants"

@@ -140,7 +140,7 @@ def commands(place: Place) -> dict[str, Sequence[str | Path]]:
         "report": ("report", out),
         "trace": ("trace", out, "--gzip"),
         "trace of a round": ("trace", base, "--rounds", "1:1", "--clients", "0:0"),
-        "reprice": ("reprice", out, *at),
+        "reprice": ("reprice", out, "--set", "name=again", *at),
         "robust": ("robust", out, "--worlds", "8"),
         "robust, made again": ("robust", out, "--worlds", "8", "--runs", "3", *at),
     }
@@ -334,7 +334,8 @@ def test_folders_without_a_whole_run(state: str, data: Path, tmp_path: Path) -> 
     kept = ("trace", "status", "clean", "history")  # how far runs have come can be told
     with cheap_figures(""):
         for name in READERS:
-            code, said = invoke(name, out)
+            given = ("--set", "name=again") if name == "reprice" else ()
+            code, said = invoke(name, out, *given)
             assert code == 2 or (name in kept and out.is_dir()), (name, said)
         code, said = invoke("run", file, "--out", out)
         assert code == (2 if state == "a file" else 0), said

@@ -203,17 +203,20 @@ def test_the_same_call_writes_the_same_files_and_another_one_another_folder(fold
     assert done.exit_code == 0, done.output
     assert "paper-2" in done.output.replace("\n", "")
     assert files(first) == before
-    with pytest.raises(fedsim.DataError, match="it has files of another call"):
-        write_paper(folder, first, style="nature")
+    assert write_paper(folder, first, style="nature", formats=["svg"]).name == "paper-3"
+    assert files(first) == before
+    (first / "main.tex").write_text("edited")
+    assert write_paper(folder, formats=["svg"], targets=[TARGET]).name == "paper-4"
+    assert (first / "main.tex").read_text() == "edited"
     width = re.findall(r'width="([\d.]+)pt"', (first / "figures/curves-bits.svg").read_text())[0]
     assert float(width) == pytest.approx(3.5 * 72)
 
 
-def test_a_folder_with_other_files_is_not_written_into(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine.tex").write_text("mine")
-    with pytest.raises(fedsim.DataError, match=r"--out .*: it has files of another call"):
-        write_paper(folder, tmp_path)
-    assert [each.name for each in tmp_path.iterdir()] == ["mine.tex"]
+def test_files_of_others_are_not_overwritten(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "main.tex").write_text("mine")
+    assert write_paper(folder, tmp_path / "mine", formats=["svg"]) == tmp_path / "mine-2"
+    assert files(tmp_path / "mine") == {"main.tex": b"mine"}
 
 
 def test_what_no_style_or_format_is_called_is_refused_before_anything_is_written(

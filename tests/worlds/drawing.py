@@ -12,6 +12,7 @@ from .networks import network, windows
 from .peers import peers
 from .policies import delivered, given_up, marina_p, noticed, participation, silence, stop
 from .problems import problem
+from .radios import staged
 from .trained import trained
 from .wires import wire
 
@@ -56,5 +57,6 @@ def world(number: int) -> Block:
     weighted = blocks["problem"].get("data") and final.objective == "mean"
     if dice.chance(0.1) and (weighted or not dice.careful):
         blocks["problem"]["weights"] = "equal"
+    staged(dice, blocks)
     windows(dice, blocks)
     return blocks

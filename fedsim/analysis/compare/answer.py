@@ -9,7 +9,7 @@ from fedsim.analysis.compare.dominance import Decisions
 from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE, SAME, PairedComparison
 from fedsim.analysis.costs import with_bits
 from fedsim.record.columns import TITLES, UNITS, higher_is_better
-from fedsim.text import quantity
+from fedsim.text import format_number, quantity
 
 LEADING = {cost: TITLES.get(cost, cost) for cost in ("joules", "t", "bits", "round")}
 """The cost that the sentence is about is the first of these that is not zero in all runs."""
@@ -75,7 +75,7 @@ def _sure(pair: PairedComparison) -> str:
 
 
 def _saving(ratio: float) -> str:
-    return f"{100 * (1 - ratio):.2g} %"
+    return f"{format_number(100 * (1 - ratio), '.2g')} %"
 
 
 def _without_target(target: Target, labels: Mapping[str, str], rounds: pd.DataFrame | None) -> str:
@@ -88,7 +88,8 @@ def _without_target(target: Target, labels: Mapping[str, str], rounds: pd.DataFr
         return said
     higher = higher_is_better(target.measure)
     row = own.sort_values(target.measure, ascending=not higher, kind="stable").iloc[0]
-    return f"{said}; the nearest, {labels[str(row['variant'])]}, came to {row[target.measure]:.4g}"
+    came = format_number(row[target.measure], ".4g")
+    return f"{said}; the nearest, {labels[str(row['variant'])]}, came to {came}"
 
 
 def _does(name: str, target: Target, what: str) -> str:
@@ -108,7 +109,7 @@ def _alone(arrived: pd.DataFrame, name: str, target: Target) -> str:
     """Say what the only variant that got there has cost, on average over its seeds."""
     means = arrived[["round", "bits", "t", "joules"]].mean()
     spent: Sequence[str] = [
-        f"{means['round']:.4g} rounds",
+        f"{format_number(means['round'], '.4g')} rounds",
         *(quantity(float(means[cost]), UNITS[cost]) for cost in ("bits", "t", "joules")),
     ]
     amounts = f"{', '.join(spent[:-1])} and {spent[-1]}"

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +26,7 @@ from fedsim.record.manifest import (
     seal,
 )
 from fedsim.record.summary import Ending, end_of
+from fedsim.text import format_number
 
 # The robustness of a comparison to parameter uncertainty, as written by `fedsim robust`.
 #
@@ -104,49 +104,50 @@ def read_doubts(runs: EndedRuns, target: str, table: str = VERDICTS) -> pd.DataF
         target: as `str(Target)` writes it.
         table: which of its tables.
     """
-    path = _place(runs) / table
-    if len(_places(runs)) > 1 or not path.is_file() or _fault(runs):
-        return None
-    try:
-        content = path.read_bytes()
-        if hashlib.sha256(content).hexdigest() != _seal(runs)[FILES].get(table):
-            return None
-    except (OSError, DataError):  # changed since it was checked
-        return None
-    found = pd.read_csv(BytesIO(content), dtype={"variant": str, "against": str})
-    own = found[found["target"] == target]
-    known = set(map(str, runs.labels))
-    return own if len(own) and set(own["variant"]) <= known else None
+    for folder in _tables_of(runs):
+        try:
+            content = (folder / table).read_bytes()
+            digest = read_sealed(folder / SEALED)[FILES].get(table)
+        except (OSError, DataError):  # changed since it was checked
+            continue
+        if _fault(runs, folder) or hashlib.sha256(content).hexdigest() != digest:
+            continue
+        found = pd.read_csv(BytesIO(content), dtype={"variant": str, "against": str})
+        own = found[found["target"] == target]
+        if len(own) and set(own["variant"]) <= set(map(str, runs.labels)):
+            return own
+    return None
 
 
 def unusable(runs: EndedRuns) -> Iterator[str]:
-    """Yield why the tables of `fedsim robust` on runs are not used, if any are there."""
-    if fault := _fault(runs):
-        yield f"{_place(runs)} {fault}: repeat fedsim robust"
+    """Yield why the tables of `fedsim robust` on runs are not used, if none of them can be."""
+    faults = {folder: _fault(runs, folder) for folder in _tables_of(runs)}
+    if faults and all(faults.values()):
+        folder, fault = next(iter(faults.items()))
+        yield f"{folder} {fault}: repeat fedsim robust"
 
 
-def _places(runs: EndedRuns) -> set[Path]:
-    return {folder.parent.parent for folder in runs.folders}
+def _tables_of(runs: EndedRuns) -> list[Path]:
+    """Return the folders of tables about runs, the latest first; none for several studies.
+
+    Each call of `fedsim robust` with other options has one; see `fedsim.record.outputs`.
+    """
+    places = {folder.parent.parent for folder in runs.folders}
+    if len(places) > 1:
+        return []
+    out = min(places)
+    every = [out / FOLDER, *out.glob(f"{FOLDER}-*")]
+    own = [folder for folder in every if (folder / VERDICTS).is_file()]
+    return sorted(own, key=lambda folder: (folder / VERDICTS).stat().st_mtime_ns, reverse=True)
 
 
-def _place(runs: EndedRuns) -> Path:
-    return min(_places(runs)) / FOLDER
-
-
-def _seal(runs: EndedRuns) -> dict[str, Any]:
-    return read_sealed(_place(runs) / SEALED)
-
-
-def _fault(runs: EndedRuns) -> str:
-    """Return the fault of the tables about runs; empty if they are valid or missing.
+def _fault(runs: EndedRuns, folder: Path) -> str:
+    """Return the fault of tables about runs; empty if they are valid.
 
     Tables that cover more runs than these are valid.
     """
-    folder = _place(runs)
-    if len(_places(runs)) > 1 or not (folder / VERDICTS).is_file():
-        return ""
     try:
-        content = _seal(runs)
+        content = read_sealed(folder / SEALED)
         known, files = dict(content[_RUNS]), dict(content[FILES])
         sound = all(hash_of(folder / name) == files.get(name) for name in (VERDICTS, DECIDING))
     except (OSError, DataError, KeyError, TypeError, ValueError):
@@ -184,7 +185,7 @@ def _unsure(runs: EndedRuns, rows: pd.DataFrame, words: str) -> Iterator[str]:
     for row in rows.to_dict("records"):
         if is_undecided(row["typical"]) and row["typical"] >= 0.5:
             one, other = runs.labels[row["variant"]], runs.labels[row["against"]]
-            share = f"{100 * row['typical']:.0f} % of {row['worlds']:,.0f} worlds"
+            share = f"{format_number(100 * row['typical'], '.0f')} % of {row['worlds']:,.0f} worlds"
             yield f"{one} takes {words} than {other} in only {share}: see fedsim robust"
 
 

@@ -28,7 +28,7 @@ from fedsim.record.atomic import write_whole
 from fedsim.record.columns import TITLES, UNITS
 from fedsim.record.lock import hold
 from fedsim.record.schema import GRAMS
-from fedsim.text import as_csv, as_html, as_text, plain, quantity, visible
+from fedsim.text import as_csv, as_html, as_text, format_number, plain, quantity, visible
 
 # Tables of a comparison, as rich draws them in a terminal.
 
@@ -119,19 +119,23 @@ def _mean(row: Mapping[Hashable, float], cost: str) -> str:
 def _share(part: float, whole: float) -> str:
     """Return a share in percent, as fine as the three digits of a mean are."""
     share = 100 * part / whole
-    return f"{share:.0f}" if share >= _WIDE else f"{share:.1f}".removesuffix(".0")
+    return (
+        format_number(share, ".0f")
+        if share >= _WIDE
+        else format_number(share, ".1f").removesuffix(".0")
+    )
 
 
 def _ratio(ratio: float) -> str:
     if isfinite(ratio):
-        return f"{ratio:.3g}"
+        return format_number(ratio, ".3g")
     return "-" if isnan(ratio) else "inf"
 
 
 def _p(value: float) -> str:
     if isnan(value):
         return "-"
-    return _LESS if value < _LEAST else f"{value:.2g}"
+    return _LESS if value < _LEAST else format_number(value, ".2g")
 
 
 _MOST_ROWS = 40  # variants in a terminal

@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, stdtr, stdtrit
 
 from fedsim.ports import Array
+from fedsim.text import format_number
 
 FEWEST = 5
 """So many seeds have an interval of the geometric mean; fewer have the exact sign test."""
@@ -214,7 +215,7 @@ class PairedComparison:
             word = CHEAPER if self.cheaper >= self.costlier else COSTLIER
             count = f"{word} in {self._agreeing} of {self.seeds} seeds"
             return f"{count}; sign test p{_equals(self.p_value)}"
-        ends = f"{self.low:.3g} to {self.high:.3g}"
+        ends = f"{format_number(self.low, '.3g')} to {format_number(self.high, '.3g')}"
         interval = f"{100 * self.confidence:g} % interval {ends}, {self.seeds} seeds"
         if self.order or self.p_value > 1 - self.confidence:
             return interval
@@ -396,4 +397,4 @@ def _ranks(most: int, level: float) -> Counts:
 
 
 def _equals(p_value: float) -> str:
-    return f"<{_LEAST:g}" if p_value < _LEAST else f"={p_value:.2g}"
+    return f"<{_LEAST:g}" if p_value < _LEAST else f"={format_number(p_value, '.2g')}"

@@ -25,6 +25,7 @@ from fedsim.analysis.plots.canvas import (
 )
 from fedsim.analysis.style import GREY, escape_text, look
 from fedsim.errors import DataError
+from fedsim.text import format_number
 
 _WIDE = 20  # costs that differ by more are drawn on a logarithmic axis
 
@@ -103,7 +104,7 @@ def _bar(axis: Axes, number: int, row: Mapping[Any, Any], cost: str) -> None:
             each.set_path_effects([withStroke(linewidth=2.6, foreground="white")])
     if part:
         end = high if np.isfinite(high) else mean
-        text = f"{row['reached']:.0f} of {row['runs']:.0f}"
+        text = f"{format_number(row['reached'], '.0f')} of {format_number(row['runs'], '.0f')}"
         axis.annotate(text, (end, number), (3, 0), **_BESIDE)
 
 

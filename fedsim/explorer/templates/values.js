@@ -8,13 +8,22 @@ const UNSCALED = new Set(["", "%", "g/kWh", "B"]);
 
 // Numbers as texts, and texts that a scenario takes.
 
+/** Return a number rounded to so many digits as its shortest decimal reads, halves away from zero. */
+function rounded(value, most) {
+  const [shortest, power] = Math.abs(value).toExponential().split("e");
+  const all = shortest.replace(".", "");
+  if (all.length <= most) return value;
+  const kept = Number(all.slice(0, most)) + (all[most] >= "5" ? 1 : 0);
+  return Math.sign(value) * Number(`${kept}e${Number(power) - most + 1}`);
+}
+
 /** Return a number with few digits, without an exponent where it is of a usual size. */
 function digits(value, most = DIGITS) {
   if (!Number.isFinite(value)) return "-";
   const size = Math.abs(value);
   return size && (size < 1e-4 || size >= 1e7)
-    ? String(Number(value.toPrecision(most)))
-    : Number(value.toPrecision(most)).toLocaleString("en", { maximumFractionDigits: 12 });
+    ? String(rounded(value, most))
+    : rounded(value, most).toLocaleString("en", { maximumFractionDigits: 12 });
 }
 
 /** Return the prefix of a quantity, and its size. */

@@ -113,7 +113,7 @@ def paper_figures(comparison: Comparison, band: Band) -> Iterator[PaperFigure]:
             ),
         )
     target = str(case.target) if case.target.measure else None
-    if case.target.measure or several:
+    if (case.table["reached"] > 0).any() and (case.target.measure or several):
         goal = case.target.words
         yield PaperFigure(
             "time-to-target",

@@ -1,8 +1,11 @@
 """Figures of costs, clients, energy and rounds: what is drawn is what the tables and logs have."""
 
 from collections.abc import Callable
+from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -85,6 +88,30 @@ def test_a_map_of_participation_counts_updates(result: fedsim.Result) -> None:
     names = [text.get_text() for text in axis.get_yticklabels()]
     for place, name in enumerate(names):
         assert (shares[place] * running).sum() == pytest.approx(len(sent[name]))
+
+
+def test_every_client_s_name_has_room_beside_a_map(result: fedsim.Result) -> None:
+    clients = [replace_number(result.clients, number) for number in range(20)]
+    many = SimpleNamespace(
+        rounds=result.rounds,
+        summary=result.summary,
+        events=result.events,
+        clients=pd.concat(clients, ignore_index=True),
+    )
+    for plot in (analysis.plot_participation, analysis.plot_silence):
+        axis = plot(many, "base", width="ieee")
+        figure = axis.get_figure(root=True)
+        assert figure is not None
+        figure.draw_without_rendering()
+        boxes = [text.get_window_extent() for text in axis.get_yticklabels()]
+        assert len(boxes) == 20
+        assert all(upper.y0 > lower.y1 - 2 for upper, lower in pairwise(boxes))
+
+
+def replace_number(clients: pd.DataFrame, number: int) -> pd.DataFrame:
+    """Return the rows of the first client as those of another one."""
+    first = clients[clients["client"].astype(str) == "client-0"]
+    return first.assign(client=f"client-{number}")
 
 
 def test_a_map_of_silence_says_what_the_log_says_of_each_client_and_round(

@@ -72,10 +72,15 @@ def axes_for(
         return ax
     wide = _WIDTH if width is None else style_width(width)
     layout = ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02)
-    figure = Drawing(figsize=(wide, height or min(_HEIGHT * wide, _HIGHEST)), layout=layout)
+    figure = Drawing(figsize=(wide, height or usual_height(width)), layout=layout)
     own: Axes = figure.subplots()
     dress(own)
     return own
+
+
+def usual_height(width: float | str | None) -> float:
+    """Return the height of a new figure of a width, both in inches; see `axes_for`."""
+    return min(_HEIGHT * (_WIDTH if width is None else style_width(width)), _HIGHEST)
 
 
 def style_width(width: float | str, columns: int = 1) -> float:

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from fedsim.analysis.client_names import display_names
-from fedsim.analysis.log.frames import numbers_of
+from fedsim.analysis.log.frames import SERVER, numbers_of
 from fedsim.analysis.log.participation import OUTCOMES, round_outcomes, updates
 from fedsim.analysis.plots.canvas import (
     Logged,
@@ -25,14 +25,16 @@ from fedsim.analysis.plots.canvas import (
     label_with_unit,
     labels_for,
     run_of,
+    usual_height,
     variant_of,
 )
 from fedsim.analysis.seeds import spread
 from fedsim.analysis.style import GREY, OUTCOME_COLOURS, escape_text, look
-from fedsim.analysis.timeline import SERVER, repeats
+from fedsim.analysis.timeline import repeats
 
 _COLUMNS = 200  # of a map; more rounds are drawn as shares of some of them
 _NAMED = 20  # clients that are named at the side
+_A_NAME = 0.15  # inches of a name's line, with letters of 8 points
 _CELLS: dict[str, Any] = {"aspect": "auto", "interpolation": "none"}
 
 
@@ -139,7 +141,7 @@ def plot_participation(
     running = np.array([(seeds >= number).sum() for number in range(1, last + 1)])
     places = _bins(last)
     shares = np.add.reduceat(counts, places, axis=1) / np.add.reduceat(running, places)
-    axis = axes_for(ax, width)
+    axis = axes_for(ax, width, _map_height(ax, width, len(names)))
     axis.grid(visible=False)
     box = (0.5, last + 0.5, len(names) - 0.5, -0.5)
     image = axis.imshow(shares, cmap="cividis", vmin=0, vmax=1, extent=box, **_CELLS)
@@ -189,7 +191,7 @@ def plot_silence(
     stop = min(end if last is None else last, end, first + _COLUMNS - 1)
     names = _clients(runs, chosen)
     table = _outcomes(own, names, first, stop)
-    axis = axes_for(ax, width)
+    axis = axes_for(ax, width, _map_height(ax, width, len(names)))
     axis.grid(visible=False)
     colours = ["white", *(OUTCOME_COLOURS[name] for name in OUTCOMES[1:])]
     box = (first - 0.5, stop + 0.5, len(names) - 0.5, -0.5)
@@ -230,6 +232,14 @@ def _count(rows: pd.DataFrame, names: list[str], last: int) -> NDArray[np.intp]:
 def _bins(rounds: int) -> NDArray[np.intp]:
     """Return the first round of each column, from 0."""
     return np.linspace(0, rounds, min(rounds, _COLUMNS), endpoint=False).astype(np.intp)
+
+
+def _map_height(ax: Axes | None, width: float | str | None, clients: int) -> float | None:
+    """Return the height of a map in which the names of clients have room; None for the usual."""
+    if ax is not None or clients > _NAMED:
+        return None
+    needed = 1.0 + _A_NAME * clients
+    return needed if needed > usual_height(width) else None
 
 
 def _name_clients(axis: Axes, names: list[str]) -> None:

@@ -27,6 +27,7 @@ _GUESTS = {
     "studies.md": _ROOT / "analysis/studies/README.md",
     "claim_robustness.md": _ROOT / "analysis/claim_robustness.md",
     "claims.md": _ROOT / "analysis/claims.md",
+    "claim_stages.md": _ROOT / "analysis/claim_stages.md",
     "reality.md": _ROOT / "analysis/reality/README.md",
     "papers.md": _ROOT / "analysis/papers/README.md",
     "papers-format.md": _ROOT / "analysis/papers/FORMAT.md",

@@ -36,6 +36,7 @@ papers, page, figure, explanations, probabilities, verdicts, worlds, costs, sett
     )
 )
 measures, model = sys.modules["reproduction.measures"], sys.modules["reproduction.model"]
+stages = script("claim_stages")
 sys.path.remove(str(ROOT / "analysis"))
 
 PAPERS = {name: model.read(model.FOLDER / f"{name}.yaml") for name in model.names()}
@@ -386,3 +387,44 @@ def test_the_page_has_the_counts_that_are_kept_of_the_row(experiment: Any, claim
     ratios = (worse / np.array(found.numbers[key])).tolist()
     cell = verdicts.Cell.of(ratios[:1] if "seeds=1" in experiment.overrides else ratios)
     assert f"{name}: {cell}" in line
+
+
+# -- radios with stages ----------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_claims_are_priced_with_a_tail_and_with_stages(tmp_path: Path) -> None:
+    """As the claims of the page; what a better method needs falls with the tail's power."""
+    experiment = papers.EXPERIMENTS["chb-figure-2"]
+    rows = stages.examine(experiment, tmp_path, ["seeds=1"])
+    assert [row.claim for row in rows] == [*experiment.claims, *experiment.claims]
+    assert [row.pace for row in rows] == ["fast", "fast", "slow", "slow"]
+    setting = settings.read(experiment, tmp_path, ["seeds=1"])
+    trained = worlds.train(setting, tmp_path)
+    for row in rows:
+        for radio, priced in row.priced.items():
+            if row.pace == "fast":
+                result = worlds.price_on(radio, setting, trained, tmp_path / "fast")
+                assert priced.before == verdicts.cells(row.claim, setting, result)
+            else:
+                assert (priced.joules < 0.95) == (radio != "lte")
+    slow = fedsim.open(tmp_path / "slow" / "lte").events
+    work = slow[slow["event"] == "compute"]
+    assert work["duration"].mean() == pytest.approx(stages.SLOW, rel=0.05)
+    text = stages.page({"chb-figure-2": rows})
+    assert text.count("CHB, Figure 2 | ") == len(rows)
+    for radio in stages.PAIRS:
+        assert text.count(f" | {papers.RADIOS[radio]} | {len(rows) // 2} | ") == 2
+
+
+def test_a_claim_moves_where_its_verdict_does() -> None:
+    won, lost, level = (verdicts.Cell.of(ratios) for ratios in ([2.0], [0.5], [1.01]))
+    claim = papers.EXPERIMENTS["chb-figure-2"].claims[0]
+    priced = stages.Priced({"t": won, "joules": won}, {"t": won, "joules": level}, 0.2)
+    assert (priced.moved("t"), priced.moved("joules")) == (False, True)
+    other = stages.Priced({"t": lost, "joules": won}, {"t": lost, "joules": won}, 0.4)
+    row = stages.Row("fast", "here", claim, {"lte": priced, "lte-2020": other, "5g-low": other})
+    (line,) = [line for line in stages.page({"part": [row]}).splitlines() if "| here" in line]
+    assert line == (
+        f"| here | {claim.says} | 2.00 | **2.00 → 1.01 (tie)** | 0.50 | 2.00 | 0.50 | 2.00 |"
+    )

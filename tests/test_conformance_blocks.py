@@ -37,6 +37,7 @@ from fedsim.physics.radios import (
     RadioLaw,
     Rates,
     ShannonRadio,
+    StagedRadio,
     Terms,
 )
 from fedsim.ports import Array, Client, Work
@@ -78,6 +79,8 @@ RADIOS: list[RadioLaw] = [
     Radio.model_validate({"kind": "lte", "up_trace": {"kind": "csv", "path": "any.csv"}}),
     *(LoRaRadio.model_validate({"kind": name}) for name in LoRaRadio.presets),
     *(NarrowbandRadio.model_validate({"kind": name}) for name in NarrowbandRadio.presets),
+    *(StagedRadio.model_validate({"kind": name}) for name in StagedRadio.presets),
+    StagedRadio.model_validate({"kind": "5g-low-drx", "inactive": "5 s", "resume_time": "0.1 s"}),
     FirstOrderRadio.in_si(up=1e6, down=2e6, distance=50),
     ShannonRadio.in_si(bandwidth=1e7, power=0.2, server_power=20, distance=400, most=4.4),
     ShannonRadio.in_si(bandwidth=1e5, power=0.01, server_power=1, distance=5000, attenuation=0.5),

@@ -17,7 +17,7 @@ from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks.registry import kinds_of
 from fedsim.cli import app
 from fedsim.physics.devices import DEVICES
-from fedsim.physics.radios import LORA, NB_IOT, RADIOS
+from fedsim.physics.radios import CELLULAR, LORA, NB_IOT, RADIOS
 from fedsim.problems import LOSSES, SOURCES, SPLITS
 from fedsim.record.rounds import COLUMNS
 from fedsim.record.schema import ARROW_SCHEMA, EVENT_NAMES
@@ -113,7 +113,7 @@ def test_every_kind_and_every_preset_has_its_place(site: Path) -> None:
     assert codes(site, "compressors") >= {kind for each in COMPRESSORS for kind in kinds_of(each)}
     models = (*LOSSES, *SOURCES, *SPLITS)
     wanted = {kind for each in models for kind in kinds_of(each)}
-    assert codes(site, "models") >= wanted | {*DEVICES, *RADIOS, *LORA, *NB_IOT}
+    assert codes(site, "models") >= wanted | {*DEVICES, *RADIOS, *LORA, *NB_IOT, *CELLULAR}
 
 
 def test_every_key_of_the_schema_is_in_the_reference(site: Path) -> None:

@@ -84,3 +84,11 @@ def test_examples_show_what_they_say(
     failed, tried = doctest.testmod(import_module(name), extraglobs=given)
     assert tried
     assert not failed
+
+
+def test_an_example_that_is_not_run_says_why() -> None:
+    for path in ROOT.glob("fedsim/**/*.py"):
+        text = path.read_text(encoding="utf-8")
+        for example in text.split("Example:\n")[1:]:
+            if "+SKIP" in example.partition('"""')[0]:
+                assert example.lstrip().startswith("Not run by the tests, since "), path

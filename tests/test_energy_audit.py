@@ -12,7 +12,7 @@ import fedsim
 from fedsim.conformance import check_energy
 from fedsim.conformance.assertions import check_sums
 from fedsim.conformance.energy import bodies_of, promises
-from fedsim.physics.radios import LORA, NB_IOT, RADIOS
+from fedsim.physics.radios import CELLULAR, LORA, NB_IOT, RADIOS
 from fedsim.record.parts import read_table
 from fedsim.record.read import read_run
 from fedsim.scenario import load
@@ -35,7 +35,7 @@ FADING |= {"server_power": "1 W", "distance": "300 m", "receive": "100 mW", "lis
 NEAR: Block = {"kind": "first-order", "up": "1 Mbit/s", "down": "1 Mbit/s", "distance": "50 m"}
 TRACED: Block = {"kind": "wifi-6", "up_trace": {"kind": "csv", "path": "rate.csv"}}
 
-STEADY: list[Any] = [*RADIOS, *list(LORA)[:2], *NB_IOT, FADING, NEAR, SLEEPY]
+STEADY: list[Any] = [*RADIOS, *list(LORA)[:2], *NB_IOT, *CELLULAR, FADING, NEAR, SLEEPY]
 """Radios of all kinds that a cell may have, and that lose nothing."""
 
 EVERY = [*STEADY, LOSSY, TRACED]

@@ -37,6 +37,7 @@ TESTED = {
     "benchmarks/tcp_messages": "test_benchmarks",
     "benchmarks/wire": "test_benchmarks",
     "claims": "test_claims",
+    "claim_stages": "test_claims",
     "designing": "robustness/test_told",
     "papers/run": "test_papers",
     "reality/packets": "test_reality",
@@ -281,7 +282,19 @@ def test_the_benchmark_of_questions_prints_a_row_a_question(
 ) -> None:
     two = dict.fromkeys(("silences", "staleness"))
     run_benchmark("log_questions", monkeypatch, tmp_path, "3000", QUESTIONS=two)
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [*two]
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == [*two, *two]  # ten runs, one run
+
+
+@pytest.mark.slow
+@reduced("benchmarks/log_engines")
+def test_pandas_arrow_and_polars_give_the_same_answers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("polars", reason="polars is not installed")
+    run_benchmark("log_engines", monkeypatch, tmp_path, "3000")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[2:]] == ["bits_by_message", "round_outcomes"]
 
 
 @pytest.mark.slow

@@ -45,15 +45,29 @@ def price(
         out: where the run folders go.
     """
     for radio in experiment.radios:
-        where = [
-            f"fleet.{number}.radio={radio}" for number in range(len(setting.scenario["fleet"]))
-        ]
-        beacons = fedsim.reprice(trained.folder, where, out / radio)
+        beacons = price_on(radio, setting, trained, out)
         yield World(radio, "beacon"), beacons
         if experiment.late:
             after = f"silence.after={SLACK * _longest(beacons):.6g} s"
-            late = (*where, "silence.kind=deadline", after)
+            late = (*_everywhere(radio, setting), "silence.kind=deadline", after)
             yield World(radio, "deadline"), _run(setting, out / f"{radio}-deadline", late)
+
+
+def price_on(
+    radio: str,
+    setting: Setting,
+    trained: fedsim.Result,
+    out: Path,
+    further: Sequence[str] = (),
+) -> fedsim.Result:
+    """Return the runs re-priced with every client on a radio, with beacons."""
+    where = [*_everywhere(radio, setting), *further]
+    return fedsim.reprice(trained.folder, where, out / radio)
+
+
+def _everywhere(radio: str, setting: Setting) -> list[str]:
+    """Return the overrides by which every client is on a radio."""
+    return [f"fleet.{number}.radio={radio}" for number in range(len(setting.scenario["fleet"]))]
 
 
 def _run(setting: Setting, out: Path, overrides: Sequence[str]) -> fedsim.Result:

@@ -10,6 +10,7 @@ QUESTIONS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("Which clients are stragglers?", analysis.stragglers),
     ("Which client decided the duration of rounds?", analysis.deciding_clients),
     ("What is the critical path of a round, and what waits are on it?", analysis.critical_path),
+    ("What do clients wait for?", analysis.waiting_by_cause),
     ("How busy are clients?", analysis.client_utilisation),
     ("How busy are links?", analysis.link_utilisation),
     ("How many bits did each kind of message cost?", analysis.bits_by_message),

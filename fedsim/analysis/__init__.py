@@ -20,8 +20,8 @@ from fedsim.analysis.costs import (
 from fedsim.analysis.energy import ENERGY_PARTS, energy_parts, state_of_charge
 from fedsim.analysis.figures import convergence, progress, stacked_bars
 from fedsim.analysis.log.energy import battery_deaths, idle_and_tail
+from fedsim.analysis.log.example_log import example_log
 from fedsim.analysis.log.fairness import fairness, gini, jain
-from fedsim.analysis.log.frames import example_log
 from fedsim.analysis.log.messages import (
     bits_by_layer,
     bits_by_message,
@@ -38,6 +38,7 @@ from fedsim.analysis.log.participation import (
 from fedsim.analysis.log.rounds import critical_path, deciding_clients, stragglers
 from fedsim.analysis.log.targets import speedup
 from fedsim.analysis.log.usage import client_utilisation, link_utilisation
+from fedsim.analysis.log.waiting import CAUSES, waiting_by_cause
 from fedsim.analysis.paper_style import PaperStyle
 from fedsim.analysis.paper_tables import paper_tables
 from fedsim.analysis.plots.clients import plot_participation, plot_silence, plot_upload_cdf
@@ -69,6 +70,7 @@ from fedsim.text import listing, quantity
 
 __all__ = [
     "AXES",
+    "CAUSES",
     "COLOURS",
     "COMPARED",
     "DEVICE_COLOURS",
@@ -151,6 +153,7 @@ __all__ = [
     "time_in_states",
     "typeset",
     "typeset_labels",
+    "waiting_by_cause",
     "with_grams",
     "write_trace",
     "write_traces",

@@ -5,12 +5,21 @@ row of its own, which ends when the message's does; here it follows the first tr
 that both together fill the time in which the message's bits flowed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedsim.analysis.log.frames import (
+    BITS,
+    SERVER,
+    check_columns,
+    clients_in,
+    numbers_of,
+    total_bits,
+)
 from fedsim.analysis.log.runs import by_run
 from fedsim.ports import Array
 
@@ -33,13 +42,14 @@ overlaps; but a client may compute, send and receive at once, or compute during 
 IDLE = "idle"
 """What a client does that does none of these."""
 
-SERVER = "server"
+Integers = NDArray[np.signedinteger[Any]]
 
 _OF_EVENT = {event: state for state, (event, _) in STATES.items()}
 _ENDLESS = {"offline": "online", "depleted": "charged"}  # what may last until the run ends
 _LANES = list(dict.fromkeys(lane for _, lane in STATES.values()))
+_DOWNLOAD = list(STATES).index("download")
 _LANE_OF = np.array([_LANES.index(lane) for _, lane in STATES.values()])
-_BITS = ["payload_bits", "header_bits", "transport_bits"]
+_TIMES = ("t", "duration", "event", "node", "peer", "round", "detail")
 
 
 def spans(events: pd.DataFrame) -> pd.DataFrame:
@@ -54,7 +64,11 @@ def spans(events: pd.DataFrame) -> pd.DataFrame:
     Returns:
         The columns variant and seed, where the log has them; node, state (of `STATES`), lane,
         begin and end (s), round, message, bits, joules and detail.
+
+    Raises:
+        DataError: the log lacks a column.
     """
+    check_columns(events, "events", (*_TIMES, "message", "joules", *BITS))
     return by_run(events, _spans)
 
 
@@ -70,8 +84,32 @@ def time_in_states(events: pd.DataFrame) -> pd.DataFrame:
     Returns:
         A row a client that the log mentions: variant and seed, where the log has them, node,
         a column for each of `STATES`, and `IDLE`.
+
+    Raises:
+        DataError: the log lacks a column.
     """
+    check_columns(events, "events", _TIMES)
     return by_run(events, _time_in_states)
+
+
+def shares_of_time(events: pd.DataFrame) -> pd.DataFrame:
+    """Return which share of the run each client was in each state; see `time_in_states`.
+
+    Args:
+        events: as for `time_in_states`.
+
+    Returns:
+        As `time_in_states`, but client for node, and shares from 0 to 1 for seconds; NaN of a run
+        without length.
+
+    Raises:
+        DataError: the log lacks a column.
+    """
+    seconds = time_in_states(events).rename(columns={"node": "client"})
+    states = [*STATES, IDLE]
+    length = seconds[states].sum(axis=1)
+    seconds[states] = seconds[states].div(length.where(length > 0), axis=0)
+    return seconds
 
 
 def repeats(events: pd.DataFrame) -> Array:
@@ -86,7 +124,7 @@ def repeats(events: pd.DataFrame) -> Array:
 def _spans(events: pd.DataFrame) -> pd.DataFrame:
     unsaid, names = _unsaid(events), _names(events)
     nodes = events["node"].astype(names).where(~unsaid, events["peer"].astype(names))
-    state = np.where(unsaid, list(STATES).index("download"), _codes(events["event"]))
+    state = np.where(unsaid, _DOWNLOAD, _codes(events["event"]))
     kept = (state >= 0) & (nodes != SERVER).to_numpy()
     rows, state = events[kept], state[kept]
     ends = rows["t"] - repeats(events)[kept]
@@ -99,7 +137,7 @@ def _spans(events: pd.DataFrame) -> pd.DataFrame:
             "end": ends,
             "round": rows["round"],
             "message": rows["message"],
-            "bits": rows[_BITS].sum(axis=1).mask(unsaid[kept], 0),
+            "bits": np.where(unsaid[kept], 0, total_bits(rows)),
             "joules": rows["joules"],
             "detail": rows["detail"],
         }
@@ -152,52 +190,111 @@ def _endless(events: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(away).assign(end=end, bits=0, joules=0.0)
 
 
-def _time_in_states(events: pd.DataFrame) -> pd.DataFrame:
-    names = pd.concat([events["node"].astype(object), events["peer"].astype(object)]).unique()
-    clients = sorted(
-        (name for name in names if isinstance(name, str) and name != SERVER),
-        key=lambda name: int(name.rpartition("-")[2]),
+class ClientSpans(NamedTuple):
+    """What the clients of one run were doing, a span an element of each array, shape (spans,).
+
+    Whole numbers are of the smallest types that hold them, for logs of many millions of rows.
+    """
+
+    node: Integers
+    """The client, by its number among those of the log."""
+    state: Integers
+    """Which of `STATES`, by number."""
+    begins: Array
+    """s."""
+    ends: Array
+    """s."""
+    row: Integers
+    """The row of the log that ends the span; the number of rows where the run ends it."""
+
+    def where(self, kept: NDArray[np.bool_]) -> "ClientSpans":
+        """Return some of them."""
+        node, state, begins, ends, row = self
+        return ClientSpans(node[kept], state[kept], begins[kept], ends[kept], row[kept])
+
+    def and_those(self, others: "ClientSpans") -> "ClientSpans":
+        """Return these and others of the same clients."""
+        return ClientSpans(
+            np.concatenate([self.node, others.node]),
+            np.concatenate([self.state, others.state]),
+            np.concatenate([self.begins, others.begins]),
+            np.concatenate([self.ends, others.ends]),
+            np.concatenate([self.row, others.row]),
+        )
+
+
+def client_spans(
+    events: pd.DataFrame, clients: Sequence[str], states: Sequence[str] = tuple(STATES)
+) -> ClientSpans:
+    """Return the spans of the clients of one run: what `spans` has, in less memory.
+
+    Args:
+        events: the log of one run, its rows numbered from 0.
+        clients: that the log mentions.
+        states: of the spans.
+    """
+    unsaid, state = _unsaid(events), _codes(events["event"])
+    node, peer = (numbers_of(events[name], clients) for name in ("node", "peer"))
+    state[unsaid] = _DOWNLOAD
+    node[unsaid] = peer[unsaid]
+    wanted = np.array([*(name in states for name in STATES), False])  # the last is that of -1
+    row = np.flatnonzero(wanted[state] & (node >= 0)).astype(np.int32)
+    ends = (events["t"].to_numpy(np.float64) - repeats(events))[row]
+    begins = np.maximum(ends - events["duration"].to_numpy(np.float64)[row], 0.0)
+    last = _endless(events)
+    last = last[last["state"].isin(states)]
+    places = np.array([list(STATES).index(name) for name in last["state"]], dtype=np.int8)
+    found = ClientSpans(node[row].astype(np.int32), state[row].astype(np.int8), begins, ends, row)
+    until_the_end = ClientSpans(
+        numbers_of(last["node"], clients).astype(np.int32),
+        places,
+        last["begin"].to_numpy(np.float64),
+        last["end"].to_numpy(np.float64),
+        np.full(len(last), len(events), np.int32),
     )
-    busy = _spans(events)
-    clients_of = pd.Index(clients).get_indexer(pd.Index(busy["node"].astype(object)))
-    which = np.asarray(busy["state"].cat.codes, dtype=np.intp)
-    borders = busy["begin"].to_numpy(), busy["end"].to_numpy()
-    seconds = _seconds(clients_of, which, borders, len(clients), float(events["t"].max()))
+    return found.and_those(until_the_end)
+
+
+def _time_in_states(events: pd.DataFrame) -> pd.DataFrame:
+    clients = clients_in(events)
+    length = float(events["t"].max()) if len(events) else 0.0
+    seconds = seconds_in_first(client_spans(events, clients), len(clients), len(STATES), length)
     table = pd.DataFrame(seconds, columns=[*STATES, IDLE])
     table.insert(0, "node", clients)
     return table
 
 
-def _seconds(
-    clients_of: NDArray[np.intp],
-    which: NDArray[np.intp],
-    borders: tuple[Array, Array],
-    clients: int,
-    length: float,
-) -> Array:
+def seconds_in_first(found: ClientSpans, clients: int, states: int, length: float) -> Array:
     """Return the seconds of each client in each state and in none, shape (clients, states + 1).
 
+    Of several states at once the one of the lowest number counts.
+
     Args:
-        clients_of: the client of each span, shape (spans,).
-        which: its state.
-        borders: when it begins and ends, s.
+        found: the spans, none of which is longer than the run.
         clients: how many there are.
+        states: how many there are.
         length: of the run, s.
     """
-    states, every_client = len(STATES), np.arange(clients)
-    times = np.concatenate([*borders, np.zeros(clients), np.full(clients, length)])
-    owners = np.concatenate([clients_of, clients_of, every_client, every_client])
-    steps = np.zeros((len(times), states), dtype=np.int32)
-    places = np.arange(len(clients_of))
-    steps[places, which] = 1
-    steps[places + len(clients_of), which] = -1
+    node, state, begins, ends, _ = found.where(found.ends > found.begins)
+    every_client = np.arange(clients, dtype=np.int32)
+    times = np.concatenate([begins, ends, np.zeros(clients), np.full(clients, length)])
+    owners = np.concatenate([node, node, every_client, every_client], dtype=np.int32)
+    steps = np.zeros(len(times), dtype=np.int8)
+    steps[: len(node)], steps[len(node) : 2 * len(node)] = 1, -1
     order = np.lexsort((times, owners))
-    busy = steps[order].cumsum(axis=0) > 0  # from each border to the next one
-    first = np.where(busy.any(axis=1), busy.argmax(axis=1), states)
-    owners, times = owners[order], times[order]
+    times, owners, steps = times[order], owners[order], steps[order]
+    none = np.full(2 * clients, states, np.int8)
+    which = np.concatenate([state, state, none], dtype=np.int8)[order]
+    # From each border to the next one: the first state that some span is in. One state at a time,
+    # since a table of all of them is several times as large as the log.
+    first = np.full(len(times), states, dtype=np.int8)
+    for number in reversed(range(states)):
+        first[np.where(which == number, steps, 0).cumsum(dtype=np.int32) > 0] = number
     last = np.append(owners[1:] != owners[:-1], True)
     lasting = np.where(last, 0.0, np.append(times[1:], 0.0) - times)
-    cells = np.bincount(owners * (states + 1) + first, lasting, clients * (states + 1))
+    cells = np.bincount(
+        owners.astype(np.intp) * (states + 1) + first, lasting, clients * (states + 1)
+    )
     return np.asarray(cells.reshape(clients, states + 1), dtype=np.float64)
 
 
@@ -223,7 +320,7 @@ def link_load(events: pd.DataFrame) -> pd.DataFrame:
     """
     again = repeats(events)
     seconds = events["duration"].to_numpy() + again
-    bits = events[_BITS].sum(axis=1).to_numpy(np.float64)
+    bits = total_bits(events).astype(np.float64)
     bits += np.where(again > 0, np.append(bits[1:], 0.0)[: len(bits)], 0.0)
     flowed = (events["event"] == "send") & ~events["detail"].isin(_BROKEN_OFF) & (seconds > 0)
     rates = bits[flowed] / seconds[flowed]

@@ -22,7 +22,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedsim.analysis.client_names import client_names
-from fedsim.analysis.timeline import SERVER, link_load, spans
+from fedsim.analysis.log.frames import SERVER
+from fedsim.analysis.timeline import link_load, spans
 from fedsim.record.atomic import Draft
 from fedsim.record.folder import PACKED
 

@@ -146,6 +146,8 @@ class OneOf:
     def suggest(self, value: str, context: object, field: str = "") -> str:
         """Return "; did you mean {kind: sklearn, name: iris}?" for "iris", or an empty text.
 
+        For "xlsx" it is "; did you mean 'table'?": that block is `also_called` so.
+
         Args:
             value: a text that may be the value of some field of a block.
             context: of the validation.
@@ -153,6 +155,8 @@ class OneOf:
         """
         every = (*self.registry.built_in, *BlockCatalogue.of(context).of_kind(self.registry))
         for model in every:
+            if not field and value.casefold() in model.also_called:
+                return f"; did you mean '{self.registry.names_of(model)[0]}'?"
             for name, of in model.model_fields.items():
                 if value in get_args(of.annotation) and field in ("", name) and name != self.key:
                     kind = self.registry.names_of(model)[0]

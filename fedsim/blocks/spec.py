@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from inspect import Parameter, Signature, get_annotations
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
@@ -50,6 +50,9 @@ class Spec(BaseModel):
     Frozen, because a run is a pure function of its scenario; closed, because an
     unknown key is a misspelt one; finite, because no parameter here may be NaN.
     """
+
+    also_called: ClassVar[tuple[str, ...]] = ()
+    """Names under which users may look for this kind of block; errors lead from them to it."""
 
     model_config = ConfigDict(
         frozen=True,

@@ -55,8 +55,12 @@ def nearest(name: object, known: Iterable[str]) -> str:
 
 
 def _longer(asked: str, known: Iterable[str]) -> list[str]:
-    """Return the known names that contain another one, if they are few."""
+    """Return the known names that contain another one, if they are few.
+
+    Those that continue another of them are left out: of '5g-low' and '5g-low-drx' the latter.
+    """
     longer = [each for each in known if each.startswith(asked) or asked in each.split("-")]
+    longer = [each for each in longer if not any(each.startswith(f"{it}-") for it in longer)]
     return longer if len(asked) > 1 and len(longer) <= _FEW else []
 
 

@@ -24,7 +24,7 @@ from fedsim.blocks.wording import unknown
 from fedsim.errors import DataError
 from fedsim.physics.carbon import COUNTRIES
 from fedsim.physics.devices import DEVICES
-from fedsim.physics.radios import LORA, NB_IOT, RADIOS
+from fedsim.physics.radios import CELLULAR, LORA, NB_IOT, RADIOS
 from fedsim.protocol.stop_rules import StopRule
 from fedsim.scenario.registries import REGISTRIES
 from fedsim.text import listing
@@ -32,7 +32,7 @@ from fedsim.text import listing
 _BESIDE = 28  # columns of an overview that the names of its tables take
 _PRESETS: Mapping[str, Mapping[str, Preset]] = {
     "devices": DEVICES,
-    "radios": {**RADIOS, **LORA, **NB_IOT},
+    "radios": {**RADIOS, **LORA, **NB_IOT, **CELLULAR},
     "countries": COUNTRIES,
 }
 _READ_BY = {"devices": "device kinds", "radios": "radio kinds", "countries": "carbon"}

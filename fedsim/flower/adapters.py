@@ -70,6 +70,8 @@ def app(
         ValidationError: a ValueError; a field is invalid.
 
     Example:
+        Not run by the tests, since the client app is the user's:
+
         >>> problem = app(client_app, clients=10, initial=Net().state_dict())  # doctest: +SKIP
     """
     model = _block(App, name, sys._getframe(1).f_globals.get("__name__", "__main__"))  # noqa: SLF001 - as namedtuple does
@@ -123,6 +125,8 @@ def seconds_of(block: App, *, fits: int = 3) -> float:
         DataError, Failed: the app cannot be used.
 
     Example:
+        Not run by the tests, since the time is this machine's:
+
         >>> seconds_of(problem)  # doctest: +SKIP
         0.84
     """

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedsim.physics.carbon import GridCarbon
 from fedsim.physics.devices import Device
 from fedsim.physics.networks import StarNetwork
-from fedsim.physics.radios import Radio
+from fedsim.physics.radios import NarrowbandRadio, Radio, StagedRadio
 from fedsim.physics.radios.base import Framing
 from fedsim.ports import Array
 from fedsim.record.emissions import KILOWATT_HOUR
@@ -225,7 +225,9 @@ def _limitations(group: Group) -> Iterator[str]:
         yield f"device: {device.kind} has no constant speed or frequency"
     if device.slowdown.drawn:
         yield f"device.slowdown: {device.slowdown.kind} is random"
-    if type(radio) is not Radio:
+    if isinstance(radio, NarrowbandRadio | StagedRadio):
+        yield f"radio: {radio.kind} has stages in which messages wait until it listens"
+    elif type(radio) is not Radio:
         yield f"radio: {radio.kind} has no constant rate"
     if radio.traces or radio.loss.mean:
         yield f"radio: {radio.kind} follows a trace, or loses packets"

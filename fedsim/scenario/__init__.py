@@ -31,7 +31,14 @@ from fedsim.physics.networks import (
 )
 from fedsim.physics.overlay import Complete, Listed, Random, Ring
 from fedsim.physics.packet_loss import GilbertElliottLoss, IndependentLoss
-from fedsim.physics.radios import FirstOrderRadio, LoRaRadio, NarrowbandRadio, Radio, ShannonRadio
+from fedsim.physics.radios import (
+    FirstOrderRadio,
+    LoRaRadio,
+    NarrowbandRadio,
+    Radio,
+    ShannonRadio,
+    StagedRadio,
+)
 from fedsim.physics.radios.traces import (
     CsvTrace,
     LumosTrace,
@@ -122,6 +129,7 @@ __all__ = [
     "ServerLink",
     "ShannonRadio",
     "ShiftedExponentialSlowdown",
+    "StagedRadio",
     "StarNetwork",
     "Stop",
     "TimeLimit",

@@ -66,7 +66,9 @@ def problem(
 
     Example:
         >>> from torch import nn
-        >>> made = problem(nn.Linear(3, 2), nn.CrossEntropyLoss(), data=rows)  # doctest: +SKIP
+        >>> rows = np.eye(3), [0, 1, 1]
+        >>> problem(nn.Linear(3, 2), nn.CrossEntropyLoss(), data=rows).loss.kind
+        'torch'
     """
     rows = _rows(data)
     row = _shape(shape) or (rows.row if isinstance(rows, GivenRows) else None)

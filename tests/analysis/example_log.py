@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 import fedsim
-from fedsim.analysis.log.frames import EXAMPLE
+from fedsim.analysis.log.example_log import EXAMPLE
 from tests.runs import small
 
 _LOSS = {"kind": "independent", "rate": "15 %"}

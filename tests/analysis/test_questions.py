@@ -1,12 +1,7 @@
 """Questions of the log: laws on random worlds, plain recounts, and errors that name columns."""
 
-import tempfile
-import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from contextlib import chdir
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import fedsim
 from fedsim.analysis import (
     Log,
     battery_deaths,
@@ -43,45 +37,21 @@ from fedsim.analysis import (
 )
 from fedsim.analysis.log.frames import covered
 from fedsim.analysis.log.rounds import STAGES
-from fedsim.errors import DataError, ScenarioError
+from fedsim.errors import DataError
 from tests.analysis.example_log import tables
 from tests.analysis.lively import lively
 from tests.analysis.lively import log as by_hand
-from tests.worlds.campaign import prepared
-from tests.worlds.drawing import world
+from tests.analysis.logs import random_logs, rows, runs
 
 WORLDS = range(1, 31)
 BITS = ["payload_bits", "header_bits", "transport_bits"]
 AMOUNTS = st.lists(st.floats(0, 1e12), min_size=1, max_size=30)
 
 
-def _worlds() -> Iterator[Log]:
-    """Yield the tables of random scenarios, of those that are accepted."""
-    with prepared() as files, chdir(files), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for number in WORLDS:
-            with tempfile.TemporaryDirectory() as out:
-                try:
-                    run = fedsim.run(world(number), out=Path(out) / "out", check=False)
-                except ScenarioError:
-                    continue
-                yield Log(run.events, run.rounds, run.clients)
-
-
 @pytest.fixture(scope="module")
 def logs() -> list[Log]:
     found = lively()
-    return [example_log(), Log(found.events, found.rounds, found.clients), *_worlds()]
-
-
-def runs(frame: pd.DataFrame) -> Iterator[tuple[Any, pd.DataFrame]]:
-    yield from frame.groupby(["variant", "seed"], sort=False, observed=True)
-
-
-def rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    plain = frame.astype(object)
-    known: list[dict[str, Any]] = plain.where(plain.notna(), None).to_dict("records")  # type: ignore[assignment]
-    return known
+    return [example_log(), Log(found.events, found.rounds, found.clients), *random_logs(WORLDS)]
 
 
 @pytest.mark.slow

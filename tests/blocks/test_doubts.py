@@ -8,7 +8,16 @@ from fedsim.blocks.presets import Citation, Doubt, Preset, Presettable, faults_o
 from fedsim.physics import sources
 from fedsim.physics.carbon import COUNTRIES, GridCarbon
 from fedsim.physics.devices import DEVICES, Device
-from fedsim.physics.radios import LORA, NB_IOT, RADIOS, LoRaRadio, NarrowbandRadio, Radio
+from fedsim.physics.radios import (
+    CELLULAR,
+    LORA,
+    NB_IOT,
+    RADIOS,
+    LoRaRadio,
+    NarrowbandRadio,
+    Radio,
+    StagedRadio,
+)
 from fedsim.robustness.constants import ConstantKey, UncertainConstant
 
 SOURCE = Citation("A. Author", "A title", 2020, "doi 10.1000/1")
@@ -17,6 +26,7 @@ TABLES: dict[type[Presettable], Any] = {
     Radio: RADIOS,
     LoRaRadio: LORA,
     NarrowbandRadio: NB_IOT,
+    StagedRadio: CELLULAR,
     GridCarbon: COUNTRIES,
 }
 EVERY = [(model, name) for model, table in TABLES.items() for name in table]

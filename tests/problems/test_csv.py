@@ -12,10 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedsim.errors import DataError
+import fedsim
+from fedsim.errors import DataError, ScenarioError
 from fedsim.ports import Array
 from fedsim.problems import Groups, Samples
 from fedsim.problems.data import Csv
+from tests.runs import small
 
 TEXT = "height,weight,sick\n1.5,60,0\n1.75,81.5,1\n"
 
@@ -127,3 +129,34 @@ def test_all_columns_at_fault_are_named_with_the_kind_that_reads_them(tmp_path: 
     for words in ("'P1' in column 1 (id)", "'a' in column 2 (ward)", "nothing in column 3 (age)"):
         assert words in text
     assert "`kind: table` reads texts" in text
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (
+            b"a;b;label\n1,5;2,5;1\n2,5;3,5;0\n",
+            (
+                "values separated by commas: some rows have more values than the first line;"
+                " semicolons separate them; `kind: table` reads texts"
+            ),
+        ),
+        (
+            "a,Größe,label\n1,2,0\n".encode("latin-1"),
+            "is not a table in UTF-8; `kind: table` reads",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_words_of_the_scenario(
+    content: bytes, text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError) as caught:
+        load(tmp_path, content, label="label")
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "XLSX", "excel", "feather", "tsv", "jsonl"])
+def test_kinds_of_files_without_a_block_of_their_own_lead_to_tables(kind: str) -> None:
+    data = {"kind": kind, "path": f"rows.{kind}", "label": "y"}
+    with pytest.raises(ScenarioError, match=r"did you mean 'table'\?"):
+        fedsim.run(small(problem={"loss": {"kind": "logistic"}, "data": data}))

@@ -62,6 +62,8 @@ GOOD: dict[str, Blocks] = {
     "nb-iot in a block": group(
         radio={"kind": "nb-iot-psm", "tau": "1 h", "repetitions": 8, "drx_cycle": "0 s"}
     ),
+    "lte with its states": group(radio="lte-drx"),
+    "5g in a block": group(radio={"kind": "5g-low-drx", "inactive": "5 s", "paging_on": "0 s"}),
     "shannon": group(radio=SHANNON),
     "shannon in full": group(
         radio=SHANNON | {"shadowing": "0 dB", "noise": "-170 dBm/Hz", "most": "unlimited",

@@ -8,13 +8,23 @@ from pydantic import ValidationError
 
 from fedsim.blocks.presets import Presettable
 from fedsim.physics.devices import DEVICES, Device
-from fedsim.physics.radios import LORA, NB_IOT, RADIOS, LoRaRadio, NarrowbandRadio, Radio
+from fedsim.physics.radios import (
+    CELLULAR,
+    LORA,
+    NB_IOT,
+    RADIOS,
+    LoRaRadio,
+    NarrowbandRadio,
+    Radio,
+    StagedRadio,
+)
 
 TABLES: dict[type[Presettable], Any] = {
     Device: DEVICES,
     Radio: RADIOS,
     LoRaRadio: LORA,
     NarrowbandRadio: NB_IOT,
+    StagedRadio: CELLULAR,
 }
 EVERY = [(model, name) for model, table in TABLES.items() for name in table]
 

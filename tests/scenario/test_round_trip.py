@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedsim.errors import ScenarioError
 from fedsim.physics.carbon import COUNTRIES
 from fedsim.physics.devices import DEVICES
-from fedsim.physics.radios import LORA, NB_IOT, RADIOS
+from fedsim.physics.radios import CELLULAR, LORA, NB_IOT, RADIOS
 from fedsim.scenario import Scenario, dump, load
 from fedsim.scenario.located import Origin
 from fedsim.scenario.yaml import read_text
@@ -52,6 +52,9 @@ lora = presets(LORA, {"bandwidth": "kHz", "latency": "min", "send": "uW"})
 narrowband = presets(
     NB_IOT, {"latency": "ms", "send": "uW", "connected": "s", "resume_power": "mW", "listen": "ms"}
 )
+cellular = presets(
+    CELLULAR, {"latency": "ms", "monitor": "W", "connected": "s", "base": "mW", "paging": "mW"}
+)
 shannon = st.fixed_dictionaries(
     {"kind": st.just("shannon"), "bandwidth": quantities.map("{}MHz".format),
      "power": quantities.map("{}mW".format), "server_power": quantities.map("{}W".format),
@@ -91,7 +94,7 @@ intensities = st.fixed_dictionaries(
 def groups() -> st.SearchStrategy[dict[str, Any]]:
     options = {
         "device": devices,
-        "radio": constant | lora | narrowband | shannon,
+        "radio": constant | lora | narrowband | cellular | shannon,
         "battery": st.none() | batteries,
         "availability": availability,
         "carbon": st.none() | st.sampled_from(list(COUNTRIES)) | intensities,

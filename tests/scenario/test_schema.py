@@ -16,7 +16,7 @@ from fedsim.blocks.registry import kinds_of
 from fedsim.errors import BlockError
 from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.devices import DEVICES
-from fedsim.physics.radios import LORA, NB_IOT, RADIOS
+from fedsim.physics.radios import CELLULAR, LORA, NB_IOT, RADIOS
 from fedsim.problems import LOSSES, SOURCES, SPLITS
 from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.silence import SILENCES
@@ -118,6 +118,7 @@ def test_presets_can_be_named_alone_or_in_a_block() -> None:
         (radios[0], RADIOS, ["custom"]),
         (radios[1], LORA, []),
         (radios[2], NB_IOT, []),
+        (radios[3], CELLULAR, []),
     ):
         alone, block = described["anyOf"]
         assert alone["enum"] == list(presets)

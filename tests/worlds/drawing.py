@@ -8,10 +8,11 @@ from .dice import Block, Dice
 from .files import MOST_CLIENTS
 from .fleets import fleet
 from .methods import METHODS, method
-from .networks import network
+from .networks import network, windows
 from .peers import peers
 from .policies import delivered, given_up, marina_p, noticed, participation, silence, stop
 from .problems import problem
+from .radios import staged
 from .trained import trained
 from .wires import wire
 
@@ -56,4 +57,6 @@ def world(number: int) -> Block:
     weighted = blocks["problem"].get("data") and final.objective == "mean"
     if dice.chance(0.1) and (weighted or not dice.careful):
         blocks["problem"]["weights"] = "equal"
+    staged(dice, blocks)
+    windows(dice, blocks)
     return blocks

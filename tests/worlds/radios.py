@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from fedsim.physics.radios.presets import LORA, NB_IOT, RADIOS
+from fedsim.physics.radios.presets import CELLULAR, LORA, NB_IOT, RADIOS
 
 from .dice import Block, Dice
 
@@ -138,6 +138,43 @@ def narrowband(dice: Dice) -> Block:
         block |= {"tau": dice.quantity(80, 500, "s"), "paged": dice.quantity(0.1, 30, "s")}
         block["sync_time"] = dice.quantity(1e-3, 5, "s")
     return block | (_packets(dice) if dice.chance(0.1) else {})
+
+
+def cellular(dice: Dice) -> Block:
+    """Draw an LTE or 5G radio with stages; what is on is on for less than its cycle."""
+    powers = ("base", "monitor", "doze", "paging", "idle", "resume_power", "promotion_power")
+    times = {
+        "inactivity": (1e-3, 1), "short_time": (1e-2, 2), "connected": (1e-3, 30),
+        "inactive": (0.1, 20), "resume_time": (1e-3, 1), "promotion_time": (1e-3, 2),
+    }  # fmt: skip
+    cycles = {
+        key: "0 s" if dice.chance(0.2) else dice.quantity(0.1, 5, "s")
+        for key in ("short_cycle", "long_cycle", "paging_cycle", "inactive_cycle")
+    }
+    block = dice.options(
+        {
+            "up": rate(dice),
+            "down": rate(dice),
+            "latency": latency(dice),
+            **{key: _power(dice) for key in powers},
+            **{key: _per_bit(dice) for key in ("energy_up", "energy_down")},
+            **{key: dice.quantity(*ends, "s") for key, ends in times.items()},
+            **cycles,
+            **{key: dice.quantity(1e-3, 0.1, "s") for key in ("drx_on", "paging_on")},
+        }
+    )
+    if block.get("short_time") and "short_cycle" not in block:  # else it listens always
+        block["short_cycle"] = "100 ms"
+    if dice.chance(0.2):
+        block[dice.one(["up_trace", "down_trace"])] = _trace(dice)
+    return block | (_packets(dice) if dice.chance(0.1) else {})
+
+
+def staged(dice: Dice, blocks: Block) -> None:
+    """Give a group of the fleet a radio of LTE or 5G with stages, in a twelfth of all worlds."""
+    if dice.chance(0.08) and blocks.get("fleet"):
+        kind = dice.one(list(CELLULAR))
+        dice.one(blocks["fleet"])["radio"] = {"kind": kind, **cellular(dice)}
 
 
 def preset(dice: Dice) -> Block:

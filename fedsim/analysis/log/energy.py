@@ -7,7 +7,7 @@ import pandas as pd
 
 from fedsim.analysis.log.frames import check_columns, is_event
 from fedsim.analysis.log.runs import RUN, by_run
-from fedsim.analysis.timeline import time_in_states
+from fedsim.analysis.timeline import shares_of_time
 
 _STATES = ("idle", "tail", "promotion")
 _ENERGY = tuple(f"{name}_joules" for name in _STATES)
@@ -45,15 +45,10 @@ def idle_and_tail(events: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
         tail_energy          0.676     0.676
         promotion_energy     0.076     0.076
     """
-    columns = ("t", "duration", "event", "node", "peer", "round", "message", "joules", "detail")
-    check_columns(events, "events", columns)
     check_columns(clients, "clients", ("client", "joules", *_ENERGY))
-    seconds = time_in_states(events).rename(columns={"node": "client"})
-    keys = [name for name in (*RUN, "client") if name in seconds and name in clients]
-    length = seconds.select_dtypes("float").sum(axis=1)
-    times = seconds[keys].assign(
-        **{f"{name}_time": seconds[name] / length.where(length > 0) for name in _STATES}
-    )
+    times = shares_of_time(events)
+    keys = [name for name in (*RUN, "client") if name in times and name in clients]
+    times = times[[*keys, *_STATES]].rename(columns={name: f"{name}_time" for name in _STATES})
     spent = clients["joules"].where(clients["joules"] > 0)
     shares = clients[keys].assign(
         **{f"{name}_energy": clients[f"{name}_joules"] / spent for name in _STATES}

@@ -1,24 +1,17 @@
-"""What the questions have in common: columns that must be there, numbers of clients, an example."""
+"""What questions of a log have in common: columns that must be there, and numbers of clients."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fedsim.analysis.trace import Log
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.record.parts import as_frame
 
 SERVER = "server"
 BITS = ("payload_bits", "header_bits", "transport_bits")
-
-EXAMPLE = Path(__file__).parent / "example"
-"""The folder of the tables of `example_log`."""
 
 Table = Literal["events", "rounds", "clients"]
 
@@ -29,27 +22,6 @@ _SOURCES: dict[Table, str] = {
 }
 
 Codes = NDArray[np.intp]
-
-
-def example_log() -> Log:
-    """Return the tables of a small study, for examples: two variants, two seeds, four clients.
-
-    Two phones on LTE that loses packets, a Raspberry Pi on a small battery, and a slow
-    microcontroller, for eight rounds with a deadline of 1 s: `gd`, and `chb`, whose clients are
-    silent where their gradients have hardly changed.
-
-    Example:
-        >>> log = example_log()
-        >>> log.clients["client"].astype(str).unique().tolist()
-        ['client-0', 'client-1', 'client-2', 'client-3']
-    """
-    names: tuple[Table, ...] = ("events", "rounds", "clients")
-    return Log(**{name: _read(name) for name in names})
-
-
-def _read(name: Table) -> pd.DataFrame:
-    frame: pd.DataFrame = as_frame(pq.read_table(EXAMPLE / f"{name}.parquet"))
-    return frame
 
 
 def check_columns(frame: pd.DataFrame, table: Table, columns: Sequence[str]) -> None:

@@ -36,10 +36,15 @@ def _with_run(found: pd.DataFrame, rows: pd.DataFrame, keys: list[str]) -> pd.Da
 
 def _runs(frame: pd.DataFrame, keys: list[str]) -> list[pd.DataFrame]:
     """Return the rows of each run, in order of first appearance; views where runs lie together."""
-    number = frame.groupby(keys, sort=False, observed=True).ngroup().to_numpy()
-    if (np.diff(number) < 0).any():
-        order = np.argsort(number, kind="stable")
-        frame, number = frame.take(order), number[order]
-    borders = np.flatnonzero(np.diff(number)) + 1
+    changed = np.zeros(len(frame), dtype=np.bool_)
+    for name in keys:
+        column = frame[name]
+        own = column.cat.codes if isinstance(column.dtype, pd.CategoricalDtype) else column
+        changed[1:] |= (own.to_numpy()[1:] != own.to_numpy()[:-1]).astype(np.bool_)
+    borders = np.flatnonzero(changed)
+    if frame[keys].iloc[[0, *borders]].duplicated().any():
+        number = frame.groupby(keys, sort=False, observed=True).ngroup().to_numpy()
+        frame = frame.take(np.argsort(number, kind="stable"))
+        borders = np.cumsum(np.bincount(number))[:-1]
     ends = [0, *borders.tolist(), len(frame)]
     return [frame.iloc[begin:end] for begin, end in pairwise(ends)]

@@ -16,7 +16,7 @@ from fedsim.analysis.log.frames import (
 )
 from fedsim.analysis.log.messages import flows
 from fedsim.analysis.log.runs import RUN, by_run
-from fedsim.analysis.timeline import time_in_states
+from fedsim.analysis.timeline import shares_of_time
 
 _BUSY = {
     "computing": ["compute"],
@@ -51,13 +51,11 @@ def client_utilisation(events: pd.DataFrame) -> pd.DataFrame:
              gd     1 client-2     0.0000   0.0000     0.0000 0.0001
              gd     1 client-3     0.2435   0.0002     0.0001 0.2438
     """
-    needed = ("t", "duration", "event", "node", "peer", "round", "message", *BITS, "joules")
-    check_columns(events, "events", (*needed, "detail"))
-    seconds = time_in_states(events).rename(columns={"node": "client"})
-    length = seconds.select_dtypes("float").sum(axis=1)
-    keys = [name for name in (*RUN, "client") if name in seconds]
-    own = {name: seconds[states].sum(axis=1) / length for name, states in _BUSY.items()}
-    table = seconds[keys].assign(**own)
+    shares = shares_of_time(events)
+    keys = [name for name in (*RUN, "client") if name in shares]
+    table = shares[keys].assign(
+        **{name: shares[states].sum(axis=1, skipna=False) for name, states in _BUSY.items()}
+    )
     return table.assign(busy=table[list(_BUSY)].sum(axis=1, skipna=False).clip(upper=1.0))
 
 

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from fedsim.analysis.client_names import display_names
-from fedsim.analysis.log.frames import numbers_of
+from fedsim.analysis.log.frames import SERVER, numbers_of
 from fedsim.analysis.log.participation import OUTCOMES, round_outcomes, updates
 from fedsim.analysis.plots.canvas import (
     Logged,
@@ -30,7 +30,7 @@ from fedsim.analysis.plots.canvas import (
 )
 from fedsim.analysis.seeds import spread
 from fedsim.analysis.style import GREY, OUTCOME_COLOURS, escape_text, look
-from fedsim.analysis.timeline import SERVER, repeats
+from fedsim.analysis.timeline import repeats
 
 _COLUMNS = 200  # of a map; more rounds are drawn as shares of some of them
 _NAMED = 20  # clients that are named at the side

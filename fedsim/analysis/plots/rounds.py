@@ -9,6 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from fedsim.analysis.client_names import display_names
+from fedsim.analysis.log.frames import SERVER
 from fedsim.analysis.plots.canvas import (
     Logged,
     add_keys,
@@ -20,7 +21,7 @@ from fedsim.analysis.plots.canvas import (
     variant_of,
 )
 from fedsim.analysis.style import OUTCOME_COLOURS, PART_HATCHES, STATE_ORDER, STATES
-from fedsim.analysis.timeline import SERVER, spans
+from fedsim.analysis.timeline import spans
 from fedsim.errors import DataError
 
 _MOST = 40  # clients that are drawn: those that were done last

@@ -297,6 +297,8 @@ def fedscale_fleet(
         DataError: the file cannot be read, or has another form.
 
     Example:
+        Not run by the tests, since the file is FedScale's:
+
         >>> fleet = fedscale_fleet("client_device_capacity", clients=100)  # doctest: +SKIP
     """
     capacities = read_capacities(Path(path))
@@ -336,6 +338,8 @@ def lorawan_fleet(
         DataError: the file cannot be read, or has another form.
 
     Example:
+        Not run by the tests, since the file is the data set's:
+
         >>> fleet = lorawan_fleet("lorawan_nodes.csv", least=10)  # doctest: +SKIP
     """
     counts: dict[tuple[int, int], int] = defaultdict(int)

@@ -17,16 +17,17 @@ from fedsim.physics.radios.base import (
     States,
     powers_of,
 )
+from fedsim.physics.radios.cellular import StagedRadio
 from fedsim.physics.radios.linear import FirstOrderRadio, Radio
 from fedsim.physics.radios.lora import LoRa, LoRaRadio
 from fedsim.physics.radios.narrowband import NarrowbandRadio
-from fedsim.physics.radios.presets import LORA, NB_IOT, RADIOS
+from fedsim.physics.radios.presets import CELLULAR, LORA, NB_IOT, RADIOS
 from fedsim.physics.radios.rates import Carrier, ConstantRate, RateLaw, Rates, Terms, Traced
 from fedsim.physics.radios.shannon import Shannon, ShannonRadio
 
 RADIO_KINDS: Registry[RadioLaw] = Registry(
     "radio",
-    (Radio, LoRaRadio, NarrowbandRadio, ShannonRadio, FirstOrderRadio),
+    (Radio, LoRaRadio, NarrowbandRadio, StagedRadio, ShannonRadio, FirstOrderRadio),
     RadioLaw,
     title="radio kinds",
     names=names_of,
@@ -37,6 +38,7 @@ AnyRadio = Given[Annotated[RadioLaw, OneOf(RADIO_KINDS)], RadioLaw | Block]
 """A field that takes one of them, or the name of a preset."""
 
 __all__ = [
+    "CELLULAR",
     "LORA",
     "NB_IOT",
     "RADIOS",
@@ -61,6 +63,7 @@ __all__ = [
     "Rates",
     "Shannon",
     "ShannonRadio",
+    "StagedRadio",
     "States",
     "Terms",
     "Traced",

@@ -126,6 +126,31 @@ class States:
         return max(since, now)
 
 
+def mean_power(on: float, off: float, time: float, cycle: float) -> float:
+    """Return the mean power of what is on for a time in each cycle, W; always on without a cycle.
+
+    >>> mean_power(100.0, 20.0, 1.0, 4.0), mean_power(100.0, 20.0, 1.0, 0.0)
+    (40.0, 100.0)
+    """
+    return off + (on - off) * time / cycle if cycle else on
+
+
+def check_listening(radio: Spec, on: str, cycle: str) -> None:
+    """Check that a radio listens in each cycle for no longer than the cycle lasts.
+
+    Args:
+        radio: the radio.
+        on: the field of the time for which it listens.
+        cycle: that of the cycle, 0 for always.
+
+    Raises:
+        ValidationError: it listens for longer.
+    """
+    seen, most = getattr(radio, on), getattr(radio, cycle)
+    if 0 < most < seen:
+        raise failure((on, f'got "{seen:g} s"; at most {cycle}, "{most:g} s"', seen))
+
+
 # Packets: the division of a message, and the headers that it adds.
 
 

@@ -38,14 +38,28 @@ class Radio(Draw, Connection, Listening, Presettable, PacketRadio):
     @property
     def traces(self) -> Mapping[str, Trace]:
         """The traces that it follows, by their keys in the block."""
-        both = {"up_trace": self.up_trace, "down_trace": self.down_trace}
-        return {key: trace for key, trace in both.items() if trace is not None}
+        return traces_of(self.up_trace, self.down_trace)
 
     def rates(self, signals: Mapping[str, Signal]) -> Rates:
         """Return the two rates, or what takes their places."""
-        return Rates(
-            _law(self.up, signals.get("up_trace")), _law(self.down, signals.get("down_trace"))
-        )
+        return rate_laws(self.up, self.down, signals)
+
+
+def traces_of(up_trace: Trace | None, down_trace: Trace | None) -> Mapping[str, Trace]:
+    """Return the traces of a radio by their keys in its block, of those that it has."""
+    both = {"up_trace": up_trace, "down_trace": down_trace}
+    return {key: trace for key, trace in both.items() if trace is not None}
+
+
+def rate_laws(up: float, down: float, signals: Mapping[str, Signal]) -> Rates:
+    """Return the laws of both directions: constant rates, or the traces in their places.
+
+    Args:
+        up: bit/s.
+        down: bit/s.
+        signals: of the traces, by their keys in the block.
+    """
+    return Rates(_law(up, signals.get("up_trace")), _law(down, signals.get("down_trace")))
 
 
 def _law(rate: float, signal: Signal | None) -> RateLaw:

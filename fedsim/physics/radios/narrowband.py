@@ -29,7 +29,15 @@ from fedsim.blocks.choice import failure
 from fedsim.blocks.presets import Preset, Presettable
 from fedsim.blocks.quantities import Hours, Rate, Seconds, Watts
 from fedsim.blocks.spec import as_written
-from fedsim.physics.radios.base import NO_DRAW, Draw, PacketRadio, RadioStage, States
+from fedsim.physics.radios.base import (
+    NO_DRAW,
+    Draw,
+    PacketRadio,
+    RadioStage,
+    States,
+    check_listening,
+    mean_power,
+)
 from fedsim.physics.radios.presets import NB_IOT
 from fedsim.physics.radios.rates import ConstantRate, Rates
 from fedsim.physics.signals import Signal
@@ -115,11 +123,11 @@ class NarrowbandRadio(Presettable, PacketRadio):
 
     @property
     def _connected_power(self) -> float:
-        return _mean(self.receive, self.doze, self.drx_on, self.drx_cycle)
+        return mean_power(self.receive, self.doze, self.drx_on, self.drx_cycle)
 
     @property
     def _paging_power(self) -> float:
-        return _mean(self.receive, self.between, self.paging_on, self.paging_cycle)
+        return mean_power(self.receive, self.between, self.paging_on, self.paging_cycle)
 
     @property
     def _sync(self) -> float:
@@ -138,17 +146,10 @@ class NarrowbandRadio(Presettable, PacketRadio):
 
     @model_validator(mode="after")
     def _listens_no_longer_than_its_cycle(self) -> Self:
-        for on, cycle in (("drx_on", "drx_cycle"), ("paging_on", "paging_cycle")):
-            seen, most = getattr(self, on), getattr(self, cycle)
-            if 0 < most < seen:
-                raise failure((on, f'got "{seen:g} s"; at most {cycle}, "{most:g} s"', seen))
+        check_listening(self, "drx_on", "drx_cycle")
+        check_listening(self, "paging_on", "paging_cycle")
         least = self.paged + self._resume[0] + self._sync
         if 0 < self.tau < least:
             text = f'got "{self.tau:g} s", less than an update and paged, "{least:g} s"'
             raise failure(("tau", f'{text}; give that or more, or "0 s" for no PSM', self.tau))
         return self
-
-
-def _mean(on: float, off: float, time: float, cycle: float) -> float:
-    """Return the mean power of what is on for a time in each cycle, W; always, without one."""
-    return off + (on - off) * time / cycle if cycle else on

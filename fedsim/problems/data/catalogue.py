@@ -343,13 +343,14 @@ def fetch(name: str) -> Path:
     """Download a data set into the user's cache, check it, and return its folder or file.
 
     Args:
-        name: of the catalogue, as `fedsim list sources` shows it.
+        name: of the catalogue, as `fedsim fetch` lists them.
 
     Raises:
-        DataError: the catalogue has no such set, it cannot be had, or it is not what the
-            catalogue expects.
+        DataError: there is no such set, it cannot be had, or it is not what is expected.
 
     Example:
+        Not run by the tests, since it downloads:
+
         >>> fetch("fashion-mnist")  # doctest: +SKIP
         PosixPath('/home/me/.cache/fedsim/data')
     """

@@ -17,7 +17,7 @@ from fedsim.errors import DataError
 from fedsim.files import decompress, read_bytes
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples
-from fedsim.problems.tables.formats import format_of
+from fedsim.problems.tables.formats import SEPARATOR_NAMES, find_separator, format_of
 
 if TYPE_CHECKING:  # importing pandas takes half a second: only when such a file is read
     import pandas as pd
@@ -28,6 +28,8 @@ _SHOWN = 60
 """The number of characters shown of a cell at fault and of a column name."""
 
 _REASON = 200  # characters of pandas' message, which may quote a whole line
+
+_BEGINNING = 1 << 16  # bytes that are looked at for a likelier separator
 
 _TIMES = 20
 """The bytes of memory that a byte of a table takes: "1," is a number of 8 bytes, several times."""
@@ -119,11 +121,21 @@ class Csv(Source):
                     index_col=False,
                     skipinitialspace=True,
                 )
+        except UnicodeDecodeError as error:
+            raise DataError("data.path", f"{path} is not a table in UTF-8; {_HINT}") from error
         except (ValueError, OverflowError, pd.errors.ParserWarning) as error:
             reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")[:_REASON]
-            raise DataError(
-                "data.path", f"{path} is not a table of separated values: {reason}; {_HINT}"
-            ) from error
+            if isinstance(error, pd.errors.ParserWarning):
+                reason = "some rows have more values than the first line"
+            own = SEPARATOR_NAMES.get(self.separator, repr(self.separator))
+            text = f"{path} is not a table of values separated by {own}: {reason}"
+            other = self._separator_clause(content)
+            raise DataError("data.path", f"{text}{other}; {_HINT}") from error
+
+    def _separator_clause(self, content: bytes) -> str:
+        """Return a clause on the separator that the file seems to have, if it is another one."""
+        found = find_separator(content[:_BEGINNING].decode("utf-8", errors="replace"))
+        return "" if found == self.separator else f"; {SEPARATOR_NAMES[found]} separate them"
 
     def _check_names(self, content: bytes, path: Path) -> None:
         """Check that column names are distinct; pandas would rename duplicates by a number."""

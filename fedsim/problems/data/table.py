@@ -245,6 +245,10 @@ class Table(TableSource):
     """
 
     source: ClassVar[str] = "read by pandas; features by scikit-learn"
+    also_called: ClassVar[tuple[str, ...]] = (
+        *("parquet", "feather", "arrow", "excel", "xlsx", "xls"),
+        *("tsv", "json", "jsonl", "json-lines", "ndjson"),
+    )
 
     kind: Literal["table"] = "table"
     path: AnyPath = Field(description="the file, relative to the scenario file's folder")

@@ -40,7 +40,7 @@ _SQLITE, _OLD_EXCEL = b"SQLite format 3\0", b"\xd0\xcf\x11\xe0"
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 _BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _NAMES = {"utf-8-sig": "UTF-8 with a byte order mark", "utf-8": "UTF-8", "cp1252": "Latin-1"}
-_SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 class Reading(NamedTuple):
@@ -122,7 +122,7 @@ def _parse(content: bytes, path: Path, wanted: Reading) -> Found:
     if not before and _counts_the_table(frame):
         before, frame = text.splitlines()[:1], frame.iloc[1:].reset_index(drop=True)
     header = wanted.header if wanted.header is not None else not _is_row_of_data(frame)
-    shown = _SEPARATOR_NAMES.get(separator, repr(separator))
+    shown = SEPARATOR_NAMES.get(separator, repr(separator))
     words = f"text separated by {shown}, {_NAMES.get(encoding, encoding)}"
     if before:
         many = "a line" if len(before) == 1 else f"{len(before)} lines"
@@ -245,7 +245,7 @@ def _separator(text: str, path: Path, separator: str, *, skip: int) -> "pd.DataF
             )
     except (ValueError, OverflowError, pd.errors.ParserWarning) as error:
         reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")[:_REASON]
-        shown = _SEPARATOR_NAMES.get(separator, repr(separator))
+        shown = SEPARATOR_NAMES.get(separator, repr(separator))
         advice = "if they are separated otherwise, give `separator`"
         text = f"{path} is no table of cells separated by {shown}: {reason}; {advice}"
         raise DataError("data.path", text) from error

@@ -96,12 +96,29 @@ def _serve(listener: socket.socket, secret: str, out: Path) -> None:
     end_with_parent()
     with suppress(OSError):
         os.nice(_NICE)
-    from fedsim.browser.pages import StudyPages  # noqa: PLC0415 - loaded at low priority
-
-    server(listener, secret, StudyPages(out)).serve_forever()
+    server(listener, secret, _LazyPages(out)).serve_forever()
 
 
-def server(listener: socket.socket, secret: str, pages: "StudyPages") -> ThreadingHTTPServer:
+class _LazyPages:
+    """The pages of a study, loaded with the first request: that takes seconds of a processor."""
+
+    def __init__(self, out: Path) -> None:
+        self._out, self._one = out, threading.Lock()
+        self._pages: StudyPages | None = None
+
+    def find(self, name: str) -> "Answer | None":
+        """Return a page by its name; None if there is no such page."""
+        with self._one:
+            if self._pages is None:
+                from fedsim.browser.pages import StudyPages  # noqa: PLC0415 - see above
+
+                self._pages = StudyPages(self._out)
+        return self._pages.find(name)
+
+
+def server(
+    listener: socket.socket, secret: str, pages: "StudyPages | _LazyPages"
+) -> ThreadingHTTPServer:
     """Return a server of pages, which answers from a listening socket."""
     address = listener.getsockname()
     handler = partial(_Handler, f"/{secret}/", address[1], pages)
@@ -123,7 +140,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     timeout = _PATIENCE
 
-    def __init__(self, home: str, port: int, pages: "StudyPages", *connection: object) -> None:
+    def __init__(
+        self, home: str, port: int, pages: "StudyPages | _LazyPages", *connection: object
+    ) -> None:
         self._home, self._pages = home, pages
         self._hosts = {f"{name}:{port}" for name in (_LOOPBACK, "localhost")}
         super().__init__(*connection)  # type: ignore[arg-type] # it answers within

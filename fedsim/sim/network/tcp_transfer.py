@@ -28,8 +28,8 @@ DUPLICATES = 3
 LEAST_TRAIN = 2
 """The segments of a train, where the window has them."""
 
-PARTS = 4
-"""The trains of a window of which some may be dropped, at least where it is long."""
+PARTS, LOSSY_PARTS = 4, 8
+"""The trains of a window of which a queue, or a radio, may lose some, at least where it is long."""
 
 SAFE_SHARE, RISKY_SHARE = 16, 32
 """A train is no longer than this part of the shortest queue, where none of it can be dropped; and
@@ -200,6 +200,8 @@ class TcpTransfer:
     def _train_size(self) -> int:
         """Return how many segments travel together: few where some of them may be dropped."""
         window, path = int(self.window.size), self._path
+        if self._lane.loss is not None:
+            return max(LEAST_TRAIN, window // LOSSY_PARTS)
         risky = self._pipe > path.own.limit + 1
         for queue in path.shared:
             risky = risky or queue.claimed > queue.limit + 1

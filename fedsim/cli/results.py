@@ -87,6 +87,7 @@ def compare(
     as wide as a column of a paper.
     """
     from fedsim.cli.compare_output import Request
+    from fedsim.cli.next_steps import after_comparison
 
     with _errors():
         wanted = Request.of(out, (x, y), csv=csv, as_json=as_json, latex=latex)
@@ -98,15 +99,12 @@ def compare(
         if wanted.alone:
             return
         _print_comparison(comparison)
-        apart = out is not None  # figures for elsewhere, where a caption says what they show
-        out = out or within(places[0], "comparison")
-        options = comparison_options(comparison, confidence=confidence, titles=not apart)
-        with _write_output("compare", places, out, options) as made:
-            comparison.write(made.path, titles=not apart)
+        place = out or within(places[0], "comparison")
+        options = comparison_options(comparison, confidence=confidence, titles=out is None)
+        with _write_output("compare", places, place, options) as made:
+            comparison.write(made.path, titles=out is None)  # elsewhere captions say what they show
     _out.print(f"tables and figures in {escape(str(made.place))}")
     if len(places) == 1:
-        from fedsim.cli.next_steps import after_comparison
-
         _next(*after_comparison(comparison, places[0]), quiet=quiet)
 
 

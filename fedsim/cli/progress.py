@@ -11,9 +11,9 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.text import Text
 
 from fedsim import analysis
+from fedsim.cli.app import mention_size, write_output
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
-from fedsim.cli.app import write_output
 from fedsim.progress import current_activity
 from fedsim.record.scenarios import once
 from fedsim.record.variants import labels as called_by
@@ -44,6 +44,7 @@ def report(result: Result) -> None:
     )
     for note in once(result.seen):
         _remark(note)
+    mention_size(result.folder)
 
 
 _REDRAW = 0.1  # seconds of real time; a redraw costs as much as a hundred rounds

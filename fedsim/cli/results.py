@@ -34,6 +34,7 @@ from fedsim.cli.app import write_output as _write_output
 
 if TYPE_CHECKING:
     from fedsim.analysis import Comparison
+    from fedsim.robustness.result import Robustness
     from fedsim.running.watching import Snapshot
 
 
@@ -95,12 +96,8 @@ def compare(
         if wanted.alone:
             return
         _print_comparison(comparison)
-        apart = out is not None  # figures for elsewhere, where a caption says what they show
-        out = out or within(places[0], "comparison")
-        options = _options(comparison, confidence=confidence, titles=not apart)
-        with _write_output("compare", places, out, options) as made:
-            comparison.write(made.path, titles=not apart)
-    _out.print(f"tables and figures in {escape(str(made.place))}")
+        place = _write_comparison(comparison, places, out, confidence)
+    _out.print(f"tables and figures in {escape(str(place))}")
     if len(places) == 1:
         from fedsim.cli.next_steps import after_comparison
 
@@ -126,6 +123,18 @@ def _options(comparison: "Comparison", **others: object) -> dict[str, object]:
     """Return the options that decide what is written about a comparison."""
     targets = [str(case.target) for case in comparison.cases]
     return {"targets": targets, "against": comparison.against, **others}
+
+
+def _write_comparison(
+    comparison: "Comparison", places: list[Path], out: Path | None, confidence: float
+) -> Path:
+    """Write tables and figures; return their folder."""
+    apart = out is not None  # figures for elsewhere, where a caption says what they show
+    wanted = out or within(places[0], "comparison")
+    options = _options(comparison, confidence=confidence, titles=not apart)
+    with _write_output("compare", places, wanted, options) as made:
+        comparison.write(made.path, titles=not apart)
+    return made.place
 
 
 def _print_comparison(comparison: "Comparison") -> None:
@@ -381,18 +390,23 @@ def robust(
             cluster=cluster,
             base=base,
         )
-        if said := known.answer():
-            _out.print(f"{escape(said)}\n")
-        for table in known.tables():
-            _out.print(table)
-        for text in known.notes:
-            _err.print(escape(text), style="yellow")
+        _print_survey(known)
         options = {"target": str(known.target), "against": known.against, "worlds": worlds}
         options |= {"seed": seed, "intervals": intervals, "runs": runs}
         with _write_output("robust", [place], out, options) as made:
             known.write(made.path)
     _out.print(f"tables and figures in {escape(str(made.place))}")
     _next(command("report", place), quiet=quiet)
+
+
+def _print_survey(known: "Robustness") -> None:
+    """Print the answer, tables and notes."""
+    if said := known.answer():
+        _out.print(f"{escape(said)}\n")
+    for table in known.tables():
+        _out.print(table)
+    for text in known.notes:
+        _err.print(escape(text), style="yellow")
 
 
 def _intervals(texts: list[str]) -> dict[str, str]:

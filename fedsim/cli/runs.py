@@ -31,7 +31,6 @@ from fedsim.cli.app import (
 )
 from fedsim.cli.app import err as _err
 from fedsim.cli.app import errors as _errors
-from fedsim.cli.app import mention_size as _mention_size
 from fedsim.cli.app import note as _note
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
@@ -100,7 +99,6 @@ def run_command(
                 _out.print(f"shard {shard}: {count} of the runs are in {escape(str(out))}")
         if shard is None:
             _next(*after_run(result, typed), quiet=quiet)
-        _mention_size(out)
     raise typer.Exit(code)
 
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import isnan
+from pathlib import Path
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -11,9 +12,9 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.text import Text
 
 from fedsim import analysis
-from fedsim.cli.app import mention_size, write_output
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
+from fedsim.cli.app import write_output
 from fedsim.progress import current_activity
 from fedsim.record.scenarios import once
 from fedsim.record.variants import labels as called_by
@@ -36,15 +37,20 @@ def report(result: Result) -> None:
         _out.print(f"{escape(said)}\n")
     _out.print(result.shown.costs())
     _out.print(result.shown.outcome())
-    figure = result.folder / "convergence.png"
-    with write_output("run", [result.folder], figure, {}, keep_name=True) as made:
-        analysis.save(result.shown.overview(), made.path)
+    figure = draw_overview(result)
     _out.print(
         f"event logs and tables in {escape(str(result.folder))}, figure {escape(str(figure))}"
     )
     for note in once(result.seen):
         _remark(note)
-    mention_size(result.folder)
+
+
+def draw_overview(result: Result) -> Path:
+    """Draw the figure of a study into its folder, and return its path."""
+    figure = result.folder / "convergence.png"
+    with write_output("run", [result.folder], figure, {}, keep_name=True) as made:
+        analysis.save(result.shown.overview(), made.path)
+    return figure
 
 
 _REDRAW = 0.1  # seconds of real time; a redraw costs as much as a hundred rounds

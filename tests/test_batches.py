@@ -167,7 +167,7 @@ def test_a_run_that_exists_took_no_time_and_one_that_is_made_took_some(tmp_path:
     for out, there in ((tmp_path / "runs", True), (tmp_path / "other", False)):
         out.mkdir(exist_ok=True)
         order = Order(plan, out)
-        known = find_finished(order, Run(0, 1))
+        known = find_finished(order, Run(0, 1), lambda _: None)
         assert (known.there is not None) == there
         outcome = make(order, Builder(plan), out, known, seen.append)
         assert outcome.error is None

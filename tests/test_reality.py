@@ -55,11 +55,11 @@ def test_a_flow_of_the_fluid_model_is_held_up_by_one_way_and_the_narrowest_link(
 
 
 FOUND = {  # of `tcp`, held-out: median, nine of ten, and worst of the errors' sizes
-    "one flow": (0.003, 0.04, 0.12),
-    "many flows": (0.010, 0.56, 3.10),
-    "no losses": (0.006, 0.42, 3.10),
-    "random losses: median": (0.058, 0.70, 1.11),
-    "random losses: 9 of 10": (0.241, 0.59, 2.16),
+    "one flow": (0.0020, 0.042, 0.113),
+    "many flows": (0.0091, 0.412, 0.897),
+    "no losses": (0.0048, 0.308, 0.897),
+    "random losses: median": (0.038, 0.411, 0.953),
+    "random losses: 9 of 10": (0.286, 0.607, 2.560),
 }
 
 

@@ -33,6 +33,7 @@ from fedsim.record.atomic import check_folder, check_links
 from fedsim.text import visible
 
 if TYPE_CHECKING:
+    from fedsim.analysis import Comparison
     from fedsim.record.outputs import Output
 
 _ORDER = ("run", "check", "status", "watch", "compare", "report", "examples", "init", "list")
@@ -171,6 +172,9 @@ Quiet = Annotated[
 WatchPage = Annotated[
     bool, typer.Option("--watch", help="show curves, runs, workers and events while it runs")
 ]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="print one JSON document alone; all else goes to stderr")
+]
 BrowserPage = Annotated[
     bool,
     typer.Option(
@@ -272,6 +276,12 @@ def write_output(
         yield made
     if moved := describe_move(wanted, made.place):
         remark(moved)
+
+
+def comparison_options(comparison: "Comparison", **others: object) -> dict[str, object]:
+    """Return the options that decide what is written about a comparison."""
+    targets = [str(case.target) for case in comparison.cases]
+    return {"targets": targets, "against": comparison.against, **others}
 
 
 def suggest(*commands: str, quiet: bool = False) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from fedsim.cli.app import Overrides, Plugins, app
+from fedsim.cli.app import AsJson, Overrides, Plugins, app
 from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
@@ -25,6 +25,7 @@ def list_command(
         str | None, typer.Argument(metavar="NAME", help="one block of it, such as top-k")
     ] = None,
     plugins: Plugins = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
     """List the blocks that a scenario can name: algorithms, compressors, devices, ...
 
@@ -34,11 +35,15 @@ def list_command(
     from fedsim.blocks.wording import unknown
     from fedsim.cli import describe
     from fedsim.cli.describe import block_lines
+    from fedsim.cli.json_output import of_parts, of_table, print_json
     from fedsim.errors import DataError
     from fedsim.scenario.registries import blocks_in, catalogue
 
     with _errors():
         known = catalogue(blocks_in(plugins or ()))
+        if table is None and as_json:
+            print_json({"tables": describe.contents(known)})
+            return
         if table is None:
             _out.print(describe.overview(known, _out.width))
             _out.print("`fedsim list TABLE` shows one, `fedsim list TABLE NAME` one block of it.")
@@ -50,10 +55,18 @@ def list_command(
             text = f"got an unknown table: {unknown(table, [*tables, _ALL], hint)}"
             raise DataError("list", text)
         if name is not None:
-            for part in block_lines(table, name, known):
+            parts = list(block_lines(table, name, known))
+            if as_json:
+                print_json({"table": table, "name": name, **of_parts(parts)})
+                return
+            for part in parts:
                 _out.print(part)
             return
-    for each in tables.values() if table == _ALL else [tables[table]]:
+    shown = tables if table == _ALL else {table: tables[table]}
+    if as_json:
+        print_json({title: of_table(each)["rows"] for title, each in shown.items()})
+        return
+    for each in shown.values():
         _out.print(each)
 
 

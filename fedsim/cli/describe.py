@@ -70,6 +70,14 @@ def listings(
             )
 
 
+def contents(known: BlockCatalogue) -> dict[str, Sequence[str]]:
+    """Return the names in each table, by the name of the table."""
+    held = {registry.title or registry.several: known.names(registry) for registry in REGISTRIES}
+    held |= {title: tuple(presets) for title, presets in _PRESETS.items()}
+    held[_CITATIONS] = tuple(short for short, _ in _citations())
+    return {title.replace(" ", "-"): names for title, names in held.items()}
+
+
 def overview(known: BlockCatalogue, width: int) -> Table:
     """Return a table of all tables, a line each: their names, and what is in them.
 
@@ -77,12 +85,7 @@ def overview(known: BlockCatalogue, width: int) -> Table:
         known: what a scenario can name.
         width: of the terminal.
     """
-    held = {registry.title or registry.several: known.names(registry) for registry in REGISTRIES}
-    held |= {title: tuple(presets) for title, presets in _PRESETS.items()}
-    held[_CITATIONS] = tuple(short for short, _ in _citations())
-    rows = [
-        (title.replace(" ", "-"), _some(names, width - _BESIDE)) for title, names in held.items()
-    ]
+    rows = [(title, _some(names, width - _BESIDE)) for title, names in contents(known).items()]
     return listing("blocks that a scenario can name", ("table", "kinds and presets"), rows)
 
 

@@ -45,7 +45,7 @@ def offer_downloads(plan: Plan) -> None:
     """Offer to download missing files, if the terminal is interactive."""
     for name in missing_data(plan):
         question = f"{name} is not on this machine. Download {ENTRIES[name].download}?"
-        if sys.stdin.isatty() and typer.confirm(question, default=True):
+        if sys.stdin.isatty() and typer.confirm(question, default=True, err=True):
             fetch(name)
 
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import isnan
+from pathlib import Path
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -36,14 +37,20 @@ def report(result: Result) -> None:
         _out.print(f"{escape(said)}\n")
     _out.print(result.shown.costs())
     _out.print(result.shown.outcome())
-    figure = result.folder / "convergence.png"
-    with write_output("run", [result.folder], figure, {}, keep_name=True) as made:
-        analysis.save(result.shown.overview(), made.path)
+    figure = draw_overview(result)
     _out.print(
         f"event logs and tables in {escape(str(result.folder))}, figure {escape(str(figure))}"
     )
     for note in once(result.seen):
         _remark(note)
+
+
+def draw_overview(result: Result) -> Path:
+    """Draw the figure of a study into its folder, and return its path."""
+    figure = result.folder / "convergence.png"
+    with write_output("run", [result.folder], figure, {}, keep_name=True) as made:
+        analysis.save(result.shown.overview(), made.path)
+    return figure
 
 
 _REDRAW = 0.1  # seconds of real time; a redraw costs as much as a hundred rounds

@@ -1,6 +1,6 @@
 """Commands that read results: compare, report, trace, status, robust; and examples, init."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from fedsim.cli.app import (
+    AsJson,
     Base,
     Gzip,
     Jobs,
@@ -23,6 +24,7 @@ from fedsim.cli.app import (
     Targets,
     app,
     check_out,
+    comparison_options,
     within,
 )
 from fedsim.cli.app import err as _err
@@ -34,6 +36,7 @@ from fedsim.cli.app import write_output as _write_output
 
 if TYPE_CHECKING:
     from fedsim.analysis import Comparison
+    from fedsim.robustness.result import Robustness
     from fedsim.running.watching import Snapshot
 
 
@@ -83,7 +86,7 @@ def compare(
     With a file as `--out`, one figure of the curves is drawn into it,
     as wide as a column of a paper.
     """
-    from fedsim.cli.compare_output import Request
+    from fedsim.cli.compare_output import Request, write_files
 
     with _errors():
         wanted = Request.of(out, (x, y), csv=csv, as_json=as_json, latex=latex)
@@ -95,12 +98,8 @@ def compare(
         if wanted.alone:
             return
         _print_comparison(comparison)
-        apart = out is not None  # figures for elsewhere, where a caption says what they show
-        out = out or within(places[0], "comparison")
-        options = _options(comparison, confidence=confidence, titles=not apart)
-        with _write_output("compare", places, out, options) as made:
-            comparison.write(made.path, titles=not apart)
-    _out.print(f"tables and figures in {escape(str(made.place))}")
+        place = write_files(comparison, places, out, confidence)
+    _out.print(f"tables and figures in {escape(str(place))}")
     if len(places) == 1:
         from fedsim.cli.next_steps import after_comparison
 
@@ -120,12 +119,6 @@ def _comparison(
         if (table := analysis.so_far(places)) is not None:
             _out.print(table)  # all there is while no run has ended
         raise
-
-
-def _options(comparison: "Comparison", **others: object) -> dict[str, object]:
-    """Return the options that decide what is written about a comparison."""
-    targets = [str(case.target) for case in comparison.cases]
-    return {"targets": targets, "against": comparison.against, **others}
 
 
 def _print_comparison(comparison: "Comparison") -> None:
@@ -163,7 +156,7 @@ def report_command(
             check_out(out, file=True)
         check_page(out)
         comparison = analysis.Comparison.of([place], targets or ())
-        with _write_output("report", [place], page, _options(comparison)) as made:
+        with _write_output("report", [place], page, comparison_options(comparison)) as made:
             report.write_comparison(comparison, made.path)
     for text in comparison.answers:
         _out.print(f"{escape(text)}\n")
@@ -214,6 +207,7 @@ def status_command(
         typer.Option(metavar="DIR", help="folder of the runs of a scenario, if not runs/NAME"),
     ] = None,
     plugins: Plugins = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Show the progress of a study: runs done, running, failed and pending, and the time left."""
     from fedsim.running.folder import status, study_of
@@ -228,6 +222,11 @@ def status_command(
         else:
             plan = load(study, overrides=overrides or (), blocks=blocks_in(plugins or ()))
             found = status(out or Path("runs") / plan.folder_name, study_of(plan))
+        if as_json:
+            from fedsim.cli.json_output import of_status, print_json
+
+            print_json(of_status(Snapshot.of(found)))
+            return
         parts = [(each.done, each.running, each.failed, each.pending) for each in found.variants]
         rows = [
             (each.variant, *(str(len(part)) for part in states))
@@ -296,6 +295,7 @@ def examples_command(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="print this one, as a file to start from")
     ] = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
     """List the scenarios that come with fedsim, each with its question; `fedsim run NAME` runs it.
 
@@ -305,11 +305,28 @@ def examples_command(
     from fedsim.scenario.examples import example
 
     with _errors():
-        if name is None:
+        if as_json:
+            _print_examples(name)
+        elif name is None:
             _out.print(examples_table())
             _out.print("`fedsim run NAME` runs one, `fedsim examples NAME` prints it.")
         else:
             print(example(name).read_text(encoding="utf-8"), end="")  # noqa: T201 - to be piped
+
+
+def _print_examples(name: str | None) -> None:
+    """Print the examples, or one of them, as JSON."""
+    from fedsim.cli.downloads import examples_table
+    from fedsim.cli.json_output import of_table, print_json
+    from fedsim.record.scenarios import parse
+    from fedsim.scenario.examples import example
+
+    if name is None:
+        print_json({"examples": of_table(examples_table())["rows"]})
+        return
+    file = example(name)
+    text = file.read_text(encoding="utf-8")
+    print_json({"name": name, "text": text, "scenario": parse(text, Path(str(file)))})
 
 
 # The robustness of conclusions to uncertain constants.
@@ -353,6 +370,7 @@ def robust(
     ] = None,
     base: Base = None,
     quiet: Quiet = False,  # noqa: FBT002 - a flag
+    as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Find which conclusions of a study survive the uncertainty of its constants.
 
@@ -381,18 +399,37 @@ def robust(
             cluster=cluster,
             base=base,
         )
-        if said := known.answer():
-            _out.print(f"{escape(said)}\n")
-        for table in known.tables():
-            _out.print(table)
-        for text in known.notes:
-            _err.print(escape(text), style="yellow")
-        options = {"target": str(known.target), "against": known.against, "worlds": worlds}
-        options |= {"seed": seed, "intervals": intervals, "runs": runs}
-        with _write_output("robust", [place], out, options) as made:
-            known.write(made.path)
-    _out.print(f"tables and figures in {escape(str(made.place))}")
-    _next(command("report", place), quiet=quiet)
+        options = {"worlds": worlds, "seed": seed, "intervals": intervals, "runs": runs}
+        _report_robustness(known, place, out, options, as_json=as_json)
+    if not as_json:
+        _next(command("report", place), quiet=quiet)
+
+
+def _report_robustness(
+    known: "Robustness", place: Path, out: Path, options: Mapping[str, object], *, as_json: bool
+) -> None:
+    """Print and write the answer, tables and notes; or write them, and print JSON alone."""
+    from fedsim.cli.json_output import of_robustness, print_json
+
+    if not as_json:
+        _print_robustness(known)
+    given = {"target": str(known.target), "against": known.against, **options}
+    with _write_output("robust", [place], out, given) as made:
+        known.write(made.path)
+    if as_json:
+        print_json(of_robustness(known, made.place))
+    else:
+        _out.print(f"tables and figures in {escape(str(made.place))}")
+
+
+def _print_robustness(known: "Robustness") -> None:
+    """Print answer, tables and notes."""
+    if said := known.answer():
+        _out.print(f"{escape(said)}\n")
+    for table in known.tables():
+        _out.print(table)
+    for text in known.notes:
+        _err.print(escape(text), style="yellow")
 
 
 def _intervals(texts: list[str]) -> dict[str, str]:

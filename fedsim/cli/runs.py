@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from fedsim.cli.app import (
+    AsJson,
     Base,
     BrowserPage,
     File,
@@ -27,6 +28,7 @@ from fedsim.cli.app import (
     app,
     check_out,
     check_watch,
+    comparison_options,
     within,
 )
 from fedsim.cli.app import err as _err
@@ -37,6 +39,7 @@ from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
 from fedsim.cli.app import suggest as _next
 from fedsim.cli.app import theory as _theory
+from fedsim.cli.app import write_output as _write_output
 
 if TYPE_CHECKING:
     from fedsim.results import Result
@@ -59,6 +62,7 @@ def run_command(
     quiet: Quiet = False,  # noqa: FBT002 - a flag
     watch: WatchPage = False,  # noqa: FBT002 - a flag
     browser: BrowserPage = False,  # noqa: FBT002 - a flag
+    as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Run a scenario: all variants, all seeds; end with a table and a figure.
 
@@ -68,7 +72,7 @@ def run_command(
     """
     from fedsim.cli.downloads import offer_downloads
     from fedsim.cli.next_steps import TypedRun, after_run
-    from fedsim.cli.progress import report, variant_names
+    from fedsim.cli.progress import variant_names
     from fedsim.running.api import run_plan
     from fedsim.running.folder import check_place, study_of
     from fedsim.scenario import load
@@ -92,16 +96,30 @@ def run_command(
             with show as callback, _theory():
                 result = make(watch=callback, fresh=fresh, carry=carry, tell=_remark, check=False)
             code = _print_ends(result, labels)  # above the tables, so that failures are not missed
-            if shard is None:
-                report(result)
-                if kept := _count_kept(result, before):
-                    _out.print(f"{kept} runs kept, {len(result.runs) - kept} made")
-            else:
-                _out.print(f"shard {shard}: {count} of the runs are in {escape(str(out))}")
-        if shard is None:
-            _next(*after_run(result, typed), quiet=quiet)
-        _mention_size(out)
+            _print_result(result, _count_kept(result, before), share, as_json=as_json)
+        if not as_json:
+            _next(*after_run(result, typed) if shard is None else (), quiet=quiet)
+            _mention_size(out)
     raise typer.Exit(code)
+
+
+def _print_result(result: "Result", kept: int, share: "Shard", *, as_json: bool) -> None:
+    """Print what the runs have given: answer, tables and figure, or a JSON document."""
+    from fedsim.cli.json_output import of_run, print_json
+    from fedsim.cli.progress import draw_overview, report
+    from fedsim.running.folder import WHOLE
+
+    count, whole = len(result.runs), share == WHOLE
+    if as_json:
+        shard = None if whole else f"{share.number}/{share.shares}"
+        print_json(of_run(result, kept, shard, draw_overview(result) if whole else None))
+    elif whole:
+        report(result)
+        if kept:
+            _out.print(f"{kept} runs kept, {count - kept} made")
+    else:
+        where = f"{share.number}/{share.shares}: {count} of the runs are in {result.folder}"
+        _out.print(f"shard {escape(where)}")
 
 
 @contextmanager
@@ -122,20 +140,24 @@ def _show_runs(
 @contextmanager
 def _follow_in_browser(out: Path) -> Iterator[None]:
     """Serve the page of a study within the block, and write its report at the end."""
+    from fedsim.analysis import Comparison
     from fedsim.browser import open_browser, serve_page
     from fedsim.errors import DataError
-    from fedsim.report import write
+    from fedsim.report import write_comparison
 
     with serve_page(out) as address:
         _err.print(f"follow the runs at {address}", markup=False, highlight=False)
         open_browser(address)
         yield
-        try:
-            page = write(out)  # while the page, still served, shows how the runs have ended
+        try:  # while the page, still served, shows how the runs have ended
+            comparison = Comparison.of([out])
+            options = comparison_options(comparison)
+            with _write_output("report", [out], out / "report.html", options) as made:
+                write_comparison(comparison, made.path)
         except DataError as error:
             _remark(f"there is no report: {error}")
         else:
-            _out.print(f"report in {escape(str(page))}")
+            _err.print(f"report in {made.place}", markup=False, highlight=False)
 
 
 def _dates_of_ends(out: Path) -> dict[Path, int]:
@@ -189,6 +211,7 @@ def check(
     overrides: Overrides = None,
     plugins: Plugins = None,
     quiet: Quiet = False,  # noqa: FBT002 - a flag
+    as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Validate a scenario and show what would run."""
     from fedsim.cli.data_table import data_table
@@ -203,6 +226,11 @@ def check(
         plan = load(file, overrides=overrides or (), blocks=blocks_in(plugins or ()))
         offer_downloads(plan)
         found = check_plan(plan)
+        if as_json:
+            from fedsim.cli.json_output import of_check, print_json
+
+            print_json(of_check(found))
+            return
         several, problem = len(found.jobs) > 1, None
         _out.print(escape(found.title))
         if several:

@@ -117,6 +117,20 @@ def bring_back(out: Path, kept: Path, run: Path) -> None:
     _remove_empty(kept)
 
 
+def discard(out: Path, kept: Path) -> None:
+    """Move an earlier run that is damaged into the trash.
+
+    Args:
+        out: the folder of all runs, whose lock is held.
+        kept: the earlier run, as `earlier_runs` yields it.
+
+    Raises:
+        OutputError: it cannot be moved.
+    """
+    set_aside(out, kept, time_stamp())
+    _remove_empty(kept)
+
+
 def earlier_runs(out: Path, variant: str, seed: int, made_from: str) -> Iterator[Path]:
     """Yield the earlier runs that were made from a scenario, the latest one first.
 

@@ -31,7 +31,7 @@ from fedsim.errors import (
     Unfinished,
     WorkDurationError,
 )
-from fedsim.record.earlier import bring_back
+from fedsim.record.earlier import TRASH, bring_back, discard
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, note_failure
 from fedsim.record.manifest import check_files
 from fedsim.record.scenarios import RISEN, RUNS, Note, Tell, ignore_note
@@ -103,7 +103,7 @@ class Campaign:
         """
         with self.order.home() as home:
             for run in self.runs:
-                known = find_finished(self.order, run)
+                known = self._find(run)
                 self._take(watch, make(self.order, builder, home, known, watch))
         return self._check_outcomes()
 
@@ -141,7 +141,7 @@ class Campaign:
             RunError: the engine is gone.
         """
         watch = once(_mark_remote(watch, self.order.place))
-        known = [find_finished(self.order, run) for run in self.runs]
+        known = [self._find(run) for run in self.runs]
         for outcome in engine.outcomes(self.order, known, watch):
             if outcome.files is not None and self.order.place is not None:
                 folder, trash = self.order.folder(outcome.run), self.order.trash
@@ -157,7 +157,7 @@ class Campaign:
         if not runs:
             return []
         pickled, left = encode_order(self.order), []
-        known = [find_finished(self.order, run) for run in runs]
+        known = [self._find(run) for run in runs]
         with workers(min(jobs, len(runs)), watch) as pool:
             with postpone_signals():  # an interrupt must not leave a process half started
                 futures = {pool.submit(_make_reported, pickled, [each]): each.run for each in known}
@@ -167,6 +167,18 @@ class Campaign:
                 except BrokenExecutor:
                     left.append(futures[future])
         return sorted(left, key=runs.index)
+
+    def _find(self, run: Run) -> Known:
+        """Return a run with what has been made of it; damaged earlier runs go to the trash."""
+
+        def discard_damaged(kept: Path) -> None:
+            with suppress(OutputError):  # it is left out in any case
+                discard(self.order.out, kept)
+            text = f"the earlier run in {kept} is damaged and moves into {TRASH}"
+            variant = self.order.plan.variants[run.number].name
+            self.tell(Note(variant, RUNS, f"seed {run.seed}: {text}: the run is made again"))
+
+        return find_finished(self.order, run, discard_damaged)
 
     def _has_begun(self, run: Run) -> bool:
         folder = self.order.folder(run)

@@ -9,7 +9,7 @@ import os
 import pickle
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -31,7 +31,7 @@ from fedsim.problems.references import use_optima
 from fedsim.progress import current_activity
 from fedsim.protocol.transport import Carry
 from fedsim.record.earlier import earlier_runs, time_stamp
-from fedsim.record.folder import SMALL, SUMMARY, RunFolder, read_json, tidy
+from fedsim.record.folder import SUMMARY, RunFolder, read_json, tidy
 from fedsim.record.lock import Handed
 from fedsim.running.main_guard import RecordingContext, mark_workers
 from fedsim.running.run import (
@@ -393,16 +393,25 @@ def _sendable(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def find_finished(order: Order, run: Run) -> Known:
-    """Return a run with the metadata of what has been made; with none if runs are made afresh."""
+def find_finished(order: Order, run: Run, on_damage: Callable[[Path], None]) -> Known:
+    """Return a run with the metadata of what has been made; with none if runs are made afresh.
+
+    Args:
+        order: the campaign.
+        run: of it.
+        on_damage: called with the folder of each earlier run that is damaged.
+    """
     if order.fresh:
         return Known(run)
     folder, variant = order.folder(run), order.plan.variants[run.number]
     if there := finished_in(folder):
         tidy(folder)  # leftovers that could not be removed when it ended
-    # The small files are checked here, the others of the one that matches as it is brought back.
-    found = earlier_runs(order.out, variant.name, run.seed, variant.fingerprint)
-    earlier = ((path, known) for path in found if (known := finished_in(path, SMALL)))
+    earlier = list[tuple[Path, Finished]]()
+    for path in earlier_runs(order.out, variant.name, run.seed, variant.fingerprint):
+        if known := finished_in(path):
+            earlier.append((path, known))
+        else:
+            on_damage(path)
     return Known(run, there, tuple(earlier))
 
 

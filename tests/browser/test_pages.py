@@ -14,6 +14,7 @@ from fedsim.browser import pages
 from fedsim.browser.pages import StudyPages, figures, progress, read_curve
 from fedsim.record.live import CurvePoint, LiveCampaign, LiveEvent, write_live
 from fedsim.record.lock import hold
+from fedsim.report.convergence import measure_name
 from fedsim.running.watching import Watcher
 from tests.commands.test_watch import CURVE, OWN, RUN, made
 from tests.report.pages import Page
@@ -57,8 +58,8 @@ def test_names_and_reasons_are_shown_and_never_run(tmp_path: Path) -> None:
 def test_a_figure_has_a_curve_a_run_and_each_figure_its_axes() -> None:
     lines = {("base", 1): CURVE, ("gd", 2): CURVE[:20]}
     labels = [
-        "objective less the optimum, log scale against rounds",
-        "objective less the optimum, log scale against energy",
+        f"{measure_name('gap')}, log scale against rounds",
+        f"{measure_name('gap')}, log scale against energy",
         "energy, J against rounds",
     ]
     drawn = [str(figure.drawing) for figure in figures(lines, NUMBERS)]
@@ -72,7 +73,7 @@ def test_a_figure_has_a_curve_a_run_and_each_figure_its_axes() -> None:
 def test_without_a_gap_the_objective_is_drawn_and_without_points_nothing(gap: float) -> None:
     points = tuple(point._replace(gap=gap) for point in CURVE)
     drawn = [str(figure.drawing) for figure in figures({("gd", 2): points}, NUMBERS)]
-    named = "objective" if np.isnan(gap) else "objective less the optimum, log scale"
+    named = "objective" if np.isnan(gap) else f"{measure_name('gap')}, log scale"
     assert f'aria-label="{named} against rounds"' in drawn[0]
     assert [*figures({}, NUMBERS)] == []
     assert [*figures({("gd", 2): [CurvePoint(0)]}, NUMBERS)] == []

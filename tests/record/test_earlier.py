@@ -111,14 +111,24 @@ def test_a_damaged_run_goes_to_the_trash(out: Path) -> None:
     assert (old / SUMMARY).read_text() == "{"
 
 
-def test_an_earlier_run_that_is_damaged_is_named_and_not_brought_back(out: Path) -> None:
+@pytest.mark.parametrize("how", [{}, pytest.param({"jobs": 2}, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("harm", ["events.parquet", "summary.json"])
+def test_an_earlier_run_that_is_damaged_is_named_once_and_made_again(
+    harm: str, how: dict[str, Any], out: Path
+) -> None:
+    before = files(out / RUN)
     fedsim.run(scenario(4), out=out)
     (kept,) = (out / EARLIER).glob("*/base/seed-1")
-    (kept / "events.parquet").write_bytes(b"damaged")
-    before = files(out / RUN)
-    with pytest.raises(fedsim.DataError, match=r"events\.parquet is damaged"):
-        fedsim.run(scenario(), out=out)
+    (kept / harm).write_bytes(b"damaged")
+    told = list[str]()
+    fedsim.run(scenario(), out=out, tell=lambda note: told.append(note.text), **how)
+    assert len([text for text in told if f"{kept} is damaged" in text]) == 1
     assert files(out / RUN) == before
+    (old,) = (out / TRASH).glob("*/base/seed-1")
+    assert (old / harm).read_bytes() == b"damaged"
+    told.clear()
+    edit_and_return(out, tell=lambda note: told.append(note.text), **how)
+    assert not [text for text in told if "damaged" in text]
 
 
 def test_a_name_that_is_taken_gets_a_number(out: Path, made: Path) -> None:

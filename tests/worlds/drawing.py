@@ -8,7 +8,7 @@ from .dice import Block, Dice
 from .files import MOST_CLIENTS
 from .fleets import fleet
 from .methods import METHODS, method
-from .networks import network
+from .networks import network, windows
 from .peers import peers
 from .policies import delivered, given_up, marina_p, noticed, participation, silence, stop
 from .problems import problem
@@ -58,4 +58,5 @@ def world(number: int) -> Block:
     if dice.chance(0.1) and (weighted or not dice.careful):
         blocks["problem"]["weights"] = "equal"
     staged(dice, blocks)
+    windows(dice, blocks)
     return blocks

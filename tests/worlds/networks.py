@@ -48,6 +48,26 @@ def _edge(dice: Dice, source: str, target: str) -> Block:
 TOPOLOGIES: dict[str, Callable[[Dice, int], Block]] = {"star": star, "tree": tree, "graph": graph}
 
 
+def windows(dice: Dice, blocks: Block) -> None:
+    """Let TCP's windows share the links at times, where these are shared by all."""
+    network = blocks["network"]
+    if not dice.chance(0.15) or "peers" in network:
+        return
+    network["model"] = "tcp"
+    network.pop("broadcast", None)
+    for link in (network.get("server", {}), network.get("gateway", {}), *network.get("edges", [])):
+        link.pop("discipline", None)
+    parameters = {
+        **dice.options({"variant": "newreno"}, 0.5),
+        **dice.options({"discipline": "fq-codel"}, 0.3),
+        **dice.options({"connections": "kept"}, 0.5),
+        **dice.options({"idle_restart": False}, 0.3),
+        **dice.options({"queue": dice.whole(1, 200)}, 0.7),
+    }
+    if parameters:
+        network["tcp"] = parameters
+
+
 def network(dice: Dice, clients: int) -> Block:
     """Draw what lies between clients and server."""
     kind = dice.one(list(TOPOLOGIES))

@@ -16,11 +16,11 @@ from typing import Any
 from fedsim.physics.packet_loss import LossProcess
 from fedsim.sim.engine.calendar import Timer
 from fedsim.sim.network.processor_sharing import SharedTransfer
-from fedsim.sim.network.tcp_arrivals import TcpArrivals
-from fedsim.sim.network.tcp_handshake import Handshake
-from fedsim.sim.network.tcp_path import TcpLane, TcpStage
-from fedsim.sim.network.tcp_queue import Hole, SegmentTrain
-from fedsim.sim.network.tcp_window import Window
+from fedsim.sim.network.tcp.arrivals import TcpArrivals
+from fedsim.sim.network.tcp.handshake import Handshake
+from fedsim.sim.network.tcp.path import TcpLane, TcpStage
+from fedsim.sim.network.tcp.queue import Hole, SegmentTrain
+from fedsim.sim.network.tcp.window import Window
 
 DUPLICATES = 3
 """Segments that must arrive after one before it counts as lost: RFC 6675."""
@@ -28,8 +28,8 @@ DUPLICATES = 3
 LEAST_TRAIN = 2
 """The segments of a train, where the window has them."""
 
-PARTS = 4
-"""The trains of a window of which some may be dropped, at least where it is long."""
+PARTS, LOSSY_PARTS = 4, 8
+"""The trains of a window of which a queue, or a radio, may lose some, at least where it is long."""
 
 SAFE_SHARE, RISKY_SHARE = 16, 32
 """A train is no longer than this part of the shortest queue, where none of it can be dropped; and
@@ -200,6 +200,8 @@ class TcpTransfer:
     def _train_size(self) -> int:
         """Return how many segments travel together: few where some of them may be dropped."""
         window, path = int(self.window.size), self._path
+        if self._lane.loss is not None:
+            return max(LEAST_TRAIN, window // LOSSY_PARTS)
         risky = self._pipe > path.own.limit + 1
         for queue in path.shared:
             risky = risky or queue.claimed > queue.limit + 1

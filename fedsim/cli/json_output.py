@@ -1,0 +1,156 @@
+"""What commands print with --json: one document on standard output, and nothing else there.
+
+Numbers are those of the tables in Python, in base units and with all digits; unknown and infinite
+ones are null. Keys may be added in later versions.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from fedsim.record.scenarios import Note
+from fedsim.running.watching import Snapshot, time_left
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fedsim.results import Result
+    from fedsim.robustness.result import Robustness
+    from fedsim.running.check import Check
+
+
+def print_json(document: Mapping[str, object]) -> None:
+    """Print a document on standard output."""
+    typer.echo(json.dumps(_plain(document), indent=2, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any document
+    """Return a value of types that JSON has; numbers that it lacks are None."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "tolist"):  # of numpy
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else str(value)
+
+
+def rows_of(frame: "pd.DataFrame") -> list[dict[str, object]]:
+    """Return the rows of a frame."""
+    return [
+        {str(key): None if value != value else value for key, value in row.items()}  # noqa: PLR0124 - NaN and NaT
+        for row in frame.to_dict("records")
+    ]
+
+
+def of_table(table: Table) -> dict[str, object]:
+    """Return a table of texts: its title, and its rows by the heads of its columns."""
+    heads = [_text(column.header) for column in table.columns]
+    cells = [[_text(cell) for cell in column.cells] for column in table.columns]
+    rows = [dict(zip(heads, row, strict=True)) for row in zip(*cells, strict=True)]
+    return {"title": _text(table.title or ""), "rows": rows}
+
+
+def _text(cell: object) -> str:
+    return Text.from_markup(cell).plain if isinstance(cell, str) else str(cell)
+
+
+def _notes(notes: Iterable[Note]) -> list[dict[str, str]]:
+    return [{"about": note.about, "key": note.key, "text": note.text} for note in notes]
+
+
+def of_run(
+    result: "Result", kept: int, shard: str | None, figure: Path | None
+) -> dict[str, object]:
+    """Return the document of `fedsim run`.
+
+    Args:
+        result: of the runs.
+        kept: how many of them were there before.
+        shard: which share of the study they are; None for all.
+        figure: the file of the figure, if it was drawn.
+    """
+    return {
+        "folder": result.folder,
+        "shard": shard,
+        "figure": figure,
+        "answer": result.shown.answer() if figure is not None else None,
+        "runs": rows_of(result.summary),
+        "folders": list(result.runs),
+        "kept": kept,
+        "made": len(result.runs) - kept,
+        "notes": _notes(result.seen),
+    }
+
+
+def of_check(found: "Check") -> dict[str, object]:
+    """Return the document of `fedsim check`."""
+    return {
+        "name": found.plan.name,
+        "title": found.title,
+        "runs": sum(len(variant.seeds) for variant in found.plan.variants),
+        "seeds": {variant.name: list(variant.seeds) for variant in found.plan.variants},
+        "variants": rows_of(found.variants),
+        "costs": rows_of(found.costs),
+        "notes": _notes(found.notes),
+        "concerns": _notes(found.concerns),
+    }
+
+
+def of_status(now: Snapshot) -> dict[str, object]:
+    """Return the document of `fedsim status`."""
+    return {
+        "name": now.status.name,
+        "folder": now.status.folder,
+        "held": now.status.held,
+        "over": now.over,
+        "seconds_left": now.seconds,
+        "variants": [asdict(each) for each in now.status.variants],
+        "running": [
+            {
+                **{key: getattr(run, key) for key in _RUNNING},
+                "seconds_left": time_left(run),
+            }
+            for run in now.running.values()
+        ],
+    }
+
+
+_RUNNING = ("variant", "seed", "round", "rounds", "rate", "worker", "doing")
+
+
+def of_robustness(known: "Robustness", folder: Path) -> dict[str, object]:
+    """Return the document of `fedsim robust`.
+
+    Args:
+        known: the result.
+        folder: with its files.
+    """
+    frames = {name: rows_of(frame) for name, frame in known.frames().items() if name != "worlds"}
+    return {
+        "folder": folder,
+        "target": str(known.target),
+        "against": known.against,
+        "answer": known.answer(),
+        "notes": list(known.notes),
+        **frames,
+    }
+
+
+def of_parts(parts: Sequence[str | Table]) -> dict[str, object]:
+    """Return texts and tables of a description."""
+    return {
+        "texts": [_text(part) for part in parts if isinstance(part, str)],
+        "tables": [of_table(part) for part in parts if isinstance(part, Table)],
+    }

@@ -20,7 +20,7 @@ from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import star
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Bearer
-from fedsim.sim.network.tcp import Connections
+from fedsim.sim.network.tcp.bearers import Connections
 from fedsim.sim.network.transmission import Sharing, choose_bearers
 
 CLIENTS, RATE, OWN, REPEATS = 100, 1e8, 2e7, 7

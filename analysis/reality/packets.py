@@ -21,7 +21,7 @@ from fedsim.physics.radios.base import NONE, Framing
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology, star, tree
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.tcp import Connections
+from fedsim.sim.network.tcp.bearers import Connections
 from fedsim.sim.network.transmission import Sharing, choose_bearers, delay
 
 HERE = Path(__file__).resolve().parent

@@ -76,9 +76,8 @@ def write_traces(
         window, chosen = log.window(first, last), _choose(folder, whose)
         if out is None and folder.is_relative_to(place):
             check_links(place, folder)
-        file = _file(folder, out, PACKED if gzip else "")
         call = Call.of("trace", [folder], rounds=rounds, clients=clients, gzip=gzip)
-        with output(call, file) as made:
+        with output(call, _file(folder, out, PACKED if gzip else "")) as made:
             events = write_trace(made.path, log if chosen is None else log.of(chosen), window)
         written.append((made.place, events))
     return written

@@ -10,7 +10,7 @@ from fedsim.analysis import Comparison, PaperStyle, measures_in, plot_curves
 from fedsim.analysis.compare.comparison import MOST_DRAWN
 from fedsim.analysis.paper_tables import latex_tables
 from fedsim.analysis.saving import FORMATS, check_format
-from fedsim.cli.app import write_output
+from fedsim.cli.app import comparison_options, within, write_output
 from fedsim.errors import DataError
 from fedsim.paper.figures import curves_caption, seeds_end_apart
 from fedsim.text import as_csv
@@ -131,6 +131,25 @@ def draw(
     several = bool((case.table["runs"] > 1).any())
     held = seeds_end_apart(comparison.runs)
     return curves_caption(x or "round", measure, "min-max" if several else None, held=held)
+
+
+def write_files(
+    comparison: Comparison, places: Sequence[Path], out: Path | None, confidence: float
+) -> Path:
+    """Write tables and figures of a comparison; return their folder.
+
+    Args:
+        comparison: of the runs.
+        places: where they are.
+        out: the folder; `comparison` in the first place if None.
+        confidence: of intervals.
+    """
+    apart = out is not None  # figures for elsewhere, where a caption says what they show
+    wanted = out or within(places[0], "comparison")
+    options = comparison_options(comparison, confidence=confidence, titles=not apart)
+    with write_output("compare", places, wanted, options) as made:
+        comparison.write(made.path, titles=not apart)
+    return made.place
 
 
 def print_tables(comparison: Comparison, form: Form, columns: int = 1) -> str:

@@ -1,6 +1,6 @@
 """Commands that read results: compare, report, trace, status, robust; and examples, init."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -86,7 +86,7 @@ def compare(
     With a file as `--out`, one figure of the curves is drawn into it,
     as wide as a column of a paper.
     """
-    from fedsim.cli.compare_output import Request
+    from fedsim.cli.compare_output import Request, write_files
 
     with _errors():
         wanted = Request.of(out, (x, y), csv=csv, as_json=as_json, latex=latex)
@@ -98,12 +98,8 @@ def compare(
         if wanted.alone:
             return
         _print_comparison(comparison)
-        apart = out is not None  # figures for elsewhere, where a caption says what they show
-        out = out or within(places[0], "comparison")
-        options = comparison_options(comparison, confidence=confidence, titles=not apart)
-        with _write_output("compare", places, out, options) as made:
-            comparison.write(made.path, titles=not apart)
-    _out.print(f"tables and figures in {escape(str(made.place))}")
+        place = write_files(comparison, places, out, confidence)
+    _out.print(f"tables and figures in {escape(str(place))}")
     if len(places) == 1:
         from fedsim.cli.next_steps import after_comparison
 
@@ -403,19 +399,27 @@ def robust(
             cluster=cluster,
             base=base,
         )
-        if not as_json:
-            _print_robustness(known)
-        options = {"target": str(known.target), "against": known.against, "worlds": worlds}
-        options |= {"seed": seed, "intervals": intervals, "runs": runs}
-        with _write_output("robust", [place], out, options) as made:
-            known.write(made.path)
-        if as_json:
-            from fedsim.cli.json_output import of_robustness, print_json
+        options = {"worlds": worlds, "seed": seed, "intervals": intervals, "runs": runs}
+        _report_robustness(known, place, out, options, as_json=as_json)
+    if not as_json:
+        _next(command("report", place), quiet=quiet)
 
-            print_json(of_robustness(known, made.place))
-            return
-    _out.print(f"tables and figures in {escape(str(made.place))}")
-    _next(command("report", place), quiet=quiet)
+
+def _report_robustness(
+    known: "Robustness", place: Path, out: Path, options: Mapping[str, object], *, as_json: bool
+) -> None:
+    """Print and write the answer, tables and notes; or write them, and print JSON alone."""
+    from fedsim.cli.json_output import of_robustness, print_json
+
+    if not as_json:
+        _print_robustness(known)
+    given = {"target": str(known.target), "against": known.against, **options}
+    with _write_output("robust", [place], out, given) as made:
+        known.write(made.path)
+    if as_json:
+        print_json(of_robustness(known, made.place))
+    else:
+        _out.print(f"tables and figures in {escape(str(made.place))}")
 
 
 def _print_robustness(known: "Robustness") -> None:

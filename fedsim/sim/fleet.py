@@ -26,7 +26,7 @@ from fedsim.sim.network.lanes import Bearer, Lane
 from fedsim.sim.network.peers import PeerNetwork, PeerRoutes
 from fedsim.sim.network.relay import Relay
 from fedsim.sim.network.relays import Relays
-from fedsim.sim.network.tcp import Connections
+from fedsim.sim.network.tcp.bearers import Connections
 from fedsim.sim.network.transmission import choose_bearers, delay
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.power.idle import IdleMeter

@@ -66,9 +66,7 @@ def problem(
 
     Example:
         >>> from torch import nn
-        >>> rows = np.eye(3), [0, 1, 1]
-        >>> problem(nn.Linear(3, 2), nn.CrossEntropyLoss(), data=rows).loss.kind
-        'torch'
+        >>> made = problem(nn.Linear(3, 2), data=(np.eye(3), [0, 1, 1]))
     """
     rows = _rows(data)
     row = _shape(shape) or (rows.row if isinstance(rows, GivenRows) else None)

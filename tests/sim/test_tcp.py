@@ -15,9 +15,9 @@ from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import star
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network import tcp_transfer
-from fedsim.sim.network.tcp import Connections
-from fedsim.sim.network.tcp_window import Window
+from fedsim.sim.network.tcp import transfer as tcp_transfer
+from fedsim.sim.network.tcp.bearers import Connections
+from fedsim.sim.network.tcp.window import Window
 from fedsim.sim.network.transmission import choose_bearers
 from tests.sim.radios import law
 

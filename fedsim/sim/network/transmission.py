@@ -16,7 +16,7 @@ from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.lanes import Bearer, OpenBearer, TracedBearer, Transfer
 from fedsim.sim.network.processor_sharing import FairLink
 from fedsim.sim.network.routing import LinkPlan, RoutedLane, route_lanes
-from fedsim.sim.network.tcp import Connections, TcpBearers, TcpLanes
+from fedsim.sim.network.tcp.bearers import Connections, TcpBearers, TcpLanes
 
 T = TypeVar("T")
 

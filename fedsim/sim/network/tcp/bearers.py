@@ -17,10 +17,10 @@ from fedsim.sim.lazy import RunLengthSequence
 from fedsim.sim.network.flows import Changed
 from fedsim.sim.network.lanes import Bearer
 from fedsim.sim.network.routing import LinkPlan, RoutedLane, nominal
-from fedsim.sim.network.tcp_path import TcpLane, TcpPath, TcpStage
-from fedsim.sim.network.tcp_queue import LinkQueue
-from fedsim.sim.network.tcp_transfer import TcpTransfer
-from fedsim.sim.network.tcp_window import Window
+from fedsim.sim.network.tcp.path import TcpLane, TcpPath, TcpStage
+from fedsim.sim.network.tcp.queue import LinkQueue
+from fedsim.sim.network.tcp.transfer import TcpTransfer
+from fedsim.sim.network.tcp.window import Window
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from math import inf
 
-from fedsim.sim.network.tcp_path import TcpLane
+from fedsim.sim.network.tcp.path import TcpLane
 
 FIRST_TIMEOUT = 1.0
 """Of a SYN, s; doubled each time: RFC 6298."""

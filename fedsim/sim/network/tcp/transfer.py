@@ -16,11 +16,11 @@ from typing import Any
 from fedsim.physics.packet_loss import LossProcess
 from fedsim.sim.engine.calendar import Timer
 from fedsim.sim.network.processor_sharing import SharedTransfer
-from fedsim.sim.network.tcp_arrivals import TcpArrivals
-from fedsim.sim.network.tcp_handshake import Handshake
-from fedsim.sim.network.tcp_path import TcpLane, TcpStage
-from fedsim.sim.network.tcp_queue import Hole, SegmentTrain
-from fedsim.sim.network.tcp_window import Window
+from fedsim.sim.network.tcp.arrivals import TcpArrivals
+from fedsim.sim.network.tcp.handshake import Handshake
+from fedsim.sim.network.tcp.path import TcpLane, TcpStage
+from fedsim.sim.network.tcp.queue import Hole, SegmentTrain
+from fedsim.sim.network.tcp.window import Window
 
 DUPLICATES = 3
 """Segments that must arrive after one before it counts as lost: RFC 6675."""

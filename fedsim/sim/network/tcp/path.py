@@ -12,7 +12,7 @@ from fedsim.physics.radios.base import Framing
 from fedsim.physics.tcp import Tcp
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.flows import Changed
-from fedsim.sim.network.tcp_queue import LinkQueue
+from fedsim.sim.network.tcp.queue import LinkQueue
 
 
 @dataclass(frozen=True, slots=True)

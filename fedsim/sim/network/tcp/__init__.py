@@ -1,0 +1,1 @@
+"""Messages as TCP carries them: windows, and trains of segments through the queues of links."""

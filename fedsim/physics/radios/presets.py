@@ -308,9 +308,9 @@ _STAGED = "[meas] as {}, with the timers of {}; [lit] relative powers of 3GPP TR
 _HUANG_STAGED = f"{_HUANG}: with short and long DRX, and paging"
 
 _PAGED: Mapping[str, Figure | str] = {
-    "paging": meas("594.3 mW", 300, 1000, HUANG_2012),
+    "paging": meas("594 mW", 300, 1000, HUANG_2012),
     "paging_cycle": meas("1.28 s", 0.32, 2.56, NARAYANAN_2021),
-    "paging_on": meas("43.2 ms", 10, 60, HUANG_2012),
+    "paging_on": meas("43 ms", 10, 60, HUANG_2012),
 }
 
 

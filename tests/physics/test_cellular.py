@@ -81,7 +81,7 @@ def test_the_energy_of_a_silence_is_the_integral_of_what_is_on(
 def test_the_stages_of_huang_et_al_in_numbers() -> None:
     """Base 1288.04 mW for 100 ms; 1680 mW for 1 ms in 20, then in 40 ms, and 1060 mW between."""
     law = radio(HUANG)
-    paged = 0.5943 * 43.2e-3 / 1.28
+    paged = 0.594 * 43e-3 / 1.28
     short, long = (1.06 + (1.68 - 1.06) * 1e-3 / cycle for cycle in (20e-3, 40e-3))
     tail = 1.28804 * 0.1 + short * 0.02 + long * 11.48
     assert law.resting == pytest.approx(paged, rel=1e-12)
@@ -100,7 +100,7 @@ def test_rrc_inactive_is_paged_and_resumes_on_its_own_terms() -> None:
     assert (inactive.time, inactive.cycle, inactive.wake_time) == (5.0, 0.64, 0.1)
     assert inactive.wake_power + law.resting == pytest.approx(1.0, rel=1e-12)
     assert (idle.cycle, idle.wake_time) == (1.28, 0.3)
-    paged = 0.5943 * 43.2e-3 / 0.64
+    paged = 0.594 * 43e-3 / 0.64
     assert inactive.power + law.resting == pytest.approx(paged, rel=1e-12)
 
 
@@ -145,10 +145,10 @@ def test_a_run_passes_through_all_stages_and_pays_for_each(run: fedsim.Result) -
         "inactivity": (0.3, law.base),
         "short-drx": (1.0, 0.24 + 0.96 * 10 / 40),
         "long-drx": (10.2 - 1.3, 0.24 + 0.96 * 10 / 320),
-        "inactive": (5.0, 0.5943 * 43.2 / 640),
+        "inactive": (5.0, 0.594 * 43 / 640),
     }
     assert tails["detail"].astype(str).tolist() == list(by_hand)
-    rest = 0.5943 * 43.2 / 1280
+    rest = 0.594 * 43 / 1280
     for row, (time, watts) in zip(tails.to_dict("records"), by_hand.values(), strict=True):
         assert row["duration"] == pytest.approx(time, rel=1e-9)
         assert row["joules"] == pytest.approx(time * (watts - rest), rel=1e-9)

@@ -122,7 +122,8 @@ def test_a_folder_of_an_older_version_is_one_line_of_every_reader(out: Path) -> 
         says("summary.json", looks=0)(folder)
     helps = "make the run again with fedsim run"
     said = f"have schema version 3, and this fedsim reads version 5; {helps}"
-    commands = ["compare"], ["compare", "--out", "new"], ["report"], ["trace"], ["reprice"]
+    priced = ["reprice", "--set", "fleet.0.radio=nb-iot"]
+    commands = ["compare"], ["compare", "--out", "new"], ["report"], ["trace"], priced
     for command, *more in commands:
         result = CliRunner().invoke(app, [command, str(out), *more])
         assert result.exit_code == 2, result.output

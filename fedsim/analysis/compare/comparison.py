@@ -69,6 +69,10 @@ def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) ->
     return drawn
 
 
+_TESTED = {"low": "low", "high": "high", "p_holm": "p"}
+"""What several seeds say of a ratio, and the heads of these columns; one seed says none of it."""
+
+
 def paired_table(pairs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
     """Return a table of `pair`, a row a variant and cost.
 
@@ -77,18 +81,22 @@ def paired_table(pairs: pd.DataFrame, labels: Mapping[str, str], title: str) -> 
         labels: variant -> what the table calls it; the others are left out.
         title: above the table.
     """
-    drawn = plain(title, keys=3)
-    drawn.caption = (
-        "ratio: geometric mean over seeds (median where a run did not reach the target); p: paired"
-        f" t test of its logarithm (sign test below {FEWEST} seeds, or where a run did not reach"
-        " the target), corrected for all pairs of variants (Holm)"
-    )
-    drawn.add_column("variant")
-    for head in ("seeds", "cost", "difference", "ratio", "low", "high", "p", "verdict"):
-        drawn.add_column(head, justify="left" if head in {"cost", "verdict"} else "right")
     shown = pairs[pairs["cost"].isin([*_PAIRED, GRAMS]) & pairs["variant"].isin(list(labels))]
+    shown = shown[(shown["seeds"] > 0) | (shown["cost"] == _PAIRED[0])]
+    tested = [key for key in _TESTED if shown[key].notna().any()]
+    drawn = plain(title, keys=3)
+    if tested:
+        drawn.caption = (
+            "ratio: geometric mean over seeds (median where a run did not reach the target); p:"
+            f" paired t test of its logarithm (sign test below {FEWEST} seeds, or where a run did"
+            " not reach the target), corrected for all pairs of variants (Holm)"
+        )
+    drawn.add_column("variant")
+    heads = [_TESTED[key] for key in tested]
+    for head in ("seeds", "cost", "difference", "ratio", *heads, "verdict"):
+        drawn.add_column(head, justify="left" if head in {"cost", "verdict"} else "right")
     previous = None
-    for row in shown[(shown["seeds"] > 0) | (shown["cost"] == _PAIRED[0])].to_dict("records"):
+    for row in shown.to_dict("records"):
         variant, cost = row["variant"], row["cost"]
         unit = UNITS.get(cost, "")
         if previous not in {None, variant}:
@@ -98,8 +106,8 @@ def paired_table(pairs: pd.DataFrame, labels: Mapping[str, str], title: str) -> 
             str(row["seeds"]),
             TITLES.get(cost, cost) if row["seeds"] else "",
             quantity(row["difference"], unit),
-            *(_ratio(row[key]) for key in ("ratio", "low", "high")),
-            _p(row["p_holm"]),
+            _ratio(row["ratio"]),
+            *((_p if key == "p_holm" else _ratio)(row[key]) for key in tested),
             row["verdict"],
         )
         previous = variant

@@ -181,8 +181,9 @@ def test_an_out_that_nobody_can_write_into_is_told_before_anything_runs(scenario
 def test_other_commands_tell_of_their_out_first(scenario: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert invoke("run", scenario, "--out", out, "--set", "stop.rounds=2").exit_code == 0
-    for command in ("compare", "reprice"):
-        check_blame(invoke(command, out, "--out", scenario), f"--out {scenario}: ", "is a file")
+    for command in (["compare"], ["reprice", "--set", "fleet.0.radio=nb-iot"]):
+        found = invoke(command[0], out, "--out", scenario, *command[1:])
+        check_blame(found, f"--out {scenario}: ", "is a file")
     check_blame(invoke("report", out, "--out", scenario / "page.html"), "--out ", "is a file")
     check_blame(invoke("report", out, "--out", tmp_path), "it is a folder; expected a file")
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.record.earlier import EARLIER, TRASH
+from fedsim.record.outputs import OUTPUTS
 from fedsim.running.history import HISTORY
 
 SMALL: Mapping[str, Any] = {
@@ -28,10 +29,13 @@ def small(**changes: Any) -> dict[str, Any]:
     return {**SMALL, **changes}
 
 
+_ASIDE = {EARLIER, TRASH, HISTORY, OUTPUTS}
+
+
 def files(folder: Path) -> dict[str, bytes]:
-    """Return every file of a folder of runs, without its history and runs that were replaced."""
+    """Return every file of a folder of runs, without journals and runs that were replaced."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.relative_to(folder).parts[0] not in {EARLIER, TRASH, HISTORY}
+        if path.is_file() and path.relative_to(folder).parts[0] not in _ASIDE
     }

@@ -114,12 +114,12 @@ def test_a_command_that_meets_a_full_disk_says_so_in_one_line_and_again_complete
     wanted = files(tmp_path / "whole")
     for place, moment in ((0, "write"), (number - 1, "close")):
         out, disk = tmp_path / moment, Disk(place, moment)
-        with met(out, disk):
+        with met(out.parent, disk):  # what is not whole yet lies beside it
             result = invoke(command, **made, out=out)
         assert result.exit_code == 1, result.output
         (line,) = (line for line in result.stderr.splitlines() if "No space" in line)
         assert re.match(rf"cannot write {out}.*: No space left on device; make room", line)
-        check_readable(out)
+        check_readable(out.parent)
     assert invoke(command, **made, out=out).exit_code == 0
     assert files(out) == wanted
 

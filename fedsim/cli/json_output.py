@@ -15,15 +15,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from fedsim.record.scenarios import Note
-from fedsim.running.watching import Snapshot, time_left
-
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fedsim.record.scenarios import Note
     from fedsim.results import Result
     from fedsim.robustness.result import Robustness
     from fedsim.running.check import Check
+    from fedsim.running.watching import Snapshot
 
 
 def print_json(document: Mapping[str, object]) -> None:
@@ -66,7 +65,7 @@ def _text(cell: object) -> str:
     return Text.from_markup(cell).plain if isinstance(cell, str) else str(cell)
 
 
-def _notes(notes: Iterable[Note]) -> list[dict[str, str]]:
+def _notes(notes: "Iterable[Note]") -> list[dict[str, str]]:
     return [{"about": note.about, "key": note.key, "text": note.text} for note in notes]
 
 
@@ -108,8 +107,10 @@ def of_check(found: "Check") -> dict[str, object]:
     }
 
 
-def of_status(now: Snapshot) -> dict[str, object]:
+def of_status(now: "Snapshot") -> dict[str, object]:
     """Return the document of `fedsim status`."""
+    from fedsim.running.watching import time_left  # noqa: PLC0415 - it loads pandas
+
     return {
         "name": now.status.name,
         "folder": now.status.folder,

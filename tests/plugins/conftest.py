@@ -1,5 +1,6 @@
 """What the tests of plugins have in common."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +10,12 @@ def _nothing(*_: Any, **__: Any) -> None:
     pass
 
 
+def _write_no_picture(_: Any, path: Path) -> None:
+    path.write_bytes(b"a figure")
+
+
 @pytest.fixture(autouse=True)
 def _no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw nothing: a figure takes longer than the run, and tests/test_cli.py looks at it."""
-    for name in ("convergence", "save"):
-        monkeypatch.setattr(f"fedsim.analysis.{name}", _nothing)
+    monkeypatch.setattr("fedsim.analysis.convergence", _nothing)
+    monkeypatch.setattr("fedsim.analysis.save", _write_no_picture)

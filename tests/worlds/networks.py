@@ -63,7 +63,13 @@ def windows(dice: Dice, blocks: Block) -> None:
         **dice.options({"connections": "kept"}, 0.5),
         **dice.options({"idle_restart": False}, 0.3),
         **dice.options({"queue": dice.whole(1, 200)}, 0.7),
+        **dice.options({"initial_window": dice.whole(1, 40)}, 0.3),
+        **dice.options({"min_rto": dice.quantity(0.01, 3, "s")}, 0.3),
+        **dice.options({"delayed_ack": dice.quantity(1e-3, 0.5, "s")}, 0.3),
+        **dice.options({"headers": f"{dice.whole(20, 80)} B"}, 0.2),
     }
+    if "queue" not in parameters:
+        parameters.update(dice.options({"queue_bdp": dice.whole(1, 16) / 4}, 0.5))
     if parameters:
         network["tcp"] = parameters
 

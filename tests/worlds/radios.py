@@ -174,7 +174,7 @@ def staged(dice: Dice, blocks: Block) -> None:
     """Give a group of the fleet a radio of LTE or 5G with stages, in a twelfth of all worlds."""
     if dice.chance(0.08) and blocks.get("fleet"):
         kind = dice.one(list(CELLULAR))
-        dice.one(blocks["fleet"])["radio"] = {"kind": kind, **cellular(dice)}
+        dice.one(blocks["fleet"])["radio"] = {"kind": kind, **cellular(dice), **losses(dice)}
 
 
 def preset(dice: Dice) -> Block:
@@ -208,7 +208,12 @@ LOSS_DRAWS: dict[str, Callable[[Dice], Block]] = {
 def radio(dice: Dice) -> Block:
     """Draw a radio with its losses; custom ones are a third of all."""
     kind = "custom" if dice.chance(0.3) else dice.one(list(RADIO_DRAWS))
-    block = {"kind": kind, **RADIO_DRAWS[kind](dice)}
+    return {"kind": kind, **RADIO_DRAWS[kind](dice), **losses(dice)}
+
+
+def losses(dice: Dice) -> Block:
+    """Draw the losses of a radio, and how often it tries, at times."""
+    block: Block = {}
     if dice.chance(0.35):
         loss = dice.one(list(LOSS_DRAWS))
         block["loss"] = {"kind": loss, **LOSS_DRAWS[loss](dice)}

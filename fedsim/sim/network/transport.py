@@ -337,14 +337,14 @@ class ServerLanes:
         if not lane.radio.detached:
             lane.radio.begin(lane.up, rate)
 
-    def _charge_again(self, lane: Lane) -> None:
-        """Charge the retransmissions of the current message."""
-        if lane.reliable:
-            lane.again_bits = lane.count_again()
+    def _charge_again(self, lane: Lane) -> float:
+        """Charge the retransmissions of the current message; return joules not yet metered."""
+        again = lane.again_bits = lane.count_again() if lane.reliable else lane.again_bits
         if lane.up:
-            self._traffic.bits_up += lane.again_bits
+            self._traffic.bits_up += again
         else:
-            self._traffic.bits_down += lane.again_bits
+            self._traffic.bits_down += again
+        return lane.radio.spend_again(lane.up, again) if lane.reliable and again else 0.0
 
     def _arrive_plainly(self, lane: Lane) -> None:
         """Do what `_arrive` does, for a lane that needs no full treatment.
@@ -371,9 +371,9 @@ class ServerLanes:
         if envelope is None:  # pragma: no cover - a lane has one end for each message
             return
         now, radio = self._calendar.now, lane.radio
-        if lane.reliable:
-            self._charge_again(lane)
-        joules = radio.end(now, envelope.bits + lane.framing_bits + lane.again_bits, lane.up)
+        again = self._charge_again(lane) if lane.reliable else 0.0
+        bits = envelope.bits + lane.framing_bits + (0 if lane.reliable else lane.again_bits)
+        joules = again + radio.end(now, bits, lane.up)
         self._traffic.joules += joules
         if self.relays is not None and lane.relays and not self.relays.end(lane, envelope, 1.0):
             lane.fire(LaneEvent.DOOM)
@@ -436,10 +436,10 @@ class ServerLanes:
         now, joules, span = self._calendar.now, 0.0, 0.0
         if envelope is lane.current:
             span = max(now - lane.began, 0.0)
-            if lane.reliable:
-                self._charge_again(lane)
+            if lane.reliable and why != IN_FLIGHT:  # after the last round, none counts them
+                joules = self._charge_again(lane)
             passed = lane.passed(now)
-            joules = lane.radio.end(now, passed, lane.up)
+            joules += lane.radio.end(now, passed, lane.up)
             if self.relays is not None and lane.relays:
                 bits = envelope.bits + lane.framing_bits + lane.again_bits
                 flows = lane.transfer is not None and bits

@@ -175,6 +175,18 @@ class RadioMeter:
         self.joules += joules
         return joules
 
+    def spend_again(self, up: bool, bits: float) -> float:  # noqa: FBT001 - as in `end`
+        """Meter bits that TCP has sent again, at once; return their joules.
+
+        No rate has reported them, since what was lost never arrived. A battery that holds less
+        gives what it has.
+        """
+        joules = self._per_bit[up] * bits
+        if self.supply is not None:
+            joules = self.supply.spend(Part.RADIO, joules)
+        self.joules += joules
+        return joules
+
     def _joules_on_air(self, up: bool, now: float) -> float:  # noqa: FBT001
         """Return the joules on air of a message that followed a signal, which has ended."""
         if self._airtimes is None or (airtime := self._airtimes[up]) is None:

@@ -234,9 +234,10 @@ class PeerNetwork(ServerLanes):
             lane.set_route(own if bearer is None else bearer, least + latency, relays)
         super()._queue(lane, envelope, framing)
 
-    def _charge_again(self, lane: Lane) -> None:
-        """Charge the retransmissions to the sender, on either leg."""
+    def _charge_again(self, lane: Lane) -> float:
+        """Charge the retransmissions to the sender, on either leg; none is of TCP."""
         self._traffic.bits_up += lane.again_bits
+        return 0.0
 
     def _hand_on(self, _: ClientId, envelope: Envelope) -> None:
         """Store a message at its receiver's point of access until its radio takes it."""

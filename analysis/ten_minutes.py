@@ -24,6 +24,7 @@ from io import StringIO
 from itertools import islice
 from pathlib import Path
 from shutil import which
+from textwrap import indent
 from time import perf_counter
 from typing import NamedTuple
 
@@ -201,7 +202,7 @@ def page(found: dict[str, list[Step]]) -> str:
             lines = step.output.splitlines()
             if len(lines) > MOST:
                 lines = [*lines[:MOST], f"... ({len(lines) - MOST} more lines)"]
-            parts.append("```text\n" + "\n".join([f"$ {step.command}", *lines]) + "\n```")
+            parts.append(indent("\n".join([f"$ {step.command}", *lines]), "    "))
     return "\n\n".join(parts) + "\n"
 
 

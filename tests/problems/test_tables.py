@@ -404,6 +404,11 @@ def test_a_first_line_of_numbers_is_a_row_unless_it_numbers_the_columns(
     assert samples.rows == rows
 
 
+def test_a_first_line_with_decimal_commas_and_thousands_is_a_row(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("1.234;2,5;1\n3.456;6,5;0\n")
+    assert read(tmp_path, label=3).rows == 2
+
+
 def test_two_patients_with_the_same_values_are_not_a_repeated_row(tmp_path: Path) -> None:
     """Their numbers differ; of a row that counts rows nothing follows."""
     frame = pd.DataFrame({"age": [40, 50, 60] * 20, "sick": ["yes", "no", "yes"] * 20})

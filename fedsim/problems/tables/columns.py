@@ -32,9 +32,11 @@ _CATEGORIES = 50
 _SHARE, MOST = 0.1, 500
 """With more, it is one up to this number, and if a text stands in at least ten rows on average."""
 
+ROWS = 20
+"""The least rows of a table in which distinct cells mean something."""
+
 _WORDS = 3.0  # words of a cell on average from which a column is free text
 _UNIQUE = 0.95  # share of distinct cells from which texts identify rows
-_ROWS = 20  # least rows of a table in which distinct cells mean something
 _MARKS = 3  # texts among numbers up to which they may stand for missing values
 _SHOWN = 30  # characters of a cell in a message
 
@@ -131,7 +133,7 @@ def _number(column: "pd.Series", found: cells.Numbers) -> TableColumn:
 
 def _counts_rows(name: str, known: NDArray[np.float64], missing: int) -> bool:
     """Return whether whole numbers identify rows: all differ, consecutive or by the name."""
-    if missing or len(known) < _ROWS or not np.array_equal(known, np.rint(known)):
+    if missing or len(known) < ROWS or not np.array_equal(known, np.rint(known)):
         return False
     if len(np.unique(known)) < len(known):
         return False
@@ -168,7 +170,7 @@ def _texts(column: "pd.Series") -> TableColumn:
     distinct, n = known.nunique(), len(known)
     words = float(known.head(1000).str.count(" ").mean()) + 1
     first = str(known.iloc[0])[:_SHOWN]
-    if distinct >= _UNIQUE * n and n >= _ROWS:
+    if distinct >= _UNIQUE * n and n >= ROWS:
         if words > _WORDS:
             return TableColumn(name, "text", "text", missing, f"free text, such as {first!r}")
         text = f"a different text in nearly every row, such as {first!r}"

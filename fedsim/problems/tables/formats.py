@@ -20,6 +20,7 @@ from fedsim.errors import DataError
 from fedsim.extras import missing
 from fedsim.files import check_is_file, decompress, read_bytes
 from fedsim.memory import check_budget
+from fedsim.problems.tables import cells
 
 if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read
     import pandas as pd
@@ -33,7 +34,6 @@ _LINES = 200  # looked at to find the separator
 _BEFORE = 10  # lines of another form before a table, at most
 _ALIKE = 0.9  # of the lines after them that have the usual number of cells, at least
 _SHOWN = 30  # characters of a line in a message
-_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 _REASON = 200  # characters of a library's message, which may quote a whole line
 _ZIP, _PARQUET, _ARROW, _FEATHER = b"PK\x03\x04", b"PAR1", b"ARROW1", b"FEA1"
 _SQLITE, _OLD_EXCEL = b"SQLite format 3\0", b"\xd0\xcf\x11\xe0"
@@ -172,7 +172,7 @@ def find_separator(text: str) -> str:
 
     def score(separator: str) -> tuple[float, int]:
         try:
-            counts = [len(cells) for cells in csv.reader(lines, delimiter=separator) if cells]
+            counts = [len(row) for row in csv.reader(lines, delimiter=separator) if row]
         except csv.Error:
             return 0.0, 0
         most = max(set(counts), key=lambda count: (counts.count(count), count), default=0)
@@ -193,7 +193,7 @@ def lines_before(text: str, separator: str) -> list[str]:
     """
     reader = csv.reader(StringIO(text), delimiter=separator)
     try:
-        records = [(len(cells), reader.line_num) for cells in islice(reader, _LINES)]
+        records = [(len(row), reader.line_num) for row in islice(reader, _LINES)]
     except csv.Error:
         return []
     counts = [count for count, _ in records if count]
@@ -221,9 +221,10 @@ def _counts_the_table(frame: "pd.DataFrame") -> bool:
 
 def _is_row_of_data(frame: "pd.DataFrame") -> bool:
     """Return whether a table's first row holds numbers alone, other than the columns' own."""
-    first = [str(cell).strip() for cell in frame.iloc[0].fillna("").tolist()]
-    if not all(_NUMBER.fullmatch(cell) for cell in first):
+    row = [cells.clean(frame.iloc[:1, place], frozenset()) for place in range(frame.shape[1])]
+    if any(cell.isna().any() or cells.numbers(cell, None).wrong.any() for cell in row):
         return False
+    first = [str(cell.iloc[0]) for cell in row]
     return all(first != [str(start + place) for place in range(len(first))] for start in (0, 1))
 
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.problems.tables.columns import TableColumn, quote
+from fedsim.problems.tables.columns import ROWS, TableColumn, quote
 
-_ROWS = 20  # least rows with a value in which a pattern means something
 _APART = 0.9  # difference of the shares of gaps of two classes from which gaps tell them apart
 _CHANCE = 1e-6  # probability of a pattern by chance below which it is named
 
@@ -34,7 +33,7 @@ def leaking_values(
             continue
         known = ~np.isnan(column.numbers)
         values, own = column.numbers[known], labels[known]
-        if len(values) < _ROWS or len(np.unique(own)) < 2:
+        if len(values) < ROWS or len(np.unique(own)) < 2:
             continue
         if column.role == "category" or len(np.unique(values)) <= max(2, kinds):
             _, places = np.unique(values, return_inverse=True)
@@ -78,7 +77,7 @@ def leaking_gaps(
             continue
         known = ~np.isnan(column.numbers)
         filled = np.bincount(places[known], minlength=len(classes))
-        if known.all() or filled.sum() < _ROWS:
+        if known.all() or filled.sum() < ROWS:
             continue
         shares = filled / sizes
         only = int(np.argmax(filled))

@@ -15,16 +15,15 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from claim_checks.asking import ask_parts
 from claim_checks.costs import costs
-from claim_checks.papers import EXPERIMENTS, RADIOS, Claim, Experiment
+from claim_checks.papers import RADIOS, Claim, Experiment
 from claim_checks.settings import Setting, place, read
 from claim_checks.verdicts import Cell, cells, outcome
 from claim_checks.worlds import price_on, train
 from rich.table import Table
 
 import fedsim
-from fedsim.analysis.scripts import run_parts
-from fedsim.errors import DataError
 
 PAGE = Path(__file__).parent / "claim_stages.md"
 PAIRS = {"lte": "lte-drx", "lte-2020": "lte-2020-drx", "5g-low": "5g-low-drx"}
@@ -192,20 +191,9 @@ _HEADS = [f"{name}, {cost}" for name in map(RADIOS.get, PAIRS) for cost in COSTS
 
 def main() -> None:
     """Price the claims, print a table a part, and write the page."""
-    found, changed = dict[str, list[Row]](), False
-
-    def ask(part: str, out: Path, overrides: Sequence[str]) -> tuple[Sequence[Table], str]:
-        nonlocal changed
-        changed = bool(overrides)
-        try:
-            found[part] = examine(EXPERIMENTS[part], out / part, overrides)
-        except DataError as error:
-            return [], f"{part}: not asked. {error}\n"
-        return [table(found[part])], ""
-
-    run_parts(__doc__ or "", PARTS, ask)
-    if len(found) == len(PARTS) and not changed:
-        PAGE.write_text(page({key: found[key] for key in PARTS}), encoding="utf-8")
+    found = ask_parts(__doc__ or "", PARTS, examine, lambda rows: ([table(rows)], ""))
+    if found is not None:
+        PAGE.write_text(page(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

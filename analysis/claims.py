@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 
+from claim_checks.asking import ask_parts
 from claim_checks.explanations import Finding, examine, why
 from claim_checks.figure import draw
 from claim_checks.page import WIDTH, page, summary, table
@@ -23,8 +24,6 @@ from claim_checks.papers import EXPERIMENTS
 from rich.table import Table
 
 from fedsim.analysis import save
-from fedsim.analysis.scripts import run_parts
-from fedsim.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "analysis/claims.md"
@@ -33,21 +32,14 @@ FIGURE = ROOT / "analysis/figures/claims.png"
 
 def main() -> None:
     """Ask the claims, print what they come to, and write the page and its figure."""
-    found, changed = dict[str, list[Finding]](), False
-
-    def ask(part: str, out: Path, overrides: Sequence[str]) -> tuple[Sequence[Table], str]:
-        nonlocal changed
-        changed = bool(overrides)
-        try:
-            found[part] = examine(EXPERIMENTS[part], out / part, overrides)
-        except DataError as error:
-            return [], f"{part}: not asked. {error}\n"
-        return [table(each) for each in found[part]], _explain(found[part])
-
-    run_parts(__doc__ or "", EXPERIMENTS, ask)
-    if len(found) == len(EXPERIMENTS) and not changed:
-        PAGE.write_text(page({key: found[key] for key in EXPERIMENTS}), encoding="utf-8")
+    found = ask_parts(__doc__ or "", EXPERIMENTS, examine, _show)
+    if found is not None:
+        PAGE.write_text(page(found), encoding="utf-8")
         save(draw(found), FIGURE)
+
+
+def _show(findings: list[Finding]) -> tuple[list[Table], str]:
+    return [table(each) for each in findings], _explain(findings)
 
 
 def _explain(findings: Sequence[Finding]) -> str:

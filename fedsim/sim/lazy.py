@@ -1,5 +1,6 @@
 """Lazy tables: entries are created at their first lookup, as the clients of a large fleet."""
 
+from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, groupby, pairwise
@@ -33,6 +34,23 @@ class LazyTable(dict[int, T]):
     def in_order(self) -> list[T]:
         """Return the entries so far in the order of their numbers."""
         return [self[number] for number in sorted(self)]
+
+
+class ComputedSequence(Sequence[T]):
+    """A sequence whose items are computed at each lookup, by their index."""
+
+    @abstractmethod
+    def item(self, index: int) -> T:
+        """Return the item of an index, from 0."""
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        if isinstance(index, slice):
+            return [self.item(each) for each in range(*index.indices(len(self)))]
+        return self.item(index)
 
 
 class RunLengthSequence(Sequence[T]):

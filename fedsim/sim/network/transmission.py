@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar
 
 from fedsim.physics.radios import RateLaw
 from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.lazy import RunLengthSequence
+from fedsim.sim.lazy import ComputedSequence, RunLengthSequence
 from fedsim.sim.network import routing
 from fedsim.sim.network.flows import Changed, Link, Path
 from fedsim.sim.network.fluid import Fluid
@@ -181,7 +181,7 @@ def _rate_callback(lane: RoutedLane, changed: RateChanged | None) -> Changed | N
     return lambda _, rate: changed(client, up, rate)
 
 
-class Bearers(Sequence[Bearer]):
+class Bearers(ComputedSequence[Bearer]):
     """The bearers of one direction by client, each chosen at its lookup."""
 
     def __init__(
@@ -196,23 +196,15 @@ class Bearers(Sequence[Bearer]):
         self._changed = changed
         self._own = own
 
-    def _bearer(self, client: ClientId) -> Bearer:
-        way = self._ways[client]._replace(client=client)
+    def item(self, index: ClientId) -> Bearer:
+        """Return the bearer of a client."""
+        way = self._ways[index]._replace(client=index)
         if self._own is not None and way.rate.signal is not None:
-            way = way._replace(rate=self._own(client, way.up))
+            way = way._replace(rate=self._own(index, way.up))
         return self._chooser.bearer(way, _rate_callback(way, self._changed))
 
     def __len__(self) -> int:
         return len(self._ways)
-
-    @overload
-    def __getitem__(self, index: int) -> Bearer: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Bearer]: ...
-    def __getitem__(self, index: int | slice) -> Bearer | Sequence[Bearer]:
-        if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(len(self)))]
-        return self._bearer(index)
 
 
 class _Chooser:

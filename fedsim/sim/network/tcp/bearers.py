@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import NamedTuple, TypeVar, overload
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.lazy import RunLengthSequence
+from fedsim.sim.lazy import ComputedSequence, RunLengthSequence
 from fedsim.sim.network.flows import Changed
 from fedsim.sim.network.lanes import Bearer
 from fedsim.sim.network.routing import LinkPlan, RoutedLane, nominal
@@ -199,7 +199,7 @@ class TcpBearers:
         return TcpPath(tuple(stages), number, returns, packets, crowded)
 
 
-class TcpLanes(Sequence[Bearer]):
+class TcpLanes(ComputedSequence[Bearer]):
     """The bearers of one direction by client."""
 
     def __init__(self, made: TcpBearers, clients: int, *, up: bool) -> None:
@@ -208,11 +208,6 @@ class TcpLanes(Sequence[Bearer]):
     def __len__(self) -> int:
         return self._clients
 
-    @overload
-    def __getitem__(self, index: int) -> Bearer: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Bearer]: ...
-    def __getitem__(self, index: int | slice) -> Bearer | Sequence[Bearer]:
-        if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(len(self)))]
+    def item(self, index: ClientId) -> Bearer:
+        """Return the bearer of a client."""
         return self._made.bearer(index, up=self._up)

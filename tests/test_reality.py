@@ -106,7 +106,7 @@ def test_the_script_prints_the_errors_of_every_model(
     cells = [[cell.strip() for cell in row.split("|")[1:4]] for row in rows]
     assert cells == [
         [f"`{model}`", name, kind]
-        for model in run.MODELS
+        for model in packets.MODELS
         for name in packets.SETS
         for kind in run.KINDS
     ]

@@ -106,6 +106,7 @@ def measure() -> None:
             for run in range(RUNS[case.loss > 0]):
                 times = by_linux(case, run)
                 writer.writerow([number, run, " ".join([f"{time:.5g}" for time in times])])
+                file.flush()
 
 
 def read() -> Mapping[int, Sequence[float]]:

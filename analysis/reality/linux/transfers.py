@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import Sequence
 
-from linux.namespaces import SERVER, Star, inside
+from linux.namespaces import SERVER, Star, address, inside
 from packets import Case
 
 PORT = 5001
@@ -28,7 +28,7 @@ def _socket(case: Case, namespace: str) -> socket.socket:
 
 
 class Transfers:
-    """The messages of a case on their way.
+    """The messages of a case on their way: whoever sends one opens its connection.
 
     Attributes:
         arrived: when each was complete, s from the call to connect; NaN before.
@@ -38,55 +38,57 @@ class Transfers:
         self._case = case
         self._selector = selectors.DefaultSelector()
         self._payload = memoryview(bytes(CHUNK))
-        self._ports: dict[int, int] = {}
         self._left = [case.bytes] * case.flows
         self._missing = [case.bytes] * case.flows
         self.arrived = [float("nan")] * case.flows
-        self._listener = _socket(case, star.server)
-        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._listener.bind((SERVER, PORT))
-        self._listener.listen(case.flows)
-        self._selector.register(self._listener, selectors.EVENT_READ, None)
-        self._clients = [_socket(case, name) for name in star.clients]
+        up = case.direction == "up"
+        self._places = [
+            (SERVER if up else address(number), PORT + number) for number in range(case.flows)
+        ]
+        self._senders, self._listeners = [], list[socket.socket]()
         self._accepted: list[socket.socket] = []
-        self._begun = 0.0
+        for client, place in zip(star.clients, self._places, strict=True):
+            sender, receiver = (client, star.server) if up else (star.server, client)
+            self._senders.append(_socket(case, sender))
+            listener = _socket(case, receiver)
+            self._listeners.append(listener)
+            listener.bind(place)
+            listener.listen(1)
 
     def run(self) -> Sequence[float]:
         """Send every message, and return when each has arrived, s; NaN for those that did not."""
-        self._begun = time.monotonic()
-        for number, client in enumerate(self._clients):
-            client.connect_ex((SERVER, PORT))
-            self._watch(client, number, sends=self._case.direction == "up")
-        while any(self._missing) and time.monotonic() - self._begun < PATIENCE:
-            for key, _ in self._selector.select(1.0):
-                if key.data is None:
-                    self._accept()
-                elif key.events & selectors.EVENT_WRITE:
-                    self._send(key.fileobj, key.data)
-                else:
-                    self._receive(key.fileobj, key.data)
+        for number, listener in enumerate(self._listeners):
+            self._selector.register(listener, selectors.EVENT_READ, number)
+        begun = time.monotonic()
+        for number, (sender, place) in enumerate(zip(self._senders, self._places, strict=True)):
+            sender.connect_ex(place)
+            self._selector.register(sender, selectors.EVENT_WRITE, number)
+        while any(self._missing) and time.monotonic() - begun < PATIENCE:
+            for key, event in self._selector.select(1.0):
+                end = key.fileobj
+                assert isinstance(end, socket.socket)  # noqa: S101 - what was registered
+                if event & selectors.EVENT_WRITE:
+                    self._send(end, key.data)
+                elif end is self._listeners[key.data]:
+                    self._accept(end, key.data)
+                elif self._receive(end, key.data):
+                    self.arrived[key.data] = time.monotonic() - begun
         return self.arrived
 
     def close(self) -> None:
         """Close every socket."""
         self._selector.close()
-        for each in (*self._clients, *self._accepted, self._listener):
+        for each in (*self._senders, *self._accepted, *self._listeners):
             each.close()
 
-    def _watch(self, end: socket.socket, number: int, *, sends: bool) -> None:
-        event = selectors.EVENT_WRITE if sends else selectors.EVENT_READ
-        self._selector.register(end, event, number)
-
-    def _accept(self) -> None:
-        end, (host, _) = self._listener.accept()
+    def _accept(self, listener: socket.socket, number: int) -> None:
+        end, _ = listener.accept()
         end.settimeout(0.0)
         self._accepted.append(end)
-        _, second, third, _ = map(int, host.split("."))
-        number = 200 * (second - 1) + third
-        self._watch(end, number, sends=self._case.direction == "down")
+        self._selector.unregister(listener)
+        self._selector.register(end, selectors.EVENT_READ, number)
 
-    def _send(self, end: object, number: int) -> None:
-        assert isinstance(end, socket.socket)  # noqa: S101 - the selector's own type is wider
+    def _send(self, end: socket.socket, number: int) -> None:
         try:
             self._left[number] -= end.send(self._payload[: self._left[number]])
         except BlockingIOError:
@@ -94,12 +96,13 @@ class Transfers:
         if not self._left[number]:
             self._selector.unregister(end)
 
-    def _receive(self, end: object, number: int) -> None:
-        assert isinstance(end, socket.socket)  # noqa: S101
+    def _receive(self, end: socket.socket, number: int) -> bool:
+        """Take what has arrived, and return whether that was the last of a message."""
         try:
             self._missing[number] -= len(end.recv(CHUNK))
         except BlockingIOError:
-            return
-        if not self._missing[number]:
-            self.arrived[number] = time.monotonic() - self._begun
-            self._selector.unregister(end)
+            return False
+        if self._missing[number]:
+            return False
+        self._selector.unregister(end)
+        return True

@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 import packets
 from linux.namespaces import star
-from linux.transfers import Transfers
+from linux.relay import be_prompt
+from linux.transfers import Transfers, round_trips
 from packets import Case, magnitude
 
 from fedsim.physics.tcp import Tcp
@@ -80,6 +81,7 @@ def draw(number: int) -> Case:
 def by_linux(case: Case, seed: int) -> Sequence[float]:
     """Return when each message has arrived over Linux's sockets, s from the call to connect."""
     with star(case, seed) as built:
+        round_trips(built)
         transfers = Transfers(case, built)
         try:
             times: Sequence[float] = transfers.run()
@@ -98,6 +100,7 @@ LINUX = packets.Stack(HEADERS, _law_of_linux)
 
 def measure() -> None:
     """Measure all cases, and write the table."""
+    be_prompt()
     with TABLE.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)

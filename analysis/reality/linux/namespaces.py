@@ -163,7 +163,7 @@ def star(case: Case, seed: int = 0) -> Iterator[Star]:
     finally:
         if carrier is not None:
             carrier.kill()
-            carrier.wait()
+            carrier.communicate()
         for descriptor in opened:
             os.close(descriptor)
         for name in names:
@@ -198,10 +198,13 @@ def _address(router: str, lines: Sequence[str]) -> None:
 
 
 def _relay(case: Case, opened: Sequence[int], seed: int) -> "subprocess.Popen[bytes]":
-    """Start the relay between the two devices."""
+    """Start the relay between the two devices, and wait until it is ready."""
     losing = "first" if case.direction == "up" else "second"
     ways = [f"{address(n)}={case.delay + own:.6f}" for n, own in enumerate(case.own_delays)]
     words = [*map(str, opened), str(case.loss), str(seed), losing, *ways]
-    return subprocess.Popen(  # noqa: S603 - the script beside this one
-        [sys.executable, str(RELAY), *words], pass_fds=opened
+    carrier = subprocess.Popen(  # noqa: S603 - the script beside this one
+        [sys.executable, str(RELAY), *words], pass_fds=opened, stdout=subprocess.PIPE
     )
+    assert carrier.stdout is not None  # noqa: S101 - it is a pipe
+    carrier.stdout.readline()
+    return carrier

@@ -4,8 +4,8 @@
 
 FIRST and SECOND are open file descriptors of TUN devices, and each CLIENT is an IPv4 address: what
 it sends or receives takes its SECONDS one way. A SHARE of the packets with data that LOSING (first
-or second) hands in are lost, by draws of the SEED. The relay stands in for the kernel's `netem`
-where that is missing, and ends when it is killed.
+or second) hands in are lost, by draws of the SEED. It prints a line when it is ready, and ends when
+it is killed. It stands in for the kernel's `netem` where that is missing.
 """
 
 import heapq
@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 LARGEST = 65_536
@@ -79,6 +80,7 @@ def relay(
     number = 0
     for end in ends:
         os.set_blocking(end, False)
+    print("ready", flush=True)
     while True:
         rest = max(0.0, waiting[0][0] - time.monotonic()) if waiting else None
         for ready in select.select(ends, [], [], rest)[0]:
@@ -87,8 +89,15 @@ def relay(
         hand_over(waiting)
 
 
+def be_prompt() -> None:
+    """Run before all programs that are not in real time themselves, where that is allowed."""
+    with suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
+
+
 def main(arguments: Sequence[str]) -> None:
     """Carry packets as the arguments say."""
+    be_prompt()
     first, second, share, seed, losing, *clients = arguments
     ends = int(first), int(second)
     source, rng, loss = ends[losing == "second"], random.Random(int(seed)), float(share)  # noqa: S311

@@ -27,6 +27,31 @@ def _socket(case: Case, namespace: str) -> socket.socket:
     return made
 
 
+def round_trips(star: Star) -> list[float]:
+    """Return the round trip of a datagram between each client and the server, s.
+
+    It is the star's check of itself, and the neighbours know each other's addresses after it.
+    """
+    found = []
+    with inside(star.server):
+        server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind((SERVER, PORT))
+    with server:
+        for name in star.clients:
+            with inside(name):
+                client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            with client:
+                for end in (client, server):
+                    end.settimeout(PATIENCE)
+                begun = time.monotonic()
+                client.sendto(b"?", (SERVER, PORT))
+                _, back = server.recvfrom(CHUNK)
+                server.sendto(b"!", back)
+                client.recv(CHUNK)
+                found.append(time.monotonic() - begun)
+    return found
+
+
 class Transfers:
     """The messages of a case on their way: whoever sends one opens its connection.
 

@@ -31,8 +31,8 @@ NAMED = Path("/run/netns")
 
 MTU = 1500
 
-BURST = 2 * (MTU + 14)
-"""Bytes that a token bucket lets pass at once: the least with which it keeps its rate."""
+LATE = 2e-4
+"""How late the kernel may let a packet pass, s: with less in its bucket, a link misses its rate."""
 
 SERVER = "10.255.0.2"
 
@@ -94,8 +94,13 @@ def _batch(lines: Sequence[str], *, program: str = "ip", name: str = "") -> None
 
 
 def _shaped(device: str, rate: float, queue: int) -> list[str]:
-    """Return the lines for tc that shape what a device sends: bit/s, and packets that may wait."""
-    bucket = f"tbf rate {round(rate)}bit burst {BURST} limit {queue * MTU}"
+    """Return the lines for tc that shape what a device sends: bit/s, and packets that may wait.
+
+    The bucket holds a packet, the least that it can. So the first packet in a while passes at once,
+    and all later ones come as much earlier than over a real link of the rate.
+    """
+    burst = MTU + 14 + round(rate * LATE / 8)
+    bucket = f"tbf rate {round(rate)}bit burst {burst} limit {queue * MTU}"
     return [
         f"qdisc add dev {device} root handle 1: {bucket}",
         f"qdisc add dev {device} parent 1:1 pfifo limit {queue}",

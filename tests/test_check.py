@@ -51,8 +51,11 @@ def test_of_a_run_that_ends_within_its_first_round_costs_are_unknown() -> None:
 
 def test_it_states_the_error_of_each_model_of_a_network_once() -> None:
     fleet = [{"count": 2, "device": "pi-4", "radio": "lte"}]
-    models = {model: {"network": {"model": model}} for model in ("lv08", "tcp")}
-    found = fedsim.check(small(fleet=fleet, variants={**models, "other": {"wire": {"values": "float32"}}}))
+    variants: dict[str, object] = {
+        model: {"network": {"model": model}} for model in ("lv08", "tcp")
+    }
+    variants["other"] = {"wire": {"values": "float32"}}
+    found = fedsim.check(small(fleet=fleet, variants=variants))
     assert [(note.about, note.key) for note in found.accuracy] == [
         ("base, other", "network.model"),
         ("lv08", "network.model"),

@@ -8,6 +8,10 @@ from fedsim.sim.network.tcp.queue import SegmentTrain
 FIRST_TIMEOUT = 1.0
 """Of a SYN, s; doubled each time: RFC 6298."""
 
+OPTIONS = 8 * 4.0
+"""The bits by which a SYN is longer than other packets without payload: it permits selective
+acknowledgements (RFC 2018), and scales windows (RFC 7323)."""
+
 SYN, ANSWER = -2, -1
 """The numbers of its packets, which are no segments of a message."""
 
@@ -54,7 +58,8 @@ class Handshake:
             return
         lane.calendar.call(now + self._timeout, self._send, None)
         self._timeout *= 2
-        lane.forward(SegmentTrain(self, SYN, 1, path.header, now, 0.0, now, now))
+        bits = path.header + OPTIONS
+        lane.forward(SegmentTrain(self, SYN, 1, bits, now, 0.0, now, now))
 
     def deliver(self, train: SegmentTrain) -> None:
         """Let a packet arrive: see `TcpTransfer.deliver`."""

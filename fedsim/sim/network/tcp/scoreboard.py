@@ -93,12 +93,11 @@ class Scoreboard:
         return False
 
     def lose_first(self) -> None:
-        """Take the first segment for lost, and for one that was not sent again."""
-        first = self.first
-        self.again.discard(first)
-        if first not in self._lost or not self._pending or self._pending[0] != first:
-            self._lost.add(first)
-            self._pending.appendleft(first)
+        """Take the first segment for lost."""
+        if self.first not in self._lost:
+            self.again.discard(self.first)
+            self._lost.add(self.first)
+            self._pending.appendleft(self.first)
 
     def lose_all(self) -> None:
         """Take all that are not known to have arrived for lost."""

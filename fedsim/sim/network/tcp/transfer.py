@@ -201,8 +201,9 @@ class TcpTransfer:
         before = receiver.arrived
         if before == self._total:
             return
-        if receiver.due < first:
-            self._say(receiver.say_late(), receiver.due)
+        due = receiver.due
+        if due < first:
+            self._say(receiver.say_late(), due)
         if count > 1 and train.number == receiver.next and not receiver.missing:
             self._deliver_in_order(train)
         else:
@@ -277,8 +278,11 @@ class TcpTransfer:
     # The timer.
 
     def _set_timer(self) -> None:
-        deadline = self._sender.deadline
-        if self._timer is None and deadline < inf:
+        deadline, timer = self._sender.deadline, self._timer
+        if timer is not None and deadline < timer.when():
+            timer.cancel()
+            timer = None
+        if timer is None and deadline < inf:
             self._timer = self._calendar.at(deadline, self._look)
 
     def _look(self) -> None:

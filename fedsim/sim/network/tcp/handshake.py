@@ -34,16 +34,7 @@ class Handshake:
         self._timeout = FIRST_TIMEOUT
         self._begun = 0.0
         self._answered = self.over = False
-        for queue in lane.path.shared:
-            queue.claimed += 1
         self._send(None)
-
-    def give_up(self) -> None:
-        """Leave the queues."""
-        if not self.over:
-            self.over = True
-            for queue in self._lane.path.shared:
-                queue.claimed -= 1
 
     def _send(self, _: None) -> None:
         """Send it, and again when the time for its answer is over."""
@@ -52,7 +43,7 @@ class Handshake:
         lane = self._lane
         now, path = lane.calendar.now, lane.path
         self._begun = now
-        if lane.loss is None and not path.crowded and all(q.free <= now for q in path.shared):
+        if lane.loss is None and not path.crowded and all(queue.free <= now for queue in path.shared):
             # All that may wait together have room, so nothing holds it up.
             lane.calendar.call(now + path.trip, self._end, None)
             return
@@ -74,7 +65,7 @@ class Handshake:
         if lane.path.crowded:
             now = lane.calendar.now
             lane.forward(SegmentTrain(_Sent, ANSWER, 1, lane.path.header, now, 0.0, now, now))
-        self.give_up()
+        self.over = True
         self._opened(self._begun)
 
 

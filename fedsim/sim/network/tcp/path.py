@@ -135,7 +135,11 @@ class TcpLane:
             if train.first > now and (stage.shared or fair is not None):
                 self.calendar.call(train.first, self.forward, train)
                 return
-            room = stage.queue.room(train.first)
+            queue = stage.queue
+            if train.count > 1 and queue.crowded:
+                self._split(train, range(train.count))
+                return
+            room = queue.room(train.first)
             if room < train.count or (fair is not None and fair.waiting):
                 if train.count > 1:
                     self._split(train, range(train.count))

@@ -26,8 +26,9 @@ class LinkQueue:
         limit: how many packets may wait.
         managed: whether what finds no room waits by flow, under FQ-CoDel; else it is dropped.
         signal: what the rate follows, if it varies.
-        claimed: segments that flows over this link have not seen acknowledged: while they are no
-            more than the queue has room for, none can be dropped.
+        flows: the messages that pass it now.
+        claimed: their segments: while they are no more than the queue has room for, none can be
+            dropped.
         free: when all that has come is through, s.
         waits: by train, in order: when its first segment leaves the queue, s, the time from
             one segment to the next, s, and their number.
@@ -41,6 +42,7 @@ class LinkQueue:
     limit: float
     managed: bool = False
     signal: Signal | None = None
+    flows: int = 0
     claimed: int = 0
     free: float = 0.0
     waits: deque[tuple[float, float, int]] = field(default_factory=deque)
@@ -48,6 +50,11 @@ class LinkQueue:
     streams: FairLink | None = None
     windows: float = 0.0
     pipe: float = 0.0
+
+    @property
+    def crowded(self) -> bool:
+        """Whether several messages pass it, and segments of them may be dropped."""
+        return self.flows > 1 and self.claimed > self.limit + 1
 
     def lasts(self, bits: float) -> float:
         """Return how long bits take on the link, s; about, where its rate varies."""

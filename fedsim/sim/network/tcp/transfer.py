@@ -48,7 +48,6 @@ class TcpTransfer:
     __slots__ = (
         "_bits",
         "_calendar",
-        "_claimed",
         "_finished",
         "_handshake",
         "_lane",
@@ -87,11 +86,13 @@ class TcpTransfer:
         self.passed = self._log.bits_at
         self.over = False
         self._sent = 0  # segments, with those that were sent again
-        self._claimed = 0
         self._timer: Timer | None = None
         self._waits = False  # whether it will look for a late acknowledgement
         self._receiver = Receiver(lane.law.delayed_ack, quick=not opened)
         self._sender = Sender(window, total, self._launch_one)
+        for queue in self._path.shared:
+            queue.flows += 1
+            queue.claimed += total
         self._handshake = None if opened else Handshake(lane, self._open)
         if opened:
             self._send(self._calendar.now, 0.0)
@@ -110,23 +111,17 @@ class TcpTransfer:
         """Leave the queues to the others."""
         self.over = True
         self._log.close(whole=whole)
-        self._claim(0)
+        for queue in self._path.shared:
+            queue.flows -= 1
+            queue.claimed -= self._total
         if self._handshake is not None:
-            self._handshake.give_up()
+            self._handshake.over = True
         for stage in self._path.stages:
             if stage.fair is not None:
                 stage.fair.forget(self)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _claim(self, count: int) -> None:
-        """Claim room for some segments in the queues that others use too."""
-        more = count - self._claimed
-        if more:
-            self._claimed = count
-            for queue in self._path.shared:
-                queue.claimed += more
 
     def _open(self, begun: float) -> None:
         now = self._calendar.now
@@ -140,7 +135,6 @@ class TcpTransfer:
         sender = self._sender
         if not sender.steady:
             sender.send(now)
-            self._claim(sender.board.next - sender.board.first)
             self._set_timer()
             return
         board = sender.board
@@ -151,7 +145,6 @@ class TcpTransfer:
             return
         sender.arm(now)
         self._set_timer()
-        self._claim(board.next - board.first + todo)
         size, number = self._train_size(), board.next
         board.next = number + todo
         pace, start = span / todo, now
@@ -163,12 +156,10 @@ class TcpTransfer:
             start += pace * count
 
     def _train_size(self) -> int:
-        """Return how many segments travel together: one where some may be dropped."""
+        """Return how many segments travel together: one where others' may be dropped with them."""
         path = self._path
-        if self._claimed > path.own.limit + 1:
-            return 1
         for queue in path.shared:
-            if queue.claimed > queue.limit + 1:
+            if queue.crowded:
                 return 1
         return max(LEAST_TRAIN, min(int(self.window.size), path.narrow // SHARE))
 

@@ -1,6 +1,6 @@
 """What the connections of a lane have in common under `model: tcp`: way and parameters."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -12,7 +12,8 @@ from fedsim.physics.radios.base import Framing
 from fedsim.physics.tcp import Tcp
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.flows import Changed
-from fedsim.sim.network.tcp.queue import LinkQueue
+from fedsim.sim.network.tcp.fair_queue import FairQueue
+from fedsim.sim.network.tcp.queue import LinkQueue, SegmentTrain
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +24,13 @@ class TcpStage:
         queue: in front of it.
         delay: behind it, s.
         shared: whether other lanes' messages pass it.
+        fair: what waits by flow in front of the queue, if anything may.
     """
 
     queue: LinkQueue
     delay: float
     shared: bool
+    fair: FairQueue | None = None
 
 
 @dataclass(frozen=True)
@@ -118,3 +121,58 @@ class TcpLane:
         if self._rng is None:
             self._rng = self.make_rng()
         return self._rng
+
+    # The way of segments.
+
+    def forward(self, train: SegmentTrain) -> None:
+        """Take a train over the links to the next queue that it meets others in, or to its end."""
+        if train.owner.over:
+            return
+        stages, now = self.path.stages, self.calendar.now
+        while train.hop < len(stages):
+            stage = stages[train.hop]
+            fair = stage.fair
+            if train.first > now and (stage.shared or fair is not None):
+                self.calendar.call(train.first, self.forward, train)
+                return
+            queue = stage.queue
+            if train.count > 1 and queue.crowded:
+                self._split(train, range(train.count))
+                return
+            room = queue.room(train.first)
+            if room < train.count or (fair is not None and fair.waiting):
+                if train.count > 1:
+                    self._split(train, range(train.count))
+                elif fair is not None:
+                    fair.put(self, train)
+                return  # a single segment that finds no room is dropped
+            if not self.pass_stage(train):
+                return
+        train.owner.deliver(train)
+
+    def pass_stage(self, train: SegmentTrain) -> bool:
+        """Take a train over a link that has room for it; return whether it goes on as one."""
+        stage = self.path.stages[train.hop]
+        first, last = stage.queue.carry(train.first, train.last, train.count, train.bits)
+        train.first, train.last = first + stage.delay, last + stage.delay
+        on_air = train.hop == self.path.radio
+        train.hop += 1
+        if self.loss is None or not on_air:
+            return True
+        lost = self.loss.losses(train.count)
+        if lost:
+            places = set(self.rng.choice(train.count, lost, replace=False).tolist())
+            self._split(train, [n for n in range(train.count) if n not in places])
+        return not lost
+
+    def _split(self, train: SegmentTrain, numbers: Iterable[int]) -> None:
+        """Let some segments of a train go on one by one."""
+        count = max(train.count - 1, 1)
+        between = (train.last - train.first) / count
+        for n in numbers:
+            at, sent = train.first + n * between, train.sent + n * train.pace
+            self.forward(
+                SegmentTrain(
+                    train.owner, train.number + n, 1, train.bits, sent, 0.0, at, at, train.hop
+                )
+            )

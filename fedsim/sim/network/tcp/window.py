@@ -1,6 +1,7 @@
 """The window and the timer of a TCP connection: growth, NewReno or Cubic, recovery, timeouts."""
 
 from math import floor, inf
+from typing import NamedTuple
 
 from fedsim.physics.tcp import Tcp
 
@@ -19,13 +20,34 @@ SCALE = 0.4
 CLAMP = 20
 """The most segments that Cubic waits for before it grows by one, as long as none was lost."""
 
-SETTLED = 0.01
-"""How long Cubic mistrusts round trips after a loss, s."""
-
-LOW_WINDOW, SAMPLES, LEAST_LATE, MOST_LATE, NEAR = 16, 8, 0.004, 1.0, 0.002
+LOW_WINDOW, SAMPLES, NEAR = 16, 8, 0.002
 """Of HyStart: below which window it waits, segments; how many acknowledgements of a round show its
-round trip; bounds of the delay that it tolerates, s; and the space between the acknowledgements of
-a train, s."""
+round trip; and the space between the acknowledgements of a train, s."""
+
+
+class HyStart(NamedTuple):
+    """How an implementation finds that the pipe is full (Ha and Rhee, 2011).
+
+    Attributes:
+        train: how long a train of acknowledgements is then, in least round trips.
+        late: how much longer round trips are then, in least ones.
+        bounds: of this delay, s.
+        smoothed: whether it looks at their smoothed mean, and not at single ones.
+        settled: how long round trips are mistrusted after a loss, s.
+    """
+
+    train: float
+    late: float
+    bounds: tuple[float, float]
+    smoothed: bool
+    settled: float
+
+
+HYSTART = {
+    "linux": HyStart(1 / 2, 1 / 8, (0.004, 0.016), smoothed=False, settled=1.0),
+    "ns-3": HyStart(1.0, 1.0, (0.004, 1.0), smoothed=True, settled=0.01),
+}
+"""By `network.tcp.stack`."""
 
 
 class Window:
@@ -33,8 +55,9 @@ class Window:
 
     Slow start and congestion avoidance are those of RFC 5681 (NewReno) and RFC 9438 (Cubic, which
     leaves slow start early by HyStart), recovery is proportional (RFC 6937), timeouts are those of
-    RFC 6298. Round trips are measured by timestamps of milliseconds (RFC 7323), and HyStart takes
-    their smoothed mean.
+    RFC 6298. Round trips are measured by timestamps of milliseconds (RFC 7323). Linux counts bytes
+    that are acknowledged where NewReno's text (and ns-3) counts acknowledgements (RFC 3465), and
+    adds its least timeout to the round trip instead of bounding their sum with it.
 
     Attributes:
         size: of the window now.
@@ -50,10 +73,13 @@ class Window:
         "_epoch",
         "_flight",
         "_found",
+        "_hystart",
         "_inflection",
         "_last_near",
+        "_last_trip",
         "_least_timeout",
         "_least_trip",
+        "_linux",
         "_origin",
         "_out",
         "_peak",
@@ -71,12 +97,13 @@ class Window:
     def __init__(self, law: Tcp) -> None:
         self._cubic = law.variant == "cubic"
         self._beta = 0.7 if self._cubic else 0.5
+        self._linux, self._hystart = law.stack == "linux", HYSTART[law.stack]
         self._least_timeout = law.min_rto
         self.size = float(law.initial_window)
         self.threshold = inf
         self.timeout = 1.0
         self._flight, self._out, self._delivered = 1, 0, 0  # of proportional recovery
-        self._trip, self._variation = 0.0, 0.0
+        self._trip, self._variation, self._last_trip = 0.0, 0.0, 0.0
         # HyStart: the smallest round trip, and what this round has shown.
         self._least_trip = inf
         self._found = False
@@ -102,6 +129,7 @@ class Window:
     def measure(self, sent: float, now: float) -> None:
         """Take the round trip of a segment, from the timestamps of its way there and back."""
         trip = TICK * (floor(now / TICK) - floor(sent / TICK)) or LEAST_TRIP
+        self._last_trip = trip
         if self._trip:
             self._variation += (abs(self._trip - trip) - self._variation) / 4
             self._trip += (trip - self._trip) / 8
@@ -111,31 +139,35 @@ class Window:
 
     def restore_timeout(self) -> None:
         """Set the timeout as the round trips have it."""
-        late = 4 * self._variation
+        late, least = 4 * self._variation, self._least_timeout
+        if self._linux:
+            self.timeout = self._trip + (late if late > least else least)
+            return
         timeout = self._trip + (late if late > TICK else TICK)
-        least = self._least_timeout
         self.timeout = timeout if timeout > least else least
 
     # Growth.
 
     def note_acknowledgement(self, now: float) -> None:
         """Look at the round trip when an acknowledgement has come: Cubic does."""
-        if not self._cubic or -1.0 < self._epoch > now - SETTLED:
+        if not self._cubic or -1.0 < self._epoch > now - self._hystart.settled:
             return
-        self._least_trip = min(self._least_trip, self._trip)
+        trip = self._trip if self._hystart.smoothed else self._last_trip
+        self._least_trip = min(self._least_trip, trip)
         if not self._found and LOW_WINDOW <= self.size <= self.threshold:
-            self._look_for_full_pipe(now)
+            self._look_for_full_pipe(trip, now)
 
-    def _look_for_full_pipe(self, now: float) -> None:
+    def _look_for_full_pipe(self, trip: float, now: float) -> None:
         """Leave slow start where long trains of acknowledgements or delays show a full pipe."""
         if now - self._last_near <= NEAR:
             self._last_near = now
-            self._found = now - self._round_start > self._least_trip
+            self._found = now - self._round_start > self._hystart.train * self._least_trip
         if self._samples < SAMPLES:
-            self._round_trip = min(self._round_trip, self._trip)
+            self._round_trip = min(self._round_trip, trip)
             self._samples += 1
         else:
-            late = min(max(self._least_trip, LEAST_LATE), MOST_LATE)
+            low, high = self._hystart.bounds
+            late = min(max(self._hystart.late * self._least_trip, low), high)
             self._found = self._found or self._round_trip > self._least_trip + late
         if self._found:
             self.threshold = self.size
@@ -156,6 +188,12 @@ class Window:
                 self.size += count
             elif count:
                 self._follow_cubic(count, now)
+            return
+        if self._linux:
+            room = self.threshold - self.size
+            begun = int(min(count, room)) if room > 0 else 0
+            self.size += begun
+            self.size += (count - begun) / self.size
             return
         if self.size < self.threshold and count:
             self.size += 1

@@ -156,7 +156,7 @@ WRONG_BLOCKS: list[tuple[Blocks, str, list[str]]] = [
     ({"network": {"topology": "tree"}}, "network.gateways", ["missing", "number of gateways"]),
     ({"network": {"topology": "tree", "gateways": 0}}, "network.gateways", ["1 or more"]),
     ({"network": {"topology": "star", "gateways": 2}}, "network.gateways",
-     ["Accepted here: topology, server, model, broadcast"]),
+     ["Accepted here: topology, server, lora, model, broadcast"]),
     ({"network": "stra"}, "network", ["did you mean 'star'?", "One of: star"]),
     ({"network": {"discipline": "fair"}}, "network.discipline", ["Accepted here: topology"]),
     ({"network": {"server": {"discipline": "lifo"}}}, "network.server.discipline", ["'fifo'?"]),

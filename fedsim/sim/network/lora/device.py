@@ -79,7 +79,7 @@ class FrameTransfer:
 
 
 @dataclass(slots=True)
-class Device:
+class Modem:
     """A client's modem, as it stands.
 
     Attributes:
@@ -99,7 +99,7 @@ class Device:
         scheduled: whether it will look for something to send.
         asked: whether it sends an empty frame as soon as it may.
         snrs: of its frames since the last decision of ADR, dB.
-        command: spreading factor and power that ADR has decided, until it is told.
+        command: spreading factor and power that ADR has decided, until the device knows of it.
         round: of its last message.
     """
 
@@ -131,7 +131,7 @@ class Device:
         meter: FrameMeter,
         rng: np.random.Generator,
         gateway: LoRaGateway,
-    ) -> "Device":
+    ) -> "Modem":
         """Return a device as it begins: its shadow is drawn now, once."""
         spec = radio.end_device
         loss = spec.path_loss + spec.shadowing * float(rng.standard_normal())

@@ -27,7 +27,7 @@ from fedsim.sim.lazy import LazyTable, RunLengthSequence
 from fedsim.sim.network.lane_states import LaneEvent
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.lora.air import Air
-from fedsim.sim.network.lora.device import Device, FrameTransfer
+from fedsim.sim.network.lora.device import FrameTransfer, Modem
 from fedsim.sim.network.lora.gateway import Transmitter
 from fedsim.sim.network.transport import MakeLane, ServerLanes
 from fedsim.sim.power.frames import FrameMeter
@@ -79,12 +79,12 @@ class LoRaNetwork(ServerLanes):
             device = self.devices[client]
             self._await_poll(device, float(device.rng.random()) * _poll(device))
 
-    def _make_device(self, client: ClientId) -> Device:
+    def _make_device(self, client: ClientId) -> Modem:
         meter = self._radio(client)
         law = meter.law
         if not isinstance(meter, FrameMeter) or not isinstance(law, LoRaRadio):  # pragma: no cover
             raise TypeError(f"client {client} has no LoRa radio")
-        return Device.of(client, law, meter, self._rng(client), self._gateway)
+        return Modem.of(client, law, meter, self._rng(client), self._gateway)
 
     # -- messages ----------------------------------------------------------------------
 
@@ -111,19 +111,19 @@ class LoRaNetwork(ServerLanes):
             else:
                 self._send_down(device, transfer)
 
-    def _finish(self, device: Device, transfer: FrameTransfer) -> None:
+    def _finish(self, device: Modem, transfer: FrameTransfer) -> None:
         """End a message whose last frame is over."""
         self._forget(device, transfer)
         self._arrive(transfer.lane)
 
-    def _forget(self, device: Device, transfer: FrameTransfer) -> None:
+    def _forget(self, device: Modem, transfer: FrameTransfer) -> None:
         if transfer.lane.up:
             device.up = None
         else:
             device.down = None
             self._calendar.background_waits -= device.windowed
 
-    def _pass_frame(self, device: Device, transfer: FrameTransfer, *, received: bool) -> bool:
+    def _pass_frame(self, device: Modem, transfer: FrameTransfer, *, received: bool) -> bool:
         """Count a frame of a message that is over; return whether it is to be sent again."""
         transfer.tries += 1
         if not received and transfer.tries_left:
@@ -143,7 +143,7 @@ class LoRaNetwork(ServerLanes):
 
     # -- up ----------------------------------------------------------------------------
 
-    def _request(self, device: Device) -> None:
+    def _request(self, device: Modem) -> None:
         """Let a device send as soon as it may, if it has something to send."""
         if device.scheduled or device.frame is not None or device.receiving:
             return  # the end of that will ask again
@@ -152,7 +152,7 @@ class LoRaNetwork(ServerLanes):
         device.scheduled = True
         self._later(max(self._calendar.now, device.free_at), self._send, device)
 
-    def _later(self, when: float, call: Callable[[Device], None], device: Device) -> None:
+    def _later(self, when: float, call: Callable[[Modem], None], device: Modem) -> None:
         """Call at a time; empty frames that bring nothing do not keep a run alive."""
         idle = device.up is None and device.down is None
         self._calendar.background += idle
@@ -163,7 +163,7 @@ class LoRaNetwork(ServerLanes):
 
         self._calendar.call(when, happen, None)
 
-    def _send(self, device: Device) -> None:
+    def _send(self, device: Modem) -> None:
         """Send the next frame of a message, or an empty one."""
         device.scheduled = False
         now = self._calendar.now
@@ -180,9 +180,9 @@ class LoRaNetwork(ServerLanes):
         device.meter.begin_frame(now, device.send_watts)
         transfer, idle = device.up, device.up is None and device.down is None
         self._calendar.background += idle
-        self._calendar.call(end, self._sent, (device, frame, transfer, idle))
+        self._calendar.call(end, self._end_sending, (device, frame, transfer, idle))
 
-    def _sent(self, sent: tuple[Device, object, FrameTransfer | None, bool]) -> None:
+    def _end_sending(self, sent: tuple[Modem, object, FrameTransfer | None, bool]) -> None:
         """End a frame up: receive it, keep silent, and open the windows."""
         device, frame, transfer, idle = sent
         self._calendar.background -= idle
@@ -208,7 +208,7 @@ class LoRaNetwork(ServerLanes):
             device.free_at = max(device.free_at, now + delay)
         self._request(device)
 
-    def _end_frame(self, device: Device, transfer: FrameTransfer | None) -> float:
+    def _end_frame(self, device: Modem, transfer: FrameTransfer | None) -> float:
         """End the frame on the air, for which its message pays; return what is not paid, J."""
         joules = device.meter.end_frame(self._calendar.now)
         if transfer is None:
@@ -216,7 +216,7 @@ class LoRaNetwork(ServerLanes):
         device.meter.pay(transfer.lane.up, joules)
         return 0.0
 
-    def _open_windows(self, device: Device, joules: float, *, heard: bool, empty: bool) -> None:
+    def _open_windows(self, device: Modem, joules: float, *, heard: bool, empty: bool) -> None:
         """Answer a frame in one of its two windows, if there is something to say."""
         window = self._answer(device) if heard else 0
         if window != 1:  # in the one that brings a frame it listens to that
@@ -228,7 +228,7 @@ class LoRaNetwork(ServerLanes):
         device.free_at = max(device.free_at, self._calendar.now + second + 8 * symbols)
         self._write(device, POLL if empty else WINDOWS, joules)
 
-    def _write(self, device: Device, detail: str, joules: float) -> None:
+    def _write(self, device: Modem, detail: str, joules: float) -> None:
         """Record what a device has spent beside its messages.
 
         The row has no duration: messages may be in progress meanwhile, whose time it is.
@@ -249,11 +249,11 @@ class LoRaNetwork(ServerLanes):
 
     # -- empty frames ------------------------------------------------------------------
 
-    def _await_poll(self, device: Device, when: float) -> None:
+    def _await_poll(self, device: Modem, when: float) -> None:
         self._calendar.background += 1
         self._calendar.call(when, self._poll, device)
 
-    def _poll(self, device: Device) -> None:
+    def _poll(self, device: Modem) -> None:
         """Ask for an answer, if the device has sent nothing for so long."""
         self._calendar.background -= 1
         self._calendar.ensure_alive()
@@ -267,7 +267,7 @@ class LoRaNetwork(ServerLanes):
 
     # -- down --------------------------------------------------------------------------
 
-    def _answer(self, device: Device) -> int:
+    def _answer(self, device: Modem) -> int:
         """Reserve a window for the next frame down; return its number, 0 for none."""
         transfer, now = device.down, self._calendar.now
         if transfer is None:
@@ -287,19 +287,17 @@ class LoRaNetwork(ServerLanes):
             return 2
         return 0
 
-    def _send_down(self, device: Device, transfer: FrameTransfer) -> None:
+    def _send_down(self, device: Modem, transfer: FrameTransfer) -> None:
         """Send the next frame to a device that listens at any time, as soon as the gateway may."""
         seconds = device.law.airtime(transfer.law.mac + transfer.payload)
         begin = self.transmitter.earliest("rx2")
         self.transmitter.reserve(begin, seconds, "rx2")
         self._expect(device, transfer, begin, seconds)
 
-    def _expect(
-        self, device: Device, transfer: FrameTransfer, begin: float, seconds: float
-    ) -> None:
-        self._calendar.call(begin, self._take, (device, transfer, seconds))
+    def _expect(self, device: Modem, transfer: FrameTransfer, begin: float, seconds: float) -> None:
+        self._calendar.call(begin, self._begin_reception, (device, transfer, seconds))
 
-    def _take(self, coming: tuple[Device, FrameTransfer, float]) -> None:
+    def _begin_reception(self, coming: tuple[Modem, FrameTransfer, float]) -> None:
         """Begin to receive a frame down, unless the device sends: it cannot do both."""
         device, transfer, seconds = coming
         if transfer.stopped:
@@ -309,9 +307,9 @@ class LoRaNetwork(ServerLanes):
             device.receiving = True
             device.free_at = max(device.free_at, now + seconds)
             device.meter.begin_frame(now, device.meter.watts(up=False))
-        self._calendar.call(now + seconds, self._taken, (device, transfer, listens))
+        self._calendar.call(now + seconds, self._end_reception, (device, transfer, listens))
 
-    def _taken(self, coming: tuple[Device, FrameTransfer, bool]) -> None:
+    def _end_reception(self, coming: tuple[Modem, FrameTransfer, bool]) -> None:
         """End a frame down, and let the device ask for the next one."""
         device, transfer, received = coming
         if transfer.stopped:
@@ -345,7 +343,7 @@ class LoRaNetwork(ServerLanes):
             self._cut(device)
         super().close()
 
-    def _cut(self, device: Device) -> None:
+    def _cut(self, device: Modem) -> None:
         """Cut off what a device has on the air, and its messages."""
         now = self._calendar.now
         if device.frame is not None:
@@ -366,7 +364,7 @@ class LoRaNetwork(ServerLanes):
                 self._forget(device, transfer)
 
 
-def _poll(device: Device) -> float:
+def _poll(device: Modem) -> float:
     return device.radio.end_device.poll
 
 

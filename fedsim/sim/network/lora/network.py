@@ -5,9 +5,9 @@ also opens two windows after each frame up: what the server has for it is sent i
 waits for the next frame up. A device of class A that has nothing to send sends an empty frame from
 time to time (`poll`), and one at once where the gateway has more for it.
 
-A frame that is lost is sent again, after its windows and a random delay of 1 s to 3 s, until it is
-received or its tries are used up. Acknowledgements and the commands of ADR travel in headers: they
-take no time of the gateway.
+A frame that is lost is sent again, after its silence and a random delay of 1 s to 3 s or ten
+frames, until it is received or its tries are used up. Acknowledgements and the commands of ADR
+travel in headers: they take no time of the gateway.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,11 @@ POLL, WINDOWS = "poll", "windows"
 """What a `tail` row says: an empty frame with its windows, or the windows of another one."""
 
 BACKOFF = (1.0, 3.0)
-"""From the end of the windows until a frame is sent again, s: LoRaWAN's ACK_TIMEOUT, 2 s +- 1 s."""
+"""How much longer a device waits before it sends a frame again, s, drawn uniformly: LoRaWAN's
+ACK_TIMEOUT."""
+
+BACKOFF_FRAMES = 10.0
+"""The same in times of the frame, where that is more: slow frames would overlap again else."""
 
 Draw = Callable[[ClientId], np.random.Generator]
 
@@ -203,9 +207,10 @@ class LoRaNetwork(ServerLanes):
         if device.windowed:
             self._open_windows(device, joules, heard=heard, empty=transfer is None)
         if transfer is not None and self._pass_frame(device, transfer, received=heard):
-            windows = self._gateway.second_delay if device.windowed else 0.0
-            delay = windows + float(device.rng.uniform(*BACKOFF))
-            device.free_at = max(device.free_at, now + delay)
+            # After its silence, else two devices that have collided would do so again and again.
+            least, most = BACKOFF
+            most = max(most, least + BACKOFF_FRAMES * seconds)
+            device.free_at += float(device.rng.uniform(least, most))
         self._request(device)
 
     def _end_frame(self, device: Modem, transfer: FrameTransfer | None) -> float:

@@ -127,7 +127,7 @@ def end_device(dice: Dice) -> Block:
     block = dice.options(
         {
             "device_class": dice.one(["a", "b", "c"]),
-            "poll": dice.quantity(*every, "s"),
+            "poll": dice.quantity(every[0], every[1], "s"),
             "adr": True,
             "power": dice.quantity(5, 25, "mW"),
             "path_loss": f"{dice.whole(60, 140)} dB",

@@ -102,6 +102,11 @@ class World:
         return Star(setup, fleet, observer, self.calendar, self._log, self.traffic, looks)
 
     @property
+    def now(self) -> float:
+        """The simulated time, s."""
+        return self.calendar.now
+
+    @property
     def last_round(self) -> tuple[int, float]:
         """Number and objective of the last round that was committed."""
         return self._observer.last_round

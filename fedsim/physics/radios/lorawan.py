@@ -8,7 +8,7 @@ collide, as `fedsim.sim.network.lora` simulates it. Sources:
 - Capture at 6 dB: Bor, Roedig, Voigt, Alonso, "Do LoRa Low-Power Wide-Area Networks Scale?", MSWiM
   2016, doi 10.1145/2988287.2989163. Isolation of spreading factors: Croce, Gucciardo, Mangione,
   Santaromita, Tinnirello, "Impact of LoRa Imperfect Orthogonality", IEEE Comm. Letters 2018, doi
-  10.1109/LCOMM.2018.2797057, who measure thresholds of -8 dB to -25 dB, about -16 dB on average.
+  10.1109/LCOMM.2018.2797057: measured thresholds of -8 dB to -25 dB, about -16 dB on average.
 - Signal-to-noise ratios: Semtech, SX1276 data sheet, table 13; noise of -174 dBm/Hz.
 - ADR: Semtech, "LoRaWAN: simple rate adaptation recommended algorithm", 2016, as in The Things
   Network.

@@ -195,18 +195,18 @@ class LoRaNetwork(ServerLanes):
         now = self._calendar.now
         seconds = now - device.meter.since
         joules = self._end_frame(device, transfer)
-        heard = self.air.end(device.frame, now)
+        received = self.air.end(device.frame, now)
         process = self._up[device.client].process
         if process is not None and process.losses(1):
-            heard = False
+            received = False
         device.frame = None
         device.last = now
         device.free_at = now + seconds * (1 / device.radio.duty - 1)
-        if heard:
+        if received:
             device.note_snr()
         if device.windowed:
-            self._open_windows(device, joules, heard=heard, empty=transfer is None)
-        if transfer is not None and self._pass_frame(device, transfer, received=heard):
+            self._open_windows(device, joules, received=received, empty=transfer is None)
+        if transfer is not None and self._pass_frame(device, transfer, received=received):
             # After its silence, else two devices that have collided would do so again and again.
             least, most = BACKOFF
             most = max(most, least + BACKOFF_FRAMES * seconds)
@@ -221,9 +221,9 @@ class LoRaNetwork(ServerLanes):
         device.meter.pay(transfer.lane.up, joules)
         return 0.0
 
-    def _open_windows(self, device: Modem, joules: float, *, heard: bool, empty: bool) -> None:
+    def _open_windows(self, device: Modem, joules: float, *, received: bool, empty: bool) -> None:
         """Answer a frame in one of its two windows, if there is something to say."""
-        window = self._answer(device) if heard else 0
+        window = self._answer(device) if received else 0
         if window != 1:  # in the one that brings a frame it listens to that
             joules += device.meter.spend(device.window_joules(second=False))
         if not window:

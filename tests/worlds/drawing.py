@@ -12,7 +12,7 @@ from .networks import gateway, network, windows
 from .peers import peers
 from .policies import delivered, given_up, marina_p, noticed, participation, silence, stop
 from .problems import problem
-from .radios import staged
+from .radios import covered, staged
 from .trained import trained
 from .wires import wire
 
@@ -60,4 +60,5 @@ def world(number: int) -> Block:
     staged(dice, blocks)
     windows(dice, blocks)
     gateway(dice, blocks)
+    covered(dice, blocks)
     return blocks

@@ -20,9 +20,9 @@ from fedsim.calibration.constants import (
     SAME,
     WAYS,
     CannotTell,
+    ClientGroups,
     FittedConstant,
-    Fleet,
-    Unknown,
+    UnknownConstant,
 )
 from fedsim.calibration.fitting import NetworkFit, messages_of
 from fedsim.calibration.fleet_block import fleet_of, format_constant, write_scenario
@@ -84,7 +84,7 @@ class Calibration:
     notes: tuple[str, ...]
     recording: pd.DataFrame
     plan: Plan
-    fleet: Fleet
+    fleet: ClientGroups
 
     def blocks(self) -> list[dict[str, object]]:
         """Return the fleet with the fitted constants, as a scenario has it."""
@@ -172,9 +172,9 @@ def calibrate(
     noise = dict[str, float]()
     notes = tuple(kept.notes)
     if unknowns or asked:
-        told, found = _fit_network(plan, fleet, [*unknowns, *asked], recording, clients, reasons)
-        constants, noise = [*constants, *told], found
-        notes += tuple(_overheads(fleet, told, recording, clients))
+        fitted, found = _fit_network(plan, fleet, [*unknowns, *asked], recording, clients, reasons)
+        constants, noise = [*constants, *fitted], found
+        notes += tuple(_overheads(fleet, fitted, recording, clients))
     if reasons:
         raise CannotTell(reasons)
     constants.sort(key=lambda one: _place(fleet, one.key))
@@ -183,8 +183,8 @@ def calibrate(
 
 def _fit_network(
     plan: Plan,
-    fleet: Fleet,
-    unknowns: Sequence[Unknown],
+    fleet: ClientGroups,
+    unknowns: Sequence[UnknownConstant],
     recording: pd.DataFrame,
     clients: NDArray[np.intp],
     reasons: dict[str, str],
@@ -197,7 +197,7 @@ def _fit_network(
     kept = (
         np.ones(len(recording), bool)
         if network.model == "tcp"
-        else _needed(fleet, recording, clients)
+        else _select(fleet, recording, clients)
     )
     fitting = NetworkFit(fleet, prediction, recording[kept], clients[kept], unknowns)
     try:
@@ -208,7 +208,9 @@ def _fit_network(
         return [], {}
 
 
-def _needed(fleet: Fleet, recording: pd.DataFrame, clients: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _select(
+    fleet: ClientGroups, recording: pd.DataFrame, clients: NDArray[np.intp]
+) -> NDArray[np.bool_]:
     """Return which observations to fit: no pings where messages of several sizes tell the latency.
 
     A message may take longer than a ping beyond its bits, for a handshake or a server's work, of
@@ -217,17 +219,17 @@ def _needed(fleet: Fleet, recording: pd.DataFrame, clients: NDArray[np.intp]) ->
     kinds, sizes = recording["kind"].to_numpy(str), recording["bytes"].to_numpy(float)
     if fleet.scenario.network.model == "tcp":
         return np.ones(len(kinds), bool)
-    pings, told = kinds == "ping", list[NDArray[np.bool_]]()
+    pings, needless = kinds == "ping", list[NDArray[np.bool_]]()
     for number in range(len(fleet.groups)):
         own = np.isin(clients, [*fleet.clients(number), -1])
         sent = [sizes[own & (kinds == kind)] for kind in WAYS.values()]
         varied = any(len(each) and each.max() > (1 + SAME) * each.min() for each in sent)
-        told.append(own & pings if varied else np.zeros(len(kinds), bool))
-    groups = np.stack(told)
+        needless.append(own & pings if varied else np.zeros(len(kinds), bool))
+    groups = np.stack(needless)
     return ~np.asarray(groups.all(axis=0) | (groups.any(axis=0) & (clients >= 0)), bool)
 
 
-def _place(fleet: Fleet, key: str) -> tuple[int, int]:
+def _place(fleet: ClientGroups, key: str) -> tuple[int, int]:
     """Return the order of a constant: by group, device before radio, links last."""
     if key in LINK:
         return len(fleet.groups), [*LINK].index(key)
@@ -235,7 +237,7 @@ def _place(fleet: Fleet, key: str) -> tuple[int, int]:
     return int(group), [*RADIO].index(field) + 10 if block == "radio" else "slowdown" in key
 
 
-def _fleet(plan: Plan, *, each: bool) -> Fleet:
+def _fleet(plan: Plan, *, each: bool) -> ClientGroups:
     """Return the fleet of a scenario.
 
     Raises:
@@ -256,7 +258,7 @@ def _fleet(plan: Plan, *, each: bool) -> Fleet:
         groups = [
             group.model_copy(update={"count": 1}) for group in groups for _ in range(group.count)
         ]
-    return Fleet(first, groups, written)
+    return ClientGroups(first, groups, written)
 
 
 def _read(
@@ -289,7 +291,7 @@ class _Kept:
         DataError: one of the names is no constant of the fleet.
     """
 
-    def __init__(self, fleet: Fleet, names: Sequence[str]) -> None:
+    def __init__(self, fleet: ClientGroups, names: Sequence[str]) -> None:
         fields = [f"radio.{name}" for name in RADIO]
         fields += ["device.speed", "device.frequency", "device.slowdown.sigma"]
         known = [*fields, *(f"fleet.{n}.{f}" for n in range(len(fleet.groups)) for f in fields)]
@@ -305,7 +307,7 @@ class _Kept:
         return key in self._names or key.split(".", 2)[2] in self._names
 
 
-def _check_link(fleet: Fleet, names: Sequence[str]) -> list[Unknown]:
+def _check_link(fleet: ClientGroups, names: Sequence[str]) -> list[UnknownConstant]:
     """Return the rates of the server's link to fit.
 
     Raises:
@@ -318,10 +320,12 @@ def _check_link(fleet: Fleet, names: Sequence[str]) -> list[Unknown]:
         if not isinstance(fleet.scenario.network, StarNetwork):
             text = f"got {name} with topology: {fleet.scenario.network.topology}; expected a star"
             raise DataError("fit", f"--fit: {text}")
-    return [Unknown(name, LINK[name], np.arange(fleet.count)) for name in dict.fromkeys(names)]
+    return [
+        UnknownConstant(name, LINK[name], np.arange(fleet.count)) for name in dict.fromkeys(names)
+    ]
 
 
-def _unknowns(fleet: Fleet, clients: NDArray[np.intp]) -> Iterator[Unknown]:
+def _unknowns(fleet: ClientGroups, clients: NDArray[np.intp]) -> Iterator[UnknownConstant]:
     """Yield the constants of radios of constant rates whose clients are in the recording.
 
     Raises:
@@ -336,7 +340,7 @@ def _unknowns(fleet: Fleet, clients: NDArray[np.intp]) -> Iterator[Unknown]:
             text = f"fleet.{number}.radio: got {group.radio.kind}, whose rate is not constant"
             raise DataError("fleet", f"{text}; expected a radio with up and down, such as wifi")
         for field in RADIO:
-            yield Unknown(f"fleet.{number}.radio.{field}", field, own)
+            yield UnknownConstant(f"fleet.{number}.radio.{field}", field, own)
 
 
 def _names(own: NDArray[np.intp]) -> str:
@@ -345,7 +349,7 @@ def _names(own: NDArray[np.intp]) -> str:
 
 
 def _work(
-    fleet: Fleet,
+    fleet: ClientGroups,
     number: int,
     kept: _Kept,
     recording: pd.DataFrame,
@@ -369,7 +373,7 @@ def _work(
 
 
 def _overheads(
-    fleet: Fleet,
+    fleet: ClientGroups,
     constants: Sequence[FittedConstant],
     recording: pd.DataFrame,
     clients: NDArray[np.intp],

@@ -23,7 +23,7 @@ SAME = 0.01
 """Sizes of messages that differ by less are the same."""
 
 ONE_SIZE = "all messages have one size"
-"""Why a rate and a latency are not told apart."""
+"""Why a rate and a latency cannot be separated."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class FittedConstant:
     Attributes:
         key: of the scenario, "fleet.0.radio.up".
         value, low, high: in SI units.
-        observations: that tell it.
+        observations: the number that determine it.
     """
 
     key: str
@@ -44,7 +44,7 @@ class FittedConstant:
 
 
 @dataclass(frozen=True)
-class Unknown:
+class UnknownConstant:
     """A constant of the network to fit.
 
     Attributes:
@@ -64,7 +64,7 @@ class Unknown:
 
 
 @dataclass(frozen=True)
-class Fleet:
+class ClientGroups:
     """The groups of a scenario, and their clients.
 
     Attributes:

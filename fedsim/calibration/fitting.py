@@ -21,9 +21,9 @@ from fedsim.calibration.constants import (
     SAME,
     WAYS,
     CannotTell,
+    ClientGroups,
     FittedConstant,
-    Fleet,
-    Unknown,
+    UnknownConstant,
 )
 from fedsim.calibration.likelihood import Maximum, maximise
 from fedsim.calibration.prediction import Messages, Prediction, Radios
@@ -59,11 +59,11 @@ class NetworkFit:
 
     def __init__(
         self,
-        fleet: Fleet,
+        fleet: ClientGroups,
         prediction: Prediction,
         recording: pd.DataFrame,
         clients: NDArray[np.intp],
-        unknowns: Sequence[Unknown],
+        unknowns: Sequence[UnknownConstant],
     ) -> None:
         self._fleet = fleet
         self._prediction = prediction
@@ -95,11 +95,11 @@ class NetworkFit:
         if reasons:
             raise CannotTell(reasons)
 
-    def _of(self, each: Unknown, *kinds: str) -> NDArray[np.bool_]:
+    def _of(self, each: UnknownConstant, *kinds: str) -> NDArray[np.bool_]:
         """Return which observations of some kinds are about a constant's clients."""
         return np.isin(self._kind, kinds) & np.isin(self._client, [*each.clients, -1])
 
-    def _lacking(self, each: Unknown) -> tuple[str, str] | None:
+    def _lacking(self, each: UnknownConstant) -> tuple[str, str] | None:
         kinds = _kinds_of(each)
         if self._of(each, *kinds).any():
             return None
@@ -117,17 +117,17 @@ class NetworkFit:
             ]
             fitted = {rate.field for rate in own}
             known = [way for way in WAYS if way not in fitted and self._of(each, WAYS[way]).any()]
-            told = [rate for rate in own if self._of(rate, f"{WAYS[rate.field]}-rate").any()]
-            if own and not (known or told or any(map(self._varied, own))):
+            by_rate = [rate for rate in own if self._of(rate, f"{WAYS[rate.field]}-rate").any()]
+            if own and not (known or by_rate or any(map(self._has_sizes, own))):
                 shown = join_names([self._sizes(rate) for rate in own if self._sizes(rate)], "and")
                 for one in (*own, each):
                     yield one.key, f"{ONE_SIZE}, {shown}"
 
-    def _varied(self, rate: Unknown) -> bool:
+    def _has_sizes(self, rate: UnknownConstant) -> bool:
         sizes = self._bits[self._of(rate, WAYS[rate.field])]
         return len(sizes) > 0 and bool(sizes.max() > (1 + SAME) * sizes.min())
 
-    def _sizes(self, rate: Unknown) -> str:
+    def _sizes(self, rate: UnknownConstant) -> str:
         sizes = self._bits[self._of(rate, WAYS[rate.field])]
         return f"{sizes[0] / 8:,.0f} bytes {rate.field}" if len(sizes) else ""
 
@@ -187,7 +187,7 @@ class NetworkFit:
                 link[each.field] = number
         return Radios(**own), link
 
-    def _predicted(self, x: Array) -> Array:
+    def _predict(self, x: Array) -> Array:
         radios, link = self._values(x)
         prediction = self._prediction if not link else self._with_link(link)
         found = np.empty(len(self._kind))
@@ -211,7 +211,7 @@ class NetworkFit:
         return replace(self._prediction, network=changed, topology=topology)
 
     def _residuals(self, x: Array) -> Array:
-        return np.log(self._seconds) - np.log(self._predicted(x))
+        return np.log(self._seconds) - np.log(self._predict(x))
 
     def _jacobian(self, x: Array) -> Array:
         """Return derivatives by central differences; those of separate clients all at once."""
@@ -306,7 +306,7 @@ def _no_file(_: Path) -> NoReturn:
     raise AssertionError("a star has no file")
 
 
-def _kinds_of(each: Unknown) -> tuple[str, ...]:
+def _kinds_of(each: UnknownConstant) -> tuple[str, ...]:
     """Return the kinds of observations that can tell a constant."""
     if each.field in WAYS:
         return WAYS[each.field], f"{WAYS[each.field]}-rate"

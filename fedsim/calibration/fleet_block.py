@@ -8,7 +8,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from fedsim.calibration.constants import LINK, FittedConstant, Fleet
+from fedsim.calibration.constants import LINK, ClientGroups, FittedConstant
 from fedsim.physics.networks import ServerLink
 from fedsim.record.atomic import write_whole
 from fedsim.scenario import Plan
@@ -16,10 +16,10 @@ from fedsim.scenario.examples import find_scenario
 from fedsim.scenario.plan import Written
 
 _DIGITS = 7
-"""The digits of a constant in a scenario: more than any recording tells."""
+"""The digits of a constant in a scenario: more than any recording determines."""
 
 
-def format_constant(fleet: Fleet, key: str, value: float, digits: int = _DIGITS) -> str:
+def format_constant(fleet: ClientGroups, key: str, value: float, digits: int = _DIGITS) -> str:
     """Return a constant as a scenario has it, with its unit.
 
     Args:
@@ -39,7 +39,7 @@ def format_constant(fleet: Fleet, key: str, value: float, digits: int = _DIGITS)
     return str(block.model_copy(update={field: rounded}).model_dump(mode="json")[field])
 
 
-def fleet_of(fleet: Fleet, constants: Sequence[FittedConstant]) -> list[dict[str, Any]]:
+def fleet_of(fleet: ClientGroups, constants: Sequence[FittedConstant]) -> list[dict[str, Any]]:
     """Return the groups of a fleet with fitted constants, and the intervals of these."""
     blocks = [_as_given(fleet, number) for number in range(len(fleet.groups))]
     for each in constants:
@@ -59,7 +59,7 @@ def fleet_of(fleet: Fleet, constants: Sequence[FittedConstant]) -> list[dict[str
     return blocks
 
 
-def _as_given(fleet: Fleet, number: int) -> dict[str, Any]:
+def _as_given(fleet: ClientGroups, number: int) -> dict[str, Any]:
     """Return a group as the scenario's file has it, its device and its radio as blocks."""
     written = dict(fleet.written[number])
     group: dict[str, Any] = {"count": fleet.groups[number].count}

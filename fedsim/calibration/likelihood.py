@@ -82,9 +82,9 @@ def maximise(
     free = max(1.0 - count / len(kinds), 1.0 / len(kinds))
     for _ in range(_TURNS):
         found = optimize.least_squares(
-            partial(_weighted, residuals, 1.0 / sigmas[kinds]),
+            partial(_weigh, residuals, 1.0 / sigmas[kinds]),
             x,
-            jac=partial(_weighted, jacobian, 1.0 / sigmas[kinds][:, None]),
+            jac=partial(_weigh, jacobian, 1.0 / sigmas[kinds][:, None]),
             bounds=(least, np.inf),
             x_scale="jac",
             xtol=1e-12,
@@ -102,7 +102,7 @@ def maximise(
     return Maximum(x, errors, sigmas, quantile, unknown)
 
 
-def _weighted(law: Callable[[Array], Array], weights: Array, x: Array) -> Array:
+def _weigh(law: Callable[[Array], Array], weights: Array, x: Array) -> Array:
     return weights * law(x)
 
 

@@ -14,47 +14,56 @@ from fedsim.cli.app import remark as _remark
 from fedsim.cli.app import suggest as _next
 from fedsim.errors import DataError
 
+_Log = Annotated[
+    Path,
+    typer.Argument(metavar="LOG", help="a folder written by `fedsim run`, or a recording"),
+]
+_Recorded = Annotated[
+    Path, typer.Argument(metavar="FILE", help="a scenario whose fleet has the recorded clients")
+]
+_Further = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with",
+        metavar="[CLIENT=]FILE",
+        help="a further recording, such as the output of ping; or up:FILE of Mahimahi",
+    ),
+]
+_Keep = Annotated[
+    list[str] | None,
+    typer.Option("--keep", metavar="KEY", help="take the scenario's value: radio.latency"),
+]
+_Fit = Annotated[
+    list[str] | None,
+    typer.Option("--fit", metavar="KEY", help="fit network.server.uplink or downlink as well"),
+]
+_Each = Annotated[
+    bool, typer.Option("--each", help="constants of each client, in place of each group")
+]
+_Rounds = Annotated[
+    str | None, typer.Option(metavar="FIRST..LAST", help="use these rounds only, such as 1..50")
+]
+_Operations = Annotated[
+    float | None,
+    typer.Option(metavar="N", min=1.0, help="operations of a task, if LOG does not say"),
+]
+_Place = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="scenario to write; NAME-calibrated.yaml if not given"),
+]
+
 
 @app.command("calibrate")
 def calibrate_command(
-    log: Annotated[
-        Path,
-        typer.Argument(metavar="LOG", help="a folder written by `fedsim run`, or a recording"),
-    ],
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="a scenario whose fleet has the recorded clients"),
-    ],
-    further: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--with",
-            metavar="[CLIENT=]FILE",
-            help="a further recording, such as client-3=ping.txt, or up:trace of Mahimahi",
-        ),
-    ] = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY", help="take the scenario's value: radio.latency"),
-    ] = None,
-    fit: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY", help="fit network.server.uplink or downlink as well"),
-    ] = None,
-    each: Annotated[  # noqa: FBT002 - a flag
-        bool, typer.Option("--each", help="constants of each client, in place of each group")
-    ] = False,
-    rounds: Annotated[
-        str | None, typer.Option(metavar="FIRST..LAST", help="use these rounds only, such as 1..50")
-    ] = None,
-    operations: Annotated[
-        float | None,
-        typer.Option(metavar="N", min=1.0, help="operations of a task, if LOG does not say"),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="scenario to write; NAME-calibrated.yaml if not given"),
-    ] = None,
+    log: _Log,
+    file: _Recorded,
+    further: _Further = None,
+    keep: _Keep = None,
+    fit: _Fit = None,
+    each: _Each = False,  # noqa: FBT002 - a flag
+    rounds: _Rounds = None,
+    operations: _Operations = None,
+    out: _Place = None,
     plugins: Plugins = None,
     quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:

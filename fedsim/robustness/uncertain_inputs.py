@@ -59,7 +59,7 @@ def constants_of(
         for name in rest
     }
     found = list[UncertainConstant]()
-    stated = _stated(scenarios)
+    stated = _read_stated(scenarios)
     for key, values in seen.items():
         block = next(iter(values.values()))
         if key in stated and key not in own:
@@ -112,7 +112,7 @@ def _figures(scenarios: Sequence[Scenario]) -> Iterator[tuple[ConstantKey, Prese
                         yield key_of(number, group, name, field), block
 
 
-def _stated(scenarios: Sequence[Scenario]) -> dict[ConstantKey, set[str]]:
+def _read_stated(scenarios: Sequence[Scenario]) -> dict[ConstantKey, set[str]]:
     """Return the intervals that scenarios state themselves: `intervals` of their groups."""
     found = dict[ConstantKey, set[str]]()
     for scenario in scenarios:

@@ -313,8 +313,17 @@ Metres = Given[
 ]
 """Metres, above 0."""
 
-Decibels = Given[Annotated[float, Quantity("a level", "dB", "8 dB", ("dB",), most=100.0)], str]
+_LEVEL = Quantity("a level", "dB", "8 dB", ("dB",), most=100.0)
+Decibels = Given[Annotated[float, _LEVEL], str]
 """Decibels, 0 to 100."""
+
+DecibelsOrNone = Given[Annotated[float, _LEVEL] | None, str | None]
+"""The same, or None."""
+
+PathLoss = Given[
+    Annotated[float, Quantity("a path loss", "dB", "120 dB", ("dB",), most=300.0)], str
+]
+"""Decibels between a sender and a receiver, 0 to 300."""
 
 NoiseDensity = Given[
     Annotated[

@@ -244,6 +244,8 @@ def check(
         if several:
             _out.print(found.table())
         _out.print(LEFT_OUT)
+        for accuracy in found.accuracy:
+            _out.print(escape(f"{accuracy.key}: {accuracy.text}"))
         for concern in found.concerns:
             _note(str(concern))
         for note in found.notes:

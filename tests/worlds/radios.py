@@ -121,6 +121,23 @@ def lora(dice: Dice) -> Block:
     return dice.options({**further, **powers, **width}) | listening(dice)
 
 
+def end_device(dice: Dice) -> Block:
+    """Draw what a LoRa radio is to a gateway, in most of those that have one."""
+    every = (1e4, 1e6) if dice.slow else (60, 3600)
+    block = dice.options(
+        {
+            "device_class": dice.one(["a", "b", "c"]),
+            "poll": dice.quantity(every[0], every[1], "s"),
+            "adr": True,
+            "power": dice.quantity(5, 25, "mW"),
+            "path_loss": f"{dice.whole(60, 140)} dB",
+            "shadowing": f"{dice.whole(1, 8)} dB",
+        },
+        0.5,
+    )
+    return {"lorawan": block} if block else {}
+
+
 def narrowband(dice: Dice) -> Block:
     """Draw an NB-IoT module, with and without PSM; what is on is on for less than its cycle."""
     powers = {key: _power(dice) for key in ("idle", "send", "receive", "doze", "between")}

@@ -1,5 +1,6 @@
 """A star network by itself: messages are sent at given times, and all that it logs is kept."""
 
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -57,6 +58,7 @@ class Network:
         self.arrived: list[Sent] = []
         self.in_flight = 0
         self._log = EventLog(Path("never written"), len(models), lambda _: None)
+        self._log._limit = sys.maxsize  # all rows stay where `rows` looks for them
         members = fleet(*[(SLOW, model) for model in models])
         made = setup(members=members, server=server, lora=lora)
         parts = Fleet(made, self.env, self._log, self.traffic)

@@ -43,7 +43,11 @@ class Handshake:
         lane = self._lane
         now, path = lane.calendar.now, lane.path
         self._begun = now
-        if lane.loss is None and not path.crowded and all(queue.free <= now for queue in path.shared):
+        if (
+            lane.loss is None
+            and not path.crowded
+            and all(queue.free <= now for queue in path.shared)
+        ):
             # All that may wait together have room, so nothing holds it up.
             lane.calendar.call(now + path.trip, self._end, None)
             return

@@ -13,6 +13,7 @@ from math import inf
 from typing import Any
 
 from fedsim.sim.engine.calendar import Timer
+from fedsim.sim.network.tcp import stream
 from fedsim.sim.network.tcp.arrivals import TcpArrivals
 from fedsim.sim.network.tcp.handshake import Handshake
 from fedsim.sim.network.tcp.path import TcpLane
@@ -57,6 +58,7 @@ class TcpTransfer:
         "_receiver",
         "_sender",
         "_sent",
+        "_stream",
         "_timer",
         "_token",
         "_total",
@@ -87,6 +89,7 @@ class TcpTransfer:
         self.over = False
         self._sent = 0  # segments, with those that were sent again
         self._timer: Timer | None = None
+        self._stream: stream.Stream | None = None
         self._waits = False  # whether it will look for a late acknowledgement
         self._receiver = Receiver(lane.law.delayed_ack, quick=not opened)
         self._sender = Sender(window, total, self._launch_one)
@@ -119,6 +122,10 @@ class TcpTransfer:
         for stage in self._path.stages:
             if stage.fair is not None:
                 stage.fair.forget(self)
+        if self._stream is not None:
+            if not whole:
+                self._stream.flow.stop()
+            self._stream.leave()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -138,6 +145,8 @@ class TcpTransfer:
             self._set_timer()
             return
         board = sender.board
+        if self._flows_on():
+            return
         todo = min(
             int(self.window.size + 1e-9) - board.next + board.first, self._total - board.next
         )
@@ -154,6 +163,33 @@ class TcpTransfer:
             number += count
             todo -= count
             start += pace * count
+
+    def _flows_on(self) -> bool:
+        """Let the rest flow as a stream, where it may."""
+        board, path = self._sender.board, self._path
+        left = self._total - board.next
+        if self._log.watched or self._lane.loss is not None:
+            return False
+        if not stream.may_flow(self.window, left, path):
+            return False
+        number = stream.narrow_link(path)
+        if number is None:
+            return False
+        board.next = self._total
+        self._sent += left
+        self._sender.deadline = inf
+        bits = left * self._bits
+        self._stream = stream.begin(
+            self._calendar, path, number, self.window, bits, self._end_stream
+        )
+        self._log.follow(self._stream.flow, left)
+        return True
+
+    def _end_stream(self, _: None) -> None:
+        """Let the last bits of a stream arrive."""
+        if self._stream is not None:
+            rest = self._path.rest(self._stream.number, self._bits)
+            self._calendar.call(self._calendar.now + rest, self._finish, None)
 
     def _train_size(self) -> int:
         """Return how many segments travel together: one where others' may be dropped with them."""
@@ -255,13 +291,13 @@ class TcpTransfer:
     # Acknowledgements.
 
     def _take_acknowledgement(self, said: Acknowledgement) -> None:
-        if not self.over:
+        if not self.over and self._stream is None:
             now = self._calendar.now
             self._sender.acknowledge(said, now)
             self._send(now, 0.0)
 
     def _take_acknowledgements(self, said: TrainAcknowledgement) -> None:
-        if not self.over:
+        if not self.over and self._stream is None:
             now = self._calendar.now
             self._sender.acknowledge_train(said, now)
             self._send(now, said.between * (said.count - 1))

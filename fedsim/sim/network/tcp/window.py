@@ -40,6 +40,7 @@ class Window:
         size: of the window now.
         threshold: where slow start ends.
         timeout: to a retransmission, s.
+        trip: the mean of the round trips, s; 0 before the first one.
     """
 
     __slots__ = (
@@ -61,11 +62,11 @@ class Window:
         "_round_start",
         "_round_trip",
         "_samples",
-        "_trip",
         "_variation",
         "size",
         "threshold",
         "timeout",
+        "trip",
     )
 
     def __init__(self, law: Tcp) -> None:
@@ -76,7 +77,7 @@ class Window:
         self.threshold = inf
         self.timeout = 1.0
         self._flight, self._out, self._delivered = 1, 0, 0  # of proportional recovery
-        self._trip, self._variation = 0.0, 0.0
+        self.trip, self._variation = 0.0, 0.0
         # HyStart: the smallest round trip, and what this round has shown.
         self._least_trip = inf
         self._found = False
@@ -102,17 +103,17 @@ class Window:
     def measure(self, sent: float, now: float) -> None:
         """Take the round trip of a segment, from the timestamps of its way there and back."""
         trip = TICK * (floor(now / TICK) - floor(sent / TICK)) or LEAST_TRIP
-        if self._trip:
-            self._variation += (abs(self._trip - trip) - self._variation) / 4
-            self._trip += (trip - self._trip) / 8
+        if self.trip:
+            self._variation += (abs(self.trip - trip) - self._variation) / 4
+            self.trip += (trip - self.trip) / 8
         else:
-            self._trip, self._variation = trip, trip / 2
+            self.trip, self._variation = trip, trip / 2
         self.restore_timeout()
 
     def restore_timeout(self) -> None:
         """Set the timeout as the round trips have it."""
         late = 4 * self._variation
-        timeout = self._trip + (late if late > TICK else TICK)
+        timeout = self.trip + (late if late > TICK else TICK)
         least = self._least_timeout
         self.timeout = timeout if timeout > least else least
 
@@ -122,7 +123,7 @@ class Window:
         """Look at the round trip when an acknowledgement has come: Cubic does."""
         if not self._cubic or -1.0 < self._epoch > now - SETTLED:
             return
-        self._least_trip = min(self._least_trip, self._trip)
+        self._least_trip = min(self._least_trip, self.trip)
         if not self._found and LOW_WINDOW <= self.size <= self.threshold:
             self._look_for_full_pipe(now)
 
@@ -132,7 +133,7 @@ class Window:
             self._last_near = now
             self._found = now - self._round_start > self._least_trip
         if self._samples < SAMPLES:
-            self._round_trip = min(self._round_trip, self._trip)
+            self._round_trip = min(self._round_trip, self.trip)
             self._samples += 1
         else:
             late = min(max(self._least_trip, LEAST_LATE), MOST_LATE)

@@ -131,24 +131,32 @@ class TcpLane:
         stages, now = self.path.stages, self.calendar.now
         while train.hop < len(stages):
             stage = stages[train.hop]
-            fair = stage.fair
+            queue, fair = stage.queue, stage.fair
             if train.first > now and (stage.shared or fair is not None):
                 self.calendar.call(train.first, self.forward, train)
                 return
-            queue = stage.queue
-            if train.count > 1 and queue.crowded:
-                self._split(train, range(train.count))
+            count, at_once = train.count, train.first == train.last
+            if count > 1 and not at_once and queue.crowded:
+                self._split(train, range(count))
                 return
             room = queue.room(train.first)
-            if room < train.count or (fair is not None and fair.waiting):
-                if train.count > 1:
-                    self._split(train, range(train.count))
-                elif fair is not None:
-                    fair.put(self, train)
-                return  # a single segment that finds no room is dropped
+            if room < count or (fair is not None and fair.waiting):
+                if fair is not None or (count > 1 and not at_once):
+                    self._wait_or_split(train, fair)
+                    return
+                if room < 1:
+                    return  # what finds no room is dropped
+                train.count = int(room)
             if not self.pass_stage(train):
                 return
         train.owner.deliver(train)
+
+    def _wait_or_split(self, train: SegmentTrain, fair: FairQueue | None) -> None:
+        """Let segments wait by flow, or go on one by one."""
+        if train.count > 1:
+            self._split(train, range(train.count))
+        elif fair is not None:
+            fair.put(self, train)
 
     def pass_stage(self, train: SegmentTrain) -> bool:
         """Take a train over a link that has room for it; return whether it goes on as one."""

@@ -19,8 +19,12 @@ from fedsim.sim.network.tcp.handshake import Handshake
 from fedsim.sim.network.tcp.path import TcpLane
 from fedsim.sim.network.tcp.queue import SegmentTrain
 from fedsim.sim.network.tcp.receiver import EVERY, Acknowledgement, Receiver, TrainAcknowledgement
-from fedsim.sim.network.tcp.sender import Sender
+from fedsim.sim.network.tcp.sender import CLOSE, Sender
 from fedsim.sim.network.tcp.window import Window
+
+AHEAD = 4
+"""How many times the segments in flight a message claims room for in queues: two round trips of
+slow start."""
 
 LEAST_TRAIN = 2
 """The segments of a train, where the window has them and none can be dropped."""
@@ -49,6 +53,7 @@ class TcpTransfer:
     __slots__ = (
         "_bits",
         "_calendar",
+        "_claimed",
         "_finished",
         "_handshake",
         "_lane",
@@ -93,9 +98,10 @@ class TcpTransfer:
         self._waits = False  # whether it will look for a late acknowledgement
         self._receiver = Receiver(lane.law.delayed_ack, quick=not opened)
         self._sender = Sender(window, total, self._launch_one)
+        self._claimed = 0
         for queue in self._path.shared:
             queue.flows += 1
-            queue.claimed += total
+        self._claim(min(total, int(AHEAD * window.size)))
         self._handshake = None if opened else Handshake(lane, self._open)
         if opened:
             self._send(self._calendar.now, 0.0)
@@ -116,7 +122,7 @@ class TcpTransfer:
         self._log.close(whole=whole)
         for queue in self._path.shared:
             queue.flows -= 1
-            queue.claimed -= self._total
+        self._claim(0)
         if self._handshake is not None:
             self._handshake.over = True
         for stage in self._path.stages:
@@ -130,6 +136,21 @@ class TcpTransfer:
             self._timer.cancel()
             self._timer = None
 
+    def _claim(self, count: int) -> None:
+        """Claim room for some segments in the queues that others use too."""
+        more, self._claimed = count - self._claimed, count
+        if more:
+            for queue in self._path.shared:
+                queue.claimed += more
+
+    @property
+    def _crowded(self) -> bool:
+        """Whether other messages may make queues drop segments of this one."""
+        for queue in self._path.shared:
+            if queue.crowded:
+                return True
+        return False
+
     def _open(self, begun: float) -> None:
         now = self._calendar.now
         self.window.measure(begun, now)
@@ -139,35 +160,35 @@ class TcpTransfer:
 
     def _send(self, now: float, span: float) -> None:
         """Send what the window allows, spread over the time of the acknowledgements."""
-        sender = self._sender
+        sender, board, size = self._sender, self._sender.board, self.window.size
         if not sender.steady:
             sender.send(now)
             self._set_timer()
             return
-        board = sender.board
-        if self._flows_on():
+        left, flight = self._total - board.next, board.next - board.first
+        todo = min(int(size + CLOSE) - flight, left)
+        if todo <= 0 or (left >= stream.LEAST and self._flows_on(left)):
             return
-        todo = min(
-            int(self.window.size + 1e-9) - board.next + board.first, self._total - board.next
-        )
-        if todo <= 0:
-            return
+        self._claim(min(left + flight, int(AHEAD * size)))
         sender.arm(now)
         self._set_timer()
-        size, number = self._train_size(), board.next
+        most, number = todo, board.next
         board.next = number + todo
+        if self._crowded:
+            most = 1 if span else todo
+        elif todo > LEAST_TRAIN:
+            most = max(LEAST_TRAIN, min(int(size), self._path.narrow // SHARE))
         pace, start = span / todo, now
         while todo > 0:
-            count = min(size, todo)
+            count = min(most, todo)
             self._launch(number, count, start, pace)
             number += count
             todo -= count
             start += pace * count
 
-    def _flows_on(self) -> bool:
+    def _flows_on(self, left: int) -> bool:
         """Let the rest flow as a stream, where it may."""
         board, path = self._sender.board, self._path
-        left = self._total - board.next
         if self._log.watched or self._lane.loss is not None:
             return False
         if not stream.may_flow(self.window, left, path):
@@ -190,14 +211,6 @@ class TcpTransfer:
         if self._stream is not None:
             rest = self._path.rest(self._stream.number, self._bits)
             self._calendar.call(self._calendar.now + rest, self._finish, None)
-
-    def _train_size(self) -> int:
-        """Return how many segments travel together: one where others' may be dropped with them."""
-        path = self._path
-        for queue in path.shared:
-            if queue.crowded:
-                return 1
-        return max(LEAST_TRAIN, min(int(self.window.size), path.narrow // SHARE))
 
     def _launch_one(self, number: int, now: float) -> None:
         """Send a segment alone."""
@@ -231,20 +244,25 @@ class TcpTransfer:
         due = receiver.due
         if due < first:
             self._say(receiver.say_late(), due)
-        if count > 1 and train.number == receiver.next and not receiver.missing:
+        if count == 1:
+            said = receiver.take(train.number, train.sent, first)
+            if said is not None:
+                self._say(said, first)
+        elif train.number == receiver.next and not receiver.missing and not self._crowded:
             self._deliver_in_order(train)
         else:
-            between = (last - first) / max(count - 1, 1)
+            between = (last - first) / (count - 1)
             for n in range(count):
                 at = first + n * between
                 said = receiver.take(train.number + n, train.sent + n * train.pace, at)
                 if said is not None:
                     self._say(said, at)
-        if receiver.arrived > before:
+        arrived = receiver.arrived
+        if arrived > before:
             # `first` is when its first segment is there in full, which has begun to arrive before.
             slot = (last - first) / (count - 1) if count > 1 else self._path.own.lasts(train.bits)
-            self._log.note(first - slot, last, receiver.arrived - before)
-        if receiver.arrived == self._total:
+            self._log.note(first - slot, last, arrived - before)
+        if arrived == self._total:
             self._calendar.call(last, self._finish, None)
         elif receiver.due < inf and not self._waits:
             self._waits = True

@@ -113,9 +113,9 @@ class Window:
     def restore_timeout(self) -> None:
         """Set the timeout as the round trips have it."""
         late = 4 * self._variation
-        timeout = self.trip + (late if late > TICK else TICK)
+        timeout = self.trip + (max(TICK, late))
         least = self._least_timeout
-        self.timeout = timeout if timeout > least else least
+        self.timeout = max(least, timeout)
 
     # Growth.
 

@@ -22,9 +22,9 @@ from fedsim.sim.network.tcp.receiver import EVERY, Acknowledgement, Receiver, Tr
 from fedsim.sim.network.tcp.sender import CLOSE, Sender
 from fedsim.sim.network.tcp.window import Window
 
-AHEAD = 4
-"""How many times the segments in flight a message claims room for in queues: two round trips of
-slow start."""
+AHEAD = 3
+"""How many windows a message claims room for in queues: what it may have in flight one to two round
+trips later, in slow start."""
 
 LEAST_TRAIN = 2
 """The segments of a train, where the window has them and none can be dropped."""
@@ -146,10 +146,7 @@ class TcpTransfer:
     @property
     def _crowded(self) -> bool:
         """Whether other messages may make queues drop segments of this one."""
-        for queue in self._path.shared:
-            if queue.crowded:
-                return True
-        return False
+        return any([queue.crowded for queue in self._path.shared])
 
     def _open(self, begun: float) -> None:
         now = self._calendar.now

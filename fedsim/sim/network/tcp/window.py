@@ -108,10 +108,9 @@ class Window:
             self.trip += (trip - self.trip) / 8
         else:
             self.trip, self._variation = trip, trip / 2
-        self.restore_timeout()
 
     def restore_timeout(self) -> None:
-        """Set the timeout as the round trips have it."""
+        """Set the timeout as the round trips have it, however often it ran out before."""
         late = 4 * self._variation
         timeout = self.trip + (max(TICK, late))
         least = self._least_timeout

@@ -146,11 +146,12 @@ class TcpTransfer:
     @property
     def _crowded(self) -> bool:
         """Whether other messages may make queues drop segments of this one."""
-        return any([queue.crowded for queue in self._path.shared])
+        return any(queue.crowded for queue in self._path.shared)
 
     def _open(self, begun: float) -> None:
         now = self._calendar.now
         self.window.measure(begun, now)
+        self.window.restore_timeout()
         self._send(now, 0.0)
 
     # The sender.
@@ -214,21 +215,17 @@ class TcpTransfer:
         self._launch(number, 1, now, 0.0)
 
     def _launch(self, number: int, count: int, start: float, pace: float) -> None:
-        """Send segments; the message's last one, which may be a shorter one, alone."""
+        """Send segments; the message's last one may be a shorter one."""
         self._sent += count
+        bits, end = self._bits, start + pace * (count - 1)
         if number + count == self._total:
-            end = start + pace * (count - 1)
-            last = SegmentTrain(self, number + count - 1, 1, self._last_bits, end, 0.0, end, end)
-            count -= 1
-        else:
-            last = None
-        if count:
-            end = start + pace * (count - 1)
-            self._lane.forward(
-                SegmentTrain(self, number, count, self._bits, start, pace, start, end)
-            )
-        if last is not None:
-            self._lane.forward(last)
+            if count > 1 and self._crowded:
+                self._sent -= count
+                self._launch(number, count - 1, start, pace)
+                self._launch(number + count - 1, 1, end, 0.0)
+                return
+            bits += (self._last_bits - bits) / count  # in the mean, where no others are dropped
+        self._lane.forward(SegmentTrain(self, number, count, bits, start, pace, start, end))
 
     # The receiver.
 
@@ -241,19 +238,10 @@ class TcpTransfer:
         due = receiver.due
         if due < first:
             self._say(receiver.say_late(), due)
-        if count == 1:
-            said = receiver.take(train.number, train.sent, first)
-            if said is not None:
-                self._say(said, first)
-        elif train.number == receiver.next and not receiver.missing and not self._crowded:
+        if count > 1 and train.number == receiver.next and not (receiver.missing or self._crowded):
             self._deliver_in_order(train)
         else:
-            between = (last - first) / (count - 1)
-            for n in range(count):
-                at = first + n * between
-                said = receiver.take(train.number + n, train.sent + n * train.pace, at)
-                if said is not None:
-                    self._say(said, at)
+            self._deliver_each(train)
         arrived = receiver.arrived
         if arrived > before:
             # `first` is when its first segment is there in full, which has begun to arrive before.
@@ -265,13 +253,22 @@ class TcpTransfer:
             self._waits = True
             self._calendar.call(receiver.due, self._look_for_late, None)
 
+    def _deliver_each(self, train: SegmentTrain) -> None:
+        """Let the segments of a train arrive, each of which may be acknowledged at once."""
+        between = (train.last - train.first) / max(train.count - 1, 1)
+        for n in range(train.count):
+            at = train.first + n * between
+            said = self._receiver.take(train.number + n, train.sent + n * train.pace, at)
+            if said is not None and said.number < self._total:
+                self._say(said, at)
+
     def _deliver_in_order(self, train: SegmentTrain) -> None:
         """Let a train arrive of which nothing was lost, and nothing before it."""
         first, count, pace = train.first, train.count, train.pace
         skipped, acknowledged, (sent, next_sent) = self._receiver.take_train(
             train.number, count, (train.sent, pace), train.last
         )
-        if not acknowledged:
+        if not acknowledged or self._receiver.next == self._total:
             return
         between = (train.last - first) / (count - 1)
         number = train.number + skipped + 1

@@ -81,11 +81,11 @@ class Sender:
         """Send what the window allows: what is lost, then what is new (RFC 6675's NextSeg)."""
         board, window = self.board, self._window
         while window.size - board.flight >= 1 - CLOSE:
-            number = board.lost()
+            number = board.first_lost()
             if number is None and board.next < self._total:
                 number = board.next
             elif number is None and self._state is Congestion.RECOVERY:
-                number = board.unknown()
+                number = board.first_unknown()
             if number is None:
                 return
             self._send_one(number, now)
@@ -104,7 +104,7 @@ class Sender:
     def _retransmit(self, now: float) -> None:
         """Send the first lost segment at once; where none is known, a new one, or the first."""
         board = self.board
-        number = board.lost()
+        number = board.first_lost()
         if number is None:
             number = board.next if board.next < self._total else board.first
         self._send_one(number, now)
@@ -147,7 +147,7 @@ class Sender:
         """Take several acknowledgements, the first of which comes now."""
         board, window = self.board, self._window
         number, sent, steady = said.number, said.sent, self.steady
-        for nth in range(said.count):
+        for nth in range(said.times):
             if not steady:
                 self.acknowledge(Acknowledgement(number, -1, sent), now)
             else:  # the same, of which most is not to be done

@@ -312,7 +312,7 @@ class TcpTransfer:
         if not self.over and self._stream is None:
             now = self._calendar.now
             self._sender.acknowledge_train(said, now)
-            self._send(now, said.between * (said.count - 1))
+            self._send(now, said.between * (said.times - 1))
 
     # The timer.
 

@@ -210,7 +210,7 @@ class TcpBearers:
         crowded = any(
             most * self._plan.users(link) > self._queue_of(link).limit for link in binding
         )
-        return TcpPath(tuple(stages), number, returns, packets, crowded)
+        return TcpPath(tuple(stages), number, returns, packets, crowded=crowded)
 
 
 class TcpLanes(ComputedSequence[Bearer]):

@@ -147,7 +147,7 @@ class FairQueue:
             found = self._take(now)
             if found is None:
                 break
-            _, packet, lane = found
+            packet, lane = found[1:]
             packet.first = packet.last = now
             if lane.pass_stage(packet):
                 lane.forward(packet)

@@ -74,7 +74,7 @@ class Handshake:
 
 
 class _Sent:
-    """The owner of packets that nobody waits for: they only take their place in queues."""
+    """The owner of packets that only take their place in queues."""
 
     over = False
 

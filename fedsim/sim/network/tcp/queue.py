@@ -27,8 +27,8 @@ class LinkQueue:
         managed: whether what finds no room waits by flow, under FQ-CoDel; else it is dropped.
         signal: what the rate follows, if it varies.
         flows: the messages that pass it now.
-        claimed: their segments: while they are no more than the queue has room for, none can be
-            dropped.
+        claimed: the segments that they may have in flight soon: while they are no more than the
+            queue has room for, none can be dropped.
         free: when all that has come is through, s.
         waits: by train, in order: when its first segment leaves the queue, s, the time from
             one segment to the next, s, and their number.
@@ -87,12 +87,12 @@ class LinkQueue:
             count: of them.
             bits: of each.
         """
-        start = self.free if self.free > first else first
+        start = max(first, self.free)
         if self.signal is None:
             slot = bits / self.rate
             self.free = free = start + count * slot
             end = last + slot
-            end = free if free > end else end
+            end = max(end, free)
             begun = start + slot
         else:
             self.free = free = self.signal.when(start, count * bits)

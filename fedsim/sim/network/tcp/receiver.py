@@ -26,7 +26,7 @@ class TrainAcknowledgement(NamedTuple):
 
     Attributes:
         number: what the first of these has as its number.
-        count: of these acknowledgements.
+        times: how many these acknowledgements are.
         between: the time from one to the next, s.
         sent, next_sent: when the segments were sent that the first and the second have waited for,
             s.
@@ -34,7 +34,7 @@ class TrainAcknowledgement(NamedTuple):
     """
 
     number: int
-    count: int
+    times: int
     between: float
     sent: float
     next_sent: float

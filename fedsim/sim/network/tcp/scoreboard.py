@@ -105,7 +105,7 @@ class Scoreboard:
         self._lost = set(range(self.first, self.next)) - self._arrived
         self._pending = deque(sorted(self._lost))
 
-    def lost(self) -> int | None:
+    def first_lost(self) -> int | None:
         """Return the first segment that is lost and was not sent again."""
         pending = self._pending
         while pending:
@@ -115,7 +115,7 @@ class Scoreboard:
             pending.popleft()
         return None
 
-    def unknown(self) -> int | None:
+    def first_unknown(self) -> int | None:
         """Return the first segment that has neither arrived nor was sent again."""
         for number in range(self.first, self.next):
             if number not in self._arrived and number not in self.again:

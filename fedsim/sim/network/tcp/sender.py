@@ -25,6 +25,9 @@ class Congestion(Enum):
     """All that was in flight when its timer ran out."""
 
 
+_REPAIRS = (Congestion.RECOVERY, Congestion.LOSS)
+
+
 class Sender:
     """The sender of one message.
 
@@ -78,11 +81,11 @@ class Sender:
         """Send what the window allows: what is lost, then what is new (RFC 6675's NextSeg)."""
         board, window = self.board, self._window
         while window.size - board.flight >= 1 - CLOSE:
-            number = board.lost()
+            number = board.first_lost()
             if number is None and board.next < self._total:
                 number = board.next
             elif number is None and self._state is Congestion.RECOVERY:
-                number = board.unknown()
+                number = board.first_unknown()
             if number is None:
                 return
             self._send_one(number, now)
@@ -101,7 +104,7 @@ class Sender:
     def _retransmit(self, now: float) -> None:
         """Send the first lost segment at once; where none is known, a new one, or the first."""
         board = self.board
-        number = board.lost()
+        number = board.first_lost()
         if number is None:
             number = board.next if board.next < self._total else board.first
         self._send_one(number, now)
@@ -124,6 +127,7 @@ class Sender:
             timed = max(first, self._timed)
             if timed < number and timed not in board.again:
                 window.measure(echo, now)
+                window.restore_timeout()
         news = early >= 0 and board.take(early)
         delivered, repaired = int(news), False
         if number > first:
@@ -131,18 +135,31 @@ class Sender:
             delivered += more
         if news:
             self._take_duplicate(delivered, now, repaired=repaired)
-        if number > first:
-            self._advance(number - first, delivered, now, repaired=repaired, news=news)
-        elif number < board.next:
-            window.note_acknowledgement(now)
+        if number == first:
+            if number < board.next:
+                window.note_acknowledgement(now)
+        elif number < self._recover and self._state in _REPAIRS:
+            self._repair(number - first, delivered, now, repaired=repaired, news=news)
+        else:
+            self._advance(number - first, now, news=news)
 
     def acknowledge_train(self, said: TrainAcknowledgement, now: float) -> None:
         """Take several acknowledgements, the first of which comes now."""
-        number, sent = said.number, said.sent
-        for nth in range(said.count):
-            self.acknowledge(Acknowledgement(number, -1, sent), now)
+        board, window = self.board, self._window
+        number, sent, steady = said.number, said.sent, self.steady
+        for nth in range(said.times):
+            if not steady:
+                self.acknowledge(Acknowledgement(number, -1, sent), now)
+            else:  # the same, of which most is not to be done
+                if number > self._timed:
+                    window.measure(sent, now)
+                window.note_acknowledgement(now)
+                window.grow(number - board.first, number, board.next, now)
+                board.first = number
             sent = said.next_sent + nth * said.pace
             number, now = number + EVERY, now + said.between
+        if steady:
+            self._restart_timer(now - said.between)
 
     def _take_duplicate(self, delivered: int, now: float, *, repaired: bool) -> None:
         """Take the news that a segment has arrived out of order."""
@@ -165,42 +182,43 @@ class Sender:
         self._window.enter_recovery(board.flight, board.next - board.first, delivered)
         self._retransmit(now)
 
-    def _advance(
+    def _repair(
         self, count: int, delivered: int, now: float, *, repaired: bool, news: bool
     ) -> None:
-        """Take the acknowledgement of some more segments in order."""
-        board, window, number = self.board, self._window, self.board.first
-        duplicates = self._duplicates
+        """Take the acknowledgement of some segments, and repair what is still lost."""
+        board, window = self.board, self._window
         if not news:
             self._duplicates = 0
-        if self._state is Congestion.RECOVERY and number < self._recover:
-            window.recover(delivered, board.flight, repaired=repaired)
-            if not board.is_repaired(number):
-                self._retransmit(now)
+        if self._state is Congestion.LOSS:
             window.note_acknowledgement(now)
-            if self._first_partial:  # only this one restarts the timer: RFC 6582's impatient kind
-                self._restart_timer(now)
-            self._first_partial = False
-            return
-        if self._state is Congestion.LOSS and number < self._recover:
-            window.note_acknowledgement(now)
-            window.grow(count, number, board.next, now)
+            window.grow(count, board.first, board.next, now)
             self._restart_timer(now)
             return
-        if self._state is not Congestion.DISORDER or count >= duplicates:
+        window.recover(delivered, board.flight, repaired=repaired)
+        if not board.is_repaired(board.first):
+            self._retransmit(now)
+        window.note_acknowledgement(now)
+        if self._first_partial:  # only this one restarts the timer: RFC 6582's impatient kind
+            self._restart_timer(now)
+        self._first_partial = False
+
+    def _advance(self, count: int, now: float, *, news: bool) -> None:
+        """Take the acknowledgement of some segments, with which any repair is at its end."""
+        board, window, number, state = self.board, self._window, self.board.first, self._state
+        if state is not Congestion.DISORDER or count >= self._duplicates:
             window.note_acknowledgement(now)
-        if self._state is Congestion.RECOVERY:
+        if state is Congestion.RECOVERY:
             window.leave_recovery()
-            self._duplicates = 0
-        elif self._state is Congestion.LOSS:
+        elif state is Congestion.LOSS:
             count = number - self._recover
-        if self._state is not Congestion.DISORDER or not news:
-            if self._state is not Congestion.DISORDER:
-                self._first_partial = True
-            self._state = Congestion.OPEN
+        if state in _REPAIRS:
+            self._first_partial = True
+        if state is Congestion.RECOVERY or not news:
+            self._duplicates = 0
         if number >= self._recover:
             self._recovers = False
-        if self._state is Congestion.OPEN:
+        if state is not Congestion.DISORDER or not news:
+            self._state = Congestion.OPEN
             window.grow(count, number, board.next, now)
             self._restart_timer(now)
 

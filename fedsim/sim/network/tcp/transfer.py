@@ -13,13 +13,18 @@ from math import inf
 from typing import Any
 
 from fedsim.sim.engine.calendar import Timer
+from fedsim.sim.network.tcp import stream
 from fedsim.sim.network.tcp.arrivals import TcpArrivals
 from fedsim.sim.network.tcp.handshake import Handshake
 from fedsim.sim.network.tcp.path import TcpLane
 from fedsim.sim.network.tcp.queue import SegmentTrain
 from fedsim.sim.network.tcp.receiver import EVERY, Acknowledgement, Receiver, TrainAcknowledgement
-from fedsim.sim.network.tcp.sender import Sender
+from fedsim.sim.network.tcp.sender import CLOSE, Sender
 from fedsim.sim.network.tcp.window import Window
+
+AHEAD = 3
+"""How many windows a message claims room for in queues: what it may have in flight one to two round
+trips later, in slow start."""
 
 LEAST_TRAIN = 2
 """The segments of a train, where the window has them and none can be dropped."""
@@ -48,6 +53,7 @@ class TcpTransfer:
     __slots__ = (
         "_bits",
         "_calendar",
+        "_claimed",
         "_finished",
         "_handshake",
         "_lane",
@@ -57,6 +63,7 @@ class TcpTransfer:
         "_receiver",
         "_sender",
         "_sent",
+        "_stream",
         "_timer",
         "_token",
         "_total",
@@ -87,12 +94,14 @@ class TcpTransfer:
         self.over = False
         self._sent = 0  # segments, with those that were sent again
         self._timer: Timer | None = None
+        self._stream: stream.Stream | None = None
         self._waits = False  # whether it will look for a late acknowledgement
         self._receiver = Receiver(lane.law.delayed_ack, quick=not opened)
         self._sender = Sender(window, total, self._launch_one)
+        self._claimed = 0
         for queue in self._path.shared:
             queue.flows += 1
-            queue.claimed += total
+        self._claim(min(total, int(AHEAD * window.size)))
         self._handshake = None if opened else Handshake(lane, self._open)
         if opened:
             self._send(self._calendar.now, 0.0)
@@ -113,76 +122,110 @@ class TcpTransfer:
         self._log.close(whole=whole)
         for queue in self._path.shared:
             queue.flows -= 1
-            queue.claimed -= self._total
+        self._claim(0)
         if self._handshake is not None:
             self._handshake.over = True
         for stage in self._path.stages:
             if stage.fair is not None:
                 stage.fair.forget(self)
+        if self._stream is not None:
+            if not whole:
+                self._stream.flow.stop()
+            self._stream.leave()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
+    def _claim(self, count: int) -> None:
+        """Claim room for some segments in the queues that others use too."""
+        more, self._claimed = count - self._claimed, count
+        if more:
+            for queue in self._path.shared:
+                queue.claimed += more
+
+    @property
+    def _crowded(self) -> bool:
+        """Whether other messages may make queues drop segments of this one."""
+        return any(queue.crowded for queue in self._path.shared)
+
     def _open(self, begun: float) -> None:
         now = self._calendar.now
         self.window.measure(begun, now)
+        self.window.restore_timeout()
         self._send(now, 0.0)
 
     # The sender.
 
     def _send(self, now: float, span: float) -> None:
         """Send what the window allows, spread over the time of the acknowledgements."""
-        sender = self._sender
+        sender, board, size = self._sender, self._sender.board, self.window.size
         if not sender.steady:
             sender.send(now)
             self._set_timer()
             return
-        board = sender.board
-        todo = min(
-            int(self.window.size + 1e-9) - board.next + board.first, self._total - board.next
-        )
-        if todo <= 0:
+        left, flight = self._total - board.next, board.next - board.first
+        todo = min(int(size + CLOSE) - flight, left)
+        if todo <= 0 or (left >= stream.LEAST and self._flows_on(left)):
             return
+        self._claim(min(left + flight, int(AHEAD * size)))
         sender.arm(now)
         self._set_timer()
-        size, number = self._train_size(), board.next
+        most, number = todo, board.next
         board.next = number + todo
+        if self._crowded:
+            most = 1 if span else todo
+        elif todo > LEAST_TRAIN:
+            most = max(LEAST_TRAIN, min(int(size), self._path.narrow // SHARE))
         pace, start = span / todo, now
         while todo > 0:
-            count = min(size, todo)
+            count = min(most, todo)
             self._launch(number, count, start, pace)
             number += count
             todo -= count
             start += pace * count
 
-    def _train_size(self) -> int:
-        """Return how many segments travel together: one where others' may be dropped with them."""
-        path = self._path
-        for queue in path.shared:
-            if queue.crowded:
-                return 1
-        return max(LEAST_TRAIN, min(int(self.window.size), path.narrow // SHARE))
+    def _flows_on(self, left: int) -> bool:
+        """Let the rest flow as a stream, where it may."""
+        board, path = self._sender.board, self._path
+        if self._log.watched or self._lane.loss is not None:
+            return False
+        if not stream.may_flow(self.window, left, path):
+            return False
+        number = stream.narrow_link(path)
+        if number is None:
+            return False
+        board.next = self._total
+        self._sent += left
+        self._sender.deadline = inf
+        bits = left * self._bits
+        self._stream = stream.begin(
+            self._calendar, path, number, self.window, bits, self._end_stream
+        )
+        self._log.follow(self._stream.flow, left)
+        return True
+
+    def _end_stream(self, _: None) -> None:
+        """Let the last bits of a stream arrive."""
+        if self._stream is not None:
+            rest = self._path.rest(self._stream.number, self._bits)
+            self._calendar.call(self._calendar.now + rest, self._finish, None)
 
     def _launch_one(self, number: int, now: float) -> None:
         """Send a segment alone."""
         self._launch(number, 1, now, 0.0)
 
     def _launch(self, number: int, count: int, start: float, pace: float) -> None:
-        """Send segments; the message's last one, which may be a shorter one, alone."""
+        """Send segments; the message's last one may be a shorter one."""
         self._sent += count
+        bits, end = self._bits, start + pace * (count - 1)
         if number + count == self._total:
-            end = start + pace * (count - 1)
-            last = SegmentTrain(self, number + count - 1, 1, self._last_bits, end, 0.0, end, end)
-            count -= 1
-        else:
-            last = None
-        if count:
-            end = start + pace * (count - 1)
-            self._lane.forward(
-                SegmentTrain(self, number, count, self._bits, start, pace, start, end)
-            )
-        if last is not None:
-            self._lane.forward(last)
+            if count > 1 and self._crowded:
+                self._sent -= count
+                self._launch(number, count - 1, start, pace)
+                self._launch(number + count - 1, 1, end, 0.0)
+                return
+            bits += (self._last_bits - bits) / count  # in the mean, where no others are dropped
+        self._lane.forward(SegmentTrain(self, number, count, bits, start, pace, start, end))
 
     # The receiver.
 
@@ -195,24 +238,29 @@ class TcpTransfer:
         due = receiver.due
         if due < first:
             self._say(receiver.say_late(), due)
-        if count > 1 and train.number == receiver.next and not receiver.missing:
+        if count > 1 and train.number == receiver.next and not (receiver.missing or self._crowded):
             self._deliver_in_order(train)
         else:
-            between = (last - first) / max(count - 1, 1)
-            for n in range(count):
-                at = first + n * between
-                said = receiver.take(train.number + n, train.sent + n * train.pace, at)
-                if said is not None:
-                    self._say(said, at)
-        if receiver.arrived > before:
+            self._deliver_each(train)
+        arrived = receiver.arrived
+        if arrived > before:
             # `first` is when its first segment is there in full, which has begun to arrive before.
             slot = (last - first) / (count - 1) if count > 1 else self._path.own.lasts(train.bits)
-            self._log.note(first - slot, last, receiver.arrived - before)
-        if receiver.arrived == self._total:
+            self._log.note(first - slot, last, arrived - before)
+        if arrived == self._total:
             self._calendar.call(last, self._finish, None)
         elif receiver.due < inf and not self._waits:
             self._waits = True
             self._calendar.call(receiver.due, self._look_for_late, None)
+
+    def _deliver_each(self, train: SegmentTrain) -> None:
+        """Let the segments of a train arrive, each of which may be acknowledged at once."""
+        between = (train.last - train.first) / max(train.count - 1, 1)
+        for n in range(train.count):
+            at = train.first + n * between
+            said = self._receiver.take(train.number + n, train.sent + n * train.pace, at)
+            if said is not None and said.number < self._total:
+                self._say(said, at)
 
     def _deliver_in_order(self, train: SegmentTrain) -> None:
         """Let a train arrive of which nothing was lost, and nothing before it."""
@@ -220,7 +268,7 @@ class TcpTransfer:
         skipped, acknowledged, (sent, next_sent) = self._receiver.take_train(
             train.number, count, (train.sent, pace), train.last
         )
-        if not acknowledged:
+        if not acknowledged or self._receiver.next == self._total:
             return
         between = (train.last - first) / (count - 1)
         number = train.number + skipped + 1
@@ -255,16 +303,16 @@ class TcpTransfer:
     # Acknowledgements.
 
     def _take_acknowledgement(self, said: Acknowledgement) -> None:
-        if not self.over:
+        if not self.over and self._stream is None:
             now = self._calendar.now
             self._sender.acknowledge(said, now)
             self._send(now, 0.0)
 
     def _take_acknowledgements(self, said: TrainAcknowledgement) -> None:
-        if not self.over:
+        if not self.over and self._stream is None:
             now = self._calendar.now
             self._sender.acknowledge_train(said, now)
-            self._send(now, said.between * (said.count - 1))
+            self._send(now, said.between * (said.times - 1))
 
     # The timer.
 

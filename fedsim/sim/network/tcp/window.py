@@ -63,6 +63,7 @@ class Window:
         size: of the window now.
         threshold: where slow start ends.
         timeout: to a retransmission, s.
+        trip: the mean of the round trips, s; 0 before the first one.
     """
 
     __slots__ = (
@@ -87,11 +88,11 @@ class Window:
         "_round_start",
         "_round_trip",
         "_samples",
-        "_trip",
         "_variation",
         "size",
         "threshold",
         "timeout",
+        "trip",
     )
 
     def __init__(self, law: Tcp) -> None:
@@ -103,7 +104,7 @@ class Window:
         self.threshold = inf
         self.timeout = 1.0
         self._flight, self._out, self._delivered = 1, 0, 0  # of proportional recovery
-        self._trip, self._variation, self._last_trip = 0.0, 0.0, 0.0
+        self.trip, self._variation, self._last_trip = 0.0, 0.0, 0.0
         # HyStart: the smallest round trip, and what this round has shown.
         self._least_trip = inf
         self._found = False
@@ -130,21 +131,19 @@ class Window:
         """Take the round trip of a segment, from the timestamps of its way there and back."""
         trip = TICK * (floor(now / TICK) - floor(sent / TICK)) or LEAST_TRIP
         self._last_trip = trip
-        if self._trip:
-            self._variation += (abs(self._trip - trip) - self._variation) / 4
-            self._trip += (trip - self._trip) / 8
+        if self.trip:
+            self._variation += (abs(self.trip - trip) - self._variation) / 4
+            self.trip += (trip - self.trip) / 8
         else:
-            self._trip, self._variation = trip, trip / 2
-        self.restore_timeout()
+            self.trip, self._variation = trip, trip / 2
 
     def restore_timeout(self) -> None:
-        """Set the timeout as the round trips have it."""
+        """Set the timeout as the round trips have it, however often it ran out before."""
         late, least = 4 * self._variation, self._least_timeout
         if self._linux:
-            self.timeout = self._trip + (late if late > least else least)
-            return
-        timeout = self._trip + (late if late > TICK else TICK)
-        self.timeout = timeout if timeout > least else least
+            self.timeout = self.trip + max(least, late)
+        else:
+            self.timeout = max(least, self.trip + max(TICK, late))
 
     # Growth.
 
@@ -152,7 +151,7 @@ class Window:
         """Look at the round trip when an acknowledgement has come: Cubic does."""
         if not self._cubic or -1.0 < self._epoch > now - self._hystart.settled:
             return
-        trip = self._trip if self._hystart.smoothed else self._last_trip
+        trip = self.trip if self._hystart.smoothed else self._last_trip
         self._least_trip = min(self._least_trip, trip)
         if not self._found and LOW_WINDOW <= self.size <= self.threshold:
             self._look_for_full_pipe(trip, now)

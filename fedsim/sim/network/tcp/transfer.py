@@ -18,6 +18,7 @@ from fedsim.sim.network.tcp.arrivals import TcpArrivals
 from fedsim.sim.network.tcp.handshake import Handshake
 from fedsim.sim.network.tcp.path import TcpLane
 from fedsim.sim.network.tcp.queue import SegmentTrain
+from fedsim.sim.network.tcp.rack import RackSender
 from fedsim.sim.network.tcp.receiver import EVERY, Acknowledgement, Receiver, TrainAcknowledgement
 from fedsim.sim.network.tcp.sender import CLOSE, Sender
 from fedsim.sim.network.tcp.window import Window
@@ -97,7 +98,8 @@ class TcpTransfer:
         self._stream: stream.Stream | None = None
         self._waits = False  # whether it will look for a late acknowledgement
         self._receiver = Receiver(lane.law.delayed_ack, quick=not opened)
-        self._sender = Sender(window, total, self._launch_one)
+        kind = RackSender if lane.law.stack == "linux" else Sender
+        self._sender = kind(window, total, self._launch_one)
         self._claimed = 0
         for queue in self._path.shared:
             queue.flows += 1
@@ -165,7 +167,10 @@ class TcpTransfer:
             return
         left, flight = self._total - board.next, board.next - board.first
         todo = min(int(size + CLOSE) - flight, left)
-        if todo <= 0 or (left >= stream.LEAST and self._flows_on(left)):
+        if todo <= 0:
+            self._set_timer()  # which an acknowledgement may have set to an earlier time
+            return
+        if left >= stream.LEAST and self._flows_on(left):
             return
         self._claim(min(left + flight, int(AHEAD * size)))
         sender.arm(now)

@@ -64,9 +64,11 @@ class Window:
         threshold: where slow start ends.
         timeout: to a retransmission, s.
         trip: the mean of the round trips, s; 0 before the first one.
+        least_trip: the smallest one, s.
     """
 
     __slots__ = (
+        "_before",
         "_beta",
         "_credit",
         "_cubic",
@@ -89,6 +91,7 @@ class Window:
         "_round_trip",
         "_samples",
         "_variation",
+        "least_trip",
         "size",
         "threshold",
         "timeout",
@@ -105,6 +108,7 @@ class Window:
         self.timeout = 1.0
         self._flight, self._out, self._delivered = 1, 0, 0  # of proportional recovery
         self.trip, self._variation, self._last_trip = 0.0, 0.0, 0.0
+        self.least_trip = inf
         # HyStart: the smallest round trip, and what this round has shown.
         self._least_trip = inf
         self._found = False
@@ -112,6 +116,7 @@ class Window:
         self._round_trip, self._samples = inf, 0
         # Cubic: the window of the last loss, and the curve since then.
         self._peak, self._epoch, self._origin, self._inflection = 0, -1.0, 0, 0.0
+        self._before = self.size, self.threshold, self._peak  # the last timeout
         self._credit = 0  # segments acknowledged that it has not grown by
 
     def begin_message(self) -> None:
@@ -131,6 +136,7 @@ class Window:
         """Take the round trip of a segment, from the timestamps of its way there and back."""
         trip = TICK * (floor(now / TICK) - floor(sent / TICK)) or LEAST_TRIP
         self._last_trip = trip
+        self.least_trip = min(self.least_trip, trip)
         if self.trip:
             self._variation += (abs(self.trip - trip) - self._variation) / 4
             self.trip += (trip - self.trip) / 8
@@ -295,9 +301,15 @@ class Window:
             sent: all segments before this one were sent.
             now: the time, s.
         """
+        self._before = self.size, self.threshold, self._peak
         self.timeout = min(MOST_TIMEOUT, 2 * self.timeout)
         self._reduce(flight)
         if self._cubic:
             self._peak, self._least_trip, self._found = 0, inf, False
             self._begin_round(sent, now)
         self.size = 1.0
+
+    def undo_time_out(self) -> None:
+        """Go on as before the timer ran out: nothing was lost (RFC 4015)."""
+        size, threshold, self._peak = self._before
+        self.size, self.threshold = max(self.size, size), max(self.threshold, threshold)

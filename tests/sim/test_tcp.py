@@ -91,17 +91,23 @@ def alone(segments: float, **rest: Any) -> float:
 
 
 @pytest.mark.parametrize(
-    ("variant", "windows"), [("newreno", [10, 15, 23, 34]), ("cubic", [10, 20, 40, 80])]
+    ("stack", "variant", "windows"),
+    [
+        ("ns-3", "newreno", [10, 15, 23, 34]),
+        ("ns-3", "cubic", [10, 20, 40, 80]),
+        ("linux", "newreno", [10, 20, 40, 80]),
+        ("linux", "cubic", [10, 20, 40, 80]),
+    ],
 )
 def test_slow_start_takes_a_handshake_and_a_round_trip_for_each_window(
-    variant: str, windows: list[int]
+    stack: str, variant: str, windows: list[int]
 ) -> None:
-    """Acknowledgements of two segments: NewReno adds one for each (RFC 5681), Cubic counts both."""
+    """Acknowledgements of two segments: RFC 5681 adds one for each, RFC 3465 counts both."""
     # An odd segment's acknowledgement comes with the next one's, so NewReno's windows are cut here
     # at their beginnings: one segment less never takes longer.
     for rounds in range(len(windows) - 1):
         most = sum(windows[: rounds + 1])
-        network = {"variant": variant, "delayed_ack": "0 s", "own": 1e10, "latency": 0.05}
+        network = {"variant": variant, "delayed_ack": "0 s", "own": 1e10, "stack": stack}
         assert alone(most, **network) == pytest.approx(0.1 * (1.5 + rounds), rel=1e-3)
     assert alone(11, variant=variant, own=1e10) == pytest.approx(0.25, rel=1e-3)
 

@@ -151,7 +151,7 @@ class RackScoreboard(Scoreboard):
 class RackSender(Sender):
     """The sender of one message; see the base class."""
 
-    __slots__ = ("_overtaken_by", "_probe", "_probed", "_sent_again_at", "board")
+    __slots__ = ("_overtaken_by", "_probe", "_probed", "_sent_again_at", "_unsure", "board")
 
     board: RackScoreboard
 
@@ -159,9 +159,15 @@ class RackSender(Sender):
         super().__init__(window, total, launch)
         self.board = RackScoreboard()
         self._probe = inf  # when a probe is sent, s
+        self._unsure = 0  # segments before this one were taken for lost, and some may be
         self._probed = False  # whether one was, and nothing was heard since
         self._sent_again_at = -inf  # when it began to repair what is being repaired, s
         self._overtaken_by = inf  # when what was overtaken is lost, s
+
+    @property
+    def steady(self) -> bool:
+        """Whether it knows of no loss, waits for no repair, and has not forgotten any."""
+        return super().steady and self.board.first >= self._unsure
 
     def arm(self, now: float) -> None:
         """Start the timer, unless it runs."""
@@ -177,6 +183,7 @@ class RackSender(Sender):
             self._window.undo_time_out()
             self._state = Congestion.OPEN
             self._recovers, self._timed = False, 0
+            self._unsure = self.board.next
         super().acknowledge(said, now)
         if self._overtaken_by == inf and self._state in _UNHARMED and self.board.overtaken:
             self._overtaken_by = now + REORDERING * self._window.least_trip

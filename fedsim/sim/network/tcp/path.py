@@ -140,8 +140,13 @@ class TcpLane:
                 if room < 1:
                     return  # what finds no room is dropped
                 train.count = int(room)
-            if not self.pass_stage(train):
-                return
+            if self.loss is not None:
+                if not self.pass_stage(train):
+                    return
+                continue
+            first, last = queue.carry(train.first, train.last, train.count, train.bits)
+            train.first, train.last = first + stage.delay, last + stage.delay
+            train.hop += 1
         train.owner.deliver(train)
 
     def _wait_or_split(self, train: SegmentTrain, fair: FairQueue | None) -> None:

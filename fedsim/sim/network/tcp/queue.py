@@ -29,6 +29,7 @@ class LinkQueue:
         flows: the messages that pass it now.
         claimed: the segments that they may have in flight soon: while they are no more than the
             queue has room for, none can be dropped.
+        crowded: whether several messages pass it, and segments of them may be dropped.
         free: when all that has come is through, s.
         waits: by train, in order: when its first segment leaves the queue, s, the time from
             one segment to the next, s, and their number.
@@ -44,6 +45,7 @@ class LinkQueue:
     signal: Signal | None = None
     flows: int = 0
     claimed: int = 0
+    crowded: bool = False
     free: float = 0.0
     waits: deque[tuple[float, float, int]] = field(default_factory=deque)
     waiting: int = 0
@@ -51,10 +53,11 @@ class LinkQueue:
     windows: float = 0.0
     pipe: float = 0.0
 
-    @property
-    def crowded(self) -> bool:
-        """Whether several messages pass it, and segments of them may be dropped."""
-        return self.flows > 1 and self.claimed > self.limit + 1
+    def claim(self, segments: int, flows: int = 0) -> None:
+        """Let messages claim room for some more segments, or fewer."""
+        self.flows += flows
+        self.claimed += segments
+        self.crowded = self.flows > 1 and self.claimed > self.limit + 1
 
     def lasts(self, bits: float) -> float:
         """Return how long bits take on the link, s; about, where its rate varies."""

@@ -10,6 +10,7 @@ and what is left of it flows as a stream, at once.
 
 from collections.abc import Callable
 from math import inf
+from operator import attrgetter
 from typing import Any
 
 from fedsim.sim.engine.calendar import Timer
@@ -29,6 +30,9 @@ trips later, in slow start."""
 
 LEAST_TRAIN = 2
 """The segments of a train, where the window has them and none can be dropped."""
+
+CROWDED = attrgetter("crowded")
+"""Returns whether a queue is: for a look at several of them at a time."""
 
 SHARE = 16
 """A train is no longer than this part of the shortest queue: what comes while a train passes finds
@@ -100,10 +104,9 @@ class TcpTransfer:
         self._receiver = Receiver(lane.law.delayed_ack, quick=not opened)
         kind = RackSender if lane.law.stack == "linux" else Sender
         self._sender = kind(window, total, self._launch_one)
-        self._claimed = 0
+        self._claimed = min(total, int(AHEAD * window.size))
         for queue in self._path.shared:
-            queue.flows += 1
-        self._claim(min(total, int(AHEAD * window.size)))
+            queue.claim(self._claimed, flows=1)
         self._handshake = None if opened else Handshake(lane, self._open)
         if opened:
             self._send(self._calendar.now, 0.0)
@@ -123,8 +126,7 @@ class TcpTransfer:
         self.over = True
         self._log.close(whole=whole)
         for queue in self._path.shared:
-            queue.flows -= 1
-        self._claim(0)
+            queue.claim(-self._claimed, flows=-1)
         if self._handshake is not None:
             self._handshake.over = True
         for stage in self._path.stages:
@@ -140,15 +142,15 @@ class TcpTransfer:
 
     def _claim(self, count: int) -> None:
         """Claim room for some segments in the queues that others use too."""
-        more, self._claimed = count - self._claimed, count
-        if more:
+        if count != self._claimed:
             for queue in self._path.shared:
-                queue.claimed += more
+                queue.claim(count - self._claimed)
+            self._claimed = count
 
     @property
     def _crowded(self) -> bool:
         """Whether other messages may make queues drop segments of this one."""
-        return any(queue.crowded for queue in self._path.shared)
+        return any(map(CROWDED, self._path.shared))
 
     def _open(self, begun: float) -> None:
         now = self._calendar.now

@@ -68,6 +68,8 @@ class TcpArrivals:
 
     def follow(self, stream: SharedTransfer, count: int) -> None:
         """Let some segments arrive as a stream does."""
+        if self._stream is not None:  # an earlier one is at its end
+            self._passed += self._streamed
         self._stream, self._streamed = stream, count
 
     def _change(self, difference: float) -> None:

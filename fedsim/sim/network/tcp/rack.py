@@ -22,12 +22,9 @@ REORDERING = 1 / 4
 PROBE = 2.0
 """When a probe is sent, in round trips; RFC 8985."""
 
-ALONE = 0.2
-"""How much later it is sent where a single segment is in flight, whose acknowledgement may wait, s:
-Linux's least timeout, where RFC 8985 has the longest delay of an acknowledgement."""
-
 GRAIN = 0.002
-"""How much later it is sent otherwise, s: two ticks of a clock."""
+"""How much later it is sent, s, two ticks of a clock; where a single segment is in flight, whose
+acknowledgement may wait, it is the least timeout."""
 
 _UNHARMED = (Congestion.OPEN, Congestion.DISORDER)
 
@@ -194,7 +191,7 @@ class RackSender(Sender):
         self.deadline, self._probe = now + window.timeout, inf
         if self._probed or not window.trip or self._state is not Congestion.OPEN:
             return
-        later = ALONE if board.flight <= 1 else GRAIN
+        later = window.least_timeout if board.flight <= 1 else GRAIN
         self._probe = now + PROBE * window.trip + later
         if self._probe < self.deadline:
             self.deadline = self._probe

@@ -34,6 +34,9 @@ LEAST_TRAIN = 2
 CROWDED = attrgetter("crowded")
 """Returns whether a queue is: for a look at several of them at a time."""
 
+LOOKED_AT = 8
+"""The segments of a train whose round trips may end slow start: longer ones of others hide them."""
+
 SHARE = 16
 """A train is no longer than this part of the shortest queue: what comes while a train passes finds
 all of it in the queue."""
@@ -69,6 +72,7 @@ class TcpTransfer:
         "_sender",
         "_sent",
         "_stream",
+        "_streamed",
         "_timer",
         "_token",
         "_total",
@@ -100,6 +104,7 @@ class TcpTransfer:
         self._sent = 0  # segments, with those that were sent again
         self._timer: Timer | None = None
         self._stream: stream.Stream | None = None
+        self._streamed = 0
         self._waits = False  # whether it will look for a late acknowledgement
         self._receiver = Receiver(lane.law.delayed_ack, quick=not opened)
         kind = RackSender if lane.law.stack == "linux" else Sender
@@ -182,7 +187,8 @@ class TcpTransfer:
         if self._crowded:
             most = 1 if span else todo
         elif todo > LEAST_TRAIN:
-            most = max(LEAST_TRAIN, min(int(size), self._path.narrow // SHARE))
+            longest = LOOKED_AT if self.window.looks else int(size)
+            most = max(LEAST_TRAIN, min(longest, self._path.narrow // SHARE))
         pace, start = span / todo, now
         while todo > 0:
             count = min(most, todo)
@@ -202,20 +208,32 @@ class TcpTransfer:
         if number is None:
             return False
         board.next = self._total
-        self._sent += left
         self._sender.deadline = inf
-        bits = left * self._bits
-        self._stream = stream.begin(
-            self._calendar, path, number, self.window, bits, self._end_stream
-        )
-        self._log.follow(self._stream.flow, left)
+        self._streamed = left
+        self._flow(number, left)
         return True
 
+    def _flow(self, number: int, count: int) -> None:
+        """Let segments flow over a link of the path."""
+        self._sent += count
+        bits = count * self._bits
+        self._stream = stream.begin(
+            self._calendar, self._path, number, self.window, bits, self._end_stream
+        )
+        self._log.follow(self._stream.flow, count)
+
     def _end_stream(self, _: None) -> None:
-        """Let the last bits of a stream arrive."""
-        if self._stream is not None:
-            rest = self._path.rest(self._stream.number, self._bits)
-            self._calendar.call(self._calendar.now + rest, self._finish, None)
+        """Let the last bits of a stream arrive, and before that what was lost as it began."""
+        if self._stream is None:
+            return
+        number, lost = self._stream.number, self._total - self._streamed - self._receiver.arrived
+        if lost > 0:
+            self._streamed += lost
+            self._stream.leave()
+            self._flow(number, lost)
+            return
+        rest = self._path.rest(number, self._bits)
+        self._calendar.call(self._calendar.now + rest, self._finish, None)
 
     def _launch_one(self, number: int, now: float) -> None:
         """Send a segment alone."""

@@ -65,6 +65,7 @@ class Window:
         timeout: to a retransmission, s.
         trip: the mean of the round trips, s; 0 before the first one.
         least_trip: the smallest one, s.
+        least_timeout: the least part of a timeout, or the least one, s.
     """
 
     __slots__ = (
@@ -80,7 +81,6 @@ class Window:
         "_inflection",
         "_last_near",
         "_last_trip",
-        "_least_timeout",
         "_least_trip",
         "_linux",
         "_origin",
@@ -91,6 +91,7 @@ class Window:
         "_round_trip",
         "_samples",
         "_variation",
+        "least_timeout",
         "least_trip",
         "size",
         "threshold",
@@ -102,7 +103,7 @@ class Window:
         self._cubic = law.variant == "cubic"
         self._beta = 0.7 if self._cubic else 0.5
         self._linux, self._hystart = law.stack == "linux", HYSTART[law.stack]
-        self._least_timeout = law.min_rto
+        self.least_timeout = law.min_rto
         self.size = float(law.initial_window)
         self.threshold = inf
         self.timeout = 1.0
@@ -145,13 +146,18 @@ class Window:
 
     def restore_timeout(self) -> None:
         """Set the timeout as the round trips have it, however often it ran out before."""
-        late, least = 4 * self._variation, self._least_timeout
+        late, least = 4 * self._variation, self.least_timeout
         if self._linux:
             self.timeout = self.trip + max(least, late)
         else:
             self.timeout = max(least, self.trip + max(TICK, late))
 
     # Growth.
+
+    @property
+    def looks(self) -> bool:
+        """Whether single round trips may end its slow start, as HyStart of Linux has it."""
+        return self._cubic and self._linux and self.size < self.threshold
 
     def note_acknowledgement(self, now: float) -> None:
         """Look at the round trip when an acknowledgement has come: Cubic does."""

@@ -37,8 +37,8 @@ TRANSFERS: Mapping[str, Accuracy] = {
 """By the model of a network, in percent."""
 
 AIR = {
-    "lora": "shares of frames that collide are those of pure ALOHA and of capture within their confidence"
-    " intervals; no real gateway was held against it",
+    "lora": "shares of frames that collide are those of pure ALOHA and of capture within their"
+    " confidence intervals; no real gateway was held against it",
     "cell": "equal shares of time are those of the closed form; no real scheduler was held against"
     " them",
 }

@@ -114,10 +114,10 @@ def cells(dice: Dice, blocks: Block) -> None:
     if not dice.chance(0.12) or not fluid or "peers" in network or not blocks.get("fleet"):
         return
     network.pop("broadcast", None)
-    block = {"clients": dice.whole(1, 6), "load": dice.percent(0, 90)}
+    block: Block = {"clients": dice.whole(1, 6), "load": dice.percent(0, 90)}
     network["cell"] = dice.options(block, 0.6)
     kind = dice.one(["lte", "lte-2020", "5g-low-drx", "shannon"])
-    own = shannon(dice) if kind == "shannon" else {"latency": latency(dice)}
+    own: Block = shannon(dice) if kind == "shannon" else {"latency": latency(dice)}
     if kind == "shannon" and dice.chance(0.8):
         own["control"] = dice.options(
             {

@@ -11,8 +11,9 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from math import ceil
 
-from fedsim.errors import FrameError, PeerError, PeerTimeoutError
+from fedsim.errors import DecodeError, FrameError, PeerError, PeerTimeoutError
 from fedsim.live.frames import FRONT_BYTES, FrameReader, Kind, frame
+from fedsim.protocol.transport import RemoteProtocolError
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,8 @@ class FrameConnection(asyncio.Protocol):
                     return
         except PeerError as error:
             self.drop(error)
+        except (DecodeError, RemoteProtocolError) as error:
+            self.drop(FrameError(f"{self.peer} has sent what is no message of a run: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.BaseProtocol.connection_lost`."""

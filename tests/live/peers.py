@@ -27,7 +27,7 @@ from fedsim.record.summary import status_of
 from fedsim.scenario import load
 
 TOKEN = b"a token that is shared"
-FAST = Timing(beat=0.05, silence=0.25, handshake=1.0, building=5.0, joining=5.0, answer=5.0)
+FAST = Timing(beat=0.05, silence=0.25, handshake=1.0, building=5.0, joining=1.0, answer=5.0)
 
 SMALL: Mapping[str, Any] = {
     "problem": {
@@ -175,6 +175,7 @@ def live(
     good: Sequence[int] = (0, 1),
     timing: Timing = FAST,
     access: Access | None = None,
+    own_access: Access | None = None,
     send_buffer: int = 0,
     token: bytes | None = TOKEN,
     **changes: Any,
@@ -187,6 +188,7 @@ def live(
         good: the clients that keep to the protocol.
         timing: of all connections.
         access: of the server and the good clients.
+        own_access: of the good clients, if it is another one.
         send_buffer: of the server's sockets, bytes; 0 for the system's.
         token: of the raw clients.
         changes: of the scenario.
@@ -210,7 +212,7 @@ def live(
 
     def start(port: int) -> Sequence[Coroutine[Any, Any, None]]:
         build = partial(_part, LivePart(job))
-        ends = Address("127.0.0.1", port), bytes(32), build, access, NoMeter(), timing
+        ends = Address("127.0.0.1", port), bytes(32), build, own_access or access, NoMeter(), timing
         return [
             *run_clients(good, *ends, once=True),
             *(behave(port, number, each) for number, each in behaviours),

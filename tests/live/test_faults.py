@@ -151,9 +151,7 @@ def test_a_client_that_reads_nothing_is_dropped(tmp_path: Path) -> None:
         "optimum": "unknown",
     }
     step = {"kind": "gd", "step_size": 1e-9}
-    made = live(
-        tmp_path, (LAST, read_nothing), send_buffer=4096, problem=wide, algorithm=step
-    )
+    made = live(tmp_path, (LAST, read_nothing), send_buffer=4096, problem=wide, algorithm=step)
     ends_well_without_it(made)
     assert made.departure(LAST).startswith("client-2 reads too slowly: nothing taken for")
 

@@ -14,7 +14,7 @@ from fedsim.errors import Diverged, PeerError, PeerTimeoutError
 from fedsim.live.connection import FrameConnection, Timing, misplaced_frame
 from fedsim.live.frames import Kind, Report, WorkSpan, frame
 from fedsim.live.handshake import LONGEST_WELCOME, ClientHandshake, RunOffer, ready
-from fedsim.live.limits import longest_message
+from fedsim.live.limits import largest_vector, longest_message
 from fedsim.live.meters import Meter
 from fedsim.ports import SERVER, SILENCE, Array, ClientId, Oracle, Payload, Work, node_name
 from fedsim.protocol.transport import ByteTransport, ClientProtocol, Envelope, Unpacking
@@ -243,8 +243,9 @@ class ClientSession(FrameConnection):
         client = LiveClient(setup, protocol, self._meter, apart=self._apart)
         handle = cast("Method", setup.algorithm).handle
         self.peer = f"the server of {node_name(number)}"
-        self.limit = longest_message(setup.initial.size)
-        self._read = lambda body: transport.read(body, SERVER, unpacking)
+        size = setup.initial.size
+        self.limit, largest = longest_message(size), largest_vector(size)
+        self._read = lambda body: transport.read(body, SERVER, unpacking, largest)
         self.send(Kind.READY, ready(part.fingerprint, metered=self._meter.known))
         inbox = self._inbox
         while True:

@@ -174,7 +174,7 @@ def join(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]",
+            metavar="FILE",
             help="the scenario of the server, which is compared; if not given, the server sends it",
             show_default=False,
         ),

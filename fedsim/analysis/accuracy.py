@@ -5,7 +5,7 @@ model was made with; tests/test_reality.py holds them to ns-3's results in the r
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Accuracy(NamedTuple):
@@ -35,3 +35,17 @@ TRANSFERS: Mapping[str, Accuracy] = {
     "tcp": Accuracy(0.48, 31, 78),
 }
 """By the model of a network, in percent."""
+
+LORA = (
+    "shares of frames that collide are those of pure ALOHA and of capture within their confidence"
+    " intervals; no real gateway was held against it"
+)
+"""The same of LoRa radios at a gateway."""
+
+
+def accuracy_of(network: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the model of a network block and how true its times are; None where none is known."""
+    if network.get("lora") is not None:
+        return "lora", LORA
+    model = network["model"]
+    return (model, str(TRANSFERS[model])) if model in TRANSFERS else None

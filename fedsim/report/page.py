@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fedsim.analysis import COLOURS, DEVICE_COLOURS, Comparison
-from fedsim.analysis.accuracy import TRANSFERS
+from fedsim.analysis.accuracy import accuracy_of
 from fedsim.analysis.compare.pairwise import FEWEST
 from fedsim.extras import VERSION
 from fedsim.record.atomic import write_whole
@@ -63,9 +63,9 @@ def concerns(study: ReportedStudy) -> PageTable | None:
 def accuracy(study: ReportedStudy) -> PageTable | None:
     """Return how far the times of messages are from packets; None where messages take no time."""
     rows = [
-        words(study.labels[variant], model, str(TRANSFERS[model]))
+        words(study.labels[variant], *found)
         for variant, run in study.variants.items()
-        if run.scenario["fleet"] and (model := run.scenario["network"]["model"]) in TRANSFERS
+        if run.scenario["fleet"] and (found := accuracy_of(run.scenario["network"]))
     ]
     heads = ("variant", "network.model", "how true its times are")
     return PageTable("Errors of models", heads, rows) if rows else None

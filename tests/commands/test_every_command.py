@@ -182,6 +182,7 @@ FREE: Sequence[Sequence[str]] = (
 
 ELSEWHERE = {
     "init": "tests/test_starting.py",
+    "calibrate": "tests/calibration",
     "conformance": "tests/plugins",
     "explore": "tests/explorer",
     "join": "tests/live",

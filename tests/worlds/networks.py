@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 
+from fedsim.physics.radios.presets import LORA
+
 from .dice import Block, Dice
-from .radios import latency, rate
+from .radios import end_device, latency, lora, losses, rate
 
 DISCIPLINES = ("fair", "fifo", "slotted")
 
@@ -72,6 +74,37 @@ def windows(dice: Dice, blocks: Block) -> None:
         parameters.update(dice.options({"queue_bdp": dice.whole(1, 16) / 4}, 0.5))
     if parameters:
         network["tcp"] = parameters
+
+
+def gateway(dice: Dice, blocks: Block) -> None:
+    """Let LoRa radios share the air around a gateway at times, in a star."""
+    network = blocks["network"]
+    fluid = network["topology"] == "star" and network.get("model", "fluid") == "fluid"
+    if not dice.chance(0.12) or not fluid or "peers" in network or not blocks.get("fleet"):
+        return
+    network.pop("broadcast", None)
+    network["lora"] = dice.options(
+        {
+            "channels": dice.whole(1, 8),
+            "capture": dice.one([None, "0 dB", "3 dB"]),
+            "noise_figure": "3 dB",
+            "delay": dice.quantity(0.1, 5, "s"),
+            "rx2_spreading": dice.whole(7, 12),
+            "rx1_duty": dice.percent(1, 100),
+            "rx2_duty": dice.percent(1, 100),
+            "adr_frames": dice.whole(1, 20),
+            "adr_margin": f"{dice.whole(0, 20)} dB",
+        },
+        0.4,
+    )
+    if "capture" not in network["lora"]:
+        network["lora"] |= dice.options({"isolation": f"{dice.whole(5, 25)} dB"}, 0.5)
+    dice.one(blocks["fleet"])["radio"] = {
+        "kind": dice.one(list(LORA)),
+        **lora(dice),
+        **end_device(dice),
+        **losses(dice),
+    }
 
 
 def network(dice: Dice, clients: int) -> Block:

@@ -12,6 +12,7 @@ from typing import Any
 
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.radios import RadioLaw
+from fedsim.physics.radios.lorawan import LoRaGateway
 
 Row = Mapping[str, Any]
 Span = tuple[float, float]
@@ -31,6 +32,7 @@ class Body:
         open_up, open_down: whether nothing but the radio itself holds up what it sends, receives.
         factor: what the model of the network leaves of the radio's rates.
         slowed: whether others of its cell, with other radios, may set the rate of a broadcast.
+        gateway: of its LoRa radio, whose frames may collide; None where there is none.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Body:
     open_down: bool = False
     factor: float = 1.0
     slowed: bool = False
+    gateway: LoRaGateway | None = None
 
 
 @dataclass(frozen=True)

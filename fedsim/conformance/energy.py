@@ -32,8 +32,9 @@ import pandas as pd
 from fedsim.blocks.spec import Spec
 from fedsim.conformance.client_traces import BITS, Body, ClientTrace, Leg, Row, Span, read_traces
 from fedsim.conformance.findings import Promises, table
+from fedsim.conformance.lora import check_windows, seconds_on_air
 from fedsim.physics.networks import StarNetwork
-from fedsim.physics.radios import LoRa, RadioLaw, RateLaw
+from fedsim.physics.radios import LoRa, LoRaRadio, RadioLaw, RateLaw
 from fedsim.physics.signals import Constant
 from fedsim.ports import node_name
 from fedsim.record.folder import SCENARIO
@@ -86,6 +87,7 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
         type(network) is StarNetwork
         and network.peers is None
         and network.model == "fluid"
+        and network.cell is None
         and min(network.server.uplink, network.server.downlink) == inf
     )
     down = free or network.peers is not None  # a peer's downlink is limited by its radio alone
@@ -96,7 +98,10 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
         empty = battery is not None and battery.charge <= battery.cutoff
         for _ in range(group.count):
             name = node_name(len(bodies))
-            bodies.append(Body(name, group.device, group.radio, empty, free, down, factor))
+            lora = network.gateway_of_lora if isinstance(group.radio, LoRaRadio) else None
+            bodies.append(
+                Body(name, group.device, group.radio, empty, free, down, factor, gateway=lora)
+            )
     return bodies
 
 
@@ -213,6 +218,9 @@ def _stages(known: ClientTrace, end: float) -> Iterator[str]:
     """Tails and promotions cost the power of their stage."""
     stages = known.body.radio.states.stages
     slack = _CLOCK * end
+    if known.body.gateway is not None:
+        yield from check_windows(known, known.body.gateway)
+        return
     for row in known.of("tail"):
         powers = [stage.power for stage in stages[:-1] if stage.name == (row["detail"] or "")]
         if not any(_near(row["joules"], power * row["duration"]) for power in powers):
@@ -299,7 +307,11 @@ def _price(known: ClientTrace) -> Span:
         joules = [
             (powers.bit[leg.up] * bits if powers.bit[leg.up] else 0.0)
             + (powers.air[leg.up] * seconds if powers.air[leg.up] else 0.0)
-            for bits, seconds in _corners(body, leg, None if followed else law)
+            for bits, seconds in (
+                seconds_on_air(body.radio, leg)
+                if body.gateway is not None
+                else _corners(body, leg, None if followed else law)
+            )
         ]
         least, most = least + min(joules), most + max(joules)
     return least, most

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from fedsim.errors import AdmissionError, DecodeError, FrameError, PeerError
+from fedsim.errors import AdmissionError, FrameError, PeerError
 from fedsim.live.connection import FrameConnection, Timing, misplaced_frame
 from fedsim.live.frames import Kind, Report
 from fedsim.live.handshake import (
@@ -16,7 +16,6 @@ from fedsim.live.handshake import (
 from fedsim.live.limits import LONGEST_REPORT, longest_message
 from fedsim.live.network import LiveNetwork
 from fedsim.ports import node_name
-from fedsim.protocol.transport import RemoteProtocolError
 
 
 class Door:
@@ -159,8 +158,6 @@ class ServerSession(FrameConnection):
                 self._on_handshake(kind, body)
         except AdmissionError as error:
             self._refuse(error)
-        except (DecodeError, RemoteProtocolError) as error:
-            raise FrameError(f"{self.peer} has sent what is no message of a run: {error}") from None
 
     def _refuse(self, error: AdmissionError) -> None:
         """Say why, and end the connection."""

@@ -10,11 +10,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from fedsim.errors import ClientsMissingError, Diverged, Failed, PeerError, RunError
+from fedsim.errors import ClientsMissingError, Diverged, Failed, FedsimError, PeerError, RunError
 from fedsim.live.access import Access
 from fedsim.live.clock import OrderedLog, WallClock
 from fedsim.live.connection import Timing
 from fedsim.live.handshake import RunOffer
+from fedsim.live.limits import largest_vector
 from fedsim.live.network import LiveNetwork
 from fedsim.live.session import Door, ServerSession
 from fedsim.ports import ClientId, node_name
@@ -116,6 +117,7 @@ class LiveWorld:
             transport,
             self._looks,
             settings.timing.answer,
+            largest_vector(setup.initial.size),
         )
         self._observer = Observer(
             self._setup,
@@ -217,7 +219,7 @@ class LiveWorld:
         own = [asyncio.create_task(each) for each in settings.start_clients(port)]
         try:
             await self._wait_for_clients(door, own=bool(own))
-            return await self._main_task.run()
+            return await self._serve()
         finally:
             self._clock.stop()
             self._network.close(another=settings.another)
@@ -229,6 +231,20 @@ class LiveWorld:
                 received_bytes=door.received_bytes,
                 left={node_name(one): why for one, why in self._network.departures.items()},
             )
+
+    async def _serve(self) -> Ending:
+        """Run the server's coroutine to its end.
+
+        Raises:
+            Failed: it has raised an error, perhaps because of what a client has sent.
+        """
+        try:
+            return await self._main_task.run()
+        except FedsimError:
+            raise
+        except Exception as error:
+            text = "the server's part of the method has failed, perhaps for what a client has sent"
+            raise Failed(f"{text}: {error!r}") from error
 
     async def _wait_for_clients(self, door: Door, *, own: bool) -> None:
         """Wait until all clients are ready, and start the clock.

@@ -34,7 +34,7 @@ LEAST_TRAIN = 2
 CROWDED = attrgetter("crowded")
 """Returns whether a queue is: for a look at several of them at a time."""
 
-LOOKED_AT = 8
+LOOKED_AT = 4
 """The segments of a train whose round trips may end slow start: longer ones of others hide them."""
 
 SHARE = 16

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from fedsim.algorithms import Algorithm, Concern
 from fedsim.algorithms.base import resolve
 from fedsim.building.evaluation import Evaluation
-from fedsim.building.feasibility import check_cells, check_flicker, check_supplies
+from fedsim.building.feasibility import check_air, check_cells, check_flicker, check_supplies
 from fedsim.building.fit_messages import FittingMethod
 from fedsim.building.fleet import BuiltGroup, build_groups
 from fedsim.building.inputs import Findings
@@ -137,6 +137,7 @@ def deploy(
     names = [called[number] for number in members]
     links = topology(scenario.network, names, files, findings)
     check_cells(scenario, fleet, findings)
+    check_air(scenario, fleet, findings)
     check_supplies(fleet, findings)
     check_flicker(fleet, findings)
     return Deployment(
@@ -194,6 +195,8 @@ def assemble(
         overlay=deployment.overlay,
         sharing=scenario.network.model,
         tcp=scenario.network.connections,
+        wifi=scenario.network.wifi,
+        gateways=scenario.network.access_points,
         cells=scenario.network.broadcast == "cell",
         silence=scenario.silence,
         participation=policy,

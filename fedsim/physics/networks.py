@@ -16,6 +16,7 @@ from fedsim.errors import DataError
 from fedsim.physics.overlay import OVERLAYS, Neighbours, check_source
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Discipline, Topology, build_routes, star, tree
+from fedsim.physics.wifi import Wifi
 
 # Base class of networks: a block of a scenario, and the law of its links.
 
@@ -31,6 +32,7 @@ Broadcast = Literal["unicast", "cell"]
 DISCIPLINE = "how transfers share it: fair, fifo (one at a time) or slotted (fixed shares)"
 _MODEL = "model of flows: fluid (max-min fair), lv08 (SimGrid's model of TCP), or tcp (its windows)"
 _TCP = "the parameters of model: tcp; its defaults where none are given"
+_WIFI = "Wi-Fi cells, whose clients share the air; null for radios that do not meet"
 _BROADCAST = "a copy for each client, or one transmission received by all clients of a group"
 _PEERS = "the neighbours of nodes, for a method of peers, which has no server"
 
@@ -66,6 +68,7 @@ class Network(KindFirst):
     broadcast: Broadcast = Field(default="unicast", description=_BROADCAST)
     peers: AnyOverlay = as_written(None, _PEERS)
     tcp: Given[Tcp | None, Tcp | Keys | None] = as_written(None, _TCP)
+    wifi: Given[Wifi | None, Wifi | Keys | None] = as_written(None, _WIFI)
 
     @model_validator(mode="after")
     def _ways_of_tcp(self) -> Self:
@@ -84,12 +87,30 @@ class Network(KindFirst):
                 raise failure((key, text, discipline))
         return self
 
+    @model_validator(mode="after")
+    def _ways_of_wifi(self) -> Self:
+        """Refuse what cells of Wi-Fi do not have."""
+        if self.wifi is None:
+            return self
+        if self.model != "fluid":
+            text = f"got {self.model}, but the air of wifi is shared by fluid alone"
+            raise failure(("model", text, self.model))
+        if self.broadcast != "unicast":
+            text = f"got {self.broadcast}, but what wifi sends is acknowledged by one; use unicast"
+            raise failure(("broadcast", text, self.broadcast))
+        if self.peers is not None or self.topology == "graph":
+            key = "topology" if self.peers is None else "peers"
+            text = "got links between clients, but those of wifi have an access point; use star or tree"
+            raise failure((key, text, getattr(self, key)))
+        return self
+
     @model_serializer(mode="wrap")
-    def _without_defaults_of_tcp(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+    def _without_what_is_absent(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Leave out what is not given: scenarios of before keep their bytes, and their keys."""
         written: dict[str, object] = write(self)
-        if self.tcp is None:
-            written.pop("tcp", None)
+        for key in ("tcp", "wifi"):
+            if getattr(self, key) is None:
+                written.pop(key, None)
         return written
 
     @property
@@ -108,6 +129,11 @@ class Network(KindFirst):
         Raises:
             DataError: the network is invalid for them.
         """
+
+    @property
+    def access_points(self) -> int:
+        """The gateways, each of which is a cell of its own under `wifi`; 0 for one cell in all."""
+        return 0
 
     @property
     def written(self) -> str:
@@ -219,6 +245,11 @@ class TreeNetwork(Network):
             "server.discipline": self.server.discipline,
             "gateway.discipline": self.gateway.discipline,
         }
+
+    @property
+    def access_points(self) -> int:
+        """The gateways."""
+        return self.gateways
 
     @property
     def needs(self) -> tuple[Need, ...]:

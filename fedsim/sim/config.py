@@ -17,6 +17,7 @@ from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.signals import Signal
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology
+from fedsim.physics.wifi import Wifi
 from fedsim.ports import Array, ClientId, Oracle, Packer
 from fedsim.protocol.participation import FullParticipation, Participation
 from fedsim.protocol.silence import BeaconSilence, SilencePolicy
@@ -134,6 +135,8 @@ class WorldConfig(Numerics):
         overlay: the neighbours of each peer; None in a star.
         sharing: how links are shared: "fluid" (max-min), "lv08", SimGrid's model of TCP, or "tcp".
         tcp: the parameters of the last.
+        wifi: the cells that the clients are in; None where each has the air alone.
+        gateways: of a tree, each of which is a cell; 0 otherwise.
         cells: whether a broadcast is one transmission that a whole group receives.
         silence: how a client keeps quiet.
         participation: the clients asked, and when a round closes.
@@ -149,6 +152,8 @@ class WorldConfig(Numerics):
     overlay: Overlay | None = None
     sharing: Literal["fluid", "lv08", "tcp"] = "fluid"
     tcp: Tcp = field(default_factory=Tcp)
+    wifi: Wifi | None = None
+    gateways: int = 0
     cells: bool = False
     silence: SilencePolicy = field(default_factory=BeaconSilence)
     participation: Participation = field(default_factory=FullParticipation)

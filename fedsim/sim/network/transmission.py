@@ -11,6 +11,7 @@ from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import ComputedSequence, RunLengthSequence
 from fedsim.sim.network import routing
+from fedsim.sim.network.air import AirBearer, AirLink, CellRadios
 from fedsim.sim.network.flows import Changed, Link, Path
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.lanes import Bearer, OpenBearer, TracedBearer, Transfer
@@ -117,6 +118,7 @@ def choose_bearers(
     changed: RateChanged | None = None,
     own: OwnLaw | None = None,
     connections: Connections | None = None,
+    radios: CellRadios | None = None,
 ) -> tuple[Sequence[Bearer], Sequence[Bearer]]:
     """Choose the cheapest exact bearer for every client's uplink and downlink.
 
@@ -137,6 +139,7 @@ def choose_bearers(
             runs at a constant rate on an open bearer is not reported.
         own: see `OwnLaw`; not needed where `up` and `down` have each client's own.
         connections: under TCP, what they are.
+        radios: in Wi-Fi cells, what these are.
     """
     fluid, clients = Fluid(calendar), len(up)
     seen = RunLengthSequence.of(watched) if watched else RunLengthSequence([(clients, False)])
@@ -148,6 +151,9 @@ def choose_bearers(
     if model == "lv08":
         return _choose_lv08(fluid, topology, both, radio_latency, changed)
     chooser = _Chooser(calendar, fluid, topology, [*both[0].runs, *both[1].runs])
+    if radios is not None:
+        cells = _Cells(calendar, fluid, both, chooser, radios, changed)
+        return _CellBearers(cells, clients, up=True), _CellBearers(cells, clients, up=False)
     one, other = (Bearers(each, chooser, changed, own) for each in both)
     return one, other
 
@@ -207,6 +213,56 @@ class Bearers(ComputedSequence[Bearer]):
         return len(self._ways)
 
 
+class _Cells:
+    """Makes the bearers of clients in Wi-Fi cells, and the air of each cell once."""
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        fluid: Fluid,
+        lanes: tuple[RunLengthSequence[RoutedLane], RunLengthSequence[RoutedLane]],
+        chooser: "_Chooser",
+        radios: CellRadios,
+        changed: RateChanged | None,
+    ) -> None:
+        self._calendar, self._fluid, self._lanes = calendar, fluid, lanes
+        self._chooser, self._radios, self._changed = chooser, radios, changed
+        self._air: dict[int, AirLink] = {}
+
+    def bearer(self, client: ClientId, *, up: bool) -> AirBearer:
+        """Return the bearer of one direction of a client."""
+        sent, received = [lanes[client]._replace(client=client) for lanes in self._lanes]
+        lane, law = sent if up else received, self._radios.law
+        cell = self._radios.cell(client, len(self._lanes[0]))
+        if cell not in self._air:
+            self._air[cell] = AirLink(self._calendar)
+        return AirBearer(
+            self._calendar,
+            self._fluid,
+            self._air[cell],
+            self._chooser.fluid_links(lane),
+            self._radios,
+            client,
+            (law.timing(sent.rate.peak), law.timing(received.rate.peak)),
+            _rate_callback(lane, self._changed),
+            up=up,
+        )
+
+
+class _CellBearers(ComputedSequence[Bearer]):
+    """The bearers of one direction by client."""
+
+    def __init__(self, cells: _Cells, clients: int, *, up: bool) -> None:
+        self._cells, self._clients, self._up = cells, clients, up
+
+    def __len__(self) -> int:
+        return self._clients
+
+    def item(self, index: ClientId) -> Bearer:
+        """Return the bearer of a client."""
+        return self._cells.bearer(index, up=self._up)
+
+
 class _Chooser:
     """Chooses bearers, and creates the links that they need, each of them once."""
 
@@ -232,8 +288,12 @@ class _Chooser:
             return self._open(lane, changed)
         if self._plan.simple(lane):
             return self._fair_bearer(kept[0])
-        path = self._fluid.path([self._fluid_link(link) for link in kept])
+        path = self._fluid.path(self.fluid_links(lane))
         return FluidBearer(self._fluid, path, changed, lane.rate.signal)
+
+    def fluid_links(self, lane: RoutedLane) -> list[Link]:
+        """Return the links of the fluid network that can limit a lane."""
+        return [self._fluid_link(link) for link in self._plan.links(lane)]
 
     def _open(self, lane: RoutedLane, changed: Changed | None) -> Bearer:
         if (signal := lane.rate.signal) is None:

@@ -44,8 +44,12 @@ class CaseSet(NamedTuple):
     cases: int
 
 
-SETS = {"develop": CaseSet(2133, 40), "held-out": CaseSet(9133, 60)}
-"""The sets of cases: one to develop the model with, and one that only reports its errors."""
+SETS = {
+    "develop": CaseSet(2133, 40),
+    "validate": CaseSet(9133, 60),
+    "held-out": CaseSet(17133, 60),
+}
+"""The sets of cases: two to develop the model with, and one that only reports its errors."""
 
 RUNS = 5
 """The runs of a case: backoffs are random."""

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.physics.contention import Contender, waiting
-from fedsim.physics.wifi import AIFS, BACKOFF, SLOT, Timing, Wifi
+from fedsim.physics.wifi import AIFS, BACKOFF, SIFS, SLOT, Timing, Wifi
 
 INITIAL_WINDOW = 10
 """The segments that a connection of TCP sends at first (RFC 6928)."""
@@ -107,15 +107,13 @@ class Plan:
             waited: what contention costs for each exchange, s.
         """
         times, answer = self.answers(ratio)
-        around = self.back.exchange(2, self.acknowledgement) - self.back.sent(
-            2, self.acknowledgement
-        )
-        answered = times * (answer + around)
+        answered = times * (answer + SIFS + self.back.answer(2) + AIFS)
         return self.seconds + answered + (self.exchanges + self.handshake + times) * waited
 
 
+@lru_cache(maxsize=4096)
 def plan(law: Wifi, bits: float, packet: int, there: Timing, back: Timing, *, up: bool) -> Plan:
-    """Return the exchanges of a message.
+    """Return the exchanges of a message: the same plan for messages that are alike.
 
     Args:
         law: of the cell.
@@ -228,10 +226,16 @@ class _Way(NamedTuple):
         """Who contends, by what is sent."""
         found, total = list[Contender](), sum(self.plans.values())
         for each, number in self.plans.items():
-            found.append(Contender(self.data * number / total, each.collision))
-            if self.answers and each.windows:
-                _, answer = each.answers(self.ratio)
-                found.append(Contender(self.answers * number / total, answer + AIFS))
+            # Each side sends one frame of a handshake, among its data and its acknowledgements.
+            shaking = each.back.sent(1, SYN) + AIFS if each.handshake else 0.0
+            times, answer = each.answers(self.ratio)
+            sides = [(self.data, each.exchanges, each.collision)]
+            if times:
+                sides.append((self.answers, times, answer + AIFS))
+            for contending, own, longest in sides:
+                share = contending * number / total
+                data = own / (own + 1.0) if shaking else 1.0
+                found += [Contender(share * data, longest), Contender(share * (1.0 - data), shaking)]
         return found
 
 

@@ -131,12 +131,12 @@ def waiting(
     # The longest of all that collides counts: the others' may be anything that is not longer.
     longer = 0.0
     for each in sorted(contenders, key=lambda each: each.collision, reverse=True):
-        most = (1.0 - sent) ** longer * (1.0 - (1.0 - sent) ** each.number)
-        lost += max(most - each.number * sent * alone, 0.0) * each.collision
+        longest = (1.0 - sent) ** longer * (1.0 - (1.0 - sent) ** each.number)
+        lost += (longest - each.number * sent * alone) * each.collision
         longer += each.number
     if request:
         none = (1.0 - tau) ** number
         only = number * tau * asked * alone
         lost += only * request.success
-        lost += max((1.0 - sent) ** number - none - only, 0.0) * request.collision
+        lost += ((1.0 - sent) ** number - none - only) * request.collision
     return Waiting(lost / successes, 1.0 / alone)

@@ -100,7 +100,7 @@ class Network(KindFirst):
             raise failure(("broadcast", text, self.broadcast))
         if self.peers is not None or self.topology == "graph":
             key = "topology" if self.peers is None else "peers"
-            text = "got links between clients, but those of wifi have an access point; use star or tree"
+            text = "got links between clients, but wifi has access points; use star or tree"
             raise failure((key, text, getattr(self, key)))
         return self
 

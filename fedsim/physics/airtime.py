@@ -5,7 +5,7 @@ Over UDP a message's packets fill as many transmissions as they need. Over TCP a
 handshake; then windows of 10, 20, 40, ... segments, each in as many transmissions as it needs; and
 the receiver's acknowledgements, one for two segments, which are transmissions of the other side.
 An exchange takes the time of its frames, and its share of what contention costs the channel
-(`fedsim.physics.contention`). Who contends depends on what there is:
+(`fedsim.physics.contention`). The contenders depend on what there is:
 
 - Over UDP: each station with a message up, and the access point for all that goes down.
 - Over TCP upwards, a station that has sent its window waits for acknowledgements, which the access
@@ -49,7 +49,7 @@ before, but where others go on theirs come in between."""
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class AirPlan:
     """The exchanges of a message, up or down.
 
     Attributes:
@@ -97,9 +97,9 @@ class Plan:
         ratio = min(ratio, self.exchanges / self.windows)
         times = max(self.exchanges / ratio - LAST, LAST)
         at_once = max(round(self.segments / 2 / times), 1)
-        return times, self.back.sent(at_once, self.acknowledgement)
+        return times, self.back.duration(at_once, self.acknowledgement)
 
-    def taken(self, ratio: float, waited: float) -> float:
+    def channel_time(self, ratio: float, waited: float) -> float:
         """Return what it takes of the channel, s.
 
         Args:
@@ -112,7 +112,7 @@ class Plan:
 
 
 @lru_cache(maxsize=4096)
-def plan(law: Wifi, bits: float, packet: int, there: Timing, back: Timing, *, up: bool) -> Plan:
+def plan(law: Wifi, bits: float, packet: int, there: Timing, back: Timing, *, up: bool) -> AirPlan:
     """Return the exchanges of a message: the same plan for messages that are alike.
 
     Args:
@@ -132,14 +132,14 @@ def plan(law: Wifi, bits: float, packet: int, there: Timing, back: Timing, *, up
     full = sum([window // most for window in windows])
     rest = [window % most for window in windows if window % most]
     seconds = full * there.exchange(most, each) + sum([there.exchange(n, each) for n in rest])
-    sent = full * there.sent(most, each) + sum([there.sent(n, each) for n in rest])
+    sent = full * there.duration(most, each) + sum([there.duration(n, each) for n in rest])
     shaken = 2 if tcp and law.connections == "new" else 0
     if shaken:
         seconds += there.exchange(1, SYN) + back.exchange(1, SYN)
     exchanges, number, answer = full + len(rest), len(windows), law.headers
     if not tcp:
         number, answer = 0, 0
-    return Plan(up, bits, exchanges, seconds, sent, number, packets, shaken, back, answer)
+    return AirPlan(up, bits, exchanges, seconds, sent, number, packets, shaken, back, answer)
 
 
 def _windows(segments: int) -> list[int]:
@@ -180,7 +180,7 @@ def active(stations: int, window: float) -> tuple[float, float]:
     return float(shares @ np.arange(stations + 1)), float(1.0 - shares[-1])
 
 
-class Terms(NamedTuple):
+class AirTerms(NamedTuple):
     """The terms of the messages of one plan while the cell is as it is.
 
     Attributes:
@@ -201,7 +201,7 @@ class Air(NamedTuple):
         waiting: what contention costs the channel for each success, s.
     """
 
-    terms: Mapping[Plan, Terms]
+    terms: Mapping[AirPlan, AirTerms]
     attempts: float
     waiting: float
 
@@ -216,30 +216,33 @@ class _Way(NamedTuple):
         ratio: transmissions of data for each of acknowledgements, at most.
     """
 
-    plans: Mapping[Plan, int]
+    plans: Mapping[AirPlan, int]
     data: float
     answers: float
     ratio: float
 
     @property
     def contenders(self) -> list[Contender]:
-        """Who contends, by what is sent."""
+        """The contenders, by what they send."""
         found, total = list[Contender](), sum(self.plans.values())
         for each, number in self.plans.items():
             # Each side sends one frame of a handshake, among its data and its acknowledgements.
-            shaking = each.back.sent(1, SYN) + AIFS if each.handshake else 0.0
+            shaking = each.back.duration(1, SYN) + AIFS if each.handshake else 0.0
             times, answer = each.answers(self.ratio)
-            sides = [(self.data, each.exchanges, each.collision)]
+            sides = [(self.data, float(each.exchanges), each.collision)]
             if times:
                 sides.append((self.answers, times, answer + AIFS))
             for contending, own, longest in sides:
                 share = contending * number / total
                 data = own / (own + 1.0) if shaking else 1.0
-                found += [Contender(share * data, longest), Contender(share * (1.0 - data), shaking)]
+                found += [
+                    Contender(share * data, longest),
+                    Contender(share * (1.0 - data), shaking),
+                ]
         return found
 
 
-def air(plans: Mapping[Plan, int]) -> Air:
+def air(plans: Mapping[AirPlan, int]) -> Air:
     """Return the state of a cell in which messages of these plans are in progress.
 
     Args:
@@ -252,8 +255,8 @@ def air(plans: Mapping[Plan, int]) -> Air:
     cost = waiting(contenders, SLOT, BACKOFF, request)
     chances = {up: way.data / max(sum(way.plans.values()), 1) for up, way in ways.items()}
     terms = {
-        each: Terms(
-            each.taken(ways[each.up].ratio, cost.seconds) / each.bits,
+        each: AirTerms(
+            each.channel_time(ways[each.up].ratio, cost.seconds) / each.bits,
             chances[each.up] * each.bits / each.exchanges,
         )
         for each in plans
@@ -261,7 +264,7 @@ def air(plans: Mapping[Plan, int]) -> Air:
     return Air(terms, cost.attempts, cost.seconds)
 
 
-def _up(plans: Mapping[Plan, int]) -> _Way:
+def _up(plans: Mapping[AirPlan, int]) -> _Way:
     """Return what goes up: each station contends, and over TCP the access point answers all."""
     number = sum(plans.values())
     if not number:
@@ -274,7 +277,7 @@ def _up(plans: Mapping[Plan, int]) -> _Way:
     return _Way(plans, sending, max(answering, 1.0 - 1.0 / window), max(sending, TURNS))
 
 
-def _down(plans: Mapping[Plan, int]) -> _Way:
+def _down(plans: Mapping[AirPlan, int]) -> _Way:
     """Return what goes down: the access point contends, and over TCP those that answer it."""
     number = sum(plans.values())
     if not number:

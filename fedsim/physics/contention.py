@@ -78,7 +78,7 @@ class Contender(NamedTuple):
     collision: float
 
 
-class Request(NamedTuple):
+class BlockRequest(NamedTuple):
     """A short frame that a station sends after a collision, before what collided.
 
     A block acknowledgement that has not come is asked for, with backoffs of its own; the window is
@@ -93,7 +93,7 @@ class Request(NamedTuple):
     collision: float
 
 
-class Waiting(NamedTuple):
+class ContentionCost(NamedTuple):
     """What contention costs.
 
     Attributes:
@@ -107,8 +107,11 @@ class Waiting(NamedTuple):
 
 
 def waiting(
-    contenders: Sequence[Contender], slot: float, backoff: Backoff, request: Request | None = None
-) -> Waiting:
+    contenders: Sequence[Contender],
+    slot: float,
+    backoff: Backoff,
+    request: BlockRequest | None = None,
+) -> ContentionCost:
     """Return what contention costs the channel for each success (Bianchi's equation 13).
 
     With equal stations and without requests, n stations whose successes take T_s have the
@@ -116,7 +119,7 @@ def waiting(
     like others, and the backoff before the k-th attempt since a success is as long.
 
     Args:
-        contenders: who always has something to send.
+        contenders: all that always have something to send.
         slot: s.
         backoff: their windows.
         request: sent after a collision; None where what collided is sent again at once.
@@ -139,4 +142,4 @@ def waiting(
         only = number * tau * asked * alone
         lost += only * request.success
         lost += ((1.0 - sent) ** number - none - only) * request.collision
-    return Waiting(lost / successes, 1.0 / alone)
+    return ContentionCost(lost / successes, 1.0 / alone)

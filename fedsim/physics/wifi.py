@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from fedsim.blocks.choice import failure
 from fedsim.blocks.quantities import Bytes, Hertz
 from fedsim.blocks.spec import Spec, as_written
-from fedsim.physics.contention import Backoff, Request
+from fedsim.physics.contention import Backoff, BlockRequest
 from fedsim.physics.radios.base import Framing, framing
 
 Standard = Literal["n", "ac", "ax"]
@@ -122,7 +122,7 @@ class Timing(NamedTuple):
     rate: float
     basic: float
 
-    def sent(self, frames: int, packet: int) -> float:
+    def duration(self, frames: int, packet: int) -> float:
         """Return how long packets of so many bytes each are on the air as one transmission, s."""
         size = frames * subframe(packet) if frames > 1 else packet + HEADERS
         return self.preamble + self.symbol * _symbols(size, self.rate * self.symbol)
@@ -137,13 +137,13 @@ class Timing(NamedTuple):
 
     def exchange(self, frames: int, packet: int) -> float:
         """Return how long the channel is taken by a transmission that succeeds, s."""
-        return self.sent(frames, packet) + SIFS + self.answer(frames) + AIFS
+        return self.duration(frames, packet) + SIFS + self.answer(frames) + AIFS
 
     @property
-    def request(self) -> Request:
+    def request(self) -> BlockRequest:
         """What a missing block acknowledgement is asked for with."""
         asked = self.control(BLOCK_ACK_REQUEST)
-        return Request(asked + SIFS + self.control(BLOCK_ACK) + AIFS, asked + AIFS)
+        return BlockRequest(asked + SIFS + self.control(BLOCK_ACK) + AIFS, asked + AIFS)
 
 
 def _symbols(size: int, bits: float) -> int:
@@ -159,8 +159,8 @@ def subframe(packet: int) -> int:
 class Wifi(Spec):
     """Wi-Fi cells: clients that share the air with their access point, both ways.
 
-    A client's radio has the rate of its modulation. Who has something to send contends for the
-    channel (802.11's DCF with EDCA's best effort, 5 GHz), with the same chance of a turn as all
+    A client's radio has the rate of its modulation. A station with something to send contends for
+    the channel (802.11's DCF with EDCA's best effort, 5 GHz), with the same chance of a turn as all
     others, and sends an aggregate of as many packets as one turn may have.
     """
 
@@ -226,6 +226,6 @@ class Wifi(Spec):
 @lru_cache
 def _most_frames(timing: Timing, packet: int, aggregate: int) -> int:
     most = max(min(BLOCK, aggregate // subframe(packet)), 1)
-    while most > 1 and timing.sent(most, packet) > LONGEST:
+    while most > 1 and timing.duration(most, packet) > LONGEST:
         most -= 1
     return most

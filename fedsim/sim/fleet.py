@@ -187,13 +187,13 @@ class Fleet:
         if setup.wifi is None:
             return None
         return CellRadios(
-            setup.wifi, setup.gateways, self._packets, self._set_airtime, self._collided
+            setup.wifi, setup.gateways, self._packets, self._set_airtime, self._spend_collisions
         )
 
     def _set_airtime(self, client: ClientId, up: bool, sent: float, answered: float) -> None:  # noqa: FBT001
         self.radios[client].set_airtime(up, sent, answered)
 
-    def _collided(self, client: ClientId, seconds: float) -> None:
+    def _spend_collisions(self, client: ClientId, seconds: float) -> None:
         self.radios[client].spend_on_air(True, seconds)  # noqa: FBT003 - up
 
     # Under TCP, packets are lost on the way of a train, and sent again by the connection.

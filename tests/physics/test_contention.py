@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from fedsim.physics.contention import (
     Attempt,
     Backoff,
+    BlockRequest,
     Contender,
-    Request,
     fixed_point,
     transmits,
     waiting,
@@ -93,7 +93,7 @@ def test_the_two_probabilities_agree(stations: float, window: int, stages: int) 
 
 @given(st.integers(1, 40), st.integers(2, 5))
 def test_groups_of_equal_stations_are_one_group(stations: int, parts: int) -> None:
-    backoff, ask = Backoff(16, 6), Request(1e-4, 5e-5)
+    backoff, ask = Backoff(16, 6), BlockRequest(1e-4, 5e-5)
     for request in (None, ask):
         whole = waiting([Contender(stations, 2e-3)], 9e-6, backoff, request)
         pieces = [Contender(stations / parts, 2e-3)] * parts
@@ -106,13 +106,14 @@ def dice(
     success: Sequence[float],
     slot: float,
     backoff: Backoff,
-    request: Request | None,
+    request: BlockRequest | None,
     turns: int,
 ) -> np.ndarray:
     """Return when each of some turns is over, and whose it was, by throwing dice slot by slot."""
     rng, n = np.random.default_rng(4), len(collisions)
     stage, asking = np.zeros(n, int), np.zeros(n, bool)
-    counters, now, found = rng.integers(0, backoff.window, n), 0.0, []
+    counters, now = rng.integers(0, backoff.window, n), 0.0
+    found = list[tuple[float, int]]()
     while len(found) < turns:
         idle = counters.min()
         now += idle * slot
@@ -120,7 +121,7 @@ def dice(
         senders = np.flatnonzero(counters == 0)
         counters -= 1  # Bianchi's chain counts a busy slot, too
         if len(senders) == 1:
-            one = senders[0]
+            one = int(senders[0])
             now += request.success if request and asking[one] else success[one]
             if not asking[one]:
                 found.append((now, one))
@@ -128,7 +129,7 @@ def dice(
         else:
             now += max(
                 request.collision if request and asking[each] else collisions[each]
-                for each in senders
+                for each in senders.tolist()
             )
             stage[senders] = np.minimum(stage[senders] + 1, backoff.stages)
             asking[senders] = request is not None
@@ -150,10 +151,10 @@ def test_the_throughput_of_bianchis_figures_is_that_of_dice(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ask", "error"), [(None, 0.03), (Request(150e-6, 80e-6), 0.06)])
+@pytest.mark.parametrize(("ask", "error"), [(None, 0.03), (BlockRequest(150e-6, 80e-6), 0.06)])
 @pytest.mark.parametrize("stations", [3, 8, 24])
 def test_stations_of_two_rates_wait_as_dice_say(
-    stations: int, ask: Request | None, error: float
+    stations: int, ask: BlockRequest | None, error: float
 ) -> None:
     """A third of them sends ten times as long; all have the same share of turns.
 
@@ -169,4 +170,4 @@ def test_stations_of_two_rates_wait_as_dice_say(
     expected = cost.seconds + np.mean(success)
     assert expected == pytest.approx(found[-1, 0] / len(found), rel=error)
     turns = np.bincount(found[:, 1].astype(int), minlength=stations)
-    assert turns[:slow].mean() == pytest.approx(turns[slow:].mean(), rel=0.1)
+    assert turns[:slow].mean() == pytest.approx(turns[slow:].mean(), rel=0.2)

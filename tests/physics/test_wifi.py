@@ -1,6 +1,7 @@
 """Frames of Wi-Fi, and what messages take of a cell's air."""
 
 from math import ceil, e
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ def test_frames_take_as_long_as_in_ns3(
     """Durations that ns-3 3.37 gives the same aggregates; its last frame has no padding."""
     law = Wifi(standard=standard, width=f"{width} MHz", streams=streams)
     timing = law.timing(modulation_rate(standard, mcs, width * MEGA, streams))
-    assert timing.sent(frames, packet) * 1e6 == pytest.approx(microseconds, abs=4.1)
+    assert timing.duration(frames, packet) * 1e6 == pytest.approx(microseconds, abs=4.1)
 
 
 def test_answers_go_at_the_highest_basic_rate_that_is_not_faster() -> None:
@@ -95,9 +96,9 @@ def test_an_aggregate_keeps_all_limits(
     law = Wifi(standard=standard, aggregate=f"{aggregate} B")
     timing = law.timing(rate)
     most = law.most_frames(timing, packet)
-    fits = lambda n: n <= BLOCK and n * subframe(packet) <= aggregate  # noqa: E731
-    assert most == 1 or (fits(most) and timing.sent(most, packet) <= LONGEST)
-    assert not fits(most + 1) or timing.sent(most + 1, packet) > LONGEST
+    by_size = min(BLOCK, aggregate // subframe(packet))
+    assert most == 1 or (most <= by_size and timing.duration(most, packet) <= LONGEST)
+    assert most + 1 > by_size or timing.duration(most + 1, packet) > LONGEST
 
 
 def test_a_width_that_the_standard_does_not_have_is_refused() -> None:
@@ -164,7 +165,7 @@ def test_uniform_backoffs_that_fit_into_another_one() -> None:
 
 @given(st.integers(1, 5_000_000), st.booleans(), st.sampled_from(["tcp", "udp"]))
 def test_a_message_is_on_the_air_for_longer_than_its_bits_take(
-    size: int, up: bool, transport: str
+    size: int, up: bool, transport: Literal["tcp", "udp"]
 ) -> None:
     law = Wifi(standard="n", transport=transport)
     timing = law.timing(65e6)

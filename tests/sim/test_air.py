@@ -178,11 +178,11 @@ def test_a_client_pays_for_what_it_has_on_the_air_and_for_what_collides() -> Non
         cell.send(client, size)
     cell.run()
     sent, answered = cell.on_air[0, True]
-    assert sent * 8 * size == pytest.approx(timing.sent(28, 1500))
+    assert sent * 8 * size == pytest.approx(timing.duration(28, 1500))
     assert answered == 0.0  # over UDP there is nothing but what the channel acknowledges
     made = plan(cell.law, 8 * size, 1500, timing, timing, up=True)
     vain = air({made: 8}).attempts - 1.0
-    assert cell.collided == pytest.approx(dict.fromkeys(range(8), vain * timing.sent(28, 1500)))
+    assert cell.collided == pytest.approx(dict.fromkeys(range(8), vain * timing.duration(28, 1500)))
 
 
 def test_the_receiver_of_tcp_is_on_the_air_with_its_acknowledgements() -> None:

@@ -1,14 +1,14 @@
 """The air of Wi-Fi cells: a link whose capacity is time, which all that send share both ways.
 
 It is a link of the fluid network (`fedsim.sim.network.flows.Medium`): what a flow takes of it, and
-how fast it is compared with the others, depends on who else sends, as `fedsim.physics.airtime` has
-it. The rest is the network's: rates are shared anew where a message starts or ends.
+how fast it is compared with the others, depends on what else is sent, as `fedsim.physics.airtime`
+has it. The rest is the network's: rates are shared anew where a message starts or ends.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
-from fedsim.physics.airtime import TURNS, Air, Plan, air, plan
+from fedsim.physics.airtime import TURNS, Air, AirPlan, air, plan
 from fedsim.physics.radios import ConstantRate
 from fedsim.physics.radios.base import Framing
 from fedsim.physics.wifi import Timing, Wifi
@@ -57,7 +57,7 @@ class AirPath(Path):
 
     __slots__ = ("plan",)
 
-    def __init__(self, cell: "AirLink", links: Sequence[Link], made: Plan) -> None:
+    def __init__(self, cell: "AirLink", links: Sequence[Link], made: AirPlan) -> None:
         # What it takes of the air is set at each sharing; any figure above 0 will do before.
         super().__init__((cell, *links), [1.0] * (1 + len(links)), 1.0)
         self.plan = made
@@ -75,7 +75,7 @@ class AirLink(Medium):
     def __init__(self, calendar: Calendar) -> None:
         super().__init__(ConstantRate(1.0))
         self._calendar = calendar
-        self._plans: dict[Plan, int] = {}
+        self._plans: dict[AirPlan, int] = {}
         self._air: Air | None = None
         self._since = 0.0
         self._wasted = 0.0
@@ -98,7 +98,7 @@ class AirLink(Medium):
 
     def _change(self) -> None:
         """Close the account of the present state: it is about to end."""
-        self._wasted, self._since, self._air = self.wasted(), self._calendar.now, None
+        self._wasted, self._since, self._air = self.waste(), self._calendar.now, None
 
     def state(self) -> Air:
         """Return the terms of its messages as they are."""
@@ -110,11 +110,11 @@ class AirLink(Medium):
         """Return what a bit of each plan takes, s, and the bits of its turns."""
         return self.state().terms
 
-    def kind(self, flow: Flow) -> Plan:
+    def kind(self, flow: Flow) -> AirPlan:
         """Return the plan of a message."""
         return cast("AirPath", flow.path).plan
 
-    def wasted(self) -> float:
+    def waste(self) -> float:
         """Return the integral of the transmissions in vain for each success until now, s."""
         elapsed = self._calendar.now - self._since
         if not (self._plans and elapsed):
@@ -167,12 +167,12 @@ class AirBearer:
             radios.on_air(self._client, self._up, made.sent / bits, times * answer / bits)
         if not self._up:
             return self._fluid.add(path, bits, cap, finished, token, self._changed)
-        began, wasted = self._calendar.now, self._cell.wasted()
+        began, wasted = self._calendar.now, self._cell.waste()
 
         def finish(message: T) -> None:
             elapsed = self._calendar.now - began
             if elapsed:
-                mean = (self._cell.wasted() - wasted) / elapsed
+                mean = (self._cell.waste() - wasted) / elapsed
                 radios.collided(self._client, mean * made.sent)
             finished(message)
 

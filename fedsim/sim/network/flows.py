@@ -154,7 +154,7 @@ class SharedLink:
 
 
 class Medium(SharedLink):
-    """A fair link of which flows take what depends on who else is on it.
+    """A fair link of which flows take what depends on the others that are on it.
 
     It is always contended, and the first of the links of a path over it.
     """

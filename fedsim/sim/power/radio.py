@@ -110,20 +110,14 @@ class RadioMeter:
         return now
 
     def set_airtime(self, up: bool, seconds: float, back: float = 0.0) -> None:  # noqa: FBT001
-        """Set how long a bit of the next message is on the air, s.
-
-        Args:
-            up: the direction of the message.
-            seconds: of the bit.
-            back: of what the other direction carries for it, such as acknowledgements.
-        """
+        """Set how long a bit of the next message, and its answer coming back, is on the air, s."""
         powers = self._kind.powers
         on_air = powers.on_air[up] * seconds + powers.on_air[not up] * back
         if on_air:
             self._per_bit = _with(self._per_bit, up, powers.per_bit[up] + on_air)
 
     def spend_on_air(self, up: bool, seconds: float) -> None:  # noqa: FBT001
-        """Meter what was sent in vain during a message that ends now, with the message's own."""
+        """Meter the time of collisions of a message that ends now, s."""
         if joules := self._kind.powers.on_air[up] * seconds:
             if self.supply is not None:
                 joules = self.supply.spend(Part.RADIO, joules)

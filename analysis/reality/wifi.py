@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -47,9 +48,10 @@ class CaseSet(NamedTuple):
 SETS = {
     "develop": CaseSet(2133, 40),
     "validate": CaseSet(9133, 60),
-    "held-out": CaseSet(17133, 60),
+    "validate-2": CaseSet(17133, 60),
+    "held-out": CaseSet(27133, 60),
 }
-"""The sets of cases: two to develop the model with, and one that only reports its errors."""
+"""The sets of cases: three to develop the model with, and one that only reports its errors."""
 
 RUNS = 5
 """The runs of a case: backoffs are random."""
@@ -242,16 +244,27 @@ def errors(*, cells: bool = True) -> Iterator[tuple[str, Case, float]]:
         yield name, case, last(case, by_fedsim(case, cells=cells)) / theirs - 1.0
 
 
-def kinds(case: Case) -> list[str]:
-    """Return the rows of the table that a case stands in."""
-    mixed = len(set(case.mcs)) > 1
-    return [
-        "all",
-        f"{case.transport} {case.direction}",
-        f"802.11{case.standard}",
-        "one station" if case.stations == 1 else "many stations",
-        *(["different modulations"] if mixed else []),
-    ]
+KINDS = (
+    "all",
+    "udp up",
+    "udp down",
+    "tcp up",
+    "tcp down",
+    "802.11n",
+    "802.11ac",
+    "802.11ax",
+    "one station",
+    "many stations",
+    "different modulations",
+)
+"""The rows of the table."""
+
+
+def kinds(case: Case) -> set[str]:
+    """Return the rows that a case stands in."""
+    number = "one station" if case.stations == 1 else "many stations"
+    mixed = {"different modulations"} if len(set(case.mcs)) > 1 else set[str]()
+    return {"all", f"{case.transport} {case.direction}", f"802.11{case.standard}", number} | mixed
 
 
 def report() -> None:
@@ -262,7 +275,8 @@ def report() -> None:
     for (name, case, error), (_, _, alone) in zip(errors(), errors(cells=False), strict=True):
         for kind in kinds(case):
             found.setdefault((name, kind), []).append((error, alone))
-    for (name, kind), rows in found.items():
+    for name, kind in product(SETS, KINDS):
+        rows = found[name, kind]
         own, alone = np.array(rows).T
         sizes = np.abs(own)
         print(

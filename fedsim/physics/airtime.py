@@ -16,9 +16,9 @@ An exchange takes the time of its frames, and its share of what contention costs
 - Over TCP downwards the access point sends all data, and those stations contend that have
   acknowledgements to send.
 
-Over UDP, messages of N exchanges that are served in random order are each there for N / (N + 1) of
-their common time: the others have ended by chance. One exchange more is counted for their start,
-when all have their shortest windows and collide more than later: (N + 1) / (N + 2).
+No message waits for what is sent after the last data of all, nor for a backoff before the first of all:
+each of M messages at once is spared one M-th of that. Of the last acknowledgements of a message
+over TCP it is charged half the rest: it is complete before, but others' come in between.
 """
 
 from collections.abc import Mapping
@@ -43,10 +43,6 @@ TURNS = e - 1.0
 have something to send and nothing else holds them up: 1, and as many as uniform backoffs of the
 one fit into a uniform backoff of the other, whose mean is e - 2."""
 
-LAST = 0.5
-"""How much of its last transmission of acknowledgements a message is charged: it is complete
-before, but where others go on theirs come in between."""
-
 
 @dataclass(frozen=True, eq=False)
 class AirPlan:
@@ -58,6 +54,7 @@ class AirPlan:
         exchanges: N, of its data.
         seconds: that they and the handshake take of the channel, without contention, s.
         sent: that its data are on the air, s.
+        after: from its last data to the next backoff, s.
         windows: of TCP; 0 over UDP.
         segments: its packets.
         handshake: exchanges of the handshake.
@@ -70,6 +67,7 @@ class AirPlan:
     exchanges: int
     seconds: float
     sent: float
+    after: float
     windows: int
     segments: int
     handshake: int
@@ -81,34 +79,31 @@ class AirPlan:
         """How long a collision with one of its transmissions takes the channel, s."""
         return self.sent / self.exchanges + AIFS
 
-    @property
-    def presence(self) -> float:
-        """The share of a common time of service in which the message contends."""
-        return (self.exchanges + 1) / (self.exchanges + 2)
-
-    def answers(self, ratio: float) -> tuple[float, float]:
+    def answers(self, ratio: float, spared: float = 0.0) -> tuple[float, float]:
         """Return how often acknowledgements are sent, and for how long each time, s.
 
         Args:
             ratio: transmissions of data for each of acknowledgements, at most.
+            spared: how many of these do not count.
         """
-        if not self.windows:
+        times = self.exchanges / min(ratio, self.exchanges / self.windows) if self.windows else 0.0
+        if times <= spared:
             return 0.0, 0.0
-        ratio = min(ratio, self.exchanges / self.windows)
-        times = max(self.exchanges / ratio - LAST, LAST)
         at_once = max(round(self.segments / 2 / times), 1)
-        return times, self.back.duration(at_once, self.acknowledgement)
+        return times - spared, self.back.duration(at_once, self.acknowledgement)
 
-    def channel_time(self, ratio: float, waited: float) -> float:
+    def channel_time(self, ratio: float, waited: float, share: float) -> float:
         """Return what it takes of the channel, s.
 
         Args:
             ratio: as for `answers`.
             waited: what contention costs for each exchange, s.
+            share: 1 / M, where M messages are in the cell.
         """
-        times, answer = self.answers(ratio)
+        times, answer = self.answers(ratio, 0.5 * (1.0 + share))
         answered = times * (answer + SIFS + self.back.answer(2) + AIFS)
-        return self.seconds + answered + (self.exchanges + self.handshake + times) * waited
+        exchanges = self.exchanges + self.handshake + times - share
+        return self.seconds - share * self.after + answered + exchanges * waited
 
 
 @lru_cache(maxsize=4096)
@@ -139,7 +134,8 @@ def plan(law: Wifi, bits: float, packet: int, there: Timing, back: Timing, *, up
     exchanges, number, answer = full + len(rest), len(windows), law.headers
     if not tcp:
         number, answer = 0, 0
-    return AirPlan(up, bits, exchanges, seconds, sent, number, packets, shaken, back, answer)
+    after = SIFS + there.answer(windows[-1] % most or most) + AIFS
+    return AirPlan(up, bits, exchanges, seconds, sent, after, number, packets, shaken, back, answer)
 
 
 def _windows(segments: int) -> list[int]:
@@ -254,9 +250,10 @@ def air(plans: Mapping[AirPlan, int]) -> Air:
     request = max([each.back.request for each in plans])
     cost = waiting(contenders, SLOT, BACKOFF, request)
     chances = {up: way.data / max(sum(way.plans.values()), 1) for up, way in ways.items()}
+    share = 1.0 / sum(plans.values())
     terms = {
         each: AirTerms(
-            each.channel_time(ways[each.up].ratio, cost.seconds) / each.bits,
+            each.channel_time(ways[each.up].ratio, cost.seconds, share) / each.bits,
             chances[each.up] * each.bits / each.exchanges,
         )
         for each in plans
@@ -270,8 +267,7 @@ def _up(plans: Mapping[AirPlan, int]) -> _Way:
     if not number:
         return _Way(plans, 0.0, 0.0, TURNS)
     if not all(each.windows for each in plans):
-        present = sum([n * each.presence for each, n in plans.items()])
-        return _Way(plans, max(present, 1.0) if number > 1 else 1.0, 0.0, TURNS)
+        return _Way(plans, float(number), 0.0, TURNS)
     window = sum([n * each.exchanges / each.windows for each, n in plans.items()]) / number
     sending, answering = active(number, window)
     return _Way(plans, sending, max(answering, 1.0 - 1.0 / window), max(sending, TURNS))

@@ -209,6 +209,8 @@ def unplayable(scenario: Scenario) -> str:
         return f"network.server.discipline: {network.server.discipline}"
     if network.model != "fluid":
         return f"network.model: {network.model}"
+    if network.wifi is not None:
+        return "network.wifi: what a message takes of the air depends on what else is sent"
     wrong = (_first_limitation(group) for group in scenario.fleet)
     named = [f"fleet.{number}.{text}" for number, text in enumerate(wrong) if text]
     return named[0] if named else ""

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fedsim.physics.airtime import TURNS, active, air, plan
+from fedsim.physics.contention import Contender, waiting
 from fedsim.physics.wifi import (
     AIFS,
+    BACKOFF,
     BLOCK,
     LONGEST,
     SIFS,
@@ -108,12 +110,25 @@ def test_a_width_that_the_standard_does_not_have_is_refused() -> None:
         Wifi(width="30 MHz")
 
 
-def test_a_datagram_alone_takes_its_exchange_and_half_a_window() -> None:
+def test_nothing_waits_for_the_first_backoff_nor_for_the_last_acknowledgement() -> None:
     law = Wifi(standard="n", transport="udp")
     timing = law.timing(65e6)
-    made = plan(law, 8 * 1500, 1500, timing, timing, up=True)
-    expected = 228e-6 + SIFS + 28e-6 + AIFS + 7.5 * SLOT
-    assert air({made: 1}).terms[made].airtime * 8 * 1500 == pytest.approx(expected)
+    one = plan(law, 8 * 1500, 1500, timing, timing, up=True)
+    assert air({one: 1}).terms[one].airtime * one.bits == pytest.approx(228e-6)
+    two = plan(law, 2 * 28 * 8 * 1500, 1500, timing, timing, up=True)
+    between = SIFS + 32e-6 + AIFS + 7.5 * SLOT  # of two aggregates of 28
+    assert air({two: 1}).terms[two].airtime * two.bits == pytest.approx(2 * 5360e-6 + between)
+
+
+def test_a_message_among_many_takes_its_exchange_and_its_share_of_contention() -> None:
+    law = Wifi(standard="n", transport="udp")
+    timing = law.timing(65e6)
+    one = plan(law, 8 * 1500, 1500, timing, timing, up=True)
+    contenders = [Contender(50, 228e-6 + AIFS)]
+    cost = waiting(contenders, SLOT, BACKOFF, timing.request).seconds
+    taken = 228e-6 + SIFS + 28e-6 + AIFS + cost
+    last = SIFS + 28e-6 + AIFS + cost
+    assert air({one: 50}).terms[one].airtime * one.bits == pytest.approx(taken - last / 50)
 
 
 def test_windows_double_and_are_cut_into_aggregates() -> None:
@@ -172,4 +187,5 @@ def test_a_message_is_on_the_air_for_longer_than_its_bits_take(
     made = plan(law, 8 * size, 1500, timing, timing, up=up)
     assert made.sent > 8 * size / 65e6
     assert made.exchanges >= ceil(size / 1500 / 28)
-    assert air({made: 1}).terms[made].airtime * 8 * size > made.seconds > made.sent
+    assert air({made: 1}).terms[made].airtime * 8 * size > 0.999 * made.sent
+    assert air({made: 9}).terms[made].airtime * 8 * size > made.seconds > made.sent

@@ -3,6 +3,7 @@
 `ScenarioError`, `DataError` and `BlockError`: the user's input; exit code 2.
 `OccupiedError`: another process writes into the folder, so nothing has begun; exit code 2.
 `RunError` and its subclasses: a run; exit code 1.
+`PeerError` and its subclasses: a connection of a live run; exit code 1.
 `OutputError`: the disk; exit code 1, or 2 if a file can never be written there.
 """
 
@@ -242,3 +243,40 @@ class Unfinished(RunError):
 
 class AuditError(RunError):
     """Log and meters do not agree: a defect of the simulator, never of the scenario."""
+
+
+class LiveError(ScenarioError):
+    """Settings of a scenario that a live run does not have; `faults` hold the reasons."""
+
+    title = "These settings cannot run live:"
+
+
+class PeerError(FedsimError):
+    """The base of the errors of a connection: the peer has broken the protocol, or is gone."""
+
+
+class FrameError(PeerError):
+    """Bytes that are no frame, or a frame that has no place where it came."""
+
+
+class AdmissionError(PeerError):
+    """A server has not let a client in, or a client does not accept the server.
+
+    Attributes:
+        code: of the reason: "version", "token", "scenario", "client", "data" or "full".
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.code, *self.args)  # for unpickling in another process
+
+
+class PeerTimeoutError(PeerError):
+    """A peer has sent or taken nothing for too long."""
+
+
+class ClientsMissingError(RunError):
+    """A live run cannot begin: clients have not joined in time."""

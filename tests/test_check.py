@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import fedsim
-from tests.runs import small
+from tests.runs import SMALL, small
 
 
 def test_what_it_foresees_is_what_the_run_has() -> None:
@@ -47,3 +47,21 @@ def test_of_a_run_that_ends_within_its_first_round_costs_are_unknown() -> None:
     (row,) = found.variants.to_dict("records")
     assert (row["round"], row["asked"], row["clients"]) == (0, 0, 2)
     assert all(isnan(row[cost]) for cost in ("round_s", "bits_down", "bits_up", "joules"))
+
+
+def test_it_states_the_error_of_each_model_of_a_network_once() -> None:
+    fleet = [{"count": 2, "device": "pi-4", "radio": "lte"}]
+    variants: dict[str, object] = {
+        model: {"network": {"model": model}} for model in ("lv08", "tcp")
+    }
+    variants["other"] = {"wire": {"values": "float32"}}
+    found = fedsim.check(small(fleet=fleet, variants=variants))
+    assert [(note.about, note.key) for note in found.accuracy] == [
+        ("base, other", "network.model"),
+        ("lv08", "network.model"),
+        ("tcp", "network.model"),
+    ]
+    assert [note.text.partition(";")[0] for note in found.accuracy] == ["fluid", "lv08", "tcp"]
+    assert all(str(note) in repr(found) for note in found.accuracy)
+    problem = {**SMALL["problem"], "split": {"kind": "contiguous", "clients": 2}}
+    assert not fedsim.check(small(fleet=[], problem=problem)).accuracy  # messages take no time

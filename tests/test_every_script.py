@@ -39,6 +39,7 @@ TESTED = {
     "claims": "test_claims",
     "claim_stages": "test_claims",
     "designing": "robustness/test_told",
+    "live/fuzz": "live/test_fuzz",
     "papers/run": "test_papers",
     "reality/packets": "test_reality",
     "reality/run": "test_reality",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedsim.analysis.accuracy import TRANSFERS
 from tests.conftest import ROOT
 
 ANALYSIS = ROOT / "analysis/reality"
@@ -75,6 +76,23 @@ def test_the_model_of_windows_keeps_its_errors(packets: Any) -> None:
         assert np.median(found[kind]) < median
         assert np.quantile(found[kind], 0.9) < nine
         assert max(found[kind]) < worst
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["fluid", "lv08", "tcp"])
+def test_a_check_states_the_errors_on_cases_that_no_model_was_made_with(
+    packets: Any, model: str
+) -> None:
+    run = importlib.import_module("run")
+    found = [
+        abs(error)
+        for name, kind, _, error in run.errors(model)
+        if (name, kind) == ("held-out", "no losses")
+    ]
+    stated = TRANSFERS[model]
+    assert len(found) == stated.cases
+    assert 100 * np.median(found) == pytest.approx(stated.median, rel=0.05)
+    assert 100 * np.quantile(found, 0.9) == pytest.approx(stated.nine, rel=0.05)
 
 
 def test_single_flows_and_short_ones_are_right_to_a_few_percent(packets: Any) -> None:

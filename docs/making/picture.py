@@ -23,8 +23,10 @@ PACKAGES = {
     "conformance": Box(1, 0, 46, "checks of user-defined blocks"),
     "browser": Box(1, 49, 22, "a study in progress"),
     "explorer": Box(1, 75, 25, "a study with sliders"),
-    "robustness": Box(2, 0, 100, "which conclusions survive the doubt about constants"),
-    "repricing": Box(3, 0, 100, "a log in another world"),
+    "robustness": Box(2, 0, 71, "which conclusions survive the doubt about constants"),
+    "calibration": Box(2, 75, 25, "a fleet from recordings"),
+    "repricing": Box(3, 0, 48, "a log in another world"),
+    "live": Box(3, 52, 48, "the same rounds over real sockets"),
     "running": Box(4, 0, 71, "one run, a campaign of runs, processes"),
     "torch": Box(4, 75, 25, "PyTorch modules and data"),
     "building": Box(5, 0, 55, "the one place where specs become live objects"),
@@ -34,16 +36,17 @@ PACKAGES = {
     "flower": Box(6, 24, 23, "Flower's clients, strategies"),
     "sim": Box(6, 49, 22, "the virtual world"),
     "report": Box(6, 75, 25, "one HTML page"),
-    "algorithms": Box(7, 0, 22, "one file a family"),
-    "protocol": Box(7, 24, 23, "rounds, without a clock"),
-    "computing": Box(7, 49, 22, "evaluators of work"),
-    "problems": Box(8, 0, 22, "losses, data, splits"),
-    "wire": Box(8, 24, 23, "payloads, compressors"),
-    "physics": Box(8, 49, 22, "radios, batteries, links"),
-    "analysis": Box(8, 75, 25, "tables and figures"),
-    "record": Box(9, 0, 100, "event log, round table, ledger; opens, audits and closes them"),
-    "ports": Box(10, 0, 100, "what an algorithm sees: Server, Client, Message, Work"),
-    "blocks": Box(11, 0, 100, "what every block of a scenario is built on; the registries"),
+    "worlds": Box(7, 0, 71, "what simulated and live worlds share: server, observer"),
+    "algorithms": Box(8, 0, 22, "one file a family"),
+    "protocol": Box(8, 24, 23, "rounds, without a clock"),
+    "computing": Box(8, 49, 22, "evaluators of work"),
+    "problems": Box(9, 0, 22, "losses, data, splits"),
+    "wire": Box(9, 24, 23, "payloads, compressors"),
+    "physics": Box(9, 49, 22, "radios, batteries, links"),
+    "analysis": Box(9, 75, 25, "tables and figures"),
+    "record": Box(10, 0, 100, "event log, round table, ledger; opens, audits and closes them"),
+    "ports": Box(11, 0, 100, "what an algorithm sees: Server, Client, Message, Work"),
+    "blocks": Box(12, 0, 100, "what every block of a scenario is built on; the registries"),
 }
 """Every package of fedsim."""
 
@@ -53,9 +56,9 @@ TOP, MIDDLE, BOTTOM = 0.0, 0.5, 1.0
 WAY = (
     ((11, 6, TOP), (11, 5, BOTTOM)),  # scenario -> building
     ((52, 5, BOTTOM), (52, 6, TOP)),  # building -> sim
-    ((71, 6, MIDDLE), (73, 6, MIDDLE), (73, 9, TOP)),  # sim -> record
-    ((87, 9, TOP), (87, 8, BOTTOM)),  # record -> analysis
-    ((87, 8, TOP), (87, 6, BOTTOM)),  # analysis -> report
+    ((71, 6, MIDDLE), (73, 6, MIDDLE), (73, 10, TOP)),  # sim -> record
+    ((87, 10, TOP), (87, 9, BOTTOM)),  # record -> analysis
+    ((87, 9, TOP), (87, 6, BOTTOM)),  # analysis -> report
     ((87, 6, TOP), (87, 5, BOTTOM)),  # report -> results
 )
 """The way of the data: arrows through points, each at hundredths from the left, in a row."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from math import inf
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
@@ -123,6 +124,46 @@ class Presettable(Spec):
         block["properties"]["kind"]["enum"] = list(cls.names())
         block["required"] = ["kind"]
         return {"anyOf": [{"type": "string", "enum": list(cls.presets)}, block]}
+
+
+def read_field(block: Presettable, field: str, text: str | float) -> float:
+    """Return the value that a field of a block would have for a text, in SI units.
+
+    Raises:
+        ValidationError: a ValueError; the field does not accept it, or other fields exclude it.
+    """
+    values = {**block.model_dump(mode="json"), field: text}
+    return float(getattr(type(block).model_validate(values), field))
+
+
+def read_interval(block: Presettable, field: str, text: str) -> tuple[float, float]:
+    """Return both ends of an interval of a field, such as "1 s..15 s", in SI units.
+
+    Raises:
+        ValueError: it is no interval, or the field does not accept its ends.
+    """
+    first, dots, second = text.partition("..")
+    if not dots:
+        raise ValueError(f"got {text}; expected LOW..HIGH")
+    try:
+        low, high = (read_field(block, field, end.strip()) for end in (first, second))
+    except ValidationError as error:
+        raise ValueError("; ".join(each["msg"] for each in error.errors())) from error
+    if not low < high < inf:
+        raise ValueError(f"got {text}; expected the lower value first")
+    return low, high
+
+
+def fault_of_interval(block: object, field: str, text: str) -> str:
+    """Return why a text is no interval of a figure of a block; empty if it is one."""
+    value = getattr(block, field, None) if isinstance(block, Presettable) else None
+    if not isinstance(block, Presettable) or not isinstance(value, int | float):
+        return "is no figure of these clients; expected one such as radio.up or device.speed"
+    try:
+        read_interval(block, field, text)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def names_of(model: type[Spec]) -> tuple[str, ...]:

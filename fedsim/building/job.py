@@ -15,6 +15,7 @@ from fedsim.building.feasibility import check_air, check_cells, check_flicker, c
 from fedsim.building.fit_messages import FittingMethod
 from fedsim.building.fleet import BuiltGroup, build_groups
 from fedsim.building.inputs import Findings
+from fedsim.building.lora import check_lora
 from fedsim.building.network import Files, topology
 from fedsim.building.packing import packer
 from fedsim.errors import DataError, RunError
@@ -138,6 +139,7 @@ def deploy(
     links = topology(scenario.network, names, files, findings)
     check_cells(scenario, fleet, findings)
     check_air(scenario, fleet, findings)
+    check_lora(scenario, fleet, findings)
     check_supplies(fleet, findings)
     check_flicker(fleet, findings)
     return Deployment(
@@ -197,6 +199,7 @@ def assemble(
         tcp=scenario.network.connections,
         wifi=scenario.network.wifi,
         gateways=scenario.network.access_points,
+        lora=scenario.network.gateway_of_lora,
         cells=scenario.network.broadcast == "cell",
         silence=scenario.silence,
         participation=policy,

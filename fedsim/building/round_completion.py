@@ -12,6 +12,8 @@ from fedsim.building.feasibility import deadline
 from fedsim.building.fleet import BuiltGroup
 from fedsim.building.inputs import Findings
 from fedsim.building.job import Deployment, Job
+from fedsim.building.lora import loses_frames, window_wait
+from fedsim.physics.radios.lora import LoRaRadio
 from fedsim.physics.radios.rates import over
 from fedsim.physics.topology import Route, Topology
 from fedsim.ports import ClientId, node_name
@@ -110,6 +112,8 @@ def _check_peers(losing: Sequence[BuiltGroup], scenario: Scenario, findings: Fin
 def _loses_messages(group: BuiltGroup, scenario: Scenario) -> bool:
     """Return whether a message of a group can be lost for good."""
     cell = scenario.network.broadcast == "cell"
+    if loses_frames(group.radio, scenario.network.gateway_of_lora):
+        return True
     return group.radio.loss.mean > 0 and (group.radio.most_tries is not None or cell)
 
 
@@ -146,6 +150,9 @@ def _refuse(
         tries = f"{group.radio.tries} {'try' if group.radio.tries == 1 else 'tries'}"
         text = f"{lost}, after {tries}, and {way_out}, or use tries: unlimited"
         findings.add(f"fleet.{group.number}.radio.tries", text)
+    elif isinstance(group.radio, LoRaRadio) and group.radio.end_device.shadowing:
+        text = f"{lost}, if its shadow is too deep, and {way_out}, or no shadowing"
+        findings.add(f"fleet.{group.number}.radio.lorawan.shadowing", text)
     else:
         text = f"{lost}, since a broadcast is not retransmitted, and {way_out}, or use unicast"
         findings.add("network.broadcast", text)
@@ -194,7 +201,8 @@ def slowest(job: Job) -> Slowest:
     members, groups, topology, _ = job.deployment
     initial = np.zeros(job.problem.dimension)
     bits = Dense.of(initial, job.scenario.wire.values).bits + HEADER_BITS
-    alone = [_on_air(group, bits) for group in groups]
+    gateway = job.scenario.network.gateway_of_lora
+    alone = [_on_air(group, bits) + window_wait(group.radio, gateway, bits) for group in groups]
     busy = (
         [0.0] * len(members)
         if topology is None

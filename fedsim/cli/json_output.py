@@ -104,6 +104,7 @@ def of_check(found: "Check") -> dict[str, object]:
         "costs": rows_of(found.costs),
         "notes": _notes(found.notes),
         "concerns": _notes(found.concerns),
+        "accuracy": _notes(found.accuracy),
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.radios import RadioLaw
+from fedsim.physics.radios.lorawan import LoRaGateway
 
 Row = Mapping[str, Any]
 Span = tuple[float, float]
@@ -33,6 +34,7 @@ class Body:
         slowed: whether others of its cell, with other radios, may set the rate of a broadcast.
         shared: whether it shares the air of a Wi-Fi cell, in which frames have more than their
             bits, collide, and are answered.
+        gateway: of its LoRa radio, whose frames may collide; None where there is none.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Body:
     factor: float = 1.0
     slowed: bool = False
     shared: bool = False
+    gateway: LoRaGateway | None = None
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,9 @@ import pandas as pd
 from fedsim.blocks.spec import Spec
 from fedsim.conformance.client_traces import BITS, Body, ClientTrace, Leg, Row, Span, read_traces
 from fedsim.conformance.findings import Promises, table
+from fedsim.conformance.lora import check_windows, seconds_on_air
 from fedsim.physics.networks import StarNetwork
-from fedsim.physics.radios import LoRa, RadioLaw, RateLaw
+from fedsim.physics.radios import LoRa, LoRaRadio, RadioLaw, RateLaw
 from fedsim.physics.signals import Constant
 from fedsim.ports import node_name
 from fedsim.record.folder import SCENARIO
@@ -99,7 +100,8 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
         empty = battery is not None and battery.charge <= battery.cutoff
         for _ in range(group.count):
             name = node_name(len(bodies))
-            of_network = (free, down, factor, False, network.wifi is not None)
+            lora = network.gateway_of_lora if isinstance(group.radio, LoRaRadio) else None
+            of_network = (free, down, factor, False, network.wifi is not None, lora)
             bodies.append(Body(name, group.device, group.radio, empty, *of_network))
     return bodies
 
@@ -217,6 +219,9 @@ def _stages(known: ClientTrace, end: float) -> Iterator[str]:
     """Tails and promotions cost the power of their stage."""
     stages = known.body.radio.states.stages
     slack = _CLOCK * end
+    if known.body.gateway is not None:
+        yield from check_windows(known, known.body.gateway)
+        return
     for row in known.of("tail"):
         powers = [stage.power for stage in stages[:-1] if stage.name == (row["detail"] or "")]
         if not any(_near(row["joules"], power * row["duration"]) for power in powers):
@@ -306,6 +311,8 @@ def _price(known: ClientTrace) -> Span:
             for bits, seconds in (
                 _shared_corners(leg, law.peak)
                 if body.shared
+                else seconds_on_air(body.radio, leg)
+                if body.gateway is not None
                 else _corners(body, leg, None if followed else law)
             )
         ]

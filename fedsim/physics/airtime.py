@@ -16,7 +16,7 @@ An exchange takes the time of its frames, and its share of what contention costs
 - Over TCP downwards the access point sends all data, and those stations contend that have
   acknowledgements to send.
 
-No message waits for what is sent after the last data of all, nor for a backoff before the first of all:
+No message waits for what is sent after the last data of all, nor for a backoff before the first:
 each of M messages at once is spared one M-th of that. Of the last acknowledgements of a message
 over TCP it is charged half the rest: it is complete before, but others' come in between.
 """
@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.physics.contention import Contender, waiting
-from fedsim.physics.wifi import AIFS, BACKOFF, SIFS, SLOT, Timing, Wifi
+from fedsim.physics.wifi import AIFS, BACKOFF, SIFS, SLOT, FrameTiming, Wifi
 
 INITIAL_WINDOW = 10
 """The segments that a connection of TCP sends at first (RFC 6928)."""
@@ -71,7 +71,7 @@ class AirPlan:
     windows: int
     segments: int
     handshake: int
-    back: Timing
+    back: FrameTiming
     acknowledgement: int
 
     @property
@@ -107,7 +107,9 @@ class AirPlan:
 
 
 @lru_cache(maxsize=4096)
-def plan(law: Wifi, bits: float, packet: int, there: Timing, back: Timing, *, up: bool) -> AirPlan:
+def plan(
+    law: Wifi, bits: float, packet: int, there: FrameTiming, back: FrameTiming, *, up: bool
+) -> AirPlan:
     """Return the exchanges of a message: the same plan for messages that are alike.
 
     Args:
@@ -188,7 +190,7 @@ class AirTerms(NamedTuple):
     turns: float
 
 
-class Air(NamedTuple):
+class CellAir(NamedTuple):
     """The state of a cell.
 
     Attributes:
@@ -238,7 +240,7 @@ class _Way(NamedTuple):
         return found
 
 
-def air(plans: Mapping[AirPlan, int]) -> Air:
+def air(plans: Mapping[AirPlan, int]) -> CellAir:
     """Return the state of a cell in which messages of these plans are in progress.
 
     Args:
@@ -258,7 +260,7 @@ def air(plans: Mapping[AirPlan, int]) -> Air:
         )
         for each in plans
     }
-    return Air(terms, cost.attempts, cost.seconds)
+    return CellAir(terms, cost.attempts, cost.seconds)
 
 
 def _up(plans: Mapping[AirPlan, int]) -> _Way:

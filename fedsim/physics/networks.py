@@ -14,6 +14,7 @@ from fedsim.blocks.spec import Block, Given, Keys, KindFirst, Spec, as_written
 from fedsim.blocks.wording import show
 from fedsim.errors import DataError
 from fedsim.physics.overlay import OVERLAYS, Neighbours, check_source
+from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Discipline, Topology, build_routes, star, tree
 from fedsim.physics.wifi import Wifi
@@ -34,6 +35,8 @@ _MODEL = "model of flows: fluid (max-min fair), lv08 (SimGrid's model of TCP), o
 _TCP = "the parameters of model: tcp; its defaults where none are given"
 _WIFI = "Wi-Fi cells, whose clients share the air; null for radios that do not meet"
 _BROADCAST = "a copy for each client, or one transmission received by all clients of a group"
+_LORA = "the gateway of the fleet's LoRa radios, at which frames collide; null for none"
+_OPTIONAL = ("tcp", "lora", "wifi")
 _PEERS = "the neighbours of nodes, for a method of peers, which has no server"
 
 AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Block | None]
@@ -102,21 +105,30 @@ class Network(KindFirst):
             key = "topology" if self.peers is None else "peers"
             text = "got links between clients, but wifi has access points; use star or tree"
             raise failure((key, text, getattr(self, key)))
+        if self.gateway_of_lora is not None:
+            text = "got a gateway beside wifi, in whose cells all radios are; give one of both"
+            raise failure(("lora", text, self.gateway_of_lora))
         return self
 
     @model_serializer(mode="wrap")
-    def _without_what_is_absent(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+    def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Leave out what is not given: scenarios of before keep their bytes, and their keys."""
         written: dict[str, object] = write(self)
-        for key in ("tcp", "wifi"):
-            if getattr(self, key) is None:
-                written.pop(key, None)
-        return written
+        return {
+            key: value
+            for key, value in written.items()
+            if value is not None or key not in _OPTIONAL
+        }
 
     @property
     def connections(self) -> Tcp:
         """TCP's parameters."""
         return self.tcp or Tcp()
+
+    @property
+    def gateway_of_lora(self) -> LoRaGateway | None:
+        """The gateway of the fleet's LoRa radios; None where their frames do not collide."""
+        return None
 
     @abstractmethod
     def links(self, clients: int, read: ReadGraph) -> Topology:
@@ -204,6 +216,28 @@ class StarNetwork(Network):
 
     topology: Literal["star"] = Field(default="star", description="star, tree or graph")
     server: Given[ServerLink, ServerLink | Keys] = as_written({}, "the server's own link")
+    lora: Given[LoRaGateway | None, LoRaGateway | Keys | None] = as_written(None, _LORA)
+
+    @model_validator(mode="after")
+    def _ways_of_lora(self) -> Self:
+        """Refuse what a gateway of LoRa cannot be part of."""
+        wrong = list[tuple[str, str, object]]()
+        if self.lora is not None and self.model != "fluid":
+            wrong.append(("model", f"got {self.model} beside lora; use fluid", self.model))
+        if self.lora is not None and self.broadcast != "unicast":
+            text = f"got {self.broadcast} beside lora, whose windows are each device's own"
+            wrong.append(("broadcast", f"{text}; use unicast", self.broadcast))
+        if self.lora is not None and self.peers is not None:
+            text = "got neighbours beside lora, whose devices speak to a gateway; give one of both"
+            wrong.append(("peers", text, None))
+        if wrong:
+            raise failure(*wrong)
+        return self
+
+    @property
+    def gateway_of_lora(self) -> LoRaGateway | None:
+        """The gateway of the fleet's LoRa radios."""
+        return self.lora
 
     def links(self, clients: int, read: ReadGraph) -> Topology:
         """Return the server's link, shared by all clients."""

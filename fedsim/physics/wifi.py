@@ -107,7 +107,7 @@ def modulation_rate(standard: Standard, mcs: int, width: float = 20e6, streams: 
     return SUBCARRIERS[standard][width] * bits * code * streams / PREAMBLES[standard][2]
 
 
-class Timing(NamedTuple):
+class FrameTiming(NamedTuple):
     """How frames of one rate are timed.
 
     Attributes:
@@ -209,22 +209,22 @@ class Wifi(Spec):
         """
         return own if own.overhead else framing(self.headers, own.packet)
 
-    def timing(self, rate: float) -> Timing:
+    def timing(self, rate: float) -> FrameTiming:
         """Return how frames of a radio of this rate, bit/s, are timed."""
         preamble, training, symbol = PREAMBLES[self.standard]
         widths = SUBCARRIERS[self.standard]
         narrow = rate * widths[20e6] / widths[self.width] / self.streams
         basic = [each for each in BASIC if each <= narrow * (1.0 + 1e-9)]
         whole = preamble + training * TRAINING[self.streams - 1]
-        return Timing(whole, symbol, rate, max(basic, default=BASIC[0]))
+        return FrameTiming(whole, symbol, rate, max(basic, default=BASIC[0]))
 
-    def most_frames(self, timing: Timing, packet: int) -> int:
+    def most_frames(self, timing: FrameTiming, packet: int) -> int:
         """Return how many packets of so many bytes one transmission can have."""
         return _most_frames(timing, packet, int(self.aggregate))
 
 
 @lru_cache
-def _most_frames(timing: Timing, packet: int, aggregate: int) -> int:
+def _most_frames(timing: FrameTiming, packet: int, aggregate: int) -> int:
     most = max(min(BLOCK, aggregate // subframe(packet)), 1)
     while most > 1 and timing.duration(most, packet) > LONGEST:
         most -= 1

@@ -20,6 +20,7 @@ from typing import Literal
 from fedsim.errors import DecodeError
 from fedsim.ports import SERVER, SILENCE, Array, Beacon, ClientId, Message, Payload, Silence
 from fedsim.wire import HEADER_BITS, Update, decode_message, encode_message
+from fedsim.wire.bitstream import LARGEST_DIMENSION
 from fedsim.wire.packers import Packing
 
 BEACON = Beacon()
@@ -251,13 +252,25 @@ class ByteTransport(Transport):
         came.word = envelope.word  # the log's, which is not on the air
         return came
 
-    def read(self, data: bytes, sender: ClientId, unpacking: Unpacking) -> Envelope:
-        """Return the envelope of a message that came as bytes; arguments as for `decode`.
+    def read(
+        self,
+        data: bytes,
+        sender: ClientId,
+        unpacking: Unpacking,
+        largest: int = LARGEST_DIMENSION,
+    ) -> Envelope:
+        """Return the envelope of a message that came as bytes; other arguments as for `decode`.
+
+        Args:
+            data: the bytes.
+            sender: see above.
+            unpacking: see above.
+            largest: the largest accepted dimension of a vector.
 
         Raises:
             DecodeError: they are none of the method's messages, or the sender's.
         """
-        header, payloads = decode_message(data)
+        header, payloads = decode_message(data, largest)
         if header.sender != sender:
             raise DecodeError(f"node {sender} sends a message in the name of node {header.sender}")
         types = self._types

@@ -76,6 +76,7 @@ class Meters:
         idle_joules: drawn by each client while idle over the whole run, shape (M,).
         stores: the batteries.
         idle_grams: emitted by each client while idle, shape (M,); None if not tracked.
+        metered: whether energy is known; if not, joules are 0 here, and NaN in tables.
     """
 
     bits_sent: int
@@ -87,6 +88,7 @@ class Meters:
     idle_joules: Array
     stores: Stores = NO_STORES
     idle_grams: Array | None = None
+    metered: bool = True
 
 
 class Ledger:

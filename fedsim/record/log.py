@@ -63,12 +63,14 @@ class EventLog:
     Attributes:
         rows: the number on disk.
         emissions: prices rows in grams of CO2; None if emissions are not tracked.
+        metered: whether energy is known; if not, joules are NaN in the file.
         word: returns the number of a message's name or a detail; -1 for an empty one.
     """
 
     def __init__(self, folder: Path, clients: int, audit: Callable[[Rows], None]) -> None:
         self.rows = 0
         self.emissions: Emissions | None = None
+        self.metered = True
         self._grams: list[Array] = []  # of the rows in memory that are priced, the first ones
         self._priced = 0  # size of these rows in the buffer, bytes
         self._parts = PartWriter(folder, "events")
@@ -225,6 +227,8 @@ class EventLog:
         if self.emissions is not None:
             schema, columns[GRAMS] = SCHEMA_WITH_GRAMS, pa.array(np.concatenate(self._grams))
             self._grams.clear()
+        if not self.metered:
+            columns["joules"] = pa.array(np.full(len(rows), np.nan))
         columns["seq"] = pa.array(np.arange(self.rows, self.rows + len(rows)))
         columns["event"] = _category(rows["event"], pa.array(EVENT_NAMES))
         columns["node"], columns["peer"] = self._name_nodes(rows["node"], rows["peer"])

@@ -41,6 +41,9 @@ INPUTS = "inputs"
 PRICED_FROM = "repriced_from"
 """The key of the source of a run that was re-priced, not made."""
 
+LIVE = "live"
+"""The key of what a live run has beside a simulated one: bytes sent, clients that left."""
+
 FILES, EVENTS, SEAL = "files", "events", "seal"
 """Keys: the hash of each file; rows and hash of the log's content; the hash of all the rest."""
 

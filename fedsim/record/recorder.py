@@ -47,7 +47,7 @@ def client_table(
     of, number = ledger.of, ledger.of_number
     idle = meters.idle_joules
     transmissions = number("payload_count", Event.SEND)
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "client": [node_name(client) for client in range(ledger.clients)],
             **facts,
@@ -79,6 +79,9 @@ def client_table(
             **_batteries(ledger.clients, meters.stores),
         }
     )
+    if not meters.metered:
+        table.loc[:, table.columns.str.endswith("joules")] = np.nan
+    return table
 
 
 def _relay_columns(ledger: Ledger) -> dict[str, Array | NDArray[np.int64]]:

@@ -88,7 +88,8 @@ class Event(IntEnum):
     """A radio left its idle state, or another that bits cannot flow in."""
     TAIL = 17
     """A radio was connected, or paged, while no bits flowed; the detail says in which stage, where
-    it has several."""
+    it has several. "poll" is an empty frame of a LoRa radio with its windows, "windows" those of
+    another frame, without their time."""
     EXCHANGE = 18
     """The server opened an exchange with a cohort: one message for all, or one for each if the row
     names no message. The rows up to the next such row belong to this exchange, except for late

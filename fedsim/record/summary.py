@@ -121,7 +121,8 @@ class Summary(BaseModel):
         rounds, t: rounds done, and simulated time, s.
         objective, gap: after the last round; None if not finite.
         looks: auxiliary evaluations by the method.
-        cohort, transmissions, beacons, bits_up, bits_down, joules: totals of the run.
+        cohort, transmissions, beacons, bits_up, bits_down, joules: totals of the run; the last is
+            None in a live run without meters.
         grams: the same, of CO2; None if not tracked.
     """
 
@@ -152,7 +153,7 @@ class Summary(BaseModel):
     beacons: Count
     bits_up: Count
     bits_down: Count
-    joules: float
+    joules: float | None
     grams: float | None = None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fedsim.analysis import COLOURS, DEVICE_COLOURS, Comparison
+from fedsim.analysis.accuracy import accuracy_of
 from fedsim.analysis.compare.pairwise import FEWEST
 from fedsim.extras import VERSION
 from fedsim.record.atomic import write_whole
@@ -57,6 +58,17 @@ def concerns(study: ReportedStudy) -> PageTable | None:
         for concern in run.summary.get("concerns", ())
     ]
     return PageTable("Beyond theory", ("variant", "what does not hold"), rows) if rows else None
+
+
+def accuracy(study: ReportedStudy) -> PageTable | None:
+    """Return how far the times of messages are from packets; None where messages take no time."""
+    rows = [
+        words(study.labels[variant], *found)
+        for variant, run in study.variants.items()
+        if run.scenario["fleet"] and (found := accuracy_of(run.scenario["network"]))
+    ]
+    heads = ("variant", "network.model", "how true its times are")
+    return PageTable("Errors of models", heads, rows) if rows else None
 
 
 def _figure(value: object) -> str:
@@ -327,7 +339,7 @@ def _timelines(own: ReportedStudy, runs: Sequence[ReportedRun]) -> Iterator[tupl
 def _tables(own: ReportedStudy, clients: pd.DataFrame) -> dict[str, list[PageTable]]:
     return {
         "overview": [*overview.tables(own), *overview.robustness_tables(own)],
-        "scenario": _present([differences(own), parameters(own), concerns(own)]),
+        "scenario": _present([differences(own), parameters(own), concerns(own), accuracy(own)]),
         "energy": [energy.table(own)],
         "batteries": _present([energy.battery_table(own)]),
         "participation": _present([fleet.participation_table(own, clients), fleet.given_up(own)]),

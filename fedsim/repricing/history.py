@@ -31,7 +31,7 @@ from fedsim.record.schema import NO_PEER
 from fedsim.record.summary import is_whole
 from fedsim.scenario import Plan, Scenario, load
 from fedsim.scenario.located import path_of
-from fedsim.sim.star import ENDED
+from fedsim.worlds.main_task import ENDED
 
 _BROKEN = ("late", "lost", "skipped", "offline", "depleted", "abandoned")
 """The events of runs in which time has decided something."""

@@ -49,7 +49,7 @@ from fedsim.repricing.history import Original, RunHistory
 from fedsim.running.run import execute
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.sim.config import Numerics, WorldConfig
-from fedsim.sim.star import ENDED
+from fedsim.worlds.main_task import ENDED
 
 _NOTHING = np.zeros(0)
 Refuse = Callable[[str, int, ClientId | None], RepricingError]

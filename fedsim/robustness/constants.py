@@ -19,14 +19,19 @@ from fedsim.blocks.presets import Citation
 from fedsim.errors import DataError
 from fedsim.physics.networks import ServerLink
 from fedsim.ports import Array
-from fedsim.scenario import Scenario
+from fedsim.scenario import Group, Scenario
 
 
 class ConstantKey(tuple[str, str, str]):
     """The key of a constant: the block, the preset, and the field.
 
+    One whose interval a group of the fleet states for itself has the group's block in place of the
+    preset.
+
     >>> str(ConstantKey(("radio", "lte", "tail_time")))
     'lte.tail_time'
+    >>> str(ConstantKey(("radio", "fleet.0.radio", "up")))
+    'fleet.0.radio.up'
     """
 
     __slots__ = ()
@@ -105,6 +110,25 @@ _SPREAD = 0.1
 slowest 10 % below."""
 
 
+def key_of(number: int, group: Group, name: str, field: str) -> ConstantKey:
+    """Return the key of a figure of a group.
+
+    Args:
+        number: of the group in the fleet, from 0.
+        group: the group.
+        name: of the block, such as "radio".
+        field: of the block.
+    """
+    if f"{name}.{field}" in group.intervals:
+        return ConstantKey((name, f"fleet.{number}.{name}", field))
+    return ConstantKey((name, getattr(group, name).kind, field))
+
+
+def is_measured(group: Group) -> bool:
+    """Return whether the speed of these very devices, at this work, has an interval."""
+    return bool({"device.speed", "device.frequency"} & group.intervals.keys())
+
+
 def server(field: str) -> ConstantKey:
     """Return the key of a figure of the server's link."""
     return ConstantKey(("network", "server", field))
@@ -127,7 +151,7 @@ def general(scenarios: Sequence[Scenario]) -> Iterator[UncertainConstant]:
         if len(values) == 1 and 0.0 < (value := float(values.pop())) < inf:
             low, high = (value * share for share in (_DELAYS if unit == "s" else _RATES))
             yield UncertainConstant(server(field), value, low, high, unit, "lit", str(FCC_2011))
-    groups = [group for each in scenarios for group in each.fleet]
+    groups = [group for each in scenarios for group in each.fleet if not is_measured(group)]
     if any(group.device.constant not in {None, inf} for group in groups):
         yield UncertainConstant(FLOPS, 1.0, *_KERNELS, "", "est", str(ROOFLINE))
     fleets = [_counts(each) for each in scenarios]
@@ -166,7 +190,7 @@ def _counts(scenario: Scenario) -> Counter[str]:
     """Return the number of clients with each kind of device whose work takes time."""
     found = Counter[str]()
     for group in scenario.fleet:
-        if group.device.seconds(1.0, 1.0) > 0.0:
+        if group.device.seconds(1.0, 1.0) > 0.0 and not is_measured(group):
             found[group.device.kind] += group.count
     return found
 

@@ -17,7 +17,15 @@ from fedsim.physics.radios.base import Framing
 from fedsim.ports import Array
 from fedsim.record.emissions import KILOWATT_HOUR
 from fedsim.repricing.history import RunHistory
-from fedsim.robustness.constants import FLOPS, ConstantKey, scores, server, spread
+from fedsim.robustness.constants import (
+    FLOPS,
+    ConstantKey,
+    is_measured,
+    key_of,
+    scores,
+    server,
+    spread,
+)
 from fedsim.scenario import Group, Scenario
 
 # Loads: bits and operations of each exchange of a run, by client.
@@ -249,7 +257,9 @@ def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds
         world: see `World`.
         worlds: W.
     """
-    groups_in_worlds = [_GroupInWorlds(group, world, worlds) for group in groups]
+    groups_in_worlds = [
+        _GroupInWorlds(number, group, world, worlds) for number, group in enumerate(groups)
+    ]
     counts = [group.count for group in groups]
 
     def each(rows: Sequence[Array]) -> Array:
@@ -261,14 +271,14 @@ def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds
         known = world.get(server(field))
         return float(getattr(link, field)) if known is None else known
 
-    latency, flops = of_server("latency"), world.get(FLOPS, np.ones(worlds))
+    latency = of_server("latency")
     slower = _slower(groups, world, worlds)
     return Clients(
         idle=each(
             [own.device("idle") + own.radio("idle") + own.waiting for own in groups_in_worlds]
         ),
         working=each([own.working() for own in groups_in_worlds]),
-        per_operation=each([own.per_operation() for own in groups_in_worlds]) * flops * slower,
+        per_operation=each([own.per_operation() for own in groups_in_worlds]) * slower,
         per_sample=each([own.per_sample() for own in groups_in_worlds]) * slower,
         **{name: each([own.state(name) for own in groups_in_worlds]) for name in _STATES},
         reserve=each([own.reserve() for own in groups_in_worlds]),
@@ -315,11 +325,15 @@ def _slower(groups: Sequence[Group], world: World, worlds: int) -> Array:
         return np.ones(())
     counts = Counter[str]()
     for group in groups:
-        counts[group.device.kind] += group.count
+        if not is_measured(group):
+            counts[group.device.kind] += group.count
     rest = {kind: scores(count) for kind, count in counts.items()}
     rows = list[Array]()
     for group in groups:  # scores are dealt by kind, however its devices are grouped
         kind = group.device.kind
+        if is_measured(group):
+            rows.append(np.ones((group.count, worlds)))
+            continue
         own, rest[kind] = rest[kind][: group.count], rest[kind][group.count :]
         rows.append(np.exp(own[:, None] * world.get(spread(kind), np.zeros(worlds))))
     return np.vstack(rows)
@@ -330,22 +344,24 @@ def overheads(groups: Sequence[Group], world: World, worlds: int) -> Array | Non
 
     None if it is not among the uncertain constants.
     """
-    if not any(ConstantKey(("radio", group.radio.kind, "framing")) in world for group in groups):
+    numbered = list(enumerate(groups))
+    if not any(key_of(number, group, "radio", "framing") in world for number, group in numbered):
         return None
-    rows = [_GroupInWorlds(group, world, worlds).radio("framing") for group in groups]
+    rows = [_GroupInWorlds(*each, world, worlds).radio("framing") for each in numbered]
     return np.floor(np.repeat(np.array(rows), [group.count for group in groups], axis=0))
 
 
 class _GroupInWorlds:
     """A group with its values in all worlds, each of shape (W,)."""
 
-    def __init__(self, group: Group, world: World, worlds: int) -> None:
+    def __init__(self, number: int, group: Group, world: World, worlds: int) -> None:
+        self._number = number
         self._group = group
         self._world = world
         self._worlds = worlds
 
     def _value(self, name: str, block: Any, field: str) -> Array:  # noqa: ANN401 - a block
-        known = self._world.get(ConstantKey((name, block.kind, field)))
+        known = self._world.get(key_of(self._number, self._group, name, field))
         value = getattr(block, field)
         return np.full(self._worlds, 0.0 if value is None else value) if known is None else known
 
@@ -400,7 +416,8 @@ class _GroupInWorlds:
         """Return the seconds of an operation."""
         if self._group.device.constant is None:
             return np.zeros(self._worlds)
-        return 1.0 / self.device("speed")
+        alone = 1.0 / self.device("speed")
+        return alone if is_measured(self._group) else alone * self._world.get(FLOPS, 1.0)
 
     def per_sample(self) -> Array:
         """Return the seconds of a sample."""

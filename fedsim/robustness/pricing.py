@@ -33,7 +33,7 @@ from fedsim.repricing import reprice
 from fedsim.repricing.conditions import refusals
 from fedsim.repricing.history import Original, read_history
 from fedsim.results import Result
-from fedsim.robustness.constants import ConstantKey
+from fedsim.robustness.constants import ConstantKey, key_of
 from fedsim.robustness.design import Worlds
 from fedsim.robustness.fleets import Loads, clients_of, counts_grams, overheads, unplayable
 from fedsim.robustness.recursion import prices
@@ -228,7 +228,7 @@ def overridden(scenario: Scenario, world: Mapping[ConstantKey, float]) -> list[s
             block = getattr(group, name)
             if isinstance(block, Presettable):
                 for key, value in world.items():
-                    if key[:2] == (name, block.kind):
+                    if key == key_of(number, group, name, key[2]):
                         text = _write(block, key[2], value)
                         found.append(f"fleet.{number}.{name}.{key[2]}={text}")
     return found

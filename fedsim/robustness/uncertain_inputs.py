@@ -7,11 +7,17 @@ from typing import get_args
 
 from pydantic import ValidationError
 
-from fedsim.blocks.presets import Doubt, Presettable
+from fedsim.blocks.presets import Doubt, Presettable, read_field, read_interval
 from fedsim.blocks.quantities import Quantity
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
-from fedsim.robustness.constants import ConstantKey, UncertainConstant, general, parse_interval
+from fedsim.robustness.constants import (
+    ConstantKey,
+    UncertainConstant,
+    general,
+    key_of,
+    parse_interval,
+)
 from fedsim.scenario import Group, Scenario
 
 BLOCKS = ("device", "radio", "carbon")
@@ -53,15 +59,19 @@ def constants_of(
         for name in rest
     }
     found = list[UncertainConstant]()
+    stated = _read_stated(scenarios)
     for key, values in seen.items():
         block = next(iter(values.values()))
-        if key in own:
+        if key in stated and key not in own:
+            found.append(_of_scenario(key, list(values), stated[key], block))
+        elif key in own:
             found.append(_replace(key, list(values), own[key], block))
         elif (known := _preset_interval(key, block)) is not None and _as_preset(
             key, block
         ) in values:
             found.append(_constant(key, known, block))
-    for one, other in combinations([each for each in found if each.key in own], 2):
+    given = [each for each in found if each.key in own or each.key in stated]
+    for one, other in combinations(given, 2):
         _check_together(one, other, seen)
     return tuple(each for each in (*found, *more.values()) if each.low < each.high)
 
@@ -94,12 +104,39 @@ def _check_together(
 def _figures(scenarios: Sequence[Scenario]) -> Iterator[tuple[ConstantKey, Presettable]]:
     """Yield every number in the blocks of all fleets, with its block."""
     for scenario in scenarios:
-        for group in scenario.fleet:
+        for number, group in enumerate(scenario.fleet):
             for name in BLOCKS:
                 block = getattr(group, name)
                 if isinstance(block, Presettable):
                     for field in _numbers(block, group):
-                        yield ConstantKey((name, block.kind, field)), block
+                        yield key_of(number, group, name, field), block
+
+
+def _read_stated(scenarios: Sequence[Scenario]) -> dict[ConstantKey, set[str]]:
+    """Return the intervals that scenarios state themselves: `intervals` of their groups."""
+    found = dict[ConstantKey, set[str]]()
+    for scenario in scenarios:
+        for number, group in enumerate(scenario.fleet):
+            for path, text in group.intervals.items():
+                key = key_of(number, group, *path.split("."))
+                found.setdefault(key, set()).add(text)
+    return found
+
+
+def _of_scenario(
+    key: ConstantKey, values: Sequence[float], texts: set[str], block: Presettable
+) -> UncertainConstant:
+    """Return a constant with the interval that the scenarios state.
+
+    Raises:
+        DataError: variants have several values or intervals of it.
+    """
+    if len(values) > 1 or len(texts) > 1:
+        text = f"{key} has several values or intervals in the variants of this study"
+        raise DataError("intervals", f"{text}; expected one, or no intervals in fleets that differ")
+    low, high = read_interval(block, key[2], next(iter(texts)))
+    unit = unit_of(block, key[2])
+    return UncertainConstant(key, values[0], low, high, unit, "given", "the scenario's intervals")
 
 
 def _numbers(block: Presettable, group: Group) -> Iterator[str]:
@@ -117,22 +154,12 @@ def _preset_interval(key: ConstantKey, block: Presettable) -> Doubt | None:
 
 
 def _as_preset(key: ConstantKey, block: Presettable) -> float:
-    return _read(key, type(block).presets[key[1]].values[key[2]], block)
-
-
-def _read(key: ConstantKey, text: str | float, block: Presettable) -> float:
-    """Return the value that a field parses from a text.
-
-    Raises:
-        ValidationError: a ValueError; the field does not accept it.
-    """
-    values = {**block.model_dump(mode="json"), key[2]: text}
-    return float(getattr(type(block).model_validate(values), key[2]))
+    return read_field(block, key[2], type(block).presets[key[1]].values[key[2]])
 
 
 def _constant(key: ConstantKey, known: Doubt, block: Presettable) -> UncertainConstant:
     value = float(getattr(block, key[2]))
-    low, high = (_read(key, end, block) for end in (known.low, known.high))
+    low, high = (read_field(block, key[2], end) for end in (known.low, known.high))
     return UncertainConstant(
         key, value, low, high, unit_of(block, key[2]), known.basis, str(known.source)
     )
@@ -162,19 +189,13 @@ def _ends(key: ConstantKey, text: str, block: Presettable) -> tuple[float, float
     Raises:
         DataError: it is not an interval, or contains invalid values.
     """
-    first, dots, second = text.partition("..")
-    if not dots:
+    if ".." not in text:
         wanted = f"expected LOW..HIGH, such as {key}={_example(key, block)}"
         raise DataError("interval", f"--interval: got {key!s}={text}; {wanted}")
     try:
-        low, high = (_read(key, end.strip(), block) for end in (first, second))
-    except ValidationError as error:
-        reasons = "; ".join(each["msg"] for each in error.errors())
-        raise DataError("interval", f"--interval {key}: {reasons}") from error
-    if not low < high < inf:
-        wanted = "expected the lower value first"
-        raise DataError("interval", f"--interval {key}: got {text}; {wanted}")
-    return low, high
+        return read_interval(block, key[2], text)
+    except ValueError as error:
+        raise DataError("interval", f"--interval {key}: {error}") from error
 
 
 def _example(key: ConstantKey, block: Presettable) -> str:

@@ -358,7 +358,7 @@ def _preflight(
         check_place(study_of(plan), out)
     jobs = builder.check()
     for job in jobs:
-        _warn(job)
+        warn_of_theory(job, stacklevel=6)
     before = () if out is None else (*changes(plan, out), *unresumable_notes(plan))
     notes = *added_notes(plan), *before, *preflight_notes(jobs)
     for note in notes:
@@ -417,8 +417,8 @@ def _claim_folder(plan: Plan, out: Path, *, fresh: bool) -> None:
     study_of(plan).write(out)
 
 
-def _warn(job: Job) -> None:
+def warn_of_theory(job: Job, stacklevel: int) -> None:
     """Warn of the conditions of its theory that the method of a variant does not meet."""
     for concern in job.concerns:
         text = f"{job.variant.name}: algorithm.{concern.key}: {concern.text}"
-        warnings.warn(text, TheoryWarning, stacklevel=6)
+        warnings.warn(text, TheoryWarning, stacklevel=stacklevel)

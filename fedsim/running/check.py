@@ -12,6 +12,7 @@ from rich.markup import escape as escaped
 from rich.table import Table
 
 from fedsim.algorithms.local_steps import GrowingBatch
+from fedsim.analysis.accuracy import accuracy_of
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import nearest, reject_renamed
 from fedsim.building import Builder, Job
@@ -51,6 +52,17 @@ def preflight_notes(
         alike.setdefault((note.key, note.text), []).append(note.about)
     for (key, text), variants in alike.items():
         yield Note(", ".join(variants), key, text)
+
+
+def accuracy_notes(jobs: Sequence[Job]) -> Iterator[Note]:
+    """Yield how far the times of messages are from packets; a note for variants that share it."""
+    alike: dict[str, list[str]] = {}
+    for job in jobs:
+        found = accuracy_of(job.scenario.network.model_dump(include={"model", "lora"}))
+        if job.scenario.fleet and found is not None:  # ideal clients take no time at all
+            alike.setdefault("; ".join(found), []).append(job.variant.name)
+    for text, variants in alike.items():
+        yield Note(", ".join(variants), "network.model", text)
 
 
 def unresumable_notes(plan: Plan) -> Iterator[Note]:
@@ -167,6 +179,7 @@ class Check:
         costs: a row a variant, round and group of the fleet: the mean cost per client.
         notes: settings without effect, or with an unexpected one.
         concerns: conditions of a method's theory that do not hold.
+        accuracy: how far the times of messages are from packets.
         jobs: the variants, each built under its first seed.
         openings: the first rounds of their runs, by variant.
     """
@@ -177,6 +190,7 @@ class Check:
     costs: pd.DataFrame
     notes: tuple[Note, ...]
     concerns: tuple[Note, ...]
+    accuracy: tuple[Note, ...]
     jobs: tuple[Job, ...] = field(repr=False)
     openings: Mapping[str, Opening] = field(repr=False)
 
@@ -187,8 +201,8 @@ class Check:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """All notes and concerns, a line each."""
-        return tuple(map(str, (*self.notes, *self.concerns)))
+        """All notes, concerns and errors of models, a line each."""
+        return tuple(map(str, (*self.notes, *self.concerns, *self.accuracy)))
 
     def __repr__(self) -> str:
         return "\n".join([self.title, as_text(self.table()), *self.lines])
@@ -259,6 +273,7 @@ def check_plan(plan: Plan) -> Check:
         pd.concat([group_costs(*pair) for pair in pairs], ignore_index=True),
         (*added_notes(plan), *preflight_notes(jobs, openings)),
         concerns,
+        (*accuracy_notes(jobs),),
         jobs,
         openings,
     )

@@ -6,7 +6,7 @@ from functools import cache, partial
 from hashlib import sha256
 from math import nan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from fedsim.progress import activity
 from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.record.earlier import set_aside
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_json
+from fedsim.record.ledger import Meters
 from fedsim.record.manifest import (
     COMPUTING,
     EVENTS,
@@ -33,12 +34,15 @@ from fedsim.record.manifest import (
     read_manifest,
 )
 from fedsim.record.recorder import RunRecorder
+from fedsim.record.rounds import Traffic
 from fedsim.record.scenarios import ABANDONED, DESERTED, RISEN, sign
 from fedsim.record.schema import Event
 from fedsim.record.summary import DONE, NO_CLIENTS, ROSE, Ending, is_whole, status_of
 from fedsim.running.imports import Sources, sources
 from fedsim.scenario import Scenario, Variant, dump
+from fedsim.sim.config import WorldConfig
 from fedsim.sim.world import World
+from fedsim.worlds.observer import OnRound
 
 # Notes on a completed run, stored beside its results.
 
@@ -136,12 +140,60 @@ def ignore_progress(progress: RunProgress) -> None:
     """Ignore progress."""
 
 
+class RunnableWorld(Protocol):
+    """A world that runs once, simulated or live; see `fedsim.sim.world.World`."""
+
+    status: str
+
+    @property
+    def now(self) -> float:
+        """The time of the run, s."""
+        ...
+
+    @property
+    def traffic(self) -> Traffic:
+        """Running totals of what the run has cost."""
+        ...
+
+    @property
+    def last_round(self) -> tuple[int, float]:
+        """Number and objective of the last round that was committed."""
+        ...
+
+    @property
+    def abandoned(self) -> int:
+        """How many of its rounds were abandoned, and no step of the algorithm."""
+        ...
+
+    @property
+    def looks(self) -> list[str]:
+        """What the method has read beside its messages."""
+        ...
+
+    def run(self) -> str:
+        """Run to the end and return the reason why it ended."""
+        ...
+
+    def meters(self) -> Meters:
+        """Return the meters, for the audit."""
+        ...
+
+    def close(self, reason: str) -> None:
+        """Record why the run ended, and what the meters show."""
+        ...
+
+
+MakeWorld = Callable[[WorldConfig, RunRecorder, OnRound], RunnableWorld]
+"""Makes a world, given its configuration, the recorder, and the callback for rounds."""
+
+
 def execute(
     job: ExecutableRun,
     out: Path,
     watch: Watch = ignore_progress,
     origin: Mapping[str, Any] | None = None,
     trash: str = "",
+    make_world: MakeWorld = World,
 ) -> Path:
     """Run one job into its folder, `OUT/<variant>/seed-<n>`, and return that.
 
@@ -151,8 +203,9 @@ def execute(
         job: the run.
         out: the folder of the run folders.
         watch: called with every round.
-        origin: further entries of the manifest, for a re-priced run.
+        origin: further entries of the manifest, for a re-priced or a live run; read at its end.
         trash: where a finished run goes that is there; see `set_aside`.
+        make_world: makes the world that it runs in: the simulated one, or the live one.
 
     Raises:
         OutputError: a file of it cannot be written.
@@ -168,7 +221,7 @@ def execute(
             word = recorder.log.word(job.opening)
             recorder.log.append(0.0, 0.0, Event.EVALUATE, SERVER, detail=word)
             with activity("building the world"):
-                world = World(job.setup, recorder, partial(_report, watch, initial))
+                world = make_world(job.setup, recorder, partial(_report, watch, initial))
             status, reason = _run_world(world)
             if status == "diverged":
                 reason += job.advice()
@@ -309,7 +362,7 @@ def _report(watch: Watch, run: RunProgress, end: RoundEnd) -> None:
     watch(run._replace(round=number, objective=end.objective, gap=end.gap, t=t, joules=joules))
 
 
-def _run_world(world: World) -> Ending:
+def _run_world(world: RunnableWorld) -> Ending:
     """Run a world; return its final state and the reason.
 
     One thread does the linear algebra: with more, the last bits would depend on their number.
@@ -322,7 +375,9 @@ def _run_world(world: World) -> Ending:
     return Ending(world.status, reason)
 
 
-def _summary(job: ExecutableRun, world: World, *, status: str, reason: str) -> dict[str, Any]:
+def _summary(
+    job: ExecutableRun, world: RunnableWorld, *, status: str, reason: str
+) -> dict[str, Any]:
     number, objective = world.last_round
     scenario, start = job.variant.scenario, job.identity["start"]
     if status == DONE and has_risen(scenario, start, objective):
@@ -336,7 +391,7 @@ def _summary(job: ExecutableRun, world: World, *, status: str, reason: str) -> d
         "reason": reason,
         "notes": list(notes),
         "rounds": number,
-        "t": world.calendar.now,
+        "t": world.now,
         "objective": objective,
         "gap": objective - job.setup.optimum,
         "looks": world.looks,

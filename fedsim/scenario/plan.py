@@ -77,6 +77,11 @@ class Variant:
         return sha256(own.model_dump_json(exclude={"variants", "sweep"}).encode()).hexdigest()
 
     @property
+    def written(self) -> Any:  # noqa: ANN401 - parsed YAML
+        """The scenario as it was written, with overrides, before defaults are filled in."""
+        return self._tree.plain()
+
+    @property
     def prefix(self) -> str:
         """How a fault of this variant begins."""
         return "" if self.own else _name_variant(self.name, Fault("", "", "")).message

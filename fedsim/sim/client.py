@@ -1,6 +1,6 @@
 """A client of the simulated world: an inbox, a processor, and the handler that runs on them.
 
-`Clocked` and `Worker` are what it shares with the server and with the nodes of a graph.
+`Worker` is what it shares with the nodes of a graph.
 """
 
 import asyncio
@@ -32,13 +32,14 @@ from fedsim.protocol.transport import BEACON, ClientProtocol, Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
-from fedsim.sim.engine.calendar import Calendar, Clocked
+from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.engine.light_task import Driver, LightTask
 from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.supply import Supply
 from fedsim.wire.packers import Packing
+from fedsim.worlds.clock import Clocked
 
 _COMPUTE = int(Event.COMPUTE)
 

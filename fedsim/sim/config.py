@@ -14,6 +14,7 @@ from fedsim.physics.carbon import Intensity
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.overlay import Overlay
 from fedsim.physics.radios import RadioLaw, Rates
+from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.physics.signals import Signal
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology
@@ -137,6 +138,7 @@ class WorldConfig(Numerics):
         tcp: the parameters of the last.
         wifi: the cells that the clients are in; None where each has the air alone.
         gateways: of a tree, each of which is a cell; 0 otherwise.
+        lora: the gateway at which the frames of LoRa radios collide; None where they do not.
         cells: whether a broadcast is one transmission that a whole group receives.
         silence: how a client keeps quiet.
         participation: the clients asked, and when a round closes.
@@ -154,6 +156,7 @@ class WorldConfig(Numerics):
     tcp: Tcp = field(default_factory=Tcp)
     wifi: Wifi | None = None
     gateways: int = 0
+    lora: LoRaGateway | None = None
     cells: bool = False
     silence: SilencePolicy = field(default_factory=BeaconSilence)
     participation: Participation = field(default_factory=FullParticipation)

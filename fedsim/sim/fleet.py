@@ -10,6 +10,7 @@ from fedsim.physics.batteries import Battery
 from fedsim.physics.packet_loss import LossProcess
 from fedsim.physics.radios import RateLaw
 from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.lora import LoRaRadio
 from fedsim.physics.state_of_charge import BatteryStore
 from fedsim.physics.topology import star
 from fedsim.ports import Array, ClientId, Oracle
@@ -24,12 +25,14 @@ from fedsim.sim.network import routing
 from fedsim.sim.network.air import CellRadios
 from fedsim.sim.network.broadcast import CellNetwork
 from fedsim.sim.network.lanes import Bearer, Lane
+from fedsim.sim.network.lora.network import LoRaNetwork
 from fedsim.sim.network.peers import PeerNetwork, PeerRoutes
 from fedsim.sim.network.relay import Relay
 from fedsim.sim.network.relays import Relays
 from fedsim.sim.network.tcp.bearers import Connections
 from fedsim.sim.network.transmission import choose_bearers, delay
 from fedsim.sim.network.transport import ServerLanes
+from fedsim.sim.power.frames import FrameMeter
 from fedsim.sim.power.idle import IdleMeter
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.radio import CellularRadio, RadioMeter
@@ -145,6 +148,8 @@ class Fleet:
 
     def _radio(self, client: ClientId) -> RadioMeter:
         kind, supply = self._radio_kinds[client], self.supplies.get(client)
+        if self._setup.lora is not None and isinstance(kind.law, LoRaRadio):
+            return FrameMeter(kind, supply)
         if not kind.stateful:
             return RadioMeter(kind, supply)
         return CellularRadio(kind, client, supply, self._calendar, self._log, self._traffic)
@@ -266,6 +271,10 @@ class Fleet:
         ends = self._calendar, self.lane, self._log, self._traffic
         if self._setup.cells:
             return CellNetwork(*ends, self._kinds, self._follow)
+        if (gateway := self._setup.lora) is not None:
+            rng, present = partial(self._setup.rng, "lora"), self.presence.is_present
+            radio = self.radios.__getitem__
+            return LoRaNetwork(*ends, self._kinds, gateway, radio, rng, present)
         network = ServerLanes(*ends)
         network.relays = self._relays
         return network

@@ -19,13 +19,12 @@ from fedsim.record.schema import Event
 from fedsim.record.summary import DONE, NO_CLIENTS, Ending
 from fedsim.sim.client import Equipment, Worker
 from fedsim.sim.config import PeerMethod, WorldConfig
-from fedsim.sim.engine.calendar import DEADLINE
 from fedsim.sim.engine.loop import SimLoop, TimedWaits
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.network.peers import PeerNetwork
-from fedsim.sim.observer import Observer
-from fedsim.sim.star import ENDED, ending_of
 from fedsim.wire.packers import Packing
+from fedsim.worlds.main_task import ENDED, ending_of
+from fedsim.worlds.observer import Observer
 
 # Rounds of many models: complete when every present node has committed its own.
 
@@ -194,7 +193,7 @@ class SimNode(Worker):
         span, timer = self._protocol.deadline, None
         if span < inf:
             now = self._calendar.now
-            timer = self._calendar.at(now + span, self._on_deadline, priority=DEADLINE)
+            timer = self._calendar.at_deadline(now + span, self._on_deadline)
         try:
             await over
         finally:

@@ -17,10 +17,10 @@ from fedsim.sim.engine.calendar import DEADLINE, Calendar
 from fedsim.sim.engine.loop import simulate
 from fedsim.sim.fleet import Fleet, Roster
 from fedsim.sim.network.transport import ServerLanes
-from fedsim.sim.observer import Observer, OnRound, ignore_round
 from fedsim.sim.peers import Peers
 from fedsim.sim.power.idle import emissions_of
 from fedsim.sim.star import Star
+from fedsim.worlds.observer import Observer, OnRound, ignore_round
 
 
 class Actors(Protocol):
@@ -100,6 +100,11 @@ class World:
         if setup.overlay is not None:
             return Peers(setup, fleet, observer, self.traffic, looks)
         return Star(setup, fleet, observer, self.calendar, self._log, self.traffic, looks)
+
+    @property
+    def now(self) -> float:
+        """The simulated time, s."""
+        return self.calendar.now
 
     @property
     def last_round(self) -> tuple[int, float]:

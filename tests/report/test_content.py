@@ -23,6 +23,7 @@ from fedsim.analysis import (
     state_of_charge,
     summarise,
 )
+from fedsim.analysis.accuracy import TRANSFERS
 from fedsim.analysis.seeds import spread
 from fedsim.record.read import read_all
 from fedsim.report import components as amounts
@@ -294,6 +295,14 @@ def test_the_audit_shows_hash_and_versions_of_every_run(page: Page, study: Repor
     assert shown == [[digest[:8], digest] for digest in hashes]
     versions = dict(page.tables["What the runs were made with"][1:])
     assert versions["numpy"] == np.__version__
+
+
+def test_the_errors_of_models_are_those_that_a_check_states(
+    page: Page, study: ReportedStudy
+) -> None:
+    assert page.words("Errors of models", "network.model") == ["fluid"] * len(study.variants)
+    shown = page.words("Errors of models", "how true its times are")
+    assert set(shown) == {str(TRANSFERS["fluid"])}
 
 
 def test_rounds_of_the_timeline_are_what_they_are_called() -> None:

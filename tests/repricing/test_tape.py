@@ -15,7 +15,7 @@ from fedsim.errors import DataError
 from fedsim.ports import ClientId
 from fedsim.repricing.history import _check, read_history
 from fedsim.repricing.replay import ReplayedMethod
-from fedsim.sim.star import ENDED
+from fedsim.worlds.main_task import ENDED
 
 from .prices import FLEET, small
 

@@ -144,6 +144,18 @@ networks = (
         },
     )
     | st.fixed_dictionaries(
+        {
+            "lora": st.fixed_dictionaries(
+                {},
+                optional={
+                    "channels": st.integers(1, 96),
+                    "capture": st.none() | st.integers(0, 20).map("{} dB".format),
+                    "delay": quantities.map("{} ms".format),
+                },
+            )
+        }
+    )
+    | st.fixed_dictionaries(
         {"topology": st.just("tree"), "gateways": st.integers(1, 99)},
         optional={
             "server": servers,

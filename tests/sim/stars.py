@@ -1,10 +1,13 @@
 """A star network by itself: messages are sent at given times, and all that it logs is kept."""
 
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from fedsim.physics.radios import RadioLaw
+from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog, Rows
@@ -12,7 +15,6 @@ from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.fleet import Fleet
-from tests.sim.radios import RadioModel
 
 from .links import ServerLink
 from .worlds import SLOW, answered, fleet, setup
@@ -46,12 +48,19 @@ class Network:
         in_flight: the bits that had not arrived when it was closed.
     """
 
-    def __init__(self, models: Sequence[RadioModel], server: ServerLink | None = None) -> None:
+    def __init__(
+        self,
+        models: Sequence[RadioLaw],
+        server: ServerLink | None = None,
+        lora: LoRaGateway | None = None,
+    ) -> None:
         self.env, self.traffic = Calendar(), Traffic()
         self.arrived: list[Sent] = []
         self.in_flight = 0
         self._log = EventLog(Path("never written"), len(models), lambda _: None)
-        made = setup(members=fleet(*[(SLOW, model) for model in models]), server=server)
+        self._log._limit = sys.maxsize  # all rows stay where `rows` looks for them
+        members = fleet(*[(SLOW, model) for model in models])
+        made = setup(members=members, server=server, lora=lora)
         parts = Fleet(made, self.env, self._log, self.traffic)
         self.radios, self.star = parts.radios, parts.network()
         down = partial(self._receive, up=False)
@@ -78,6 +87,10 @@ class Network:
         self.star.close()
         self.in_flight = self.star.message_log.in_flight
         return [_span(row) for row in self._log.pending() if row["event"] == Event.SEND]
+
+    def rows(self, event: Event) -> list[Rows]:
+        """Return the rows of an event so far."""
+        return [row for row in self._log.pending() if row["event"] == event]
 
 
 def _span(row: Rows) -> Span:

@@ -15,8 +15,8 @@ from fedsim.ports import Message
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
-from fedsim.sim.star import ENDED
 from fedsim.streams import stream
+from fedsim.worlds.main_task import ENDED
 from tests.physics.laws import Bernoulli, Markov
 from tests.sim.devices import device_of
 

@@ -10,6 +10,7 @@ from fedsim.physics.radios.base import Framing
 from fedsim.physics.signals import Steps
 from fedsim.ports import Message
 from fedsim.sim.client import SimClient
+from fedsim.sim.presence import Presence
 from fedsim.sim.server import SimServer
 from tests.policies import participation_of
 from tests.sim.radios import RadioModel
@@ -125,7 +126,9 @@ def test_batteries_follow_the_rate_of_a_shared_link(on_mains_first: bool) -> Non
                 charges.append(run_client(server))
 
     def run_client(server: SimServer) -> float:
-        supply = server._presence._supplies[1]
+        presence = server._presence
+        assert isinstance(presence, Presence)
+        supply = presence._supplies[1]
         assert supply is not None
         return supply.share * 100.0
 

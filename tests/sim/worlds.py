@@ -16,6 +16,7 @@ import numpy as np
 
 from fedsim.errors import RunError
 from fedsim.physics.devices import DeviceLaw
+from fedsim.physics.radios import RadioLaw
 from fedsim.ports import DENSE, Array, Message, Payload, Structure, Work
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.record.ledger import Ledger
@@ -149,7 +150,7 @@ def working(seconds: float) -> Handler:
     return handle
 
 
-def fleet(*members: tuple[DeviceLaw, RadioModel]) -> list[ClientConfig]:
+def fleet(*members: tuple[DeviceLaw, RadioLaw]) -> list[ClientConfig]:
     return [client_of(device, radio, NO_LOSS) for device, radio in members]
 
 

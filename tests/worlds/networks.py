@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 
+from fedsim.physics.radios.presets import LORA
+
 from .dice import Block, Dice
-from .radios import latency, rate
+from .radios import end_device, latency, lora, losses, rate
 
 DISCIPLINES = ("fair", "fifo", "slotted")
 
@@ -74,10 +76,43 @@ def windows(dice: Dice, blocks: Block) -> None:
         network["tcp"] = parameters
 
 
+def gateway(dice: Dice, blocks: Block) -> None:
+    """Let LoRa radios share the air around a gateway at times, in a star."""
+    network = blocks["network"]
+    fluid = network["topology"] == "star" and network.get("model", "fluid") == "fluid"
+    if not dice.chance(0.12) or not fluid or "peers" in network or not blocks.get("fleet"):
+        return
+    network.pop("broadcast", None)
+    network["lora"] = dice.options(
+        {
+            "channels": dice.whole(1, 8),
+            "capture": dice.one([None, "0 dB", "3 dB"]),
+            "noise_figure": "3 dB",
+            "delay": dice.quantity(0.1, 5, "s"),
+            "rx2_spreading": dice.whole(7, 12),
+            "rx1_duty": dice.percent(1, 100),
+            "rx2_duty": dice.percent(1, 100),
+            "adr_frames": dice.whole(1, 20),
+            "adr_margin": f"{dice.whole(0, 20)} dB",
+        },
+        0.4,
+    )
+    if "capture" not in network["lora"]:
+        network["lora"] |= dice.options({"isolation": f"{dice.whole(5, 25)} dB"}, 0.5)
+    dice.one(blocks["fleet"])["radio"] = {
+        "kind": dice.one(list(LORA)),
+        **lora(dice),
+        **end_device(dice),
+        **losses(dice),
+    }
+
+
 def shared_air(dice: Dice, blocks: Block) -> None:
     """Let clients share the air at times, where all radios have the rate of a modulation."""
     network = blocks["network"]
-    fits = network["topology"] != "graph" and "peers" not in network and "fleet" in blocks
+    fits = (
+        network["topology"] != "graph" and not {"peers", "lora"} & {*network} and "fleet" in blocks
+    )
     if not (dice.chance(0.15) and fits and network.get("model", "fluid") == "fluid"):
         return
     network.pop("broadcast", None)

@@ -121,6 +121,23 @@ def lora(dice: Dice) -> Block:
     return dice.options({**further, **powers, **width}) | listening(dice)
 
 
+def end_device(dice: Dice) -> Block:
+    """Draw what a LoRa radio is to a gateway, in most of those that have one."""
+    every = (1e4, 1e6) if dice.slow else (60, 3600)
+    block = dice.options(
+        {
+            "device_class": dice.one(["a", "b", "c"]),
+            "poll": dice.quantity(every[0], every[1], "s"),
+            "adr": True,
+            "power": dice.quantity(5, 25, "mW"),
+            "path_loss": f"{dice.whole(60, 140)} dB",
+            "shadowing": f"{dice.whole(1, 8)} dB",
+        },
+        0.5,
+    )
+    return {"lorawan": block} if block else {}
+
+
 def narrowband(dice: Dice) -> Block:
     """Draw an NB-IoT module, with and without PSM; what is on is on for less than its cycle."""
     powers = {key: _power(dice) for key in ("idle", "send", "receive", "doze", "between")}
@@ -138,6 +155,23 @@ def narrowband(dice: Dice) -> Block:
         block |= {"tau": dice.quantity(80, 500, "s"), "paged": dice.quantity(0.1, 30, "s")}
         block["sync_time"] = dice.quantity(1e-3, 5, "s")
     return block | (_packets(dice) if dice.chance(0.1) else {})
+
+
+def covered(dice: Dice, blocks: Block) -> None:
+    """Give NB-IoT modules a place at times, in place of repetitions."""
+    for group in blocks.get("fleet", []):
+        radio = group["radio"]
+        if isinstance(radio, dict) and radio["kind"] in NB_IOT and dice.chance(0.4):
+            radio.pop("repetitions", None)
+            place: Block = {"level": dice.one(["ce0", "ce1", "ce2"])}
+            if dice.chance(0.6):
+                place = {"coupling_loss": f"{dice.whole(90, 164)} dB"}
+            further = {
+                "target": f"-{dice.whole(80, 120)} dBm",
+                "compensation": dice.percent(40, 100),
+                "efficiency": dice.percent(10, 100),
+            }
+            radio["coverage"] = place | dice.options(further, 0.3)
 
 
 def cellular(dice: Dice) -> Block:

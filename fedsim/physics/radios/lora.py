@@ -1,17 +1,18 @@
 """LoRa: time on air, frames, and the silence that a duty cycle asks for."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, inf
 from typing import ClassVar
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from fedsim.blocks.presets import Preset, Presettable
 from fedsim.blocks.quantities import Hertz, Seconds, Share, Watts
-from fedsim.blocks.spec import as_written
+from fedsim.blocks.spec import Given, Keys, as_written
 from fedsim.physics.radios.base import LATENCY, NO_DRAW, Draw, Framing, Listening, RadioLaw
+from fedsim.physics.radios.lorawan import EndDevice
 from fedsim.physics.radios.presets import LORA
 from fedsim.physics.radios.rates import RateLaw, Rates, Terms
 from fedsim.physics.signals import Signal
@@ -191,8 +192,7 @@ class LoRaRadio(Listening, Presettable, RadioLaw):
 
     The server may speak to it at any time, so the presets are LoRaWAN's class B, whose receiver
     opens for a moment about once a second: `listening` is the share of that. Class C listens all
-    the time, `listening: 100 %`; class A listens only after it has sent, near 0, but then a
-    server has to wait for that, which is not modelled. Nor do frames collide.
+    the time, `listening: 100 %`. Frames collide, and class A has its windows, under `network.lora`.
     """
 
     presets: ClassVar[Mapping[str, Preset]] = LORA
@@ -206,6 +206,42 @@ class LoRaRadio(Listening, Presettable, RadioLaw):
     latency: Seconds = as_written("1 s", LATENCY)
     send: Watts = as_written("92 mW", "power while it sends")
     receive: Watts = as_written("37 mW", "power while it receives")
+    lorawan: Given[EndDevice | None, EndDevice | Keys | None] = as_written(
+        None, "what it is to the gateway of network.lora; class b where none is given"
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what is not given: scenarios of before keep their bytes, and their keys."""
+        written: dict[str, object] = write(self)
+        if self.lorawan is None:
+            written.pop("lorawan", None)
+        return written
+
+    @property
+    def end_device(self) -> EndDevice:
+        """What it is to a gateway; class B where none is given, as its listening is."""
+        return self.lorawan or EndDevice(device_class="b")
+
+    @property
+    def waiting(self) -> float:
+        """The mean power between messages beyond `idle`, W: class A sleeps then."""
+        asleep = self.lorawan is not None and self.lorawan.device_class == "a"
+        return self.sleep if asleep else super().waiting
+
+    def window_wait(self, bits: int, second_delay: float) -> float:
+        """Return how long a message to a device of class A waits for windows at most, s.
+
+        Every frame is an answer to a frame of the device, and its duty cycle keeps those apart.
+
+        Args:
+            bits: of the message.
+            second_delay: from the end of a frame up to the second window, s.
+        """
+        if self.end_device.device_class != "a":
+            return 0.0
+        each = self.law.airtime(self.law.mac) / self.duty + second_delay
+        return self.end_device.poll + self.law.frames(bits) * each
 
     @property
     def law(self) -> LoRa:
@@ -213,6 +249,10 @@ class LoRaRadio(Listening, Presettable, RadioLaw):
         return LoRa(
             spreading=self.spreading, bandwidth=self.bandwidth, coding=self.coding, duty=self.duty
         )
+
+    def law_at(self, spreading: int) -> LoRa:
+        """Return the modem at another spreading factor; its frames have the same payload."""
+        return replace(self.law, spreading=spreading, payload=self.law.frame_payload)
 
     @property
     def draw(self) -> Draw:

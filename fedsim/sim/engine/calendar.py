@@ -123,6 +123,10 @@ class Calendar(simpy.Environment):
             heappush(self._queue, (when, priority, next(self._eid), timer))
         return timer
 
+    def at_deadline(self, when: float, callback: Callable[..., object], *args: Any) -> Timer:
+        """Call `callback(*args)` at a time, after what completes at that very instant."""
+        return self.at(when, callback, *args, priority=DEADLINE)
+
     def peek(self) -> float:
         """Return the time of what happens next, of what was not cancelled; inf for nothing."""
         while self._queue and self._dead(self._queue[0]):
@@ -200,24 +204,3 @@ class Calendar(simpy.Environment):
             callback(*args)
             return
         raise EmptySchedule
-
-
-class Clocked:
-    """Provides `now`, as the ports have it.
-
-    Args:
-        calendar: the simulated time.
-        looks: the set to which the names of what the method reads are added.
-    """
-
-    __slots__ = ("_calendar", "_looks")
-
-    def __init__(self, calendar: Calendar, looks: set[str]) -> None:
-        self._calendar = calendar
-        self._looks = looks
-
-    @property
-    def now(self) -> float:
-        """Simulated seconds since the start."""
-        self._looks.add("now")
-        return self._calendar.now

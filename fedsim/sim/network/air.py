@@ -8,10 +8,10 @@ has it. The rest is the network's: rates are shared anew where a message starts 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
-from fedsim.physics.airtime import TURNS, Air, AirPlan, air, plan
+from fedsim.physics.airtime import TURNS, AirPlan, CellAir, air, plan
 from fedsim.physics.radios import ConstantRate
 from fedsim.physics.radios.base import Framing
-from fedsim.physics.wifi import Timing, Wifi
+from fedsim.physics.wifi import FrameTiming, Wifi
 from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.flows import Changed, Flow, Link, Medium, Path
@@ -76,7 +76,7 @@ class AirLink(Medium):
         super().__init__(ConstantRate(1.0))
         self._calendar = calendar
         self._plans: dict[AirPlan, int] = {}
-        self._air: Air | None = None
+        self._air: CellAir | None = None
         self._since = 0.0
         self._wasted = 0.0
 
@@ -100,7 +100,7 @@ class AirLink(Medium):
         """Close the account of the present state: it is about to end."""
         self._wasted, self._since, self._air = self.waste(), self._calendar.now, None
 
-    def state(self) -> Air:
+    def state(self) -> CellAir:
         """Return the terms of its messages as they are."""
         if self._air is None:
             self._air = air(self._plans)
@@ -146,7 +146,7 @@ class AirBearer:
         links: Sequence[Link],
         radios: CellRadios,
         client: ClientId,
-        timings: tuple[Timing, Timing],
+        timings: tuple[FrameTiming, FrameTiming],
         changed: Changed | None,
         *,
         up: bool,

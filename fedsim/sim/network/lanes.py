@@ -267,7 +267,7 @@ class Lane:
         own = terms.cap * self.factor
         self.radio.set_airtime(self.up, terms.share / own if own else 0.0)
 
-    def passed(self, now: float) -> float:
+    def bits_flown(self, now: float) -> float:
         """Return the bits of the current message that have passed by now."""
         if now <= self.began:
             return 0.0

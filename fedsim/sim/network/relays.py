@@ -68,7 +68,7 @@ class Relays:
             if lane.current is None or lane.transfer is None:  # its bits do not flow yet
                 continue
             bits = lane.current.bits + lane.framing_bits + lane.again_bits
-            share = lane.passed(self._calendar.now) / bits if bits else 1.0
+            share = lane.bits_flown(self._calendar.now) / bits if bits else 1.0
             place = [relay.client for relay in lane.relays].index(client)
             if lane.broken is None or place < lane.broken[0]:
                 lane.broken = place, share

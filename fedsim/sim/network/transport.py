@@ -438,7 +438,7 @@ class ServerLanes:
             span = max(now - lane.began, 0.0)
             if lane.reliable and why != IN_FLIGHT:  # after the last round, none counts them
                 joules = self._charge_again(lane)
-            passed = lane.passed(now)
+            passed = lane.bits_flown(now)
             joules += lane.radio.end(now, passed, lane.up)
             if self.relays is not None and lane.relays:
                 bits = envelope.bits + lane.framing_bits + lane.again_bits

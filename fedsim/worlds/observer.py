@@ -1,19 +1,19 @@
 """The observer: evaluates the model of every round, records it, and stops the run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite, isnan, nan
+from typing import Protocol
 
 from fedsim.errors import Diverged, DuplicateColumnError
 from fedsim.ports import SERVER, Array
 from fedsim.progress import activity
 from fedsim.protocol.stop_rules import RoundEnd
-from fedsim.protocol.stopping import RunStopped
+from fedsim.protocol.stopping import Observe, RunStopped, Stop
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import OWN, Traffic
 from fedsim.record.schema import NO_PEER, Event
-from fedsim.sim.config import WorldConfig
-from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.power.idle import IdleMeter
+from fedsim.worlds.clock import Clock
+from fedsim.worlds.server import RowLog
 
 OnRound = Callable[[RoundEnd], None]
 """Callback for the end of every round that is committed."""
@@ -23,11 +23,68 @@ def ignore_round(*_: object) -> None:
     """Ignore an evaluation."""
 
 
+class ObserverConfig(Protocol):
+    """The configuration of an observer, as `fedsim.sim.config.WorldConfig` has it."""
+
+    @property
+    def initial(self) -> Array:
+        """The initial model, shape (d,)."""
+        ...
+
+    @property
+    def evaluate(self) -> Callable[[Array], float]:
+        """Return the objective at a model."""
+        ...
+
+    @property
+    def valued(self) -> bool:
+        """Whether the objective is known; if not, NaN is a number like others."""
+        ...
+
+    @property
+    def optimum(self) -> float:
+        """The least objective; NaN where none is known."""
+        ...
+
+    @property
+    def measures(self) -> Sequence[Callable[[Array], Mapping[str, float]]]:
+        """What else is evaluated; each returns figures by name."""
+        ...
+
+    @property
+    def observe(self) -> Observe:
+        """Which rounds are evaluated."""
+        ...
+
+    @property
+    def stop(self) -> Stop:
+        """When the run ends."""
+        ...
+
+    @property
+    def higher(self) -> frozenset[str]:
+        """The columns of measures of which more is better."""
+        ...
+
+
+class IdleEnergy(Protocol):
+    """The idle energy of the fleet."""
+
+    def take(self, now: float) -> float:
+        """Return the energy since the last call, J."""
+        ...
+
+    def take_grams(self, now: float) -> float:
+        """Return the CO2 emitted for it since the last call, g; 0 if not tracked."""
+        ...
+
+
 class Observer:
     """Evaluates committed models on the scenario's schedule; costs no simulated time.
 
     Args:
         may_stay: whether a round may end without a step, so that the last model is kept for it.
+        log: takes the rows of rounds; the book's own if None.
 
     Attributes:
         last_round: number and objective of the last round that was committed.
@@ -36,20 +93,22 @@ class Observer:
 
     def __init__(
         self,
-        setup: WorldConfig,
+        setup: ObserverConfig,
         book: RunRecorder,
-        calendar: Calendar,
+        calendar: Clock,
         traffic: Traffic,
-        idle: IdleMeter,
+        idle: IdleEnergy,
         on_round: OnRound,
         *,
         may_stay: bool = True,
+        log: RowLog | None = None,
     ) -> None:
         self.last_round = self._last_seen = 0, nan
         self.abandoned = 0
         self._setup = setup
         self._over = setup.stop.watch()
-        self._book, self._log = book, book.log
+        self._book, self._emissions = book, book.log.emissions
+        self._log: RowLog = book.log if log is None else log
         self._calendar = calendar
         self._traffic = traffic
         self._idle_meter = idle
@@ -176,9 +235,9 @@ class Observer:
         now = self._calendar.now
         seconds = now - self._idle_until
         joules = self._idle_meter.take(now)
-        if self._log.emissions is not None:
-            self._log.emissions.rest(self._idle_meter.take_grams(now))
+        if self._emissions is not None:
+            self._emissions.rest(self._idle_meter.take_grams(now))
         self._idle_until = now
         self._traffic.joules += joules
         self._log.append(now, seconds, event, SERVER, NO_PEER, number, joules=joules, detail=detail)
-        self._traffic.grams = self._log.total_emissions()
+        self._traffic.grams = self._book.log.total_emissions()

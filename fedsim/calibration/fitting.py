@@ -1,0 +1,328 @@
+"""The constants of radios and of a server's link, fitted to recorded messages."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from math import inf, log
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from fedsim.blocks.wording import join_names
+from fedsim.calibration.constants import (
+    LATENCY,
+    LINK,
+    ONE_SIZE,
+    RADIO,
+    SAME,
+    WAYS,
+    CannotTell,
+    ClientGroups,
+    FittedConstant,
+    UnknownConstant,
+)
+from fedsim.calibration.likelihood import Maximum, maximise
+from fedsim.calibration.prediction import Messages, Prediction, Radios
+from fedsim.physics.networks import StarNetwork
+from fedsim.ports import Array
+from fedsim.sim.network.routing import LATENCY_FACTOR
+
+_STEPS = {"fluid": 1e-6, "lv08": 1e-6, "tcp": 2e-2}
+"""The step of numeric derivatives by the model of flows: windows and segments are steps."""
+
+_WIDEST = 10.0
+"""An interval of a rate that is wider than this factor either way says nothing."""
+
+_SHARES = {"fluid": (1.0,), "lv08": (1 / LATENCY_FACTOR,), "tcp": (1.0, 0.5, 0.25)}
+"""Of the latency of plain radios, to start from."""
+
+_LOOKS = 500
+
+_CHI_SQUARE = 2.71
+"""Of one degree of freedom, exceeded with a probability of 10 %."""
+
+
+class NetworkFit:
+    """Fits the radios of a fleet, and the server's link if asked.
+
+    Args:
+        fleet: the groups.
+        prediction: of the recorded messages.
+        recording: all observations.
+        clients: their clients, -1 for all.
+        unknowns: what to fit, one or more.
+    """
+
+    def __init__(
+        self,
+        fleet: ClientGroups,
+        prediction: Prediction,
+        recording: pd.DataFrame,
+        clients: NDArray[np.intp],
+        unknowns: Sequence[UnknownConstant],
+    ) -> None:
+        self._fleet = fleet
+        self._prediction = prediction
+        self._unknowns = unknowns
+        self._fixed = fleet.radios()
+        kinds = recording["kind"].to_numpy(str)
+        seconds = (recording["end"] - recording["start"]).to_numpy(float)
+        sent = np.isin(kinds, [*WAYS.values()])
+        rates = np.isin(kinds, [f"{kind}-rate" for kind in WAYS.values()])
+        whole = [
+            *(np.flatnonzero(sent)),
+            *(np.flatnonzero(kinds == "ping")),
+            *(np.flatnonzero(rates)),
+        ]
+        self._kind, self._client = kinds[whole], clients[whole]
+        self._bits = 8.0 * recording["bytes"].to_numpy(float)[whole]
+        self._seconds = seconds[whole]
+        self._sent = int(sent.sum())
+        self.names, self._kinds = np.unique(self._kind, return_inverse=True)
+
+    def check(self) -> None:
+        """Check what can be known before a fit.
+
+        Raises:
+            CannotTell: there is nothing to tell a constant by.
+        """
+        reasons = dict(reason for each in self._unknowns if (reason := self._lacking(each)))
+        reasons |= dict(self._all_alike(reasons))
+        if reasons:
+            raise CannotTell(reasons)
+
+    def _of(self, each: UnknownConstant, *kinds: str) -> NDArray[np.bool_]:
+        """Return which observations of some kinds are about a constant's clients."""
+        return np.isin(self._kind, kinds) & np.isin(self._client, [*each.clients, -1])
+
+    def _lacking(self, each: UnknownConstant) -> tuple[str, str] | None:
+        kinds = _kinds_of(each)
+        if self._of(each, *kinds).any():
+            return None
+        return each.key, f"it has no {join_names(kinds[:2], 'or')} of these clients"
+
+    def _all_alike(self, lacking: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Yield the rates and latencies that only their sum is known of."""
+        for each in self._unknowns:
+            if each.field != LATENCY or each.key in lacking or self._of(each, "ping").any():
+                continue
+            own = [
+                rate
+                for rate in self._unknowns
+                if rate.field in WAYS and set(rate.clients) == set(each.clients)
+            ]
+            fitted = {rate.field for rate in own}
+            known = [way for way in WAYS if way not in fitted and self._of(each, WAYS[way]).any()]
+            by_rate = [rate for rate in own if self._of(rate, f"{WAYS[rate.field]}-rate").any()]
+            if own and not (known or by_rate or any(map(self._has_sizes, own))):
+                shown = join_names([self._sizes(rate) for rate in own if self._sizes(rate)], "and")
+                for one in (*own, each):
+                    yield one.key, f"{ONE_SIZE}, {shown}"
+
+    def _has_sizes(self, rate: UnknownConstant) -> bool:
+        sizes = self._bits[self._of(rate, WAYS[rate.field])]
+        return len(sizes) > 0 and bool(sizes.max() > (1 + SAME) * sizes.min())
+
+    def _sizes(self, rate: UnknownConstant) -> str:
+        sizes = self._bits[self._of(rate, WAYS[rate.field])]
+        return f"{sizes[0] / 8:,.0f} bytes {rate.field}" if len(sizes) else ""
+
+    def fit(self) -> tuple[list[FittedConstant], dict[str, float]]:
+        """Return the constants, and the noise by kind of observation.
+
+        Raises:
+            CannotTell: the observations do not determine a constant.
+        """
+        least = np.array([-inf if each.rate else 0.0 for each in self._unknowns])
+        found = maximise(self._residuals, self._jacobian, self._starts(), least, self._kinds)
+        constants = list(self._constants(found))
+        reasons = dict(self._vague(found, constants))
+        if reasons:
+            raise CannotTell(reasons)
+        noise = {str(name): float(s) for name, s in zip(self.names, found.sigmas, strict=True)}
+        return constants, noise
+
+    def _constants(self, found: Maximum) -> Iterator[FittedConstant]:
+        for each, x, error in zip(self._unknowns, found.x, found.errors, strict=True):
+            half = found.quantile * error
+            count = int(self._of(each, *_kinds_of(each)).sum())
+            if each.rate:
+                low, value, high = np.exp(np.clip([x - half, x, x + half], -600, 600)).tolist()
+            else:
+                low, value, high = max(float(x) - half, 0.0), float(x), float(x) + half
+            yield FittedConstant(each.key, value, low, high, count)
+
+    def _vague(
+        self, found: Maximum, constants: Sequence[FittedConstant]
+    ) -> Iterator[tuple[str, str]]:
+        typical, best = float(np.median(self._seconds)), self._misfit(found.x, found)
+        for number, (each, known) in enumerate(zip(self._unknowns, constants, strict=True)):
+            faster = found.x + np.eye(len(found.x))[number] * log(100.0)
+            if each.key in LINK and self._misfit(faster, found) < best + _CHI_SQUARE:
+                yield each.key, "a faster link explains what was recorded as well"
+            elif number in found.unknown:
+                yield each.key, "it has no effect of its own on what was recorded"
+            elif known.high > (_WIDEST * known.value if each.rate else known.value + typical):
+                yield each.key, "its effect is lost in the noise"
+
+    def _misfit(self, x: Array, found: Maximum) -> float:
+        """Return twice the negative log-likelihood at some parameters, up to a constant."""
+        return float(((self._residuals(x) / found.sigmas[self._kinds]) ** 2).sum())
+
+    # The model: durations by parameters, and derivatives.
+
+    def _values(self, x: Array) -> tuple[Radios, dict[str, float]]:
+        """Return the radios, and the fields of the server's link, of some parameters."""
+        own = {name: getattr(self._fixed, name).copy() for name in RADIO}
+        link = dict[str, float]()
+        for each, value in zip(self._unknowns, x, strict=True):
+            number = float(np.exp(np.clip(value, -50, 50))) if each.rate else float(value)
+            if each.field in RADIO:
+                own[each.field][each.clients] = number
+            else:
+                link[each.field] = number
+        return Radios(**own), link
+
+    def _predict(self, x: Array) -> Array:
+        radios, link = self._values(x)
+        prediction = self._prediction if not link else self._with_link(link)
+        found = np.empty(len(self._kind))
+        found[: self._sent] = prediction.durations(radios)
+        for number in range(self._sent, len(self._kind)):
+            client, kind = int(self._client[number]), self._kind[number]
+            which = slice(None) if client < 0 else client
+            if kind == "ping":
+                trips = 2.0 * (radios.latency + prediction.route_latency)[which]
+                found[number] = float(np.mean(trips))
+            else:
+                rates = (radios.up if kind == "upload-rate" else radios.down)[which]
+                found[number] = self._bits[number] / float(np.mean(rates))
+        return np.maximum(found, 1e-12)
+
+    def _with_link(self, link: Mapping[str, float]) -> Prediction:
+        network = self._fleet.scenario.network
+        assert isinstance(network, StarNetwork)  # noqa: S101 - as the caller has checked
+        changed = network.model_copy(update={"server": network.server.model_copy(update=link)})
+        topology = changed.links(self._fleet.count, _no_file)
+        return replace(self._prediction, network=changed, topology=topology)
+
+    def _residuals(self, x: Array) -> Array:
+        return np.log(self._seconds) - np.log(self._predict(x))
+
+    def _jacobian(self, x: Array) -> Array:
+        """Return derivatives by central differences; those of separate clients all at once."""
+        step = _STEPS[self._prediction.network.model]
+        found = np.zeros((len(self._kind), len(x)))
+        for together in self._independent():
+            change = np.zeros(len(x))
+            for number in together:
+                each = self._unknowns[number]
+                change[number] = step if each.rate else step * max(x[number], self._instant)
+            lower = np.where((x - change < 0) & ~self._rates, x, x - change)
+            slope = self._residuals(x + change) - self._residuals(lower)
+            for number in together:
+                width = x[number] + change[number] - lower[number]
+                own = self._of(self._unknowns[number], *self.names) if len(together) > 1 else ...
+                found[own, number] = slope[own] / width
+        return found
+
+    @property
+    def _instant(self) -> float:
+        return float(np.median(self._seconds)) * 1e-2
+
+    @property
+    def _rates(self) -> NDArray[np.bool_]:
+        return np.array([each.rate for each in self._unknowns])
+
+    def _independent(self) -> list[list[int]]:
+        """Return groups of parameters that have no observation in common."""
+        shared = self._prediction.topology.links or (self._client < 0).any()
+        if shared:
+            return [[number] for number in range(len(self._unknowns))]
+        fields = dict.fromkeys(each.field for each in self._unknowns)
+        return [[n for n, u in enumerate(self._unknowns) if u.field == field] for field in fields]
+
+    def _starts(self) -> list[Array]:
+        """Return parameters to start from: those of plain radios, and others where it is not plain.
+
+        Models of TCP charge a latency several times for each message. At a link that is too slow no
+        radio has an effect, and at one that is too fast it has none itself.
+        """
+        plain, rates = self._as_plain(), self._rates
+        links = np.array([each.field not in RADIO for each in self._unknowns])
+        shares = _SHARES[self._prediction.network.model]
+        return [
+            np.where(rates, plain, plain * share) + more * links
+            for share, more in product(shares, (0.0, log(2.0)) if links.any() else (0.0,))
+        ]
+
+    def _as_plain(self) -> Array:
+        """Return the parameters of plain radios, by relative least squares."""
+        found = np.zeros(len(self._unknowns))
+        for number, each in enumerate(self._unknowns):
+            if each.field not in RADIO:
+                found[number] = np.log(self._busiest(each.field))
+                continue
+            rates = self._plain(each.clients)
+            value = rates[RADIO.index(each.field)]
+            found[number] = -np.log(value) if each.rate else value
+        return found
+
+    def _busiest(self, field: str) -> float:
+        """Return the most bits a second that messages of one direction had together.
+
+        That is where a link's rate has an effect; looked for at some of the messages.
+        """
+        sent, own = self._prediction.messages, self._prediction.messages.up == (field == "uplink")
+        took = self._seconds[: self._sent][own]
+        begin, rates, run = sent.start[own], sent.bits[own] / took, sent.run[own]
+        some = range(0, len(took), max(len(took) // _LOOKS, 1))
+        middles = [(begin[n] + took[n] / 2, run[n]) for n in some]
+        flows = [(begin <= t) & (t < begin + took) & (run == which) for t, which in middles]
+        return max(float(rates[each].sum()) for each in flows)
+
+    def _plain(self, clients: NDArray[np.intp]) -> tuple[float, float, float]:
+        """Return seconds a bit up and down, and the latency, of clients without shared links."""
+        own = np.isin(self._client, [*clients, -1])
+        route = float(self._prediction.route_latency[clients].mean())
+        columns = [
+            np.isin(self._kind, (kind, f"{kind}-rate")) * self._bits for kind in WAYS.values()
+        ]
+        trips = np.where(self._kind == "ping", 2.0, np.isin(self._kind, [*WAYS.values()]) * 1.0)
+        known = np.minimum(trips * route, 0.9 * self._seconds)
+        rows = np.column_stack([*columns, trips])[own] / (self._seconds - known)[own, None]
+        scale = np.maximum(rows.max(axis=0), 1e-300)
+        x, _ = nnls(rows / scale, np.ones(len(rows)))
+        up, down, latency = (x / scale).tolist()
+        quickest = [0.25 / max(float(size), 1e-300) for size in scale[:2]]
+        return max(up, quickest[0]), max(down, quickest[1]), max(latency, 1e-6)
+
+
+def _no_file(_: Path) -> NoReturn:
+    raise AssertionError("a star has no file")
+
+
+def _kinds_of(each: UnknownConstant) -> tuple[str, ...]:
+    """Return the kinds of observations that can tell a constant."""
+    if each.field in WAYS:
+        return WAYS[each.field], f"{WAYS[each.field]}-rate"
+    if each.field == LATENCY:
+        return "ping", *WAYS.values()
+    return (WAYS["up" if each.field == "uplink" else "down"],)
+
+
+def messages_of(recording: pd.DataFrame, clients: NDArray[np.intp]) -> Messages:
+    """Return the messages of a recording, in its order."""
+    sent = recording["kind"].isin([*WAYS.values()]).to_numpy()
+    rows = recording[sent]
+    return Messages(
+        rows["run"].to_numpy(np.intp),
+        clients[sent],
+        (rows["kind"] == "upload").to_numpy(),
+        rows["start"].to_numpy(float),
+        8.0 * rows["bytes"].to_numpy(float),
+    )

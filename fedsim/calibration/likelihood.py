@@ -1,0 +1,160 @@
+"""Maximum likelihood with lognormal noise, and intervals from the observed information.
+
+The noise model: an observation is what the model predicts times exp(sigma Z), Z standard normal,
+independent, with one sigma for each kind of observation. So the logarithms of durations have normal
+errors, and the likelihood is greatest where the weighted sum of their squares is least, with
+weights 1 / sigma^2 that are themselves those of greatest likelihood: both are found in turns.
+
+Intervals contain a constant with a probability of 90 %: estimate plus and minus its standard error,
+from the inverse of the information, times the quantile of Student's t. That is exact where the
+logarithm of a duration is linear in the parameters, as for work, whose speeds are fitted in logs.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, stats
+
+from fedsim.ports import Array
+
+LEVEL = 0.9
+"""The probability of an interval, as of those of presets."""
+
+FLOOR = 1e-6
+"""The smallest sigma: what clocks and rounding leave of a noise-free recording."""
+
+_TURNS = 20
+_TRIES = 40
+_CHANGE = 1e-3  # of every sigma, below which the turns end
+
+Residuals = Callable[[Array], Array]
+Jacobian = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Maximum:
+    """A maximum of the likelihood.
+
+    Attributes:
+        x: the parameters, shape (p,).
+        errors: their standard errors, shape (p,); infinite if the data do not determine them.
+        sigmas: of the noise, by kind, shape (kinds,).
+        quantile: of Student's t, by which standard errors are multiplied.
+        unknown: the parameters that only have a joint effect, so that none of them is determined.
+    """
+
+    x: Array
+    errors: Array
+    sigmas: Array
+    quantile: float
+    unknown: tuple[int, ...]
+
+
+def maximise(
+    residuals: Residuals,
+    jacobian: Jacobian,
+    starts: Sequence[Array],
+    least: Array,
+    kinds: NDArray[np.intp],
+) -> Maximum:
+    """Return the parameters of greatest likelihood.
+
+    Args:
+        residuals: of logarithms, by the parameters, shape (n,).
+        jacobian: their derivatives, shape (n, p).
+        starts: parameters to start from, each of shape (p,); the best of their optima is taken.
+        least: the smallest value of each; minus infinity for none.
+        kinds: the number of the kind of each observation, from 0, shape (n,).
+    """
+    sigmas, count = np.ones(int(kinds.max()) + 1), len(least)
+    x = starts[0]
+    if len(starts) > 1:
+        tried = [
+            optimize.least_squares(
+                residuals, x, jac=jacobian, bounds=(least, np.inf), x_scale="jac", max_nfev=_TRIES
+            )
+            for x in starts
+        ]
+        x = min(tried, key=lambda each: float(each.cost)).x
+    free = max(1.0 - count / len(kinds), 1.0 / len(kinds))
+    for _ in range(_TURNS):
+        found = optimize.least_squares(
+            partial(_weigh, residuals, 1.0 / sigmas[kinds]),
+            x,
+            jac=partial(_weigh, jacobian, 1.0 / sigmas[kinds][:, None]),
+            bounds=(least, np.inf),
+            x_scale="jac",
+            xtol=1e-12,
+            ftol=1e-12,
+            gtol=1e-12,
+        )
+        x, before = found.x, sigmas
+        squares = np.bincount(kinds, residuals(x) ** 2) / np.bincount(kinds)
+        sigmas = np.maximum(np.sqrt(squares / free), FLOOR)
+        if np.all(np.abs(sigmas / before - 1.0) < _CHANGE):
+            break
+    slopes = jacobian(x) / sigmas[kinds][:, None]
+    errors, unknown = _standard_errors(slopes)
+    quantile = float(stats.t.ppf((1.0 + LEVEL) / 2.0, max(len(kinds) - count, 1)))
+    return Maximum(x, errors, sigmas, quantile, unknown)
+
+
+def _weigh(law: Callable[[Array], Array], weights: Array, x: Array) -> Array:
+    return weights * law(x)
+
+
+_RANK = 1e-7  # singular values below this share of the largest are zero
+_PART = 0.05  # of a direction without effect that a parameter has to have, to be named
+
+
+def _standard_errors(slopes: Array) -> tuple[Array, tuple[int, ...]]:
+    """Return the standard errors, and the parameters that the data do not determine."""
+    sizes = np.linalg.norm(slopes, axis=0)
+    scale = np.where(sizes > 0, sizes, 1.0)
+    _, values, ways = np.linalg.svd(slopes / scale, full_matrices=False)
+    rank = values > _RANK * max(values.max(initial=0.0), 1e-300)
+    null = ways[~rank] if len(values) == len(scale) else ways[:0]
+    unknown = np.flatnonzero((np.abs(null) > _PART).any(axis=0) | (sizes == 0))
+    inverse = np.where(rank, 1.0 / np.where(rank, values, 1.0), 0.0)
+    errors = np.sqrt(((ways * inverse[:, None]) ** 2).sum(axis=0)) / scale
+    errors[unknown] = np.inf
+    return errors, tuple(unknown.tolist())
+
+
+@dataclass(frozen=True)
+class Speed:
+    """The speed of work, and its spread, by maximum likelihood.
+
+    Attributes:
+        speed: amounts of work a second: value, and both ends of the interval.
+        sigma: the standard deviation of the logarithm of a task's time, likewise.
+    """
+
+    speed: tuple[float, float, float]
+    sigma: tuple[float, float, float]
+
+
+def fit_speed(amounts: Array, seconds: Array) -> Speed:
+    """Return the speed at which tasks of known amounts took known times, each times exp(sigma Z).
+
+    Args:
+        amounts: of each task, above 0, two tasks or more.
+        seconds: that it took, above 0.
+
+    Example:
+        >>> fit_speed(np.array([1e9, 1e9, 4e9]), np.array([0.9, 1.1, 4.0])).speed[0] / 1e9
+        1.0033...
+    """
+    logs = np.log(amounts / seconds)
+    count, mean, spread = len(logs), float(logs.mean()), float(logs.std(ddof=1))
+    spread = spread if spread > FLOOR else 0.0
+    half = float(stats.t.ppf((1 + LEVEL) / 2, count - 1)) * max(spread, FLOOR) / np.sqrt(count)
+    low, high = (
+        spread * np.sqrt((count - 1) / float(stats.chi2.ppf(each, count - 1)))
+        for each in ((1 + LEVEL) / 2, (1 - LEVEL) / 2)
+    )
+    speeds = (float(np.exp(mean + each)) for each in (0.0, -half, half))
+    return Speed(tuple(speeds), (spread, float(low), float(high)))  # type: ignore[arg-type]  # three

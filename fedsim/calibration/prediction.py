@@ -1,0 +1,180 @@
+"""How long recorded messages would take by a network of given constants.
+
+Each message is sent when the recording says it was; if its lane, one direction of a client, is not
+free by then, as soon as it is. Durations are counted from there. So an error in one message does
+not carry over to the next, and messages that were in progress together share links.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.physics.networks import Network
+from fedsim.physics.radios import ConstantRate
+from fedsim.physics.radios.base import Framing
+from fedsim.physics.topology import Topology
+from fedsim.ports import Array
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.lanes import Bearer
+from fedsim.sim.network.tcp.bearers import Connections
+from fedsim.sim.network.transmission import choose_bearers, delay
+
+
+@dataclass(frozen=True, slots=True)
+class Radios:
+    """The constants of the clients' radios, each of shape (clients,).
+
+    Attributes:
+        up, down: bit/s.
+        latency: one way, without that of links, s.
+    """
+
+    up: Array
+    down: Array
+    latency: Array
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Recorded messages, in the order in which they were sent; arrays of shape (messages,).
+
+    Attributes:
+        run: times of different runs are not comparable.
+        client: from 0.
+        up: whether it went to the server.
+        start: when it was sent, s.
+        bits: without headers of the transport.
+    """
+
+    run: NDArray[np.intp]
+    client: NDArray[np.intp]
+    up: NDArray[np.bool_]
+    start: Array
+    bits: Array
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The messages of a recording, and what carries them.
+
+    Attributes:
+        network: of the scenario.
+        topology: its links and routes.
+        framings: by client, of the scenario's radios.
+        messages: see `Messages`.
+    """
+
+    network: Network
+    topology: Topology
+    framings: Sequence[Framing]
+    messages: Messages
+
+    @property
+    def separate(self) -> bool:
+        """Whether no link is shared, so that each client's messages depend on its radio alone."""
+        return not self.topology.links  # unlimited links are not among them
+
+    @cached_property
+    def route_latency(self) -> Array:
+        """The one-way latency of links between a client and the server, s, shape (clients,)."""
+        return np.array([route.latency for route in self.topology.up])
+
+    @cached_property
+    def bits(self) -> Array:
+        """The bits of each message with the headers of its packets, shape (messages,)."""
+        law = self.network.connections if self.network.model == "tcp" else None
+        framings = [each if law is None else law.packaging(each) for each in self.framings]
+        own = zip(self.messages.client, self.messages.bits, strict=True)
+        return np.array([bits + framings[client].bits(round(bits)) for client, bits in own])
+
+    def durations(self, radios: Radios) -> Array:
+        """Return how long each message takes, s, shape (messages,)."""
+        if self.network.model == "fluid" and self.separate:
+            client, up = self.messages.client, self.messages.up
+            rate = np.where(up, radios.up[client], radios.down[client])
+            return radios.latency[client] + self.route_latency[client] + self.bits / rate
+        found = np.empty(len(self.bits))
+        for run in np.unique(self.messages.run):
+            which = np.flatnonzero(self.messages.run == run)
+            found[which] = self._replay(which, radios)
+        return found
+
+    def _replay(self, which: NDArray[np.intp], radios: Radios) -> Array:
+        """Return the durations of one run's messages."""
+        model, calendar, sent = self.network.model, Calendar(), self.messages
+        laws = [[ConstantRate(float(rate)) for rate in each] for each in (radios.up, radios.down)]
+        latencies = radios.latency.tolist()
+        both = choose_bearers(
+            calendar,
+            self.topology,
+            *laws,
+            model=model,
+            radio_latency=latencies,
+            connections=self._connections() if model == "tcp" else None,
+        )
+        first, found = float(sent.start[which].min()), np.empty(len(which))
+        lanes = dict[tuple[int, bool], _Lane]()
+        for place, number in enumerate(which.tolist()):
+            client, up = int(sent.client[number]), bool(sent.up[number])
+            lane = lanes.get((client, up))
+            if lane is None:
+                way = delay(float(self.route_latency[client] + latencies[client]), model)
+                rate = float((radios.up if up else radios.down)[client])
+                lane = _Lane(calendar, both[not up][client], rate, way, found)
+                lanes[client, up] = lane
+            due = float(sent.start[number]) - first
+            calendar.at(due, lane.send, (place, float(self.bits[number])))
+        calendar.run()
+        return found
+
+    def _connections(self) -> Connections:
+        law = self.network.connections
+        packets = [law.packaging(each) for each in self.framings]
+        draws = np.random.default_rng(0)
+        return Connections(law, lambda n: packets[n], lambda *_: None, lambda *_: draws)
+
+
+class _Lane:
+    """One direction of a client, which carries one message at a time.
+
+    Args:
+        calendar: the time.
+        bearer: of its messages.
+        rate: of its radio, bit/s.
+        delay: before bits contend for links, s.
+        found: where durations are noted, by the place of the message.
+    """
+
+    def __init__(
+        self, calendar: Calendar, bearer: Bearer, rate: float, delay: float, found: Array
+    ) -> None:
+        self._calendar, self._bearer = calendar, bearer
+        self._rate, self._delay, self._found = rate, delay, found
+        self._waiting = deque[tuple[int, float]]()
+        self._busy = False
+        self._begun = 0.0
+
+    def send(self, message: tuple[int, float]) -> None:
+        """Send a message, its place and its bits, as soon as the lane is free."""
+        self._waiting.append(message)
+        if not self._busy:
+            self._next()
+
+    def _next(self) -> None:
+        self._busy = True
+        self._begun = self._calendar.now
+        self._calendar.at(self._begun + self._delay, self._flow, self._waiting.popleft())
+
+    def _flow(self, message: tuple[int, float]) -> None:
+        place, bits = message
+        self._bearer.start(bits, self._rate, self._arrive, place)
+
+    def _arrive(self, place: int) -> None:
+        self._found[place] = self._calendar.now - self._begun
+        self._busy = False
+        if self._waiting:
+            self._next()

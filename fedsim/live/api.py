@@ -1,0 +1,258 @@
+"""The functions `run_live` and `serve`: live runs of a scenario, into a folder of runs."""
+
+import socket
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fedsim.blocks.spec import Spec
+from fedsim.building import Builder, Job
+from fedsim.errors import DataError, OutputError, PeerError
+from fedsim.live.access import Access, Address, fresh_token
+from fedsim.live.connection import Timing
+from fedsim.live.handshake import RunOffer
+from fedsim.live.joining import LivePart, digest_of, join, run_clients
+from fedsim.live.meters import Meter, NoMeter
+from fedsim.live.refusals import check_live
+from fedsim.live.workers import client_processes
+from fedsim.live.world import LiveSettings, LiveWorld, StartClients
+from fedsim.record.folder import RunFolder
+from fedsim.record.lock import hold
+from fedsim.record.manifest import LIVE
+from fedsim.record.recorder import RunRecorder
+from fedsim.results import Result
+from fedsim.running.api import session_folder, warn_of_theory
+from fedsim.running.campaign import check_ends
+from fedsim.running.folder import check_place, study_of
+from fedsim.running.run import Watch, ending, execute, ignore_progress
+from fedsim.scenario import Plan, dump, load
+from fedsim.sim.config import WorldConfig
+from fedsim.worlds.observer import OnRound
+
+__all__ = ["join", "run_live", "serve"]
+
+
+def run_live(
+    source: str | Path | Mapping[str, Any] | Plan,
+    *,
+    out: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    blocks: Sequence[type[Spec]] = (),
+    processes: int = 0,
+    command: Sequence[str] = (),
+    meter: Meter | None = None,
+    timing: Timing | None = None,
+    watch: Watch = ignore_progress,
+    check: bool = True,
+) -> Result:
+    """Run every variant of a scenario under every seed live, on this machine.
+
+    Server and clients exchange messages over TCP on the loopback interface, let in by a token that
+    is made for the run. Radios, devices and links of the scenario have no effect.
+
+    Args:
+        source: a YAML file, a mapping, or a plan.
+        out: the folder of the run folders; if None, a temporary one until this session ends.
+        overrides: "key=value" texts that replace values of the scenario.
+        blocks: user-defined classes that the scenario may name by their kind.
+        processes: the number of processes for the clients; 0 for none but this one.
+        command: how `fedsim join` is given the same scenario; needed for more processes if it is
+            not a file without `blocks`.
+        meter: of the energy of the clients' work; only without further processes.
+        timing: of the connections.
+        watch: called with the progress of runs.
+        check: whether to raise and warn by the final states of runs.
+
+    Raises:
+        ScenarioError, BlockError: the scenario is invalid, or cannot run live.
+        DataError: `out` holds runs of another scenario.
+        OccupiedError, OutputError: another process writes into `out`, or a file cannot be written.
+        RunError: runs have failed; the others are kept.
+
+    Example:
+        >>> len(fedsim.live.run_live("quickstart", overrides=["stop={rounds: 2}"]).summary)
+        3
+    """
+    plan = source if isinstance(source, Plan) else load(source, overrides=overrides, blocks=blocks)
+    token = fresh_token()
+    access = Access(token)
+    with _listener(Address("127.0.0.1", 0)) as listener:
+        live = _LiveStudy(plan, listener, access, timing or Timing(), watch)
+        if processes:
+            port = listener.getsockname()[1]
+            words = command or _words(source, overrides)
+            with client_processes(words, live.clients, processes, port, token):
+                return live.into(out, check=check)
+        live.start = partial(
+            _start_here, access=access, meter=meter or NoMeter(), timing=live.timing
+        )
+        return live.into(out, check=check)
+
+
+def serve(
+    source: str | Path | Mapping[str, Any] | Plan,
+    listen: str,
+    *,
+    out: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    blocks: Sequence[type[Spec]] = (),
+    access: Access | None = None,
+    timing: Timing | None = None,
+    watch: Watch = ignore_progress,
+    refused: Callable[[PeerError], None] = lambda _: None,
+    listening: Callable[[Address], None] = lambda _: None,
+    check: bool = True,
+) -> Result:
+    """Run every variant of a scenario under every seed live, for clients that join.
+
+    Args:
+        source: a YAML file, a mapping, or a plan.
+        listen: where, as HOST:PORT; port 0 for one that the system chooses.
+        out: as for `run_live`, like `overrides`, `blocks`, `timing`, `watch` and `check`.
+        overrides: see above.
+        blocks: see above.
+        access: how clients are checked; needed where other machines can connect.
+        timing: see above.
+        watch: see above.
+        refused: called with the error of each connection that was not let in.
+        listening: called with the address, once clients can connect.
+        check: see above.
+
+    Raises:
+        DataError: the address is invalid, or open to everyone.
+        OutputError: the address cannot be listened on.
+    """
+    plan = source if isinstance(source, Plan) else load(source, overrides=overrides, blocks=blocks)
+    address, access = Address.parse(listen), access or Access()
+    access.check(address)
+    with _listener(address) as listener:
+        live = _LiveStudy(plan, listener, access, timing or Timing(), watch, refused)
+        listening(Address(address.host, listener.getsockname()[1]))
+        return live.into(out, check=check)
+
+
+def _words(source: object, overrides: Sequence[str]) -> list[str]:
+    """Return the words that give `fedsim join` a scenario.
+
+    Raises:
+        DataError: it is no file.
+    """
+    if not isinstance(source, str | Path):
+        text = "clients in processes of their own read the scenario, so it has to be a file"
+        raise DataError("processes", text)
+    return [str(source), *(word for each in overrides for word in ("--set", each))]
+
+
+@contextmanager
+def _listener(address: Address) -> Iterator[socket.socket]:
+    """Return a socket that listens at an address.
+
+    Raises:
+        OutputError: it cannot.
+    """
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        made = socket.create_server(address, family=family, backlog=1024)
+    except OSError as error:
+        raise OutputError(error.errno, f"{error.strerror}", str(address)) from None
+    with made:
+        yield made
+
+
+def _start_here(
+    job: Job, offer: RunOffer, port: int, *, access: Access, meter: Meter, timing: Timing
+) -> Sequence[Coroutine[Any, Any, None]]:
+    """Return the clients of a run that are in the process of the server."""
+    address = Address("127.0.0.1", port)
+    build = partial(_same_part, LivePart(job))
+    return run_clients(
+        range(offer.clients), address, offer.digest, build, access, meter, timing, once=True
+    )
+
+
+def _same_part(part: LivePart, _: RunOffer) -> LivePart:
+    return part
+
+
+@dataclass
+class _LiveStudy:
+    """The live runs of a plan.
+
+    Attributes:
+        plan: variants and seeds.
+        listener: a socket that listens.
+        access: how clients are checked.
+        timing: of connections.
+        watch, refused: see `serve`.
+        start: starts clients in this process, given the job, the offer and the port.
+    """
+
+    plan: Plan
+    listener: socket.socket
+    access: Access
+    timing: Timing
+    watch: Watch
+    refused: Callable[[PeerError], None] = lambda _: None
+    start: Callable[[Job, RunOffer, int], Sequence[Coroutine[Any, Any, None]]] = field(
+        default=lambda _job, _offer, _port: ()
+    )
+
+    def __post_init__(self) -> None:
+        self._builder = Builder(self.plan, "bytes")
+        for job in self._builder.check():
+            check_live(job)
+            warn_of_theory(job, stacklevel=5)
+            self.clients = len(job.members)
+
+    def into(self, out: str | Path | None, *, check: bool) -> Result:
+        """Make the runs into a folder, or a temporary one."""
+        folder = session_folder(f"{self.plan.name}-live") if out is None else Path(out)
+        study = study_of(self.plan)
+        check_place(study, folder)
+        with hold(folder):
+            for variant, seed in self._runs:
+                RunFolder.check(folder, variant.name, seed)
+            study.write(folder)
+            last = len(self._runs) - 1
+            paths = [
+                self._make(self._builder.build(variant, seed), folder, another=number < last)
+                for number, (variant, seed) in enumerate(self._runs)
+            ]
+        result = Result(folder, tuple(paths), (), temporary=out is None)
+        if check:
+            check_ends(result, stacklevel=4)
+        return result
+
+    @property
+    def _runs(self) -> list[Any]:
+        return [(variant, seed) for variant in self.plan.variants for seed in variant.seeds]
+
+    def _make(self, job: Job, folder: Path, *, another: bool) -> Path:
+        """Make one run."""
+        own = job.scenario.model_copy(update={"seed": job.seed, "seeds": 1})
+        name, clients = job.variant.name, len(job.members)
+        offer = RunOffer(digest_of(self.plan), name, job.seed, dump(own), clients)
+        facts: dict[str, Any] = {}
+        start: StartClients = partial(self.start, job, offer)
+        settings = LiveSettings(
+            listener=self.listener,
+            access=self.access,
+            offer=offer,
+            fingerprint=job.problem.fingerprint,
+            participation=job.scenario.participation.among(clients),
+            another=another,
+            timing=self.timing,
+            start_clients=start,
+            refused=self.refused,
+            facts=facts,
+        )
+
+        def make_world(setup: WorldConfig, book: RunRecorder, on_round: OnRound) -> LiveWorld:
+            return LiveWorld(setup, book, on_round, settings=settings)
+
+        path = execute(job, folder, self.watch, {LIVE: facts}, make_world=make_world)
+        self.watch(ending(job, folder))
+        return path

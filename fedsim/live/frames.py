@@ -1,0 +1,188 @@
+"""Frames: the units in which two endpoints exchange bytes over a connection.
+
+A frame is the length of its body (4 bytes, little-endian), its kind (1 byte) and the body. A
+message of the method is the body of one frame, exactly as `fedsim.wire.codec` encodes it; all other
+kinds serve the connection, and are not part of a run's bits. The reader refuses a body longer than
+its limit as soon as the length is there, so that memory is bounded by that limit.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from math import isfinite
+
+from fedsim.errors import FrameError
+
+_FRONT = struct.Struct("<IB")
+FRONT_BYTES = _FRONT.size
+"""The bytes of a frame before its body."""
+
+
+class Kind(IntEnum):
+    """The kinds of frames, in the order in which a connection first has them."""
+
+    HELLO = 1
+    """Client: the version that it speaks, its number, and a nonce."""
+    CHALLENGE = 2
+    """Server: a nonce, and whether the client has to prove a token."""
+    PROOF = 3
+    """Client: the digest of its scenario, and the proof of the token."""
+    WELCOME = 4
+    """Server: its own proof, and the run that begins."""
+    REFUSED = 5
+    """Server: why a client is not let in; the connection is closed."""
+    READY = 6
+    """Client: it has built its part; the hash of the clients' losses."""
+    MESSAGE = 7
+    """Either: a message of the method."""
+    REPORT = 8
+    """Client: what handling a message took, before the reply to it."""
+    BEAT = 9
+    """Either: it is still there."""
+    FAILED = 10
+    """Client: its handler has failed."""
+    END = 11
+    """Server: the run has ended, and whether another one follows."""
+
+
+def frame(kind: Kind, body: bytes = b"") -> bytes:
+    """Return a frame as bytes."""
+    return _FRONT.pack(len(body), kind) + body
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames.
+
+    Args:
+        limit: the largest accepted length of a body, bytes.
+
+    Attributes:
+        limit: see above; it may be changed between frames.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[tuple[Kind, bytes]]:
+        """Add bytes that have arrived; yield the frames that are complete.
+
+        Raises:
+            FrameError: a kind is unknown, or a body is longer than the limit.
+        """
+        buffer = self._buffer
+        buffer += data
+        start = 0
+        try:
+            while len(buffer) - start >= FRONT_BYTES:
+                length, number = _FRONT.unpack_from(buffer, start)
+                if length > self.limit:
+                    text = f"a frame announces {length} bytes; at most {self.limit} are accepted"
+                    raise FrameError(text)
+                if not Kind.HELLO <= number <= Kind.END:
+                    raise FrameError(f"no frame has the kind {number}; kinds are 1 to {Kind.END}")
+                end = start + FRONT_BYTES + length
+                if end > len(buffer):
+                    break
+                body = bytes(buffer[start + FRONT_BYTES : end])
+                start = end
+                yield Kind(number), body
+        finally:
+            del buffer[:start]
+
+
+# Reports: what a client has done with a message.
+
+_REPORT = struct.Struct("<IBddB")
+_SPAN = struct.Struct("<ddIddd")
+_MOST_SPANS = 255
+
+_SILENT, _READS_CLOCK, _READS_BATTERY = 1, 2, 4
+
+
+@dataclass(frozen=True, slots=True)
+class WorkSpan:
+    """Work that a client has done, by its own clock.
+
+    Attributes:
+        began, ended: when, s.
+        pieces: the number of equal parts.
+        operations, samples: of each part; see `fedsim.ports.Work`.
+        joules: measured for all parts; NaN without a meter.
+    """
+
+    began: float
+    ended: float
+    pieces: int
+    operations: float
+    samples: float
+    joules: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a client has done with one message, by its own clock.
+
+    Attributes:
+        exchange: the number of the exchange that the message opened.
+        received: when the last byte of the message arrived, s.
+        sent: when the reply was written, s.
+        silent: whether the client had nothing worth sending.
+        looks: what the method has read beside its messages so far: "battery", "now".
+        spans: the work done.
+    """
+
+    exchange: int
+    received: float
+    sent: float
+    silent: bool
+    looks: frozenset[str]
+    spans: tuple[WorkSpan, ...]
+
+    def encode(self) -> bytes:
+        """Return the body of a frame."""
+        flags = _SILENT * self.silent
+        flags |= _READS_CLOCK * ("now" in self.looks) | _READS_BATTERY * ("battery" in self.looks)
+        spans = self.spans[-_MOST_SPANS:]
+        front = _REPORT.pack(self.exchange, flags, self.received, self.sent, len(spans))
+        return front + b"".join(
+            _SPAN.pack(
+                each.began, each.ended, each.pieces, each.operations, each.samples, each.joules
+            )
+            for each in spans
+        )
+
+    @classmethod
+    def decode(cls, body: bytes) -> "Report":
+        """Return the report in the body of a frame.
+
+        Raises:
+            FrameError: it is none, or one of its times and amounts is not possible.
+        """
+        if len(body) < _REPORT.size:
+            raise FrameError(f"a report has at least {_REPORT.size} bytes, got {len(body)}")
+        exchange, flags, received, sent, count = _REPORT.unpack_from(body)
+        if len(body) != _REPORT.size + count * _SPAN.size or flags > 7:
+            raise FrameError(f"{len(body)} bytes with flags {flags} are no report of {count} spans")
+        spans = tuple(
+            WorkSpan(*_SPAN.unpack_from(body, _REPORT.size + number * _SPAN.size))
+            for number in range(count)
+        )
+        if not (isfinite(received) and isfinite(sent) and received <= sent):
+            raise FrameError(f"a report says: received at {received:g} s, answered at {sent:g} s")
+        for each in spans:
+            if not _is_possible(each):
+                raise FrameError(f"a report has an impossible span: {each}")
+        looks = {"now"} if flags & _READS_CLOCK else set()
+        looks |= {"battery"} if flags & _READS_BATTERY else set()
+        return cls(exchange, received, sent, bool(flags & _SILENT), frozenset(looks), spans)
+
+
+_MOST_PIECES = 1_000_000
+
+
+def _is_possible(span: WorkSpan) -> bool:
+    known = all(map(isfinite, (span.began, span.ended, span.operations, span.samples)))
+    amounts = min(span.operations, span.samples) >= 0 and not span.joules < 0
+    return known and amounts and span.began <= span.ended and 1 <= span.pieces <= _MOST_PIECES

@@ -1,0 +1,310 @@
+"""The server's view of its clients: those connected, what was sent to them, what came back."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import inf, isnan, nan
+
+import numpy as np
+
+from fedsim.errors import Diverged, Failed, FrameError, PeerTimeoutError
+from fedsim.live.clock import OrderedLog, WallClock
+from fedsim.live.connection import FrameConnection
+from fedsim.live.frames import Kind, Report
+from fedsim.ports import SERVER, Array, ClientId, node_name
+from fedsim.protocol.selection import OFFLINE
+from fedsim.protocol.transport import ByteTransport, Envelope, Receive, Unpacking
+from fedsim.record.rounds import Traffic
+from fedsim.record.schema import NO_PEER, Event
+
+ABORTED, IN_FLIGHT = "aborted", "in flight"
+"""What becomes of a message that is not known to have arrived."""
+
+
+@dataclass
+class _Peer:
+    """A connected client.
+
+    Attributes:
+        connection: to it.
+        outstanding: messages that it has not reported on, each with when it was sent.
+        answering: the exchange of the last report, if its reply is still to come; 0 if not.
+        offset: the server's time less the client's, s; known to within `delay`.
+        delay: the smallest round trip of a message and its report so far, s.
+    """
+
+    connection: FrameConnection
+    offset: float
+    delay: float
+    outstanding: deque[tuple[Envelope, float]] = field(default_factory=deque)
+    answering: int = 0
+    sent: float = 0.0
+
+    def meet(self, sent: float, received: float, answered: float, now: float) -> None:
+        """Improve the offset by one round trip: the one with the smallest delay is kept."""
+        delay = (now - sent) - (answered - received)
+        if delay <= self.delay:
+            self.delay = max(delay, 0.0)
+            self.offset = ((sent - received) + (now - answered)) / 2
+
+
+class LiveNetwork:
+    """The connections of a run, as the server and its selection see them.
+
+    Implements `fedsim.worlds.server.Downlinks` and `Attendance`, and
+    `fedsim.protocol.selection.Eligibility`.
+
+    Args:
+        clients: the number of clients.
+        clock, log, traffic: of the run.
+        transport: decodes messages.
+        looks: the set to which the names of what the method reads are added.
+        answer: the longest time from a message to its report, s.
+        largest: the largest accepted dimension of a vector.
+
+    Attributes:
+        delivered, lost, in_flight: bits that arrived, that were given up, and in transit at the
+            end.
+        joules: measured at each client, shape (M,).
+        metered: whether every client has a meter.
+        on_reply: called with a client and its envelope.
+        on_lost: called with a client that has left.
+        on_failed: called with the name of a client and the error of its handler.
+    """
+
+    on_reply: Receive
+    on_lost: Callable[[ClientId], None]
+    on_failed: Callable[[str, BaseException], None]
+
+    def __init__(
+        self,
+        clients: int,
+        clock: WallClock,
+        log: OrderedLog,
+        traffic: Traffic,
+        transport: ByteTransport,
+        looks: set[str],
+        answer: float,
+        largest: int,
+    ) -> None:
+        self.delivered = self.lost = self.in_flight = 0
+        self.joules: Array = np.zeros(clients)
+        self.metered = True
+        self._clients = clients
+        self._clock = clock
+        self._log = log
+        self._traffic = traffic
+        self._transport = transport
+        self._looks = looks
+        self._answer = answer
+        self._largest = largest
+        self._unpacking = Unpacking()
+        self._peers: dict[ClientId, _Peer] = {}
+        self._left: dict[ClientId, str] = {}
+        self._news: asyncio.Future[None] | None = None
+        self._closed = False
+
+    # -- presence ----------------------------------------------------------------------
+
+    @property
+    def missing(self) -> list[ClientId]:
+        """The clients that have not joined."""
+        return [client for client in range(self._clients) if client not in self._peers]
+
+    @property
+    def departures(self) -> dict[ClientId, str]:
+        """The clients that have left, each with the reason."""
+        return dict(self._left)
+
+    @property
+    def always_complete(self) -> bool:
+        """Whether no client has left."""
+        return not self._left
+
+    def obstacle(self, client: ClientId) -> str:
+        """Return why a client cannot take part; empty if it can."""
+        return "" if client in self._peers else OFFLINE
+
+    def sample_available(self, client: ClientId) -> bool:  # noqa: ARG002 - see `Eligibility`
+        """Return True: a connected client is available."""
+        return True
+
+    def why_gone(self, clients: Sequence[ClientId]) -> str:
+        """See `Attendance.why_gone`: a client that has left does not return."""
+        if any(client in self._peers for client in clients):
+            return ""
+        return f"no client can take part any more: {OFFLINE} ({len(clients)})"
+
+    def charge(self, client: ClientId) -> float:  # noqa: ARG002 - see `Attendance`
+        """Return NaN: a live run knows of no battery."""
+        return nan
+
+    async def change(self) -> None:
+        """Wait until a client has left."""
+        self._news = asyncio.get_running_loop().create_future()
+        await self._news
+
+    # -- joining and leaving -----------------------------------------------------------
+
+    def join(
+        self, client: ClientId, connection: FrameConnection, offset: float, *, metered: bool
+    ) -> None:
+        """Add a client that is ready.
+
+        Args:
+            client: its number.
+            connection: to it.
+            offset: the server's time less the client's, s.
+            metered: whether it has a meter.
+        """
+        self.metered = self.metered and metered
+        self._peers[client] = _Peer(connection, offset, inf)
+
+    def leave(self, client: ClientId, reason: str) -> None:
+        """Remove a client whose connection has ended: it does not return in this run."""
+        peer = self._peers.pop(client, None)
+        if peer is None or self._closed or self._clock.start is None:
+            return  # before the run begins it may come back
+        self._left[client] = reason
+        now = self._clock.now
+        for envelope, sent in peer.outstanding:
+            self._write_lost(client, envelope, now - sent, ABORTED)
+        word = self._log.word(reason)
+        self._log.append(now, 0.0, Event.OFFLINE, client, NO_PEER, detail=word)
+        self.on_lost(client)
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    def fail(self, client: ClientId, number: int, text: str) -> None:
+        """Handle the failure of a client's handler in some round; 0 if it has not diverged."""
+        name = node_name(client)
+        error = Diverged(number, text) if number else Failed(f"{name} has failed: {text}")
+        self.on_failed(name, error)
+
+    def check_answers(self, client: ClientId) -> None:
+        """Check that a client is not overdue with a report.
+
+        Raises:
+            PeerTimeoutError: it is.
+        """
+        peer = self._peers.get(client)
+        if peer is not None and peer.outstanding:
+            waited = self._clock.now - peer.outstanding[0][1]
+            if waited > self._answer:
+                text = f"{node_name(client)} has not answered for {self._answer:g} s"
+                raise PeerTimeoutError(text)
+
+    # -- messages ----------------------------------------------------------------------
+
+    def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
+        """See `Downlinks.send_down`."""
+        now, data = self._clock.now, envelope.data
+        for client in clients:
+            peer = self._peers.get(client)
+            if peer is None:  # it has left as this message was sent to others
+                continue
+            self._traffic.bits_down += envelope.bits
+            peer.outstanding.append((envelope, now))
+            peer.connection.send(Kind.MESSAGE, data)
+
+    def receive(self, client: ClientId, body: bytes) -> None:
+        """Receive a reply.
+
+        Raises:
+            DecodeError: it is no message of the method.
+            FrameError: its report is missing, or is of another exchange.
+        """
+        peer = self._peers[client]
+        envelope = self._transport.read(body, client, self._unpacking, self._largest)
+        if not peer.answering or envelope.exchange != peer.answering:
+            text = f"{node_name(client)} replies in exchange {envelope.exchange} without a report"
+            raise FrameError(text)
+        peer.answering = 0
+        envelope.word = self._log.word(envelope.message.label)
+        traffic, now = self._traffic, self._clock.now
+        traffic.bits_up += envelope.bits
+        if envelope.payload_bits:
+            traffic.transmissions += 1
+        else:
+            traffic.beacons += 1
+        self.delivered += envelope.bits
+        self._write_delivered(client, SERVER, envelope, now, max(now - peer.sent, 0.0))
+        self.on_reply(client, envelope)
+
+    def report(self, client: ClientId, report: Report) -> None:
+        """Record what a client has done with a message.
+
+        Raises:
+            FrameError: the message was not sent, or is reported twice.
+        """
+        peer, now = self._peers[client], self._clock.now
+        if not peer.outstanding or peer.outstanding[0][0].exchange != report.exchange:
+            text = f"{node_name(client)} reports on exchange {report.exchange}, which was not sent"
+            raise FrameError(text)
+        envelope, sent = peer.outstanding.popleft()
+        peer.meet(sent, report.received, report.sent, now)
+
+        def server_time(client_time: float) -> float:
+            """Return a time of the client by the server's clock; offsets are not exact."""
+            return min(max(client_time + peer.offset, sent), now)
+
+        received = server_time(report.received)
+        self.delivered += envelope.bits
+        self._write_delivered(SERVER, client, envelope, received, received - sent)
+        for each in report.spans:
+            ended = server_time(each.ended)
+            seconds = (each.ended - each.began) / each.pieces
+            joules = 0.0 if isnan(each.joules) else each.joules / each.pieces
+            for _ in range(each.pieces):
+                self.joules[client] += joules
+                self._traffic.joules += joules
+                self._log.append(
+                    ended,
+                    seconds,
+                    Event.COMPUTE,
+                    client,
+                    NO_PEER,
+                    envelope.round,
+                    joules=joules,
+                    operations=each.operations,
+                    samples=each.samples,
+                )
+        peer.sent = server_time(report.sent)
+        if report.silent:
+            self._log.append(peer.sent, 0.0, Event.SILENT, client, SERVER, envelope.round)
+        peer.answering = report.exchange
+        self._looks |= report.looks
+
+    # -- the end -----------------------------------------------------------------------
+
+    def close(self, *, another: bool) -> None:
+        """End the run: tell the clients, and record what is in transit."""
+        self._closed = True
+        now = self._clock.now
+        for client, peer in sorted(self._peers.items()):
+            peer.connection.send(Kind.END, bytes([another]))
+            peer.connection.close()
+            for envelope, sent in peer.outstanding:
+                self._write_lost(client, envelope, now - sent, IN_FLIGHT)
+
+    # -- what is written down ----------------------------------------------------------
+
+    def _write_delivered(
+        self, sender: ClientId, receiver: ClientId, envelope: Envelope, t: float, seconds: float
+    ) -> None:
+        sizes = envelope.payload_bits, envelope.header_bits, 0
+        number, word = envelope.round, envelope.word
+        self._log.append_message(t, seconds, sender, receiver, number, word, *sizes, 0.0, 0.0)
+
+    def _write_lost(self, client: ClientId, envelope: Envelope, seconds: float, why: str) -> None:
+        """Record a message to a client that is not known to have arrived."""
+        now, detail = self._clock.now, self._log.word(why)
+        sizes = envelope.payload_bits, envelope.header_bits, 0
+        ends = SERVER, client, envelope.round, envelope.word
+        self._log.append(now, seconds, Event.SEND, *ends, *sizes, detail=detail)
+        if why == IN_FLIGHT:
+            self.in_flight += envelope.bits
+            return
+        self.lost += envelope.bits
+        self._log.append(now, 0.0, Event.LOST, *ends, *sizes, detail=detail)

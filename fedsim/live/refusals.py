@@ -1,0 +1,48 @@
+"""Which settings of a scenario a live run does not have."""
+
+from collections.abc import Iterator, Mapping
+
+from fedsim.building import Job
+from fedsim.errors import Fault, LiveError
+from fedsim.problems import ProgramLoss
+from fedsim.protocol.participation import AsynchronousParticipation
+from fedsim.protocol.transport import ByteTransport
+
+
+def check_live(job: Job) -> None:
+    """Check that a run can be made live.
+
+    Radios, devices, links and their losses have no effect in a live run; what a method or a rule of
+    the scenario depends on, and a live run cannot have, is refused.
+
+    Raises:
+        LiveError: it cannot; every reason is named.
+    """
+    if faults := [Fault("", key, text) for key, text in _refusals(job)]:
+        raise LiveError(faults)
+
+
+def _refusals(job: Job) -> Iterator[tuple[str, str]]:
+    scenario = job.scenario
+    if job.deployment.overlay is not None:
+        yield "network.peers", "peers do not run live yet, only a server with its clients"
+        return
+    if isinstance(scenario.participation, AsynchronousParticipation):
+        yield "participation.kind", "asynchronous servers do not run live yet; take one with rounds"
+    if isinstance(scenario.problem.loss, ProgramLoss):
+        yield "problem.loss", "clients with programs of their own do not run live yet"
+    if not isinstance(job.transport, ByteTransport):
+        yield "algorithm.kind", "its messages cannot be encoded as bytes"
+    for number, group in enumerate(job.groups):
+        if group.battery is not None:
+            yield f"fleet.{number}.battery", "batteries are simulated only; a live client has none"
+        law = job.deployment.groups[number].availability
+        if isinstance(law, Mapping) or not law.always:
+            text = "availability is simulated only; a live client is there while it is connected"
+            yield f"fleet.{number}.availability", text
+    for rule in scenario.stop.rules:
+        if rule.key in {"energy", "batteries"}:
+            yield (
+                f"stop.{rule.key}",
+                "a live run has no such limit: meters alone know energy",
+            )

@@ -1,0 +1,304 @@
+"""The live world: a server that listens, and the clients that it was started for."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from math import inf, nan
+from typing import Any, cast
+
+import numpy as np
+
+from fedsim.errors import ClientsMissingError, Diverged, Failed, FedsimError, PeerError, RunError
+from fedsim.live.access import Access
+from fedsim.live.clock import OrderedLog, WallClock
+from fedsim.live.connection import Timing
+from fedsim.live.handshake import RunOffer
+from fedsim.live.limits import largest_vector
+from fedsim.live.network import LiveNetwork
+from fedsim.live.session import Door, ServerSession
+from fedsim.ports import ClientId, node_name
+from fedsim.protocol.participation import Participation
+from fedsim.protocol.selection import Selection
+from fedsim.protocol.server import ServerProtocol
+from fedsim.protocol.transport import ByteTransport
+from fedsim.record.ledger import Meters
+from fedsim.record.recorder import RunRecorder
+from fedsim.record.rounds import Traffic
+from fedsim.record.schema import Event
+from fedsim.record.summary import DONE, Ending
+from fedsim.sim.config import Method, WorldConfig
+from fedsim.wire.packers import Packing
+from fedsim.worlds.main_task import MainTask
+from fedsim.worlds.observer import Observer, OnRound, ignore_round
+from fedsim.worlds.server import RoundServer
+
+StartClients = Callable[[int], Sequence[Coroutine[Any, Any, None]]]
+"""Returns the clients that this process runs itself, given the port of the server."""
+
+
+class LiveServer(RoundServer):
+    """A server in real time: its timers are the event loop's, its messages on connections."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveSettings:
+    """How a live run is made.
+
+    Attributes:
+        listener: a bound socket, which stays open; connections to it are accepted.
+        access: how clients are checked.
+        offer: the run that they are let into.
+        fingerprint: the hash of the clients' losses.
+        participation: the scenario's policy; its spans are in real time.
+        another: whether another run follows.
+        timing: of connections.
+        start_clients: see `StartClients`.
+        refused: called with the error of each connection that was not let in.
+        facts: takes what there is beside a simulated run: bytes on connections, clients that left.
+    """
+
+    listener: socket.socket
+    access: Access
+    offer: RunOffer
+    fingerprint: str
+    participation: Participation
+    another: bool = False
+    timing: Timing = field(default_factory=Timing)
+    start_clients: StartClients = lambda _: ()
+    refused: Callable[[PeerError], None] = ignore_round
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class NoIdleEnergy:
+    """The idle energy of a live run, which no meter separates from that of work."""
+
+    def take(self, now: float) -> float:  # noqa: ARG002 - see `IdleEnergy`
+        """Return 0."""
+        return 0.0
+
+    def take_grams(self, now: float) -> float:  # noqa: ARG002 - see `IdleEnergy`
+        """Return 0."""
+        return 0.0
+
+
+class LiveWorld:
+    """One live run, with the interface of `fedsim.sim.world.World`.
+
+    Attributes:
+        traffic: running totals of what the run has cost.
+        status: how it has ended; see `fedsim.record.summary`.
+    """
+
+    def __init__(
+        self,
+        setup: WorldConfig,
+        book: RunRecorder,
+        on_round: OnRound = ignore_round,
+        *,
+        settings: LiveSettings,
+    ) -> None:
+        self.status = DONE
+        self.traffic = Traffic()
+        self._setup = replace(setup, participation=settings.participation)
+        self._settings = settings
+        self._book, self._on_round = book, on_round
+        self._clock = WallClock()
+        self._log = OrderedLog(book.log)
+        self._looks: set[str] = set()
+        clients = len(setup.fleet)
+        transport = cast("ByteTransport", setup.transport)
+        self._network = LiveNetwork(
+            clients,
+            self._clock,
+            self._log,
+            self.traffic,
+            transport,
+            self._looks,
+            settings.timing.answer,
+            largest_vector(setup.initial.size),
+        )
+        self._observer = Observer(
+            self._setup,
+            book,
+            self._clock,
+            self.traffic,
+            NoIdleEnergy(),
+            on_round,
+            log=self._log,
+        )
+        self._server = self._make_server(transport)
+        method = cast("Method", setup.algorithm)
+        self._main_task = MainTask(method.serve, self._server, lambda: ())
+        self._network.on_reply = self._server.receive
+        self._network.on_lost = self._server.lose
+        self._network.on_failed = self._main_task.fail
+
+    def _make_server(self, transport: ByteTransport) -> LiveServer:
+        setup, network = self._setup, self._network
+        clients: Sequence[ClientId] = range(len(setup.fleet))
+        policy, silence = setup.participation, setup.silence
+        selection = Selection(policy, network, clients, setup.rng("cohort", 0), setup.samples)
+        protocol = ServerProtocol(clients, selection, policy, silence, setup.header_bits, transport)
+        return LiveServer(
+            protocol,
+            calendar=self._clock,
+            network=network,
+            presence=network,
+            log=self._log,
+            traffic=self.traffic,
+            initial=setup.initial,
+            smoothness=setup.smoothness,
+            packing=Packing(setup.packer_down),
+            weights=setup.shares,
+            rng=setup.rng("server", 0),
+            commit=self._observer.commit,
+            stay=self._observer.stay,
+            looks=self._looks,
+        )
+
+    @property
+    def now(self) -> float:
+        """The time of the run, s."""
+        return self._clock.now
+
+    @property
+    def last_round(self) -> tuple[int, float]:
+        """Number and objective of the last round that was committed."""
+        return self._observer.last_round
+
+    @property
+    def abandoned(self) -> int:
+        """How many of its rounds were abandoned, and no step of the algorithm."""
+        return self._observer.abandoned
+
+    @property
+    def looks(self) -> list[str]:
+        """What the method has read beside its messages: "battery", "now"."""
+        return sorted(self._looks)
+
+    def run(self) -> str:
+        """Run to the end and return the reason why it ended.
+
+        Raises:
+            ClientsMissingError: not all clients have joined in time.
+            Diverged: the model or the objective stopped being finite.
+            Failed: the handler of a client has failed.
+        """
+        try:
+            self.status, reason = asyncio.run(self._run())
+            self._observer.end()
+        except RunError as error:
+            with suppress(Diverged):  # the reason of the end is raised already
+                self._observer.end()
+            if isinstance(error, Diverged):
+                raise Diverged(error.round, f"{error.seen}; {self._observer.kept}") from None
+            raise
+        return reason
+
+    async def _run(self) -> Ending:
+        settings, loop = self._settings, asyncio.get_running_loop()
+        door = Door(
+            settings.offer,
+            settings.access.token,
+            self._network,
+            self._setup.initial.size,
+            settings.fingerprint,
+            settings.timing,
+            settings.refused,
+        )
+        certificates = settings.access.certificates
+        server = await loop.create_server(
+            lambda: ServerSession(door),
+            sock=settings.listener.dup(),
+            ssl=None if certificates is None else certificates.server(),
+            ssl_handshake_timeout=None if certificates is None else settings.timing.handshake,
+        )
+        port = settings.listener.getsockname()[1]
+        own = [asyncio.create_task(each) for each in settings.start_clients(port)]
+        try:
+            await self._wait_for_clients(door, own=bool(own))
+            return await self._serve()
+        finally:
+            self._clock.stop()
+            self._network.close(another=settings.another)
+            door.close()
+            server.close()
+            await asyncio.gather(*own, return_exceptions=True)
+            settings.facts.update(
+                sent_bytes=door.sent_bytes,
+                received_bytes=door.received_bytes,
+                left={node_name(one): why for one, why in self._network.departures.items()},
+            )
+
+    async def _serve(self) -> Ending:
+        """Run the server's coroutine to its end.
+
+        Raises:
+            Failed: it has raised an error, perhaps because of what a client has sent.
+        """
+        try:
+            return await self._main_task.run()
+        except FedsimError:
+            raise
+        except Exception as error:
+            text = "the server's part of the method has failed, perhaps for what a client has sent"
+            raise Failed(f"{text}: {error!r}") from error
+
+    async def _wait_for_clients(self, door: Door, *, own: bool) -> None:
+        """Wait until all clients are ready, and start the clock.
+
+        Args:
+            door: of the run.
+            own: whether the clients are those of this process, which do not try again.
+
+        Raises:
+            ClientsMissingError: some are not in time.
+            Failed: a client of this process cannot be built.
+        """
+        span = self._settings.timing.joining
+        try:
+            async with asyncio.timeout(span):
+                while self._network.missing:
+                    await door.changed.wait()
+                    door.changed.clear()
+                    if own and door.failure:
+                        raise Failed(door.failure)
+        except TimeoutError:
+            missing = self._network.missing
+            names = ", ".join(map(node_name, missing[:_FEW])) + ", ..." * (len(missing) > _FEW)
+            count = f"{len(missing)} of {self._settings.offer.clients} clients have not joined"
+            raise ClientsMissingError(f"{count} within {span:g} s: {names}") from None
+        if not self._network.metered:
+            self.traffic.joules = nan
+            self._book.log.metered = False
+        self._clock.begin()
+        for rule in self._setup.stop.rules:
+            if (time := rule.ends_at) < inf:
+                reason = f"{rule.key}: {time:g} s"
+                self._clock.at_deadline(time, self._main_task.stop, reason)
+
+    def meters(self) -> Meters:
+        """Return the readings of the connections and the clients' meters, for the audit."""
+        network = self._network
+        return Meters(
+            bits_sent=self.traffic.bits_up + self.traffic.bits_down,
+            bits_delivered=network.delivered,
+            bits_heard=network.delivered,
+            bits_lost=network.lost,
+            bits_in_flight=network.in_flight,
+            joules=network.joules,
+            idle_joules=np.zeros(len(self._setup.fleet)),
+            metered=network.metered,
+        )
+
+    def close(self, reason: str) -> None:
+        """Record why the run ended, and what the meters show."""
+        self._observer.write_idle(Event.STOP, self._book.rounds.rounds, self._log.word(reason))
+        self._log.release()
+        self._book.end(self.meters())
+
+
+_FEW = 5
+"""Missing clients are listed up to this number."""

@@ -1,0 +1,122 @@
+"""The air around a gateway: which of the frames that overlap in time it receives.
+
+Every frame is looked at once as it begins and once as it ends. As one begins, it is lost if the
+strongest frame on the air is too strong for it, and those that are too weak for it are lost; each
+frame is lost once. So n frames cost O(n log n), however many of them overlap.
+"""
+
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import count
+from math import inf
+
+_FEW = 64
+"""Ended frames that are not worth a clean-up."""
+
+
+@dataclass(slots=True, eq=False)
+class LoRaFrame:
+    """A frame on the air.
+
+    Attributes:
+        signal: the power that the gateway receives of it, dBm.
+        channel: the number of its channel.
+        spreading: its spreading factor.
+        until: when it ends, s.
+        lost: whether the gateway cannot receive it.
+    """
+
+    signal: float
+    channel: int
+    spreading: int
+    until: float = 0.0
+    lost: bool = False
+
+
+class _Overlaps:
+    """The frames of one channel and spreading factor that are on the air."""
+
+    def __init__(self) -> None:
+        self._serial = count()
+        self._weakest: list[tuple[float, int, LoRaFrame]] = []  # of those that are not lost
+        self._strongest: list[tuple[float, int, LoRaFrame]] = []  # of all
+        self._active = 0
+
+    def add(self, frame: LoRaFrame) -> None:
+        """Add a frame that begins."""
+        number = next(self._serial)
+        heappush(self._weakest, (frame.signal, number, frame))
+        heappush(self._strongest, (-frame.signal, number, frame))
+        self._active += 1
+
+    def remove(self, now: float) -> None:
+        """Take a frame out that has ended."""
+        self._active -= 1
+        if len(self._strongest) > 2 * self._active + _FEW:
+            for heap in (self._weakest, self._strongest):
+                heap[:] = [entry for entry in heap if entry[2].until > now]
+                heapify(heap)
+
+    def strongest(self, now: float) -> float:
+        """Return the signal of the strongest frame, dBm; minus infinity without any."""
+        heap = self._strongest
+        while heap and heap[0][2].until <= now:
+            heappop(heap)
+        return heap[0][2].signal if heap else -inf
+
+    def lose_below(self, signal: float, now: float) -> None:
+        """Mark all frames that are weaker than this as lost, dBm."""
+        heap = self._weakest
+        while heap and heap[0][0] < signal:
+            frame = heappop(heap)[2]
+            if frame.until > now:  # else it has ended in this instant: its outcome stands
+                frame.lost = True
+
+
+class Air:
+    """Frames on the air, and what collides.
+
+    A frame is received if it is stronger than each frame that it overlaps, if only for an instant,
+    by a margin: `capture` within its channel and spreading factor, minus `isolation` between
+    spreading factors. Frames are compared in pairs, and channels do not disturb each other.
+
+    Args:
+        capture: dB; None where no overlap leaves a frame.
+        isolation: dB; None where spreading factors are orthogonal.
+    """
+
+    def __init__(self, capture: float | None, isolation: float | None) -> None:
+        self._capture = inf if capture is None else capture
+        self._isolation = isolation
+        self._channels: dict[int, dict[int, _Overlaps]] = {}
+        self._deaf_until = -inf
+
+    def begin(self, frame: LoRaFrame, now: float) -> None:
+        """Put a frame on the air from now on, until its end."""
+        if self._deaf_until > now:
+            frame.lost = True
+        factors = self._channels.setdefault(frame.channel, {})
+        for spreading, others in factors.items():
+            if spreading == frame.spreading:
+                margin = self._capture
+            elif self._isolation is None:
+                continue
+            else:
+                margin = -self._isolation
+            if frame.signal - others.strongest(now) < margin:
+                frame.lost = True
+            others.lose_below(frame.signal + margin, now)
+        factors.setdefault(frame.spreading, _Overlaps()).add(frame)
+
+    def end(self, frame: LoRaFrame, now: float) -> bool:
+        """Take a frame off the air; return whether it was received."""
+        frame.until = min(frame.until, now)
+        self._channels[frame.channel][frame.spreading].remove(now)
+        return not frame.lost
+
+    def jam(self, now: float, until: float) -> None:
+        """Lose all that is on the air, and what begins before `until`: the gateway itself sends."""
+        self._deaf_until = max(self._deaf_until, until)
+        for factors in self._channels.values():
+            for frames in factors.values():
+                frames.lose_below(inf, now)

@@ -90,6 +90,7 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
         and network.peers is None
         and network.model == "fluid"
         and network.wifi is None
+        and network.cell is None
         and min(network.server.uplink, network.server.downlink) == inf
     )
     down = free or network.peers is not None  # a peer's downlink is limited by its radio alone
@@ -101,7 +102,8 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
         for _ in range(group.count):
             name = node_name(len(bodies))
             lora = network.gateway_of_lora if isinstance(group.radio, LoRaRadio) else None
-            of_network = (free, down, factor, False, network.wifi is not None, lora)
+            shared = network.wifi is not None and not group.radio.cellular
+            of_network = (free, down, factor, False, shared, lora)
             bodies.append(Body(name, group.device, group.radio, empty, *of_network))
     return bodies
 

@@ -184,6 +184,8 @@ class Fleet:
             own=self._law,
             connections=connections,
             radios=self._cell_radios(),
+            cell=setup.cell,
+            cellular=kinds.map(lambda kind: kind.radio.cellular),
         )
 
     def _cell_radios(self) -> CellRadios | None:
@@ -206,7 +208,7 @@ class Fleet:
     def _packets(self, client: ClientId) -> Framing:
         """Return how a client's messages are cut into packets."""
         setup, own = self._setup, self._kinds[client].radio.packaging
-        if setup.wifi is not None:
+        if setup.wifi is not None and not self._kinds[client].radio.cellular:
             return setup.wifi.packaging(own)
         return setup.tcp.packaging(own) if setup.sharing == "tcp" else own
 

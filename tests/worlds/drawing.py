@@ -8,7 +8,7 @@ from .dice import Block, Dice
 from .files import MOST_CLIENTS
 from .fleets import fleet
 from .methods import METHODS, method
-from .networks import gateway, network, shared_air, windows
+from .networks import cells, gateway, network, shared_air, windows
 from .peers import peers
 from .policies import delivered, given_up, marina_p, noticed, participation, silence, stop
 from .problems import problem
@@ -61,5 +61,6 @@ def world(number: int) -> Block:
     windows(dice, blocks)
     gateway(dice, blocks)
     covered(dice, blocks)
+    cells(dice, blocks)
     shared_air(dice, blocks)
     return blocks

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, Literal, TypeVar
 
+from fedsim.physics.cells import CellSharing
 from fedsim.physics.radios import RateLaw
 from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Topology
@@ -12,6 +13,7 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import ComputedSequence, RunLengthSequence
 from fedsim.sim.network import routing
 from fedsim.sim.network.air import AirBearer, AirLink, CellRadios
+from fedsim.sim.network.cells import CellBearers
 from fedsim.sim.network.flows import Changed, Link, Path
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.lanes import Bearer, OpenBearer, TracedBearer, Transfer
@@ -119,6 +121,8 @@ def choose_bearers(
     own: OwnLaw | None = None,
     connections: Connections | None = None,
     radios: CellRadios | None = None,
+    cell: CellSharing | None = None,
+    cellular: Sequence[bool] = (),
 ) -> tuple[Sequence[Bearer], Sequence[Bearer]]:
     """Choose the cheapest exact bearer for every client's uplink and downlink.
 
@@ -140,6 +144,8 @@ def choose_bearers(
         own: see `OwnLaw`; not needed where `up` and `down` have each client's own.
         connections: under TCP, what they are.
         radios: in Wi-Fi cells, what these are.
+        cell: how cells of LTE and 5G are shared; None where there are none.
+        cellular: by client: whether it is in one, and not in one of Wi-Fi.
     """
     fluid, clients = Fluid(calendar), len(up)
     seen = RunLengthSequence.of(watched) if watched else RunLengthSequence([(clients, False)])
@@ -151,10 +157,23 @@ def choose_bearers(
     if model == "lv08":
         return _choose_lv08(fluid, topology, both, radio_latency, changed)
     chooser = _Chooser(calendar, fluid, topology, [*both[0].runs, *both[1].runs])
-    if radios is not None:
-        cells = _Cells(calendar, fluid, both, chooser, radios, changed)
-        return _CellBearers(cells, clients, up=True), _CellBearers(cells, clients, up=False)
+    # A link that a cell's clients share with others has to be one link, of the fluid network.
+    chooser.fluid_alone = cell is not None or radios is not None
+    one: Sequence[Bearer]
+    other: Sequence[Bearer]
     one, other = (Bearers(each, chooser, changed, own) for each in both)
+    if cell is not None:
+        callback = partial(_rate_callback, changed=changed)
+        one, other = (
+            CellBearers(fluid, cell, cellular, lanes, chooser.fluid_links, callback, others)
+            for lanes, others in zip(both, (one, other), strict=True)
+        )
+    if radios is not None:
+        cells = _AirCells(calendar, fluid, both, chooser, radios, changed)
+        return (
+            _AirBearers(cells, cellular, one, up=True),
+            _AirBearers(cells, cellular, other, up=False),
+        )
     return one, other
 
 
@@ -213,7 +232,7 @@ class Bearers(ComputedSequence[Bearer]):
         return len(self._ways)
 
 
-class _Cells:
+class _AirCells:
     """Makes the bearers of clients in Wi-Fi cells, and the air of each cell once."""
 
     def __init__(
@@ -249,17 +268,21 @@ class _Cells:
         )
 
 
-class _CellBearers(ComputedSequence[Bearer]):
-    """The bearers of one direction by client."""
+class _AirBearers(ComputedSequence[Bearer]):
+    """The bearers of one direction by client: of Wi-Fi cells, and those of LTE and 5G radios."""
 
-    def __init__(self, cells: _Cells, clients: int, *, up: bool) -> None:
-        self._cells, self._clients, self._up = cells, clients, up
+    def __init__(
+        self, cells: _AirCells, cellular: Sequence[bool], others: Sequence[Bearer], *, up: bool
+    ) -> None:
+        self._cells, self._cellular, self._others, self._up = cells, cellular, others, up
 
     def __len__(self) -> int:
-        return self._clients
+        return len(self._others)
 
     def item(self, index: ClientId) -> Bearer:
         """Return the bearer of a client."""
+        if self._cellular and self._cellular[index]:
+            return self._others[index]
         return self._cells.bearer(index, up=self._up)
 
 
@@ -280,13 +303,14 @@ class _Chooser:
         self._plain = OpenBearer(calendar)  # shared by all lanes that need no more
         self._fair: dict[int, FairBearer] = {}
         self._fluid_links: dict[int, Link] = {}
+        self.fluid_alone = False
 
     def bearer(self, lane: RoutedLane, changed: Changed | None) -> Bearer:
         """Return the cheapest exact bearer of a lane."""
         kept = self._plan.links(lane)
         if not kept:
             return self._open(lane, changed)
-        if self._plan.simple(lane):
+        if self._plan.simple(lane) and not self.fluid_alone:
             return self._fair_bearer(kept[0])
         path = self._fluid.path(self.fluid_links(lane))
         return FluidBearer(self._fluid, path, changed, lane.rate.signal)

@@ -37,7 +37,7 @@ def _refusals(job: Job) -> Iterator[tuple[str, str]]:
         if group.battery is not None:
             yield f"fleet.{number}.battery", "batteries are simulated only; a live client has none"
         law = job.deployment.groups[number].availability
-        if isinstance(law, Mapping) or not law.always:
+        if isinstance(law, Mapping) or not law.always or law.chance < 1:
             text = "availability is simulated only; a live client is there while it is connected"
             yield f"fleet.{number}.availability", text
     for rule in scenario.stop.rules:

@@ -34,10 +34,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"fleet": [{"count": 3, "availability": {"kind": "bernoulli", "share": "50 %"}}]},
         "fleet.0.availability: availability is simulated only",
     ),
-    "asynchronous": (
-        methods.scenario("fedbuff") | {"fleet": [{"count": 3}]},
-        "participation.kind: asynchronous servers do not run live yet",
-    ),
     "peers": (
         methods.scenario("d-psgd") | {"fleet": [{"count": 3}]},
         "network.peers: peers do not run live yet",

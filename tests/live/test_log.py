@@ -1,5 +1,6 @@
 """The log of a live run: of the schema of a simulated one, in order of time, at the wall clock."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -100,6 +101,13 @@ def test_with_a_meter_each_joule_is_stated_once(tmp_path: Path) -> None:
     assert meter.readings == 2 * works
     assert made.events["joules"].sum() == works
     assert made.rounds["joules"].sum() == made.clients["joules"].sum() == works
+
+
+def test_it_runs_where_a_loop_is_running(tmp_path: Path) -> None:
+    async def notebook() -> Result:
+        return run_live({**SMALL, **ROUNDS}, out=tmp_path)
+
+    assert asyncio.run(notebook()).summary["rounds"].tolist() == [3]
 
 
 def test_rows_that_are_reported_late_are_put_in_order(tmp_path: Path) -> None:

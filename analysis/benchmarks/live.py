@@ -1,9 +1,9 @@
 """How many rounds a minute does a live run of 200 clients make, of small messages?
 
 CHB on a squared loss of 20 coordinates: a round is a broadcast to 200 clients over TCP, and a
-reply, or a beacon, of each. Once all are in one process, and once the clients are in a second one, as on
-two cores. What is started once does not count: both times are differences between a long and a
-short run. The wall clock is of use on an idle machine; the processor time of the busier process
+reply, or a beacon, of each. Once all are in one process, and once the clients are in a second one,
+as on two cores. What is started once does not count: both times are differences between a long and
+a short run. The wall clock is of use on an idle machine; the processor time of the busier process
 bounds the rounds that are possible on a core of its own.
 
     python analysis/benchmarks/live.py [--clients 200] [--rounds 600]

@@ -36,16 +36,19 @@ TRANSFERS: Mapping[str, Accuracy] = {
 }
 """By the model of a network, in percent."""
 
-LORA = (
-    "shares of frames that collide are those of pure ALOHA and of capture within their confidence"
-    " intervals; no real gateway was held against it"
-)
-"""The same of LoRa radios at a gateway."""
+AIR = {
+    "lora": "shares of frames that collide are those of pure ALOHA and of capture within their"
+    " confidence intervals; no real gateway was held against it",
+    "cell": "equal shares of time are those of the closed form; no real scheduler was held against"
+    " them",
+}
+"""The same of air that is shared, by the block of the network."""
 
 
 def accuracy_of(network: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the model of a network block and how true its times are; None where none is known."""
-    if network.get("lora") is not None:
-        return "lora", LORA
+    for block, text in AIR.items():
+        if network.get(block) is not None:
+            return block, text
     model = network["model"]
     return (model, str(TRANSFERS[model])) if model in TRANSFERS else None

@@ -133,6 +133,31 @@ def check_cells(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Find
             findings.add(f"fleet.{group.number}.radio{key}", text)
 
 
+def check_cell_sharing(
+    scenario: Scenario, groups: Sequence[BuiltGroup], findings: Findings
+) -> None:
+    """Find radios of cells without a rate to share, and cells without radios."""
+    if scenario.network.cell_sharing is None:
+        return
+    members = [group for group in groups if group.radio.cellular]
+    if not members:
+        findings.add("network.cell", "no radio of the fleet is one of LTE or 5G, such as lte-2020")
+    for group in members:
+        for way, law in zip(("up", "down"), group.rates, strict=True):
+            if law.signal is not None:
+                text = (
+                    f"{group.name} follows a trace, which has the cell's other users in it already;"
+                    " leave out the trace, or network.cell"
+                )
+                findings.add(f"fleet.{group.number}.radio.{way}_trace", text)
+            elif law.peak == inf:
+                text = (
+                    'got "unlimited", which takes none of the time of network.cell; give a rate,'
+                    ' such as "20 Mbit/s"'
+                )
+                findings.add(f"fleet.{group.number}.radio.{way}", text)
+
+
 # Batteries that restart with less energy than one round takes.
 #
 # A client that shut down starts again at its battery's restart level. Between that level and the

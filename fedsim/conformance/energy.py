@@ -87,6 +87,7 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
         type(network) is StarNetwork
         and network.peers is None
         and network.model == "fluid"
+        and network.cell is None
         and min(network.server.uplink, network.server.downlink) == inf
     )
     down = free or network.peers is not None  # a peer's downlink is limited by its radio alone

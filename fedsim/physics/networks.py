@@ -13,6 +13,7 @@ from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Block, Given, Keys, KindFirst, Spec, as_written
 from fedsim.blocks.wording import show
 from fedsim.errors import DataError
+from fedsim.physics.cells import CellSharing
 from fedsim.physics.overlay import OVERLAYS, Neighbours, check_source
 from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.physics.tcp import Tcp
@@ -34,7 +35,8 @@ _MODEL = "model of flows: fluid (max-min fair), lv08 (SimGrid's model of TCP), o
 _TCP = "the parameters of model: tcp; its defaults where none are given"
 _BROADCAST = "a copy for each client, or one transmission received by all clients of a group"
 _LORA = "the gateway of the fleet's LoRa radios, at which frames collide; null for none"
-_OPTIONAL = ("tcp", "lora")
+_CELL = "the cells of the fleet's LTE and 5G radios; null where each has one to itself"
+_OPTIONAL = ("tcp", "lora", "cell")
 _PEERS = "the neighbours of nodes, for a method of peers, which has no server"
 
 AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Block | None]
@@ -105,6 +107,11 @@ class Network(KindFirst):
     @property
     def gateway_of_lora(self) -> LoRaGateway | None:
         """The gateway of the fleet's LoRa radios; None where their frames do not collide."""
+        return None
+
+    @property
+    def cell_sharing(self) -> CellSharing | None:
+        """The cells of the fleet's LTE and 5G radios; None where each has one to itself."""
         return None
 
     @abstractmethod
@@ -189,19 +196,23 @@ class StarNetwork(Network):
     topology: Literal["star"] = Field(default="star", description="star, tree or graph")
     server: Given[ServerLink, ServerLink | Keys] = as_written({}, "the server's own link")
     lora: Given[LoRaGateway | None, LoRaGateway | Keys | None] = as_written(None, _LORA)
+    cell: Given[CellSharing | None, CellSharing | Keys | None] = as_written(None, _CELL)
 
     @model_validator(mode="after")
-    def _ways_of_lora(self) -> Self:
-        """Refuse what a gateway of LoRa cannot be part of."""
+    def _ways_of_shared_air(self) -> Self:
+        """Refuse what a gateway of LoRa, or cells, cannot be part of."""
         wrong = list[tuple[str, str, object]]()
-        if self.lora is not None and self.model != "fluid":
-            wrong.append(("model", f"got {self.model} beside lora; use fluid", self.model))
-        if self.lora is not None and self.broadcast != "unicast":
-            text = f"got {self.broadcast} beside lora, whose windows are each device's own"
-            wrong.append(("broadcast", f"{text}; use unicast", self.broadcast))
-        if self.lora is not None and self.peers is not None:
-            text = "got neighbours beside lora, whose devices speak to a gateway; give one of both"
-            wrong.append(("peers", text, None))
+        for key, block in (("lora", self.lora), ("cell", self.cell)):
+            if block is None:
+                continue
+            if self.model != "fluid":
+                wrong.append(("model", f"got {self.model} beside {key}; use fluid", self.model))
+            if self.broadcast != "unicast":
+                text = f"got {self.broadcast} beside {key}, in which each client has its own share"
+                wrong.append(("broadcast", f"{text}; use unicast", self.broadcast))
+            if self.peers is not None:
+                text = f"got neighbours beside {key}, in which all speak to a server"
+                wrong.append(("peers", f"{text}; give one of both", None))
         if wrong:
             raise failure(*wrong)
         return self
@@ -210,6 +221,11 @@ class StarNetwork(Network):
     def gateway_of_lora(self) -> LoRaGateway | None:
         """The gateway of the fleet's LoRa radios."""
         return self.lora
+
+    @property
+    def cell_sharing(self) -> CellSharing | None:
+        """The cells of the fleet's LTE and 5G radios."""
+        return self.cell
 
     def links(self, clients: int, read: ReadGraph) -> Topology:
         """Return the server's link, shared by all clients."""

@@ -217,6 +217,10 @@ def unplayable(scenario: Scenario) -> str:
         return f"network.server.discipline: {network.server.discipline}"
     if network.model != "fluid":
         return f"network.model: {network.model}"
+    if network.cell is not None:
+        return "network.cell: what a client has of its cell depends on what else is sent"
+    if network.lora is not None:
+        return "network.lora: frames collide, and wait for windows"
     wrong = (_first_limitation(group) for group in scenario.fleet)
     named = [f"fleet.{number}.{text}" for number, text in enumerate(wrong) if text]
     return named[0] if named else ""

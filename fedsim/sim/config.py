@@ -11,6 +11,7 @@ from fedsim.computing import Evaluator, SerialEvaluator
 from fedsim.physics.availability import ALWAYS, PresenceLaw
 from fedsim.physics.batteries import NO_POWER, Battery
 from fedsim.physics.carbon import Intensity
+from fedsim.physics.cells import CellSharing
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.overlay import Overlay
 from fedsim.physics.radios import RadioLaw, Rates
@@ -136,6 +137,7 @@ class WorldConfig(Numerics):
         sharing: how links are shared: "fluid" (max-min), "lv08", SimGrid's model of TCP, or "tcp".
         tcp: the parameters of the last.
         lora: the gateway at which the frames of LoRa radios collide; None where they do not.
+        cell: how cells of LTE and 5G are shared; None where each radio has one to itself.
         cells: whether a broadcast is one transmission that a whole group receives.
         silence: how a client keeps quiet.
         participation: the clients asked, and when a round closes.
@@ -152,6 +154,7 @@ class WorldConfig(Numerics):
     sharing: Literal["fluid", "lv08", "tcp"] = "fluid"
     tcp: Tcp = field(default_factory=Tcp)
     lora: LoRaGateway | None = None
+    cell: CellSharing | None = None
     cells: bool = False
     silence: SilencePolicy = field(default_factory=BeaconSilence)
     participation: Participation = field(default_factory=FullParticipation)

@@ -182,6 +182,8 @@ class Fleet:
             changed=self._on_change,
             own=self._law,
             connections=connections,
+            cell=setup.cell,
+            cellular=kinds.map(lambda kind: kind.radio.cellular),
         )
 
     # Under TCP, packets are lost on the way of a train, and sent again by the connection.

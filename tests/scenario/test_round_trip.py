@@ -145,6 +145,13 @@ networks = (
     )
     | st.fixed_dictionaries(
         {
+            "cell": st.fixed_dictionaries(
+                {}, optional={"clients": st.integers(1, 99), "load": shares()}
+            )
+        }
+    )
+    | st.fixed_dictionaries(
+        {
             "lora": st.fixed_dictionaries(
                 {},
                 optional={

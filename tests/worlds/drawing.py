@@ -8,7 +8,7 @@ from .dice import Block, Dice
 from .files import MOST_CLIENTS
 from .fleets import fleet
 from .methods import METHODS, method
-from .networks import gateway, network, windows
+from .networks import cells, gateway, network, windows
 from .peers import peers
 from .policies import delivered, given_up, marina_p, noticed, participation, silence, stop
 from .problems import problem
@@ -61,4 +61,5 @@ def world(number: int) -> Block:
     windows(dice, blocks)
     gateway(dice, blocks)
     covered(dice, blocks)
+    cells(dice, blocks)
     return blocks

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fedsim.physics.radios.presets import LORA
 
 from .dice import Block, Dice
-from .radios import end_device, latency, lora, losses, rate
+from .radios import end_device, latency, lora, losses, rate, shannon
 
 DISCIPLINES = ("fair", "fifo", "slotted")
 
@@ -105,6 +105,33 @@ def gateway(dice: Dice, blocks: Block) -> None:
         **end_device(dice),
         **losses(dice),
     }
+
+
+def cells(dice: Dice, blocks: Block) -> None:
+    """Let radios of LTE and 5G share the time of cells at times, in a star."""
+    network = blocks["network"]
+    fluid = network["topology"] == "star" and network.get("model", "fluid") == "fluid"
+    if not dice.chance(0.12) or not fluid or "peers" in network or not blocks.get("fleet"):
+        return
+    network.pop("broadcast", None)
+    block: Block = {"clients": dice.whole(1, 6), "load": dice.percent(0, 90)}
+    network["cell"] = dice.options(block, 0.6)
+    kind = dice.one(["lte", "lte-2020", "5g-low-drx", "shannon"])
+    own: Block = shannon(dice) if kind == "shannon" else {"latency": latency(dice)}
+    if kind == "shannon" and dice.chance(0.8):
+        own["control"] = dice.options(
+            {
+                "target": f"-{dice.whole(60, 120)} dBm",
+                "compensation": dice.percent(40, 100),
+                "efficiency": dice.percent(10, 100),
+            }
+        )
+    dice.one(blocks["fleet"])["radio"] = {"kind": kind, **own, **losses(dice)}
+    for group in blocks["fleet"]:  # a trace, or no limit, has no place in a cell
+        radio = group["radio"]
+        if isinstance(radio, dict) and radio["kind"].startswith(("lte", "5g")):
+            for key in ("up_trace", "down_trace", "up", "down"):
+                radio.pop(key, None)
 
 
 def network(dice: Dice, clients: int) -> Block:

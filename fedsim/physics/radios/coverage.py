@@ -26,7 +26,9 @@ MOST_REPETITIONS = 128
 _CONTROLLED = 2  # beyond so many repetitions there is no power control
 
 
-def open_loop(target: float, share: float, loss: float, blocks: float = 1.0) -> float:
+def open_loop(
+    target: float, share: float, loss: float, blocks: float = 1.0, most: float = MOST_POWER
+) -> float:
     """Return the power that a device sends with, dBm: min(Pmax, P0 + alpha PL + 10 log10 M).
 
     >>> open_loop(-105.0, 1.0, 100.0), open_loop(-105.0, 1.0, 140.0)
@@ -37,23 +39,37 @@ def open_loop(target: float, share: float, loss: float, blocks: float = 1.0) -> 
         share: alpha, how much of the loss is made up for.
         loss: PL, dB.
         blocks: M, the number of resource blocks.
+        most: Pmax, dBm.
     """
-    return min(MOST_POWER, target + share * loss + 10 * log10(blocks))
+    return min(most, target + share * loss + 10 * log10(blocks))
 
 
-def supply_watts(full: float, radiated: float, efficiency: float) -> float:
+def supply_watts(
+    full: float, radiated: float, efficiency: float, most: float = MOST_POWER
+) -> float:
     """Return what a radio draws while it sends, W, with an amplifier that follows its power.
 
     >>> round(supply_watts(0.792, 23.0, 0.45), 3), round(supply_watts(0.792, 10.0, 0.45), 3)
     (0.792, 0.371)
 
     Args:
-        full: what it draws at 23 dBm, W.
+        full: what it draws at its maximum, W.
         radiated: its power, dBm.
         efficiency: of the amplifier; the rest of the radio draws the same at any power.
+        most: its maximum, dBm.
     """
-    saved = (10 ** (MOST_POWER / 10) - 10 ** (radiated / 10)) * 1e-3 / efficiency
+    saved = (10 ** (most / 10) - 10 ** (radiated / 10)) * 1e-3 / efficiency
     return max(full - saved, 0.0)
+
+
+class PowerControl(Spec):
+    """Open-loop power control of an uplink: P = min(Pmax, P0 + alpha PL + 10 log10 M)."""
+
+    target: Level = as_written(
+        "-95 dBm", "P0: what the cell wants to receive in each resource block of 180 kHz"
+    )
+    compensation: Share = as_written("80 %", "alpha: how much of the loss a client makes up for")
+    efficiency: Share = as_written("45 %", "of the power amplifier, which saves the rest")
 
 
 class Coverage(Spec):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, Literal, TypeVar
 
+from fedsim.physics.cells import CellSharing
 from fedsim.physics.radios import RateLaw
 from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Topology
@@ -11,6 +12,7 @@ from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import ComputedSequence, RunLengthSequence
 from fedsim.sim.network import routing
+from fedsim.sim.network.cells import CellBearers
 from fedsim.sim.network.flows import Changed, Link, Path
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.lanes import Bearer, OpenBearer, TracedBearer, Transfer
@@ -117,6 +119,8 @@ def choose_bearers(
     changed: RateChanged | None = None,
     own: OwnLaw | None = None,
     connections: Connections | None = None,
+    cell: CellSharing | None = None,
+    cellular: Sequence[bool] = (),
 ) -> tuple[Sequence[Bearer], Sequence[Bearer]]:
     """Choose the cheapest exact bearer for every client's uplink and downlink.
 
@@ -137,6 +141,8 @@ def choose_bearers(
             runs at a constant rate on an open bearer is not reported.
         own: see `OwnLaw`; not needed where `up` and `down` have each client's own.
         connections: under TCP, what they are.
+        cell: how cells of LTE and 5G are shared; None where there are none.
+        cellular: by client: whether it is in one.
     """
     fluid, clients = Fluid(calendar), len(up)
     seen = RunLengthSequence.of(watched) if watched else RunLengthSequence([(clients, False)])
@@ -149,6 +155,13 @@ def choose_bearers(
         return _choose_lv08(fluid, topology, both, radio_latency, changed)
     chooser = _Chooser(calendar, fluid, topology, [*both[0].runs, *both[1].runs])
     one, other = (Bearers(each, chooser, changed, own) for each in both)
+    if cell is not None:
+        callback = partial(_rate_callback, changed=changed)
+        up_cells, down_cells = (
+            CellBearers(fluid, cell, cellular, lanes, chooser.fluid_links, callback, others)
+            for lanes, others in zip(both, (one, other), strict=True)
+        )
+        return up_cells, down_cells
     return one, other
 
 
@@ -232,8 +245,12 @@ class _Chooser:
             return self._open(lane, changed)
         if self._plan.simple(lane):
             return self._fair_bearer(kept[0])
-        path = self._fluid.path([self._fluid_link(link) for link in kept])
+        path = self._fluid.path(self.fluid_links(lane))
         return FluidBearer(self._fluid, path, changed, lane.rate.signal)
+
+    def fluid_links(self, lane: RoutedLane) -> list[Link]:
+        """Return the links of the fluid network that can limit a lane."""
+        return [self._fluid_link(link) for link in self._plan.links(lane)]
 
     def _open(self, lane: RoutedLane, changed: Changed | None) -> Bearer:
         if (signal := lane.rate.signal) is None:

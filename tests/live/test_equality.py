@@ -72,3 +72,16 @@ def test_some_of_these_clients_keep_silent(tmp_path: Path) -> None:
     made = run_live(scenario("chb"), out=tmp_path)
     silent = (made.events["event"] == "silent").sum()
     assert 0 < silent < CLIENTS * ROUNDS
+
+
+@pytest.mark.parametrize("method", ["fedbuff", "fedasync"])
+def test_an_asynchronous_server_takes_replies_as_they_come(method: str, tmp_path: Path) -> None:
+    made = methods.scenario(method)
+    problem = made["problem"] | {"optimum": "unknown"}
+    changes = {"problem": problem, "fleet": [{"count": CLIENTS}], "stop": {"rounds": ROUNDS}}
+    result = run_live(made | changes, out=tmp_path)
+    assert result.summary["status"].tolist() == ["done"]
+    assert len(result.rounds) == ROUNDS
+    buffer = made["participation"]["buffer"]
+    arrived = result.events[result.events["event"] == "receive"]
+    assert (arrived["node"] == "server").sum() >= buffer * ROUNDS

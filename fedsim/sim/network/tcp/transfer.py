@@ -187,7 +187,8 @@ class TcpTransfer:
         if self._crowded:
             most = 1 if span else todo
         elif todo > LEAST_TRAIN:
-            longest = LOOKED_AT if self.window.looks else int(size)
+            hidden = self.window.looks and any(queue.flows > 1 for queue in self._path.shared)
+            longest = LOOKED_AT if hidden else int(size)
             most = max(LEAST_TRAIN, min(longest, self._path.narrow // SHARE))
         pace, start = span / todo, now
         while todo > 0:

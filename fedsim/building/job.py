@@ -12,6 +12,7 @@ from fedsim.algorithms import Algorithm, Concern
 from fedsim.algorithms.base import resolve
 from fedsim.building.evaluation import Evaluation
 from fedsim.building.feasibility import (
+    check_air,
     check_cell_sharing,
     check_cells,
     check_flicker,
@@ -143,6 +144,7 @@ def deploy(
     names = [called[number] for number in members]
     links = topology(scenario.network, names, files, findings)
     check_cells(scenario, fleet, findings)
+    check_air(scenario, fleet, findings)
     check_lora(scenario, fleet, findings)
     check_cell_sharing(scenario, fleet, findings)
     check_supplies(fleet, findings)
@@ -202,6 +204,8 @@ def assemble(
         overlay=deployment.overlay,
         sharing=scenario.network.model,
         tcp=scenario.network.connections,
+        wifi=scenario.network.wifi,
+        gateways=scenario.network.access_points,
         lora=scenario.network.gateway_of_lora,
         cell=scenario.network.cell_sharing,
         cells=scenario.network.broadcast == "cell",

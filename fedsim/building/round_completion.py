@@ -209,8 +209,9 @@ def slowest(job: Job) -> Slowest:
         else _link_times(topology, bits, job.participation.asked)
     )
     sharing = _clients_of_cell(job.scenario, len(members), job.participation.asked)
+    air = _clients_of_air(job.scenario, len(members), job.participation.asked)
     alone = [
-        seconds * (sharing if group.radio.cellular else 1.0)
+        seconds * (sharing if group.radio.cellular else air)
         for group, seconds in zip(groups, alone, strict=True)
     ]
     spans = [
@@ -230,6 +231,15 @@ def _clients_of_cell(scenario: Scenario, clients: int, asked: int | None) -> flo
         return 1.0
     most = clients if asked is None else min(asked, clients)
     return min(cell.clients or most, most) / (1.0 - cell.load)
+
+
+def _clients_of_air(scenario: Scenario, clients: int, asked: int | None) -> float:
+    """Return how many clients share the air of one in a Wi-Fi cell."""
+    law = scenario.network.wifi
+    if law is None:
+        return 1.0
+    most = clients if asked is None else min(asked, clients)
+    return min(ceil(clients / (law.cells or scenario.network.access_points or 1)), most)
 
 
 def _work(algorithm: Algorithm, loss: LocalLoss, group: BuiltGroup) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from fedsim.errors import Diverged, Failed, FrameError, PeerTimeoutError
 from fedsim.live.clock import OrderedLog, WallClock
 from fedsim.live.connection import FrameConnection
-from fedsim.live.frames import Kind, Report
+from fedsim.live.frames import Kind, Report, frame
 from fedsim.ports import SERVER, Array, ClientId, node_name
 from fedsim.protocol.selection import OFFLINE
 from fedsim.protocol.transport import ByteTransport, Envelope, Receive, Unpacking
@@ -199,14 +199,14 @@ class LiveNetwork:
 
     def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
         """See `Downlinks.send_down`."""
-        now, data = self._clock.now, envelope.data
+        now, data = self._clock.now, frame(Kind.MESSAGE, envelope.data)
         for client in clients:
             peer = self._peers.get(client)
             if peer is None:  # it has left as this message was sent to others
                 continue
             self._traffic.bits_down += envelope.bits
             peer.outstanding.append((envelope, now))
-            peer.connection.send(Kind.MESSAGE, data)
+            peer.connection.send_bytes(data)
 
     def receive(self, client: ClientId, body: bytes) -> None:
         """Receive a reply.

@@ -3,7 +3,9 @@
 import asyncio
 import socket
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from math import inf, nan
 from typing import Any, cast
@@ -69,6 +71,16 @@ class LiveSettings:
     start_clients: StartClients = lambda _: ()
     refused: Callable[[PeerError], None] = ignore_round
     facts: dict[str, Any] = field(default_factory=dict)
+
+
+def run_to_end(main: Coroutine[Any, Any, Ending]) -> Ending:
+    """Run a coroutine in an event loop of its own; where one is running, in a further thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(main)
+    with ThreadPoolExecutor(1) as pool:  # as in a notebook
+        return pool.submit(copy_context().run, asyncio.run, main).result()
 
 
 class NoIdleEnergy:
@@ -187,7 +199,7 @@ class LiveWorld:
             Failed: the handler of a client has failed.
         """
         try:
-            self.status, reason = asyncio.run(self._run())
+            self.status, reason = run_to_end(self._run())
             self._observer.end()
         except RunError as error:
             with suppress(Diverged):  # the reason of the end is raised already
@@ -223,8 +235,8 @@ class LiveWorld:
         finally:
             self._clock.stop()
             self._network.close(another=settings.another)
-            door.close()
             server.close()
+            await door.close()
             await asyncio.gather(*own, return_exceptions=True)
             settings.facts.update(
                 sent_bytes=door.sent_bytes,

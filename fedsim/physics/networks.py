@@ -18,6 +18,7 @@ from fedsim.physics.overlay import OVERLAYS, Neighbours, check_source
 from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Discipline, Topology, build_routes, star, tree
+from fedsim.physics.wifi import Wifi
 
 # Base class of networks: a block of a scenario, and the law of its links.
 
@@ -33,10 +34,11 @@ Broadcast = Literal["unicast", "cell"]
 DISCIPLINE = "how transfers share it: fair, fifo (one at a time) or slotted (fixed shares)"
 _MODEL = "model of flows: fluid (max-min fair), lv08 (SimGrid's model of TCP), or tcp (its windows)"
 _TCP = "the parameters of model: tcp; its defaults where none are given"
+_WIFI = "Wi-Fi cells, whose clients share the air; null for radios that do not meet"
 _BROADCAST = "a copy for each client, or one transmission received by all clients of a group"
 _LORA = "the gateway of the fleet's LoRa radios, at which frames collide; null for none"
 _CELL = "the cells of the fleet's LTE and 5G radios; null where each has one to itself"
-_OPTIONAL = ("tcp", "lora", "cell")
+_OPTIONAL = ("tcp", "lora", "cell", "wifi")
 _PEERS = "the neighbours of nodes, for a method of peers, which has no server"
 
 AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Block | None]
@@ -71,6 +73,7 @@ class Network(KindFirst):
     broadcast: Broadcast = Field(default="unicast", description=_BROADCAST)
     peers: AnyOverlay = as_written(None, _PEERS)
     tcp: Given[Tcp | None, Tcp | Keys | None] = as_written(None, _TCP)
+    wifi: Given[Wifi | None, Wifi | Keys | None] = as_written(None, _WIFI)
 
     @model_validator(mode="after")
     def _ways_of_tcp(self) -> Self:
@@ -87,6 +90,26 @@ class Network(KindFirst):
             if discipline != "fair":
                 text = f"got {discipline}, but under model: tcp all share a link's queue; use fair"
                 raise failure((key, text, discipline))
+        return self
+
+    @model_validator(mode="after")
+    def _ways_of_wifi(self) -> Self:
+        """Refuse what cells of Wi-Fi do not have."""
+        if self.wifi is None:
+            return self
+        if self.model != "fluid":
+            text = f"got {self.model}, but the air of wifi is shared by fluid alone"
+            raise failure(("model", text, self.model))
+        if self.broadcast != "unicast":
+            text = f"got {self.broadcast}, but what wifi sends is acknowledged by one; use unicast"
+            raise failure(("broadcast", text, self.broadcast))
+        if self.peers is not None or self.topology == "graph":
+            key = "topology" if self.peers is None else "peers"
+            text = "got links between clients, but wifi has access points; use star or tree"
+            raise failure((key, text, getattr(self, key)))
+        if self.gateway_of_lora is not None:
+            text = "got a gateway beside wifi, in whose cells all radios are; give one of both"
+            raise failure(("lora", text, self.gateway_of_lora))
         return self
 
     @model_serializer(mode="wrap")
@@ -125,6 +148,11 @@ class Network(KindFirst):
         Raises:
             DataError: the network is invalid for them.
         """
+
+    @property
+    def access_points(self) -> int:
+        """The gateways, each of which is a cell of its own under `wifi`; 0 for one cell in all."""
+        return 0
 
     @property
     def written(self) -> str:
@@ -267,6 +295,11 @@ class TreeNetwork(Network):
             "server.discipline": self.server.discipline,
             "gateway.discipline": self.gateway.discipline,
         }
+
+    @property
+    def access_points(self) -> int:
+        """The gateways."""
+        return self.gateways
 
     @property
     def needs(self) -> tuple[Need, ...]:

@@ -19,6 +19,7 @@ from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.physics.signals import Signal
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology
+from fedsim.physics.wifi import Wifi
 from fedsim.ports import Array, ClientId, Oracle, Packer
 from fedsim.protocol.participation import FullParticipation, Participation
 from fedsim.protocol.silence import BeaconSilence, SilencePolicy
@@ -136,6 +137,8 @@ class WorldConfig(Numerics):
         overlay: the neighbours of each peer; None in a star.
         sharing: how links are shared: "fluid" (max-min), "lv08", SimGrid's model of TCP, or "tcp".
         tcp: the parameters of the last.
+        wifi: the cells that the clients are in; None where each has the air alone.
+        gateways: of a tree, each of which is a cell; 0 otherwise.
         lora: the gateway at which the frames of LoRa radios collide; None where they do not.
         cell: how cells of LTE and 5G are shared; None where each radio has one to itself.
         cells: whether a broadcast is one transmission that a whole group receives.
@@ -153,6 +156,8 @@ class WorldConfig(Numerics):
     overlay: Overlay | None = None
     sharing: Literal["fluid", "lv08", "tcp"] = "fluid"
     tcp: Tcp = field(default_factory=Tcp)
+    wifi: Wifi | None = None
+    gateways: int = 0
     lora: LoRaGateway | None = None
     cell: CellSharing | None = None
     cells: bool = False

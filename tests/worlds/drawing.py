@@ -8,7 +8,7 @@ from .dice import Block, Dice
 from .files import MOST_CLIENTS
 from .fleets import fleet
 from .methods import METHODS, method
-from .networks import cells, gateway, network, windows
+from .networks import cells, gateway, network, shared_air, windows
 from .peers import peers
 from .policies import delivered, given_up, marina_p, noticed, participation, silence, stop
 from .problems import problem
@@ -62,4 +62,5 @@ def world(number: int) -> Block:
     gateway(dice, blocks)
     covered(dice, blocks)
     cells(dice, blocks)
+    shared_air(dice, blocks)
     return blocks

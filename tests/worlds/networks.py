@@ -87,6 +87,7 @@ def gateway(dice: Dice, blocks: Block) -> None:
         {
             "channels": dice.whole(1, 8),
             "capture": dice.one([None, "0 dB", "3 dB"]),
+            "demodulators": dice.whole(1, 8),
             "noise_figure": "3 dB",
             "delay": dice.quantity(0.1, 5, "s"),
             "rx2_spreading": dice.whole(7, 12),
@@ -132,6 +133,28 @@ def cells(dice: Dice, blocks: Block) -> None:
         if isinstance(radio, dict) and radio["kind"].startswith(("lte", "5g")):
             for key in ("up_trace", "down_trace", "up", "down"):
                 radio.pop(key, None)
+
+
+def shared_air(dice: Dice, blocks: Block) -> None:
+    """Let clients share the air at times, where all radios have the rate of a modulation."""
+    network = blocks["network"]
+    apart = {"peers", "lora", "cell"} & {*network}
+    fits = network["topology"] != "graph" and not apart and "fleet" in blocks
+    if not (dice.chance(0.15) and fits and network.get("model", "fluid") == "fluid"):
+        return
+    network.pop("broadcast", None)
+    network["wifi"] = {
+        **dice.options({"standard": dice.one(("n", "ac", "ax"))}, 0.7),
+        **dice.options({"width": dice.one(("20 MHz", "40 MHz"))}, 0.5),
+        **dice.options({"streams": dice.whole(2, 8)}, 0.4),
+        **dice.options({"transport": "udp"}, 0.4),
+        **dice.options({"connections": "kept"}, 0.4),
+        **dice.options({"aggregate": f"{dice.whole(1, 70_000)} B"}, 0.3),
+        **dice.options({"cells": dice.whole(1, 4)}, 0.3),
+    }
+    for group in blocks["fleet"]:
+        rates = {way: dice.quantity(1, 60, "Mbit/s") for way in ("up", "down")}
+        group["radio"] = {"kind": dice.one(("wifi", "wifi-6")), **rates}
 
 
 def network(dice: Dice, clients: int) -> Block:

@@ -129,9 +129,6 @@ class TcpTransfer:
             queue.claim(-self._claimed, flows=-1)
         if self._handshake is not None:
             self._handshake.over = True
-        for stage in self._path.stages:
-            if stage.fair is not None:
-                stage.fair.forget(self)
         if self._stream is not None:
             if not whole:
                 self._stream.flow.stop()

@@ -80,13 +80,13 @@ def test_the_model_of_windows_keeps_its_errors(packets: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["fluid", "lv08", "tcp"])
 def test_a_check_states_the_errors_on_cases_that_no_model_was_made_with(
-    packets: Any, model: str
+    packets: Any, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = importlib.import_module("run")
+    without = [each for each in packets.read() if not each[1].loss]
+    monkeypatch.setattr(packets, "read", lambda: iter(without))
     found = [
-        abs(error)
-        for name, kind, _, error in run.errors(model)
-        if (name, kind) == ("held-out", "no losses")
+        abs(error) for _, kind, _, error in run.errors(model, ["held-out"]) if kind == "no losses"
     ]
     stated = TRANSFERS[model]
     assert len(found) == stated.cases

@@ -257,6 +257,7 @@ def test_the_frame_of_lorasim_takes_1712_ms() -> None:
     assert LoRa(spreading=12, coding=1).airtime(20) == pytest.approx(1.31891, abs=5e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", [30, 100, 300])
 def test_the_data_extraction_rate_is_alohas(nodes: int) -> None:
     """Nodes that send 20 bytes each 1000 s: DER = exp(-2 (N - 1) T / period) without capture.
@@ -268,6 +269,7 @@ def test_the_data_extraction_rate_is_alohas(nodes: int) -> None:
     assert abs(rate - exp(-2 * (nodes - 1) * 1.71213 / PERIOD)) < 4 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", [100, 200, 300])
 def test_the_data_extraction_rate_with_capture_is_that_of_a_monte_carlo(nodes: int) -> None:
     rate, error = extraction_rate(nodes, 6.0, seed=nodes)

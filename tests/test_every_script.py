@@ -40,6 +40,7 @@ TESTED = {
     "claim_stages": "test_claims",
     "designing": "robustness/test_told",
     "papers/run": "test_papers",
+    "reality/calibrating": "test_reality",
     "reality/packets": "test_reality",
     "reality/run": "test_reality",
     "studies/best_by_radio": "repricing/test_study",

@@ -160,7 +160,7 @@ def test_a_calibrated_fleet_predicts_rounds_that_it_has_not_seen(
     monkeypatch.setattr(calibrating, "MODELS", ("fluid",))
     monkeypatch.setattr(calibrating, "SETTINGS", 1)
     calibrating.main([])
-    page = (ANALYSIS / "README.md").read_text(encoding="utf-8")
+    page = (ANALYSIS / "calibrating.md").read_text(encoding="utf-8")
     head, _, before, after, *_ = capsys.readouterr().out.splitlines()
     assert head in page
     assert before in page

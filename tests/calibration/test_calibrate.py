@@ -180,7 +180,7 @@ def test_what_a_recording_lacks_is_named(tmp_path: Path) -> None:
 
 def test_links_that_are_slower_than_the_recording_are_refused(log: Path) -> None:
     network = {"server": {"latency": "1 s"}}
-    with pytest.raises(DataError, match="such as network.server.latency: 0 s"):
+    with pytest.raises(DataError, match=r"such as network\.server\.latency: 0 s"):
         calibrate(log, scenario(GUESS, network=network))
 
 

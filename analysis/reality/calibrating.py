@@ -125,7 +125,7 @@ def write_data(setting: Setting, folder: Path) -> None:
 
 
 def scenario(setting: Setting, model: str, folder: Path) -> dict[str, Any]:
-    """Return the study of a setting as somebody has it who knows presets, network and stack.
+    """Return the study of a setting as a user has it that knows presets, network and stack.
 
     Args:
         setting: for its network.
@@ -229,7 +229,7 @@ def read() -> pd.DataFrame:
 
 
 def write_recording(rows: pd.DataFrame, path: Path) -> None:
-    """Write rounds as a recording, as anybody could have it: CSV."""
+    """Write rounds as a recording of the form that any program can write: CSV."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["run", "client", "round", "kind", "start", "end", "bytes", "operations"])
@@ -260,7 +260,7 @@ def predict(study: Mapping[str, Any], trained: Path, folder: Path) -> pd.DataFra
 
     Args:
         study: whose fleet and network are predicted.
-        trained: its runs in another world, which are priced again without training.
+        trained: its runs in another world, which are re-priced without training.
         folder: to write to.
     """
     changes = [f"{key}={json.dumps(study[key])}" for key in ("fleet", "network")]

@@ -72,33 +72,20 @@ def maximise(
         tolerance: a relative change of the sum of squares, below which the search ends.
     """
     sigmas, count = np.ones(int(kinds.max()) + 1), len(least)
+    search = partial(optimize.least_squares, bounds=(least, np.inf), x_scale="jac", max_nfev=_TRIES)
     x = starts[0]
     if len(starts) > 1:
-        tried = [
-            optimize.least_squares(
-                residuals,
-                x,
-                jac=jacobian,
-                bounds=(least, np.inf),
-                x_scale="jac",
-                ftol=max(tolerance, 1e-8),
-                max_nfev=_TRIES,
-            )
-            for x in starts
-        ]
+        tried = [search(residuals, x, jac=jacobian) for x in starts]
         x = min(tried, key=lambda each: float(each.cost)).x
     free = max(1.0 - count / len(kinds), 1.0 / len(kinds))
     for _ in range(_TURNS):
-        found = optimize.least_squares(
+        found = search(
             partial(_weigh, residuals, 1.0 / sigmas[kinds]),
             x,
             jac=partial(_weigh, jacobian, 1.0 / sigmas[kinds][:, None]),
-            bounds=(least, np.inf),
-            x_scale="jac",
             xtol=tolerance,
             ftol=tolerance,
             gtol=tolerance,
-            max_nfev=_TRIES,
         )
         x, before = found.x, sigmas
         squares = np.bincount(kinds, residuals(x) ** 2) / np.bincount(kinds)

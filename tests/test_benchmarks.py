@@ -64,6 +64,14 @@ def test_messages_of_both_models_arrive(
     assert [row[:22].strip() for row in rows] == list(benchmark.QUEUES)
 
 
+def test_the_live_benchmark_counts_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    benchmark = module("live")
+    monkeypatch.setattr(benchmark, "SHORT", 2)
+    found = benchmark.rates(6, 60, 0)
+    assert found.keys() == {"wall clock", "processor"}
+    assert found["wall clock"] > 0
+
+
 def test_the_wire_benchmark_prices_payloads_of_true_length() -> None:
     benchmark = module("wire")
     payloads = [*benchmark.compressed(1000), ("drawn", benchmark.drawn(100, 1000))]

@@ -66,6 +66,12 @@ SLOW_LINKS: Block = {"server": {"uplink": "20 kbit/s", "downlink": "50 kbit/s"}}
 LATE: Block = {"kind": "full", "deadline": "12 s", "late": "keep"}
 BATTERY: Block = {"capacity": "60 J", "charge": "20 %", "cutoff": "5 %", "threshold": "10 %"}
 BATTERY |= {"restart": "60 %", "charging": {"kind": "constant", "power": "0.7 W"}}
+ON_AIR: list[Any] = [
+    "wifi",
+    {"kind": "wifi-6", "up": "50 Mbit/s", "down": "80 Mbit/s"},
+    {"kind": "wifi-6", "up": "8.6 Mbit/s", "down": "8.6 Mbit/s"},
+    {"kind": "wifi", "loss": {"kind": "independent", "rate": "10 %"}},
+]
 CHAIN: Block = {
     "topology": "graph",
     "edges": [
@@ -91,6 +97,17 @@ WORLDS: dict[str, Block] = {
     | {"participation": {"kind": "full", "deadline": "20 s"}},
     "windows of who come and go": {"network": {"model": "tcp", **SLOW_LINKS}}
     | {"fleet": fleet(HOPELESS, availability=COMING), "stop": {"time": "90 s"}}
+    | {"participation": {"kind": "full", "deadline": "15 s"}},
+    "shared air": {"network": {"wifi": {}, **SLOW_LINKS}, "fleet": fleet(ON_AIR)},
+    "shared air, without acknowledgements": {
+        "network": {"topology": "tree", "gateways": 2, "wifi": {"transport": "udp"}},
+        "fleet": fleet(ON_AIR),
+    },
+    "shared air of batteries": {"network": {"wifi": {"streams": 2}}}
+    | {"fleet": fleet(ON_AIR, battery=BATTERY), "stop": {"time": "20 s"}}
+    | {"participation": {"kind": "full", "deadline": "20 s"}},
+    "shared air of those that come and go": {"network": {"wifi": {}, **SLOW_LINKS}}
+    | {"fleet": fleet(ON_AIR, availability=COMING), "stop": {"time": "60 s"}}
     | {"participation": {"kind": "full", "deadline": "15 s"}},
     "relayed windows": {"network": {**CHAIN, "model": "tcp"}}
     | {"fleet": fleet(["wifi-6", NEAR, "wifi-6"])},

@@ -44,9 +44,10 @@ class CaseSet(NamedTuple):
 SETS = {
     "develop": CaseSet(33, 40),
     "validate": CaseSet(1033, 40),
-    "held-out": CaseSet(7033, 100),
+    "develop-2": CaseSet(7033, 100),
+    "held-out": CaseSet(20261125, 100),
 }
-"""The sets of cases: two to develop models with, and one that only reports their errors."""
+"""The sets of cases: three to develop models with, and one that only reports their errors."""
 
 SEEDS = 20
 """The runs of a case with random losses."""

@@ -10,7 +10,7 @@ over the seeds, and of the time that nine of ten stay below.
 
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +26,12 @@ Error = tuple[str, str, packets.Case, float]
 """The set, the row of the table, the case, and the relative error."""
 
 
-def errors(model: Sharing) -> Iterator[Error]:
-    """Yield the errors of a model."""
+def errors(model: Sharing, sets: Collection[str] = packets.SETS) -> Iterator[Error]:
+    """Yield the errors of a model on some sets of cases."""
     runs: dict[tuple[str, packets.Case], list[tuple[float, float]]] = {}
     for name, case, seed, times in packets.read():
+        if name not in sets:
+            continue
         ours = max(packets.by_fedsim(case, model, seed))
         runs.setdefault((name, case), []).append((ours, max(times)))
     for (name, case), found in runs.items():

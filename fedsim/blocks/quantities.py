@@ -320,10 +320,18 @@ Decibels = Given[Annotated[float, _LEVEL], str]
 DecibelsOrNone = Given[Annotated[float, _LEVEL] | None, str | None]
 """The same, or None."""
 
-PathLoss = Given[
-    Annotated[float, Quantity("a path loss", "dB", "120 dB", ("dB",), most=300.0)], str
-]
+_PATH_LOSS = Quantity("a path loss", "dB", "120 dB", ("dB",), most=300.0)
+PathLoss = Given[Annotated[float, _PATH_LOSS], str]
 """Decibels between a sender and a receiver, 0 to 300."""
+
+PathLossOrNone = Given[Annotated[float, _PATH_LOSS] | None, str | None]
+"""The same, or None."""
+
+_POWER_LEVEL = Quantity(
+    "a power level", "dBm", "-105 dBm", ("dBm",), signed=True, most=100.0, least=-300.0
+)
+Level = Given[Annotated[float, _POWER_LEVEL], str]
+"""Decibels relative to a milliwatt, -300 to 100."""
 
 NoiseDensity = Given[
     Annotated[

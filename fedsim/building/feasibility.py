@@ -133,6 +133,57 @@ def check_cells(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Find
             findings.add(f"fleet.{group.number}.radio{key}", text)
 
 
+def check_air(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Findings) -> None:
+    """Find radios that have no place in a Wi-Fi cell: their rates are those of its modulations."""
+    law = scenario.network.wifi
+    if law is None:
+        return
+    members = [group for group in groups if not group.radio.cellular]
+    if not members:
+        findings.add("network.wifi", "no radio of the fleet is in it: all are of LTE or 5G")
+    for group in members:
+        for way, rate in zip(("up", "down"), group.rates, strict=True):
+            seen = rate.constant
+            if seen is not None and 0.0 < seen <= law.fastest * (1.0 + 1e-9):
+                continue
+            if seen is None:
+                said = f"{group.name} has no constant rate {way}"
+            else:
+                said = f"{group.name} has {seen / 1e6:g} Mbit/s {way}"
+            text = (
+                f"{said}, but network.wifi takes the rate of a modulation, at most"
+                f" {law.fastest / 1e6:.4g} Mbit/s with 802.11{law.standard},"
+                f" {law.width / 1e6:g} MHz and streams: {law.streams}"
+            )
+            findings.add(f"fleet.{group.number}.radio", text)
+            break
+
+
+def check_cell_sharing(
+    scenario: Scenario, groups: Sequence[BuiltGroup], findings: Findings
+) -> None:
+    """Find radios of cells without a rate to share, and cells without radios."""
+    if scenario.network.cell_sharing is None:
+        return
+    members = [group for group in groups if group.radio.cellular]
+    if not members:
+        findings.add("network.cell", "no radio of the fleet is one of LTE or 5G, such as lte-2020")
+    for group in members:
+        for way, law in zip(("up", "down"), group.rates, strict=True):
+            if law.signal is not None:
+                text = (
+                    f"{group.name} follows a trace, which has the cell's other users in it already;"
+                    " leave out the trace, or network.cell"
+                )
+                findings.add(f"fleet.{group.number}.radio.{way}_trace", text)
+            elif law.peak == inf:
+                text = (
+                    'got "unlimited", which takes none of the time of network.cell; give a rate,'
+                    ' such as "20 Mbit/s"'
+                )
+                findings.add(f"fleet.{group.number}.radio.{way}", text)
+
+
 # Batteries that restart with less energy than one round takes.
 #
 # A client that shut down starts again at its battery's restart level. Between that level and the

@@ -208,6 +208,12 @@ def slowest(job: Job) -> Slowest:
         if topology is None
         else _link_times(topology, bits, job.participation.asked)
     )
+    sharing = _clients_of_cell(job.scenario, len(members), job.participation.asked)
+    air = _clients_of_air(job.scenario, len(members), job.participation.asked)
+    alone = [
+        seconds * (sharing if group.radio.cellular else air)
+        for group, seconds in zip(groups, alone, strict=True)
+    ]
     spans = [
         _work(job.algorithm, loss, groups[number])
         + alone[number]
@@ -216,6 +222,24 @@ def slowest(job: Job) -> Slowest:
     ]
     last = int(np.argmax(spans))
     return Slowest(groups[members[last]].name, spans[last])
+
+
+def _clients_of_cell(scenario: Scenario, clients: int, asked: int | None) -> float:
+    """Return how many times as long a message takes in a full cell as alone."""
+    cell = scenario.network.cell_sharing
+    if cell is None:
+        return 1.0
+    most = clients if asked is None else min(asked, clients)
+    return min(cell.clients or most, most) / (1.0 - cell.load)
+
+
+def _clients_of_air(scenario: Scenario, clients: int, asked: int | None) -> float:
+    """Return how many clients share the air of one in a Wi-Fi cell."""
+    law = scenario.network.wifi
+    if law is None:
+        return 1.0
+    most = clients if asked is None else min(asked, clients)
+    return min(ceil(clients / (law.cells or scenario.network.access_points or 1)), most)
 
 
 def _work(algorithm: Algorithm, loss: LocalLoss, group: BuiltGroup) -> float:

@@ -6,7 +6,7 @@ or an option is wrong, or another process writes into the same folder; 128 and t
 signal that interrupted it: 130 after Ctrl-C, 143 after `kill`. `fedsim.__main__` runs them.
 """
 
-from fedsim.cli import blocks, calibrating, explore, folders, paper, results, runs, starting
+from fedsim.cli import blocks, calibrating, explore, folders, live, paper, results, runs, starting
 from fedsim.cli.app import app
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "calibrating",
     "explore",
     "folders",
+    "live",
     "paper",
     "results",
     "runs",

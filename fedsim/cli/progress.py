@@ -12,11 +12,13 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.text import Text
 
 from fedsim import analysis
+from fedsim.cli.app import err as _err
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
 from fedsim.cli.app import write_output
 from fedsim.progress import current_activity
 from fedsim.record.scenarios import once
+from fedsim.record.summary import Ending, end_of
 from fedsim.record.variants import labels as called_by
 from fedsim.results import Result
 from fedsim.running.run import RunProgress, Watch
@@ -43,6 +45,18 @@ def report(result: Result) -> None:
     )
     for note in once(result.seen):
         _remark(note)
+
+
+def print_ends(result: Result, labels: Mapping[str, str]) -> int:
+    """Print the ends of incomplete runs; return the exit code."""
+    if not result.runs:  # a shard can be empty
+        return 0
+    complete = result.summary["status"].map(lambda status: end_of(status).complete)
+    others = result.summary[~complete]  # notes report on complete ones
+    for row in others.to_dict("records"):
+        ending = Ending(row["status"], row["reason"])
+        _err.print(escape(f"{labels[row['variant']]}, seed {row['seed']}: {ending}"), style="red")
+    return max((end_of(status).code for status in others["status"]), default=0)
 
 
 def draw_overview(result: Result) -> Path:

@@ -72,7 +72,7 @@ def run_command(
     """
     from fedsim.cli.downloads import offer_downloads
     from fedsim.cli.next_steps import TypedRun, after_run
-    from fedsim.cli.progress import variant_names
+    from fedsim.cli.progress import print_ends, variant_names
     from fedsim.running.api import run_plan
     from fedsim.running.folder import check_place, study_of
     from fedsim.scenario import load
@@ -95,7 +95,7 @@ def run_command(
         with _follow_in_browser(out) if browser else nullcontext():
             with show as callback, _theory():
                 result = make(watch=callback, fresh=fresh, carry=carry, tell=_remark, check=False)
-            code = _print_ends(result, labels)  # above the tables, so that failures are not missed
+            code = print_ends(result, labels)  # above the tables, so that failures are not missed
             _print_result(result, _count_kept(result, before), share, as_json=as_json)
         if not as_json:
             _next(*after_run(result, typed) if shard is None else (), quiet=quiet)
@@ -189,20 +189,6 @@ def _share(shard: str | None, jobs: int, cluster: str | None) -> "Shard":
 
     check_choice(jobs, None, cluster)
     return WHOLE if shard is None else Shard.parse(shard)
-
-
-def _print_ends(result: "Result", labels: Mapping[str, str]) -> int:
-    """Print the ends of incomplete runs; return the exit code."""
-    from fedsim.record.summary import Ending, end_of
-
-    if not result.runs:  # a shard can be empty
-        return 0
-    complete = result.summary["status"].map(lambda status: end_of(status).complete)
-    others = result.summary[~complete]  # notes report on complete ones
-    for row in others.to_dict("records"):
-        ending = Ending(row["status"], row["reason"])
-        _err.print(escape(f"{labels[row['variant']]}, seed {row['seed']}: {ending}"), style="red")
-    return max((end_of(status).code for status in others["status"]), default=0)
 
 
 @app.command()

@@ -32,6 +32,8 @@ class Body:
         open_up, open_down: whether nothing but the radio itself holds up what it sends, receives.
         factor: what the model of the network leaves of the radio's rates.
         slowed: whether others of its cell, with other radios, may set the rate of a broadcast.
+        shared: whether it shares the air of a Wi-Fi cell, in which frames have more than their
+            bits, collide, and are answered.
         gateway: of its LoRa radio, whose frames may collide; None where there is none.
     """
 
@@ -43,6 +45,7 @@ class Body:
     open_down: bool = False
     factor: float = 1.0
     slowed: bool = False
+    shared: bool = False
     gateway: LoRaGateway | None = None
 
 

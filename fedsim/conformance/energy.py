@@ -16,7 +16,9 @@ declare:
 - Idle power flows for as long as the client is on.
 
 If a message behind a shared link was aborted, the log does not contain how many bits had passed:
-its energy is then an interval, from that of no bits to that of all.
+its energy is then an interval, from that of no bits to that of all. In a Wi-Fi cell the log does
+not contain for how long a message was on the air, with its preambles, collisions and answers: that
+is an interval, from the time of its bits to all of its span.
 
 The laws are stated here a second time, on purpose, in the plainest form and without any code of
 `fedsim.sim`: a mistake there is found unless it was made twice. This is why `_Powers` repeats
@@ -87,6 +89,8 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
         type(network) is StarNetwork
         and network.peers is None
         and network.model == "fluid"
+        and network.wifi is None
+        and network.cell is None
         and min(network.server.uplink, network.server.downlink) == inf
     )
     down = free or network.peers is not None  # a peer's downlink is limited by its radio alone
@@ -98,9 +102,9 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
         for _ in range(group.count):
             name = node_name(len(bodies))
             lora = network.gateway_of_lora if isinstance(group.radio, LoRaRadio) else None
-            bodies.append(
-                Body(name, group.device, group.radio, empty, free, down, factor, gateway=lora)
-            )
+            shared = network.wifi is not None and not group.radio.cellular
+            of_network = (free, down, factor, False, shared, lora)
+            bodies.append(Body(name, group.device, group.radio, empty, *of_network))
     return bodies
 
 
@@ -307,12 +311,16 @@ def _price(known: ClientTrace) -> Span:
             (powers.bit[leg.up] * bits if powers.bit[leg.up] else 0.0)
             + (powers.air[leg.up] * seconds if powers.air[leg.up] else 0.0)
             for bits, seconds in (
-                seconds_on_air(body.radio, leg)
+                _shared_corners(leg, law.peak)
+                if body.shared
+                else seconds_on_air(body.radio, leg)
                 if body.gateway is not None
                 else _corners(body, leg, None if followed else law)
             )
         ]
         least, most = least + min(joules), most + max(joules)
+        if body.shared:  # what it answers, or is answered
+            most += powers.air[not leg.up] * leg.seconds
     return least, most
 
 
@@ -348,6 +356,12 @@ def _corners(body: Body, leg: Leg, law: RateLaw | None) -> list[tuple[float, flo
     times = [span] if alone and steady else [0.0, span]
     counts = [leg.bits] if leg.whole else [0.0, most]
     return [(bits, seconds) for bits in counts for seconds in times]
+
+
+def _shared_corners(leg: Leg, rate: float) -> list[tuple[float, float]]:
+    """Return the same as `_corners` for a message in a Wi-Fi cell, at a rate in bit/s."""
+    least, most = leg.bits if leg.whole else 0.0, min(leg.bits, rate * leg.seconds)
+    return [(least, least / rate), (most, leg.seconds)]
 
 
 def _union(spans: Iterable[Span]) -> list[Span]:

@@ -110,11 +110,6 @@ class Access:
     token: bytes | None = None
     certificates: Certificates | None = None
 
-    @classmethod
-    def fresh(cls) -> Self:
-        """Return an access by a new token, for ends that are started together."""
-        return cls(secrets.token_bytes(32))
-
     def check(self, address: Address) -> None:
         """Check that a server does not listen beyond this machine for everyone.
 
@@ -141,3 +136,8 @@ def read_token(path: Path) -> bytes:
         text = f"the token in {path} has {len(token)} bytes; at least {LEAST_TOKEN} are needed"
         raise DataError("token", f"{text}: {how}")
     return token
+
+
+def fresh_token() -> bytes:
+    """Return a new token, for ends that are started together."""
+    return secrets.token_urlsafe(32).encode()

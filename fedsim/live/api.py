@@ -10,8 +10,8 @@ from typing import Any
 
 from fedsim.blocks.spec import Spec
 from fedsim.building import Builder, Job
-from fedsim.errors import OutputError, PeerError
-from fedsim.live.access import Access, Address
+from fedsim.errors import DataError, OutputError, PeerError
+from fedsim.live.access import Access, Address, fresh_token
 from fedsim.live.connection import Timing
 from fedsim.live.handshake import RunOffer
 from fedsim.live.joining import LivePart, digest_of, join, run_clients
@@ -42,6 +42,7 @@ def run_live(
     overrides: Sequence[str] = (),
     blocks: Sequence[type[Spec]] = (),
     processes: int = 0,
+    command: Sequence[str] = (),
     meter: Meter | None = None,
     timing: Timing | None = None,
     watch: Watch = ignore_progress,
@@ -57,8 +58,9 @@ def run_live(
         out: the folder of the run folders; if None, a temporary one until this session ends.
         overrides: "key=value" texts that replace values of the scenario.
         blocks: user-defined classes that the scenario may name by their kind.
-        processes: the number of processes for the clients; 0 for none but this one. More than 0
-            need `source` to be a file.
+        processes: the number of processes for the clients; 0 for none but this one.
+        command: how `fedsim join` is given the same scenario; needed for more processes if it is
+            not a file without `blocks`.
         meter: of the energy of the clients' work; only without further processes.
         timing: of the connections.
         watch: called with the progress of runs.
@@ -75,12 +77,14 @@ def run_live(
         3
     """
     plan = source if isinstance(source, Plan) else load(source, overrides=overrides, blocks=blocks)
-    access = Access.fresh()
+    token = fresh_token()
+    access = Access(token)
     with _listener(Address("127.0.0.1", 0)) as listener:
         live = _LiveStudy(plan, listener, access, timing or Timing(), watch)
         if processes:
             port = listener.getsockname()[1]
-            with client_processes(str(source), overrides, live.clients, processes, port, access):
+            words = command or _words(source, overrides)
+            with client_processes(words, live.clients, processes, port, token):
                 return live.into(out, check=check)
         live.start = partial(
             _start_here, access=access, meter=meter or NoMeter(), timing=live.timing
@@ -128,6 +132,18 @@ def serve(
         live = _LiveStudy(plan, listener, access, timing or Timing(), watch, refused)
         listening(Address(address.host, listener.getsockname()[1]))
         return live.into(out, check=check)
+
+
+def _words(source: object, overrides: Sequence[str]) -> list[str]:
+    """Return the words that give `fedsim join` a scenario.
+
+    Raises:
+        DataError: it is no file.
+    """
+    if not isinstance(source, str | Path):
+        text = "clients in processes of their own read the scenario, so it has to be a file"
+        raise DataError("processes", text)
+    return [str(source), *(word for each in overrides for word in ("--set", each))]
 
 
 @contextmanager

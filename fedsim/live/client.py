@@ -10,11 +10,11 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from fedsim.computing.serial import finite
-from fedsim.errors import Diverged, PeerError
+from fedsim.errors import Diverged, PeerError, PeerTimeoutError
 from fedsim.live.connection import FrameConnection, Timing, misplaced_frame
 from fedsim.live.frames import Kind, Report, WorkSpan, frame
 from fedsim.live.handshake import LONGEST_WELCOME, ClientHandshake, RunOffer, ready
-from fedsim.live.limits import longest_message
+from fedsim.live.limits import largest_vector, longest_message
 from fedsim.live.meters import Meter
 from fedsim.ports import SERVER, SILENCE, Array, ClientId, Oracle, Payload, Work, node_name
 from fedsim.protocol.transport import ByteTransport, ClientProtocol, Envelope, Unpacking
@@ -167,13 +167,15 @@ class ClientSession(FrameConnection):
 
     def on_open(self) -> None:
         """Begin the handshake."""
-        error = PeerError(f"the server has not answered within {self._timing.handshake:g} s")
-        loop = asyncio.get_running_loop()
-        self._late = loop.call_later(self._timing.handshake, self.drop, error)
+        # The system accepts connections while the server still builds the run.
+        self.watched, span = False, self._timing.joining
+        error = PeerTimeoutError(f"the server has not answered within {span:g} s")
+        self._late = asyncio.get_running_loop().call_later(span, self.drop, error)
         self.send(*self._handshake.begin())
 
     def on_frame(self, kind: Kind, body: bytes) -> None:
         """Handle a frame of the server."""
+        self.watched = True
         if self._handshake.offer is None:
             self._on_handshake(kind, body)
         elif kind is Kind.END:
@@ -241,8 +243,9 @@ class ClientSession(FrameConnection):
         client = LiveClient(setup, protocol, self._meter, apart=self._apart)
         handle = cast("Method", setup.algorithm).handle
         self.peer = f"the server of {node_name(number)}"
-        self.limit = longest_message(setup.initial.size)
-        self._read = lambda body: transport.read(body, SERVER, unpacking)
+        size = setup.initial.size
+        self.limit, largest = longest_message(size), largest_vector(size)
+        self._read = lambda body: transport.read(body, SERVER, unpacking, largest)
         self.send(Kind.READY, ready(part.fingerprint, metered=self._meter.known))
         inbox = self._inbox
         while True:

@@ -11,8 +11,9 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from math import ceil
 
-from fedsim.errors import FrameError, PeerError, PeerTimeoutError
+from fedsim.errors import DecodeError, FrameError, PeerError, PeerTimeoutError
 from fedsim.live.frames import FRONT_BYTES, FrameReader, Kind, frame
+from fedsim.protocol.transport import RemoteProtocolError
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Timing:
         silence: without a byte from a peer, or one that it takes, until it counts as gone.
         handshake: from the connection to the client's proof.
         building: from WELCOME to READY, in which a client builds its part.
-        joining: from the start of a run until all clients are ready.
+        joining: from the start of a run until all clients are ready; at a client, from its start,
+            or the end of a run, until the server answers.
         answer: from a message to its report, where the scenario has no shorter deadline.
     """
 
@@ -32,7 +34,7 @@ class Timing:
     silence: float = 30.0
     handshake: float = 10.0
     building: float = 600.0
-    joining: float = 60.0
+    joining: float = 120.0
     answer: float = 3600.0
 
 
@@ -51,12 +53,16 @@ class FrameConnection(asyncio.Protocol):
         peer: what the other end is called in errors.
         sent_bytes, received_bytes: over the connection so far, above TLS and TCP.
         ended: whether it is closed, or being closed.
+        watched: whether a silent peer counts as gone.
+        lost: set once the transport has ended, after all that was sent.
     """
 
     def __init__(self, timing: Timing, limit: int) -> None:
         self.peer = "the peer"
         self.sent_bytes = self.received_bytes = 0
         self.ended = False
+        self.watched = True
+        self.lost = asyncio.Event()
         self._timing = timing
         self._reader = FrameReader(limit)
         self._transport: asyncio.Transport
@@ -114,6 +120,12 @@ class FrameConnection(asyncio.Protocol):
             self._stop_timer()
             self._transport.close()
 
+    def abort(self) -> None:
+        """End the connection now, whatever has not been sent; `on_end` is not called."""
+        self.ended = True
+        self._stop_timer()
+        self._transport.abort()
+
     def drop(self, error: PeerError) -> None:
         """End the connection now, and report why."""
         if not self.ended:
@@ -142,9 +154,12 @@ class FrameConnection(asyncio.Protocol):
                     return
         except PeerError as error:
             self.drop(error)
+        except (DecodeError, RemoteProtocolError) as error:
+            self.drop(FrameError(f"{self.peer} has sent what is no message of a run: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.BaseProtocol.connection_lost`."""
+        self.lost.set()
         why = "has closed the connection" if exc is None else f"is not reachable any more: {exc}"
         self.drop(PeerError(f"{self.peer} {why}"))
 
@@ -168,7 +183,7 @@ class FrameConnection(asyncio.Protocol):
         self._waiting, self._noted = waiting, self.sent_bytes
         span = f"{self._timing.silence:g} s"
         try:
-            if self._silent_ticks > most:
+            if self.watched and self._silent_ticks > most:
                 raise PeerTimeoutError(f"{self.peer} has sent nothing for {span}")
             if self._stuck_ticks > most:
                 raise PeerTimeoutError(f"{self.peer} reads too slowly: nothing taken for {span}")

@@ -91,7 +91,7 @@ def _for_client(variant: Variant) -> Variant:
     """Return a variant without what only a server needs: the optimum, measures and stop rules."""
     scenario = variant.scenario
     problem = scenario.problem.model_copy(update={"optimum": "unknown"})
-    plain = {"problem": problem, "stop": Stop(), "measures": []}
+    plain = {"problem": problem, "stop": Stop(), "measures": ()}
     return replace(variant, scenario=scenario.model_copy(update=plain))
 
 
@@ -202,7 +202,12 @@ async def _connect(
     loop, until = asyncio.get_running_loop(), monotonic() + timing.joining
     while True:
         try:
-            await loop.create_connection(lambda: session, *address, ssl=context)
+            await loop.create_connection(
+                lambda: session,
+                *address,
+                ssl=context,
+                ssl_handshake_timeout=None if context is None else timing.joining,
+            )
         except ssl.SSLError as error:
             raise AdmissionError("token", f"TLS with {address} has failed: {error}") from None
         except OSError as error:

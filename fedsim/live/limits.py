@@ -15,3 +15,14 @@ def longest_message(dimension: int) -> int:
     65048576
     """
     return _ROOM + _VECTORS * 8 * dimension
+
+
+def largest_vector(dimension: int) -> int:
+    """Return the limit of the dimension of a vector in a message, by that of the model.
+
+    A sparse vector may be far longer than its encoding, so the length of a frame does not bound it.
+
+    >>> largest_vector(1_000_000)
+    8065536
+    """
+    return (1 << 16) + _VECTORS * dimension

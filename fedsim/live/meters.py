@@ -128,7 +128,8 @@ class CommandMeter:
         self._watts, self._since, self._total = nan, clock(), 0.0
         self._closed = threading.Event()
         self._process = self._start()
-        threading.Thread(target=self._follow, daemon=True).start()
+        self._follower = threading.Thread(target=self._follow, daemon=True)
+        self._follower.start()
 
     def _start(self) -> "subprocess.Popen[str]":
         try:
@@ -139,9 +140,10 @@ class CommandMeter:
 
     def _follow(self) -> None:
         while not self._closed.is_set():
-            for line in self._process.stdout or ():
-                if (found := _NUMBER.search(line)) is not None:
-                    self.note(float(found[0]))
+            with self._process:
+                for line in self._process.stdout or ():
+                    if (found := _NUMBER.search(line)) is not None:
+                        self.note(float(found[0]))
             if self._closed.wait(1.0):
                 return
             try:
@@ -172,7 +174,7 @@ class CommandMeter:
         """End the command."""
         self._closed.set()
         self._process.kill()
-        self._process.wait()
+        self._follower.join()
 
 
 def meter_of(name: str | None) -> Meter:

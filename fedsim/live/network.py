@@ -11,7 +11,7 @@ import numpy as np
 from fedsim.errors import Diverged, Failed, FrameError, PeerTimeoutError
 from fedsim.live.clock import OrderedLog, WallClock
 from fedsim.live.connection import FrameConnection
-from fedsim.live.frames import Kind, Report
+from fedsim.live.frames import Kind, Report, frame
 from fedsim.ports import SERVER, Array, ClientId, node_name
 from fedsim.protocol.selection import OFFLINE
 from fedsim.protocol.transport import ByteTransport, Envelope, Receive, Unpacking
@@ -61,6 +61,7 @@ class LiveNetwork:
         transport: decodes messages.
         looks: the set to which the names of what the method reads are added.
         answer: the longest time from a message to its report, s.
+        largest: the largest accepted dimension of a vector.
 
     Attributes:
         delivered, lost, in_flight: bits that arrived, that were given up, and in transit at the
@@ -85,6 +86,7 @@ class LiveNetwork:
         transport: ByteTransport,
         looks: set[str],
         answer: float,
+        largest: int,
     ) -> None:
         self.delivered = self.lost = self.in_flight = 0
         self.joules: Array = np.zeros(clients)
@@ -96,6 +98,7 @@ class LiveNetwork:
         self._transport = transport
         self._looks = looks
         self._answer = answer
+        self._largest = largest
         self._unpacking = Unpacking()
         self._peers: dict[ClientId, _Peer] = {}
         self._left: dict[ClientId, str] = {}
@@ -196,14 +199,14 @@ class LiveNetwork:
 
     def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
         """See `Downlinks.send_down`."""
-        now, data = self._clock.now, envelope.data
+        now, data = self._clock.now, frame(Kind.MESSAGE, envelope.data)
         for client in clients:
             peer = self._peers.get(client)
             if peer is None:  # it has left as this message was sent to others
                 continue
             self._traffic.bits_down += envelope.bits
             peer.outstanding.append((envelope, now))
-            peer.connection.send(Kind.MESSAGE, data)
+            peer.connection.send_bytes(data)
 
     def receive(self, client: ClientId, body: bytes) -> None:
         """Receive a reply.
@@ -213,7 +216,7 @@ class LiveNetwork:
             FrameError: its report is missing, or is of another exchange.
         """
         peer = self._peers[client]
-        envelope = self._transport.read(body, client, self._unpacking)
+        envelope = self._transport.read(body, client, self._unpacking, self._largest)
         if not peer.answering or envelope.exchange != peer.answering:
             text = f"{node_name(client)} replies in exchange {envelope.exchange} without a report"
             raise FrameError(text)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from fedsim.building import Job
 from fedsim.errors import Fault, LiveError
 from fedsim.problems import ProgramLoss
-from fedsim.protocol.participation import AsynchronousParticipation
 from fedsim.protocol.transport import ByteTransport
 
 
@@ -27,8 +26,6 @@ def _refusals(job: Job) -> Iterator[tuple[str, str]]:
     if job.deployment.overlay is not None:
         yield "network.peers", "peers do not run live yet, only a server with its clients"
         return
-    if isinstance(scenario.participation, AsynchronousParticipation):
-        yield "participation.kind", "asynchronous servers do not run live yet; take one with rounds"
     if isinstance(scenario.problem.loss, ProgramLoss):
         yield "problem.loss", "clients with programs of their own do not run live yet"
     if not isinstance(job.transport, ByteTransport):
@@ -37,7 +34,7 @@ def _refusals(job: Job) -> Iterator[tuple[str, str]]:
         if group.battery is not None:
             yield f"fleet.{number}.battery", "batteries are simulated only; a live client has none"
         law = job.deployment.groups[number].availability
-        if isinstance(law, Mapping) or not law.always:
+        if isinstance(law, Mapping) or not law.always or law.chance < 1:
             text = "availability is simulated only; a live client is there while it is connected"
             yield f"fleet.{number}.availability", text
     for rule in scenario.stop.rules:

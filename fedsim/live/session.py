@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
-from fedsim.errors import AdmissionError, DecodeError, FrameError, PeerError
+from fedsim.errors import AdmissionError, FrameError, PeerError
 from fedsim.live.connection import FrameConnection, Timing, misplaced_frame
 from fedsim.live.frames import Kind, Report
 from fedsim.live.handshake import (
@@ -16,7 +17,6 @@ from fedsim.live.handshake import (
 from fedsim.live.limits import LONGEST_REPORT, longest_message
 from fedsim.live.network import LiveNetwork
 from fedsim.ports import node_name
-from fedsim.protocol.transport import RemoteProtocolError
 
 
 class Door:
@@ -101,12 +101,22 @@ class Door:
             self.sent_bytes += session.sent_bytes
             self.received_bytes += session.received_bytes
 
-    def close(self) -> None:
-        """Close all connections."""
-        for session in list(self.sessions):
+    async def close(self) -> None:
+        """Close all connections; those that do not take what was sent to them, after a while."""
+        sessions = list(self.sessions)
+        for session in sessions:
             session.close()
             self.forget(session)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FLUSH):
+                for session in sessions:
+                    await session.lost.wait()
+        for session in sessions:
+            session.abort()
 
+
+_FLUSH = 5.0
+"""How long the end of a run waits for clients that read slowly, s."""
 
 _SPARE = 32
 """The number of connections beyond two for each client, for those that are not let in."""
@@ -159,8 +169,6 @@ class ServerSession(FrameConnection):
                 self._on_handshake(kind, body)
         except AdmissionError as error:
             self._refuse(error)
-        except (DecodeError, RemoteProtocolError) as error:
-            raise FrameError(f"{self.peer} has sent what is no message of a run: {error}") from None
 
     def _refuse(self, error: AdmissionError) -> None:
         """Say why, and end the connection."""

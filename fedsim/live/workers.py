@@ -8,31 +8,27 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fedsim.live.access import Access
-
 
 @contextmanager
 def client_processes(
-    file: str, overrides: Sequence[str], clients: int, processes: int, port: int, access: Access
+    words: Sequence[str], clients: int, processes: int, port: int, token: bytes
 ) -> Iterator[None]:
     """Run `fedsim join` for all clients within the block, a share of them in each process.
 
     Args:
-        file: the scenario.
-        overrides: of its values.
+        words: the scenario, as words of the command.
         clients: the number of clients.
         processes: the number of processes.
         port: of the server, on this machine.
-        access: with the token, which they read from a file that only this user can read.
+        token: that clients prove, which they read from a file that only this user can read.
     """
     with tempfile.TemporaryDirectory(prefix="fedsim-live-") as folder:
-        token = Path(folder) / "token"
-        descriptor = os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        file = Path(folder) / "token"
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as stream:
-            stream.write((access.token or b"").hex())
-        options = [option for each in overrides for option in ("--set", each)]
-        command = [sys.executable, "-m", "fedsim", "join", f"127.0.0.1:{port}", file, *options]
-        command += ["--token", str(token), "--quiet"]
+            stream.write(token.decode())
+        command = [sys.executable, "-m", "fedsim", "join", f"127.0.0.1:{port}", *words]
+        command += ["--token", str(file), "--quiet"]
         running = [
             subprocess.Popen([*command, *_numbers(clients, number, processes)])  # noqa: S603 - fedsim itself
             for number in range(min(processes, clients))

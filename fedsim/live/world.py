@@ -3,18 +3,21 @@
 import asyncio
 import socket
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from math import inf, nan
 from typing import Any, cast
 
 import numpy as np
 
-from fedsim.errors import ClientsMissingError, Diverged, Failed, PeerError, RunError
+from fedsim.errors import ClientsMissingError, Diverged, Failed, FedsimError, PeerError, RunError
 from fedsim.live.access import Access
 from fedsim.live.clock import OrderedLog, WallClock
 from fedsim.live.connection import Timing
 from fedsim.live.handshake import RunOffer
+from fedsim.live.limits import largest_vector
 from fedsim.live.network import LiveNetwork
 from fedsim.live.session import Door, ServerSession
 from fedsim.ports import ClientId, node_name
@@ -70,6 +73,16 @@ class LiveSettings:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
+def run_to_end(main: Coroutine[Any, Any, Ending]) -> Ending:
+    """Run a coroutine in an event loop of its own; where one is running, in a further thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(main)
+    with ThreadPoolExecutor(1) as pool:  # as in a notebook
+        return pool.submit(copy_context().run, asyncio.run, main).result()
+
+
 class NoIdleEnergy:
     """The idle energy of a live run, which no meter separates from that of work."""
 
@@ -116,6 +129,7 @@ class LiveWorld:
             transport,
             self._looks,
             settings.timing.answer,
+            largest_vector(setup.initial.size),
         )
         self._observer = Observer(
             self._setup,
@@ -185,7 +199,7 @@ class LiveWorld:
             Failed: the handler of a client has failed.
         """
         try:
-            self.status, reason = asyncio.run(self._run())
+            self.status, reason = run_to_end(self._run())
             self._observer.end()
         except RunError as error:
             with suppress(Diverged):  # the reason of the end is raised already
@@ -217,18 +231,32 @@ class LiveWorld:
         own = [asyncio.create_task(each) for each in settings.start_clients(port)]
         try:
             await self._wait_for_clients(door, own=bool(own))
-            return await self._main_task.run()
+            return await self._serve()
         finally:
             self._clock.stop()
             self._network.close(another=settings.another)
-            door.close()
             server.close()
+            await door.close()
             await asyncio.gather(*own, return_exceptions=True)
             settings.facts.update(
                 sent_bytes=door.sent_bytes,
                 received_bytes=door.received_bytes,
                 left={node_name(one): why for one, why in self._network.departures.items()},
             )
+
+    async def _serve(self) -> Ending:
+        """Run the server's coroutine to its end.
+
+        Raises:
+            Failed: it has raised an error, perhaps because of what a client has sent.
+        """
+        try:
+            return await self._main_task.run()
+        except FedsimError:
+            raise
+        except Exception as error:
+            text = "the server's part of the method has failed, perhaps for what a client has sent"
+            raise Failed(f"{text}: {error!r}") from error
 
     async def _wait_for_clients(self, door: Door, *, own: bool) -> None:
         """Wait until all clients are ready, and start the clock.

@@ -13,10 +13,12 @@ from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Block, Given, Keys, KindFirst, Spec, as_written
 from fedsim.blocks.wording import show
 from fedsim.errors import DataError
+from fedsim.physics.cells import CellSharing
 from fedsim.physics.overlay import OVERLAYS, Neighbours, check_source
 from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Discipline, Topology, build_routes, star, tree
+from fedsim.physics.wifi import Wifi
 
 # Base class of networks: a block of a scenario, and the law of its links.
 
@@ -32,9 +34,11 @@ Broadcast = Literal["unicast", "cell"]
 DISCIPLINE = "how transfers share it: fair, fifo (one at a time) or slotted (fixed shares)"
 _MODEL = "model of flows: fluid (max-min fair), lv08 (SimGrid's model of TCP), or tcp (its windows)"
 _TCP = "the parameters of model: tcp; its defaults where none are given"
+_WIFI = "Wi-Fi cells, whose clients share the air; null for radios that do not meet"
 _BROADCAST = "a copy for each client, or one transmission received by all clients of a group"
 _LORA = "the gateway of the fleet's LoRa radios, at which frames collide; null for none"
-_OPTIONAL = ("tcp", "lora")
+_CELL = "the cells of the fleet's LTE and 5G radios; null where each has one to itself"
+_OPTIONAL = ("tcp", "lora", "cell", "wifi")
 _PEERS = "the neighbours of nodes, for a method of peers, which has no server"
 
 AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Block | None]
@@ -69,6 +73,7 @@ class Network(KindFirst):
     broadcast: Broadcast = Field(default="unicast", description=_BROADCAST)
     peers: AnyOverlay = as_written(None, _PEERS)
     tcp: Given[Tcp | None, Tcp | Keys | None] = as_written(None, _TCP)
+    wifi: Given[Wifi | None, Wifi | Keys | None] = as_written(None, _WIFI)
 
     @model_validator(mode="after")
     def _ways_of_tcp(self) -> Self:
@@ -85,6 +90,26 @@ class Network(KindFirst):
             if discipline != "fair":
                 text = f"got {discipline}, but under model: tcp all share a link's queue; use fair"
                 raise failure((key, text, discipline))
+        return self
+
+    @model_validator(mode="after")
+    def _ways_of_wifi(self) -> Self:
+        """Refuse what cells of Wi-Fi do not have."""
+        if self.wifi is None:
+            return self
+        if self.model != "fluid":
+            text = f"got {self.model}, but the air of wifi is shared by fluid alone"
+            raise failure(("model", text, self.model))
+        if self.broadcast != "unicast":
+            text = f"got {self.broadcast}, but what wifi sends is acknowledged by one; use unicast"
+            raise failure(("broadcast", text, self.broadcast))
+        if self.peers is not None or self.topology == "graph":
+            key = "topology" if self.peers is None else "peers"
+            text = "got links between clients, but wifi has access points; use star or tree"
+            raise failure((key, text, getattr(self, key)))
+        if self.gateway_of_lora is not None:
+            text = "got a gateway beside wifi, in whose cells all radios are; give one of both"
+            raise failure(("lora", text, self.gateway_of_lora))
         return self
 
     @model_serializer(mode="wrap")
@@ -107,6 +132,11 @@ class Network(KindFirst):
         """The gateway of the fleet's LoRa radios; None where their frames do not collide."""
         return None
 
+    @property
+    def cell_sharing(self) -> CellSharing | None:
+        """The cells of the fleet's LTE and 5G radios; None where each has one to itself."""
+        return None
+
     @abstractmethod
     def links(self, clients: int, read: ReadGraph) -> Topology:
         """Return the links and the routes for a number of clients.
@@ -118,6 +148,11 @@ class Network(KindFirst):
         Raises:
             DataError: the network is invalid for them.
         """
+
+    @property
+    def access_points(self) -> int:
+        """The gateways, each of which is a cell of its own under `wifi`; 0 for one cell in all."""
+        return 0
 
     @property
     def written(self) -> str:
@@ -189,19 +224,23 @@ class StarNetwork(Network):
     topology: Literal["star"] = Field(default="star", description="star, tree or graph")
     server: Given[ServerLink, ServerLink | Keys] = as_written({}, "the server's own link")
     lora: Given[LoRaGateway | None, LoRaGateway | Keys | None] = as_written(None, _LORA)
+    cell: Given[CellSharing | None, CellSharing | Keys | None] = as_written(None, _CELL)
 
     @model_validator(mode="after")
-    def _ways_of_lora(self) -> Self:
-        """Refuse what a gateway of LoRa cannot be part of."""
+    def _ways_of_shared_air(self) -> Self:
+        """Refuse what a gateway of LoRa, or cells, cannot be part of."""
         wrong = list[tuple[str, str, object]]()
-        if self.lora is not None and self.model != "fluid":
-            wrong.append(("model", f"got {self.model} beside lora; use fluid", self.model))
-        if self.lora is not None and self.broadcast != "unicast":
-            text = f"got {self.broadcast} beside lora, whose windows are each device's own"
-            wrong.append(("broadcast", f"{text}; use unicast", self.broadcast))
-        if self.lora is not None and self.peers is not None:
-            text = "got neighbours beside lora, whose devices speak to a gateway; give one of both"
-            wrong.append(("peers", text, None))
+        for key, block in (("lora", self.lora), ("cell", self.cell)):
+            if block is None:
+                continue
+            if self.model != "fluid":
+                wrong.append(("model", f"got {self.model} beside {key}; use fluid", self.model))
+            if self.broadcast != "unicast":
+                text = f"got {self.broadcast} beside {key}, in which each client has its own share"
+                wrong.append(("broadcast", f"{text}; use unicast", self.broadcast))
+            if self.peers is not None:
+                text = f"got neighbours beside {key}, in which all speak to a server"
+                wrong.append(("peers", f"{text}; give one of both", None))
         if wrong:
             raise failure(*wrong)
         return self
@@ -210,6 +249,11 @@ class StarNetwork(Network):
     def gateway_of_lora(self) -> LoRaGateway | None:
         """The gateway of the fleet's LoRa radios."""
         return self.lora
+
+    @property
+    def cell_sharing(self) -> CellSharing | None:
+        """The cells of the fleet's LTE and 5G radios."""
+        return self.cell
 
     def links(self, clients: int, read: ReadGraph) -> Topology:
         """Return the server's link, shared by all clients."""
@@ -251,6 +295,11 @@ class TreeNetwork(Network):
             "server.discipline": self.server.discipline,
             "gateway.discipline": self.gateway.discipline,
         }
+
+    @property
+    def access_points(self) -> int:
+        """The gateways."""
+        return self.gateways
 
     @property
     def needs(self) -> tuple[Need, ...]:

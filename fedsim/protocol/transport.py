@@ -20,6 +20,8 @@ from typing import Literal
 from fedsim.errors import DecodeError
 from fedsim.ports import SERVER, SILENCE, Array, Beacon, ClientId, Message, Payload, Silence
 from fedsim.wire import HEADER_BITS, Update, decode_message, encode_message
+from fedsim.wire.bitstream import LARGEST_DIMENSION
+from fedsim.wire.codec import Header, Sent
 from fedsim.wire.packers import Packing
 
 BEACON = Beacon()
@@ -218,6 +220,14 @@ class ByteTransport(Transport):
 
     def __init__(self, types: Sequence[type[Message]]) -> None:
         super().__init__(types)
+        # The receivers of a broadcast that are in this process decode it once: payloads are frozen.
+        self._last: tuple[bytes, int, tuple[Header, list[Sent]]] | None = None
+
+    def _decode(self, data: bytes, largest: int) -> tuple[Header, list[Sent]]:
+        """Return what `decode_message` returns, for the last message without decoding it again."""
+        if self._last is None or self._last[1] != largest or self._last[0] != data:
+            self._last = data, largest, decode_message(data, largest)
+        return self._last[2]
 
     def encode(self, envelope: Envelope, sender: ClientId) -> Envelope:
         """Encode the message of an envelope.
@@ -251,13 +261,25 @@ class ByteTransport(Transport):
         came.word = envelope.word  # the log's, which is not on the air
         return came
 
-    def read(self, data: bytes, sender: ClientId, unpacking: Unpacking) -> Envelope:
-        """Return the envelope of a message that came as bytes; arguments as for `decode`.
+    def read(
+        self,
+        data: bytes,
+        sender: ClientId,
+        unpacking: Unpacking,
+        largest: int = LARGEST_DIMENSION,
+    ) -> Envelope:
+        """Return the envelope of a message that came as bytes; other arguments as for `decode`.
+
+        Args:
+            data: the bytes.
+            sender: see above.
+            unpacking: see above.
+            largest: the largest accepted dimension of a vector.
 
         Raises:
             DecodeError: they are none of the method's messages, or the sender's.
         """
-        header, payloads = decode_message(data)
+        header, payloads = self._decode(data, largest)
         if header.sender != sender:
             raise DecodeError(f"node {sender} sends a message in the name of node {header.sender}")
         types = self._types

@@ -217,6 +217,13 @@ def unplayable(scenario: Scenario) -> str:
         return f"network.server.discipline: {network.server.discipline}"
     if network.model != "fluid":
         return f"network.model: {network.model}"
+    shared = {
+        "wifi: what a message takes of the air depends on what else is sent": network.wifi,
+        "cell: what a client has of its cell depends on what else is sent": network.cell,
+        "lora: frames collide, and wait for windows": network.lora,
+    }
+    if found := [text for text, block in shared.items() if block is not None]:
+        return f"network.{found[0]}"
     wrong = (_first_limitation(group) for group in scenario.fleet)
     named = [f"fleet.{number}.{text}" for number, text in enumerate(wrong) if text]
     return named[0] if named else ""

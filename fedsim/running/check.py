@@ -12,7 +12,7 @@ from rich.markup import escape as escaped
 from rich.table import Table
 
 from fedsim.algorithms.local_steps import GrowingBatch
-from fedsim.analysis.accuracy import accuracy_of
+from fedsim.analysis.accuracy import AIR, accuracy_of
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import nearest, reject_renamed
 from fedsim.building import Builder, Job
@@ -58,7 +58,7 @@ def accuracy_notes(jobs: Sequence[Job]) -> Iterator[Note]:
     """Yield how far the times of messages are from packets; a note for variants that share it."""
     alike: dict[str, list[str]] = {}
     for job in jobs:
-        found = accuracy_of(job.scenario.network.model_dump(include={"model", "lora"}))
+        found = accuracy_of(job.scenario.network.model_dump(include={"model", *AIR}))
         if job.scenario.fleet and found is not None:  # ideal clients take no time at all
             alike.setdefault("; ".join(found), []).append(job.variant.name)
     for text, variants in alike.items():

@@ -11,6 +11,7 @@ from fedsim.computing import Evaluator, SerialEvaluator
 from fedsim.physics.availability import ALWAYS, PresenceLaw
 from fedsim.physics.batteries import NO_POWER, Battery
 from fedsim.physics.carbon import Intensity
+from fedsim.physics.cells import CellSharing
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.overlay import Overlay
 from fedsim.physics.radios import RadioLaw, Rates
@@ -18,6 +19,7 @@ from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.physics.signals import Signal
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology
+from fedsim.physics.wifi import Wifi
 from fedsim.ports import Array, ClientId, Oracle, Packer
 from fedsim.protocol.participation import FullParticipation, Participation
 from fedsim.protocol.silence import BeaconSilence, SilencePolicy
@@ -135,7 +137,10 @@ class WorldConfig(Numerics):
         overlay: the neighbours of each peer; None in a star.
         sharing: how links are shared: "fluid" (max-min), "lv08", SimGrid's model of TCP, or "tcp".
         tcp: the parameters of the last.
+        wifi: the cells that the clients are in; None where each has the air alone.
+        gateways: of a tree, each of which is a cell; 0 otherwise.
         lora: the gateway at which the frames of LoRa radios collide; None where they do not.
+        cell: how cells of LTE and 5G are shared; None where each radio has one to itself.
         cells: whether a broadcast is one transmission that a whole group receives.
         silence: how a client keeps quiet.
         participation: the clients asked, and when a round closes.
@@ -151,7 +156,10 @@ class WorldConfig(Numerics):
     overlay: Overlay | None = None
     sharing: Literal["fluid", "lv08", "tcp"] = "fluid"
     tcp: Tcp = field(default_factory=Tcp)
+    wifi: Wifi | None = None
+    gateways: int = 0
     lora: LoRaGateway | None = None
+    cell: CellSharing | None = None
     cells: bool = False
     silence: SilencePolicy = field(default_factory=BeaconSilence)
     participation: Participation = field(default_factory=FullParticipation)

@@ -22,6 +22,7 @@ from fedsim.sim.config import ClientConfig, WorldConfig
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import LazyTable, RunLengthSequence
 from fedsim.sim.network import routing
+from fedsim.sim.network.air import CellRadios
 from fedsim.sim.network.broadcast import CellNetwork
 from fedsim.sim.network.lanes import Bearer, Lane
 from fedsim.sim.network.lora.network import LoRaNetwork
@@ -182,14 +183,34 @@ class Fleet:
             changed=self._on_change,
             own=self._law,
             connections=connections,
+            radios=self._cell_radios(),
+            cell=setup.cell,
+            cellular=kinds.map(lambda kind: kind.radio.cellular),
         )
+
+    def _cell_radios(self) -> CellRadios | None:
+        """Return what Wi-Fi cells are; None where there are none."""
+        setup = self._setup
+        if setup.wifi is None:
+            return None
+        return CellRadios(
+            setup.wifi, setup.gateways, self._packets, self._set_airtime, self._spend_collisions
+        )
+
+    def _set_airtime(self, client: ClientId, up: bool, sent: float, answered: float) -> None:  # noqa: FBT001
+        self.radios[client].set_airtime(up, sent, answered)
+
+    def _spend_collisions(self, client: ClientId, seconds: float) -> None:
+        self.radios[client].spend_on_air(True, seconds)  # noqa: FBT003 - up
 
     # Under TCP, packets are lost on the way of a train, and sent again by the connection.
 
     def _packets(self, client: ClientId) -> Framing:
         """Return how a client's messages are cut into packets."""
-        own = self._kinds[client].radio.packaging
-        return self._setup.tcp.packaging(own) if self._setup.sharing == "tcp" else own
+        setup, own = self._setup, self._kinds[client].radio.packaging
+        if setup.wifi is not None and not self._kinds[client].radio.cellular:
+            return setup.wifi.packaging(own)
+        return setup.tcp.packaging(own) if setup.sharing == "tcp" else own
 
     def _losses(self, client: ClientId, up: bool) -> LossProcess | None:  # noqa: FBT001
         """Return the losses of one direction of a client's radio, if there are any."""

@@ -145,9 +145,13 @@ class Reader:
 
     Methods that read whole bytes need a position at the start of a byte; after reading bits,
     `align` advances to the next one. Every method raises DecodeError if too few bytes remain.
+
+    Attributes:
+        largest: the largest accepted dimension of a vector.
     """
 
-    def __init__(self, data: bytes | memoryview) -> None:
+    def __init__(self, data: bytes | memoryview, largest: int = LARGEST_DIMENSION) -> None:
+        self.largest = largest
         self._data = memoryview(data)
         self._at = 0  # in bits
 
@@ -209,11 +213,11 @@ class Reader:
         """Read the number of coordinates of a vector.
 
         Raises:
-            DecodeError: it is above `LARGEST_DIMENSION`.
+            DecodeError: it is above `largest`.
         """
         dimension = self.varint()
-        if dimension > LARGEST_DIMENSION:
-            raise DecodeError(f"{dimension} coordinates; at most {LARGEST_DIMENSION}")
+        if dimension > self.largest:
+            raise DecodeError(f"{dimension} coordinates; at most {self.largest}")
         return dimension
 
     def bits(self, count: int) -> Bits:

@@ -18,7 +18,7 @@ import numpy as np
 
 from fedsim.errors import DecodeError
 from fedsim.ports import SERVER, Noted, Payload
-from fedsim.wire.bitstream import Reader
+from fedsim.wire.bitstream import LARGEST_DIMENSION, Reader
 from fedsim.wire.payloads import PAYLOADS, Empty, Encodable, Update
 from fedsim.wire.payloads.base import first_byte
 
@@ -130,8 +130,12 @@ def encode_message(
     return front + body
 
 
-def decode_message(data: bytes) -> tuple[Header, list[Sent]]:
+def decode_message(data: bytes, largest: int = LARGEST_DIMENSION) -> tuple[Header, list[Sent]]:
     """Decode a message that fills `data` exactly, as `encode_message` writes it.
+
+    Args:
+        data: the bytes.
+        largest: the largest accepted dimension of a vector.
 
     Raises:
         DecodeError: `data` is not the encoding of any message.
@@ -144,7 +148,7 @@ def decode_message(data: bytes) -> tuple[Header, list[Sent]]:
         raise DecodeError(f"version {version} is not known, only {VERSION}")
     if header.sender < SERVER:
         raise DecodeError(_no_sender(header.sender))
-    reader = Reader(memoryview(data)[_HEADER.size :])
+    reader = Reader(memoryview(data)[_HEADER.size :], largest)
     if 8 * header.length != reader.left:
         raise DecodeError(f"the header announces {header.length} bytes, {reader.left // 8} follow")
     payloads = []

@@ -185,10 +185,13 @@ ELSEWHERE = {
     "calibrate": "tests/calibration",
     "conformance": "tests/plugins",
     "explore": "tests/explorer",
+    "join": "tests/live",
+    "live": "tests/live",
     "paper": "tests/paper",
+    "serve": "tests/live",
     "watch": "tests/commands/test_watch.py",
 }
-"""Commands that write a scenario or a page, take a plugin, or wait for runs, and their tests."""
+"""Commands that write a scenario or a page, take a plugin, or wait for others, and their tests."""
 
 
 def test_no_command_is_left_out(data: Path) -> None:

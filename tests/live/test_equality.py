@@ -53,7 +53,14 @@ def messages(result: Result) -> pd.DataFrame:
     return rows.astype(str).sort_values(columns, ignore_index=True)
 
 
-@pytest.mark.parametrize("case", CASES)
+QUICK = {"chb", "fedavg, quantised"}
+"""Cases that run by default."""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in CASES],
+)
 def test_bits_rounds_silence_and_models_are_those_of_the_simulated_run(
     case: str, tmp_path: Path
 ) -> None:
@@ -68,7 +75,22 @@ def test_bits_rounds_silence_and_models_are_those_of_the_simulated_run(
     pd.testing.assert_frame_equal(made.clients[work], due.clients[work])
 
 
+@pytest.mark.slow
 def test_some_of_these_clients_keep_silent(tmp_path: Path) -> None:
     made = run_live(scenario("chb"), out=tmp_path)
     silent = (made.events["event"] == "silent").sum()
     assert 0 < silent < CLIENTS * ROUNDS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fedbuff", "fedasync"])
+def test_an_asynchronous_server_takes_replies_as_they_come(method: str, tmp_path: Path) -> None:
+    made = methods.scenario(method)
+    problem = made["problem"] | {"optimum": "unknown"}
+    changes = {"problem": problem, "fleet": [{"count": CLIENTS}], "stop": {"rounds": ROUNDS}}
+    result = run_live(made | changes, out=tmp_path)
+    assert result.summary["status"].tolist() == ["done"]
+    assert len(result.rounds) == ROUNDS
+    buffer = made["participation"]["buffer"]
+    arrived = result.events[result.events["event"] == "receive"]
+    assert (arrived["node"] == "server").sum() >= buffer * ROUNDS

@@ -67,6 +67,11 @@ WORLDS = {
         "network={model: tcp, tcp: {connections: kept, queue: 5}, server: {uplink: 1 Mbit/s}}",
         "fleet.0.radio.loss={kind: independent, rate: 10 %}",
     ],
+    "shared air": [
+        "network={wifi: {standard: n}}",
+        "fleet.0.radio={kind: wifi-6, up: 6.5 Mbit/s, down: 65 Mbit/s}",
+        "fleet.1.radio=wifi",
+    ],
     "groups of another size": [
         "fleet=[{count: 1, device: pi-5, radio: lte}, {count: 4, radio: wifi}]"
     ],

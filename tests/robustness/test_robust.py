@@ -87,6 +87,15 @@ def test_the_world_as_written_is_the_study_itself(known: Robustness, folder: Pat
 NARROW = {"server": {"uplink": "9 Mbit/s", "downlink": "20 Mbit/s", "latency": "7 ms"}}
 
 
+def put(world: dict[str, float], units: dict[str, Any], client: dict[str, Any]) -> None:
+    """Put the constants of a world into the blocks of a client."""
+    for name in ("device", "radio", "carbon"):
+        block: Any = client[name]
+        for key in [key for key in world if key.startswith(f"{block['kind']}.")]:
+            value = float(int(world[key])) if key.endswith(".framing") else world[key]
+            block[key.partition(".")[2]] = f"{value!r} {units[key]}"
+
+
 @pytest.mark.slow
 def test_a_drawn_world_is_the_run_made_afresh_in_it(tmp_path: Path) -> None:
     """With every client on its own in the fleet, so that devices of a group differ."""
@@ -105,11 +114,7 @@ def test_a_drawn_world_is_the_run_made_afresh_in_it(tmp_path: Path) -> None:
     ]
     places = [*scores(3), *scores(2)]
     for client, score in zip(fleet, places, strict=True):
-        for name in ("device", "radio", "carbon"):
-            block: Any = client[name]
-            for key in [key for key in world if key.startswith(f"{block['kind']}.")]:
-                value = float(int(world[key])) if key.endswith(".framing") else world[key]
-                block[key.partition(".")[2]] = f"{value!r} {units[key]}"
+        put(world, units, client)
         device: Any = client["device"]
         spread, flops = world[f"{device['kind']}.spread"], world["kernel.flops"]
         speed = world[f"{device['kind']}.speed"] / flops / exp(spread * score)
@@ -390,6 +395,32 @@ def test_grams_by_the_hour_are_left_out_where_rounds_are_priced_and_that_is_said
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_worlds_of_windows_are_runs_made_afresh_in_them(tmp_path: Path) -> None:
+    """Queues of TCP have no closed form: each world is run."""
+    network = {**NARROW, "model": "tcp", "tcp": {"queue": 5}}
+    fleet = [
+        {**group, **{name: {"kind": group[name]} for name in ("device", "radio")}, "carbon": kind}
+        for group, kind in zip(FLEET, ({"kind": "BR"}, {"kind": "PL"}), strict=True)
+    ]
+    fedsim.run(study(network=network, fleet=fleet, seeds=1), out=tmp_path)
+    with pytest.raises(DataError, match=r"--runs 30"):
+        fedsim.robust(tmp_path)
+    few = fedsim.robust(tmp_path, runs=3)
+    units = {str(row["constant"]): row["unit"] for row in few.constants.to_dict("records")}
+    assert {"lte.up", "lte.latency", "wifi.framing", "PL.intensity"} <= set(units)
+    number = 2
+    for group in fleet:
+        put({name: float(few.worlds.iloc[number][name]) for name in units}, units, group)
+    fresh = fedsim.run(study(network=network, fleet=fleet, seeds=1))
+    rounds = fresh.rounds.groupby("variant", sort=False, observed=True)
+    ends = {name: rounds[name].sum() for name in ("joules", "grams")} | {"t": rounds["t"].max()}
+    assert set(few.table.costs) == set(ends)
+    for cost, costs in ends.items():
+        drawn = few.table.costs[cost][:, 0, number]
+        assert drawn == pytest.approx(costs[list(few.table.variants)].to_numpy(), rel=1e-10)
+
+
 def test_runs_that_are_made_go_on_in_processes_and_each_world_is_kept(
     late: Path, tmp_path: Path
 ) -> None:

@@ -145,6 +145,13 @@ networks = (
     )
     | st.fixed_dictionaries(
         {
+            "cell": st.fixed_dictionaries(
+                {}, optional={"clients": st.integers(1, 99), "load": shares()}
+            )
+        }
+    )
+    | st.fixed_dictionaries(
+        {
             "lora": st.fixed_dictionaries(
                 {},
                 optional={
@@ -156,7 +163,20 @@ networks = (
         }
     )
     | st.fixed_dictionaries(
-        {"topology": st.just("tree"), "gateways": st.integers(1, 99)}, optional={"server": servers}
+        {"topology": st.just("tree"), "gateways": st.integers(1, 99)},
+        optional={
+            "server": servers,
+            "wifi": st.fixed_dictionaries(
+                {},
+                optional={
+                    "standard": st.sampled_from(["n", "ac", "ax"]),
+                    "streams": st.integers(1, 8),
+                    "transport": st.sampled_from(["tcp", "udp"]),
+                    "aggregate": st.integers(1, 99_999).map("{} B".format),
+                    "cells": st.integers(1, 9),
+                },
+            ),
+        },
     )
 )
 participations = st.fixed_dictionaries(

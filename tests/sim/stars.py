@@ -1,10 +1,12 @@
 """A star network by itself: messages are sent at given times, and all that it logs is kept."""
 
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from fedsim.physics.cells import CellSharing
 from fedsim.physics.radios import RadioLaw
 from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.ports import SERVER, ClientId
@@ -52,13 +54,15 @@ class Network:
         models: Sequence[RadioLaw],
         server: ServerLink | None = None,
         lora: LoRaGateway | None = None,
+        cell: CellSharing | None = None,
     ) -> None:
         self.env, self.traffic = Calendar(), Traffic()
         self.arrived: list[Sent] = []
         self.in_flight = 0
         self._log = EventLog(Path("never written"), len(models), lambda _: None)
+        self._log._limit = sys.maxsize  # all rows stay where `rows` looks for them
         members = fleet(*[(SLOW, model) for model in models])
-        made = setup(members=members, server=server, lora=lora)
+        made = setup(members=members, server=server, lora=lora, cell=cell)
         parts = Fleet(made, self.env, self._log, self.traffic)
         self.radios, self.star = parts.radios, parts.network()
         down = partial(self._receive, up=False)

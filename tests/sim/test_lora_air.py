@@ -129,6 +129,18 @@ def test_frames_are_lost_as_pairs_say(
         assert seen[one] is not lost
 
 
+def test_a_frame_without_a_demodulator_is_lost() -> None:
+    """Nine frames of nine channels at once: a gateway of eight demodulators misses the last."""
+    air = Air(6.0, None, 8)
+    frames = [LoRaFrame(-100.0, channel, 7, 1.0) for channel in range(9)]
+    for frame in frames:
+        air.begin(frame, 0.0)
+    assert [air.end(frame, 1.0) for frame in frames] == [True] * 8 + [False]
+    again = LoRaFrame(-100.0, 0, 7, 3.0)
+    air.begin(again, 2.0)
+    assert air.end(again, 3.0)
+
+
 def test_ended_frames_are_dropped() -> None:
     """A strong frame that never has to be looked at again is not kept for ever."""
     air = Air(6.0, None)

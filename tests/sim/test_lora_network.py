@@ -198,10 +198,17 @@ def test_adr_reaches_a_device_with_the_next_frame_down() -> None:
 PERIOD = 1000.0
 
 
+SPARED = 3 * 2**12 / 125e3
+"""LoRaSim's rule of preambles: an overlap with the first 3 of 8 symbols is harmless, s."""
+
+
 def distances_to_losses(rng: np.random.Generator, nodes: int) -> NDArray[np.float64]:
-    """LoRaSim's path losses: 127.41 dB at 40 m, exponent 2.08, within the range of SF12."""
-    furthest = 40 * 10 ** ((14 + 137 - 127.41) / 20.8)
-    return np.asarray(127.41 + 20.8 * np.log10(furthest * np.sqrt(rng.random(nodes)) / 40))
+    """LoRaSim's path losses, as its code has them: 127.41 dB + 20.8 dB ln(d / 40 m), over a disc.
+
+    The disc is as wide as SF12 reaches; how losses differ does not depend on its width.
+    """
+    furthest = 40 * np.exp((14 + 137 - 127.41) / 20.8)
+    return np.asarray(127.41 + 20.8 * np.log(furthest * np.sqrt(rng.random(nodes)) / 40))
 
 
 def extraction_rate(nodes: int, capture: float | None, seed: int) -> tuple[float, float]:
@@ -222,9 +229,18 @@ def extraction_rate(nodes: int, capture: float | None, seed: int) -> tuple[float
     return float(np.mean(batches)), float(np.std(batches, ddof=1) / sqrt(20))
 
 
-def monte_carlo(nodes: int, capture: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Recompute the same without an engine: one frame, and the Poisson frames that overlap it."""
-    seconds, trials = 1.71213, 40_000
+def monte_carlo(
+    nodes: int, capture: float, rng: np.random.Generator, spared: float = 0.0
+) -> tuple[float, float]:
+    """Recompute the same without an engine: one frame, and the Poisson frames that overlap it.
+
+    Args:
+        nodes: as above.
+        capture: dB.
+        rng: draws losses and rivals.
+        spared: of an overlap, how much is harmless, s.
+    """
+    seconds, trials = 1.71213 - spared, 100_000
     rivals = rng.poisson(2 * seconds * (nodes - 1) / PERIOD, trials)
     own = distances_to_losses(rng, trials)
     strongest = np.full(trials, inf)
@@ -252,9 +268,21 @@ def test_the_data_extraction_rate_is_alohas(nodes: int) -> None:
     assert abs(rate - exp(-2 * (nodes - 1) * 1.71213 / PERIOD)) < 4 * error
 
 
-@pytest.mark.parametrize("nodes", [100, 300])
+@pytest.mark.parametrize("nodes", [100, 200, 300])
 def test_the_data_extraction_rate_with_capture_is_that_of_a_monte_carlo(nodes: int) -> None:
     rate, error = extraction_rate(nodes, 6.0, seed=nodes)
     expected, spread = monte_carlo(nodes, 6.0, np.random.default_rng(5))
     assert expected > exp(-2 * (nodes - 1) * 1.71213 / PERIOD) + 0.03
     assert abs(rate - expected) < 4 * sqrt(error**2 + spread**2)
+
+
+def test_lorasims_published_rates_are_these_and_its_rule_of_preambles() -> None:
+    """Bor et al., corrected version (eprints.lancs.ac.uk/81674), as quoted: 200 nodes of SN1 have a
+    DER of 0.51 without capture and 0.64 with it."""
+    rng = np.random.default_rng(11)
+    simple = exp(-2 * 199 * 1.71213 / PERIOD)
+    spared, _ = monte_carlo(200, 6.0, rng, SPARED)
+    strict, _ = monte_carlo(200, 6.0, rng)
+    assert simple == pytest.approx(0.51, abs=0.01)
+    assert spared == pytest.approx(0.64, abs=0.01)
+    assert 0.01 < spared - strict < 0.03  # what fedsim, which has no such rule, is below

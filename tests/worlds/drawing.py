@@ -8,11 +8,11 @@ from .dice import Block, Dice
 from .files import MOST_CLIENTS
 from .fleets import fleet
 from .methods import METHODS, method
-from .networks import gateway, network, windows
+from .networks import cells, gateway, network, shared_air, windows
 from .peers import peers
 from .policies import delivered, given_up, marina_p, noticed, participation, silence, stop
 from .problems import problem
-from .radios import staged
+from .radios import covered, staged
 from .trained import trained
 from .wires import wire
 
@@ -60,4 +60,7 @@ def world(number: int) -> Block:
     staged(dice, blocks)
     windows(dice, blocks)
     gateway(dice, blocks)
+    covered(dice, blocks)
+    cells(dice, blocks)
+    shared_air(dice, blocks)
     return blocks

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fedsim.physics.radios.presets import LORA
 
 from .dice import Block, Dice
-from .radios import end_device, latency, lora, losses, rate
+from .radios import end_device, latency, lora, losses, rate, shannon
 
 DISCIPLINES = ("fair", "fifo", "slotted")
 
@@ -87,6 +87,7 @@ def gateway(dice: Dice, blocks: Block) -> None:
         {
             "channels": dice.whole(1, 8),
             "capture": dice.one([None, "0 dB", "3 dB"]),
+            "demodulators": dice.whole(1, 8),
             "noise_figure": "3 dB",
             "delay": dice.quantity(0.1, 5, "s"),
             "rx2_spreading": dice.whole(7, 12),
@@ -105,6 +106,55 @@ def gateway(dice: Dice, blocks: Block) -> None:
         **end_device(dice),
         **losses(dice),
     }
+
+
+def cells(dice: Dice, blocks: Block) -> None:
+    """Let radios of LTE and 5G share the time of cells at times, in a star."""
+    network = blocks["network"]
+    fluid = network["topology"] == "star" and network.get("model", "fluid") == "fluid"
+    if not dice.chance(0.12) or not fluid or "peers" in network or not blocks.get("fleet"):
+        return
+    network.pop("broadcast", None)
+    block: Block = {"clients": dice.whole(1, 6), "load": dice.percent(0, 90)}
+    network["cell"] = dice.options(block, 0.6)
+    kind = dice.one(["lte", "lte-2020", "5g-low-drx", "shannon"])
+    own: Block = shannon(dice) if kind == "shannon" else {"latency": latency(dice)}
+    if kind == "shannon" and dice.chance(0.8):
+        own["control"] = dice.options(
+            {
+                "target": f"-{dice.whole(60, 120)} dBm",
+                "compensation": dice.percent(40, 100),
+                "efficiency": dice.percent(10, 100),
+            }
+        )
+    dice.one(blocks["fleet"])["radio"] = {"kind": kind, **own, **losses(dice)}
+    for group in blocks["fleet"]:  # a trace, or no limit, has no place in a cell
+        radio = group["radio"]
+        if isinstance(radio, dict) and radio["kind"].startswith(("lte", "5g")):
+            for key in ("up_trace", "down_trace", "up", "down"):
+                radio.pop(key, None)
+
+
+def shared_air(dice: Dice, blocks: Block) -> None:
+    """Let clients share the air at times, where all radios have the rate of a modulation."""
+    network = blocks["network"]
+    apart = {"peers", "lora", "cell"} & {*network}
+    fits = network["topology"] != "graph" and not apart and "fleet" in blocks
+    if not (dice.chance(0.15) and fits and network.get("model", "fluid") == "fluid"):
+        return
+    network.pop("broadcast", None)
+    network["wifi"] = {
+        **dice.options({"standard": dice.one(("n", "ac", "ax"))}, 0.7),
+        **dice.options({"width": dice.one(("20 MHz", "40 MHz"))}, 0.5),
+        **dice.options({"streams": dice.whole(2, 8)}, 0.4),
+        **dice.options({"transport": "udp"}, 0.4),
+        **dice.options({"connections": "kept"}, 0.4),
+        **dice.options({"aggregate": f"{dice.whole(1, 70_000)} B"}, 0.3),
+        **dice.options({"cells": dice.whole(1, 4)}, 0.3),
+    }
+    for group in blocks["fleet"]:
+        rates = {way: dice.quantity(1, 60, "Mbit/s") for way in ("up", "down")}
+        group["radio"] = {"kind": dice.one(("wifi", "wifi-6")), **rates}
 
 
 def network(dice: Dice, clients: int) -> Block:

@@ -157,6 +157,23 @@ def narrowband(dice: Dice) -> Block:
     return block | (_packets(dice) if dice.chance(0.1) else {})
 
 
+def covered(dice: Dice, blocks: Block) -> None:
+    """Give NB-IoT modules a place at times, in place of repetitions."""
+    for group in blocks.get("fleet", []):
+        radio = group["radio"]
+        if isinstance(radio, dict) and radio["kind"] in NB_IOT and dice.chance(0.4):
+            radio.pop("repetitions", None)
+            place: Block = {"level": dice.one(["ce0", "ce1", "ce2"])}
+            if dice.chance(0.6):
+                place = {"coupling_loss": f"{dice.whole(90, 164)} dB"}
+            further = {
+                "target": f"-{dice.whole(80, 120)} dBm",
+                "compensation": dice.percent(40, 100),
+                "efficiency": dice.percent(10, 100),
+            }
+            radio["coverage"] = place | dice.options(further, 0.3)
+
+
 def cellular(dice: Dice) -> Block:
     """Draw an LTE or 5G radio with stages; what is on is on for less than its cycle."""
     powers = ("base", "monitor", "doze", "paging", "idle", "resume_power", "promotion_power")

@@ -36,6 +36,7 @@ FIELDS = {
     "Scenario.variants": "a world is one run",
     "Scenario.sweep": "a world is one run",
     "Scenario.seeds": "a world is one run",
+    "GraphNetwork.wifi": "refused: its clients are linked to each other",
     "Group.intervals": "only `robust` reads it: tests/calibration",
 }
 

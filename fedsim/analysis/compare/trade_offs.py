@@ -186,7 +186,7 @@ def _scale(axis: Axes, rows: pd.DataFrame, across: str, up: str) -> None:
         least, largest = rows[cost].min(), rows[cost].max()
         wide = 0 < _WIDE * least < largest
         label_axis(which, label, unit, log=bool(wide))
-        if rows.empty:
+        if rows[cost].isna().all():  # without rows, or the energy of runs without a meter
             which.set_ticks([])
         elif not wide:
             top = 1.08 * float(np.nanmax(rows[[cost, f"{cost}_high"]].to_numpy(np.float64)))

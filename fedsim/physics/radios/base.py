@@ -308,6 +308,11 @@ class RadioLaw(KindFirst):
         return self if isinstance(self, Connection) else ALWAYS_READY
 
     @property
+    def cellular(self) -> bool:
+        """Whether it is one of LTE or 5G, whose cell's time others may take (`network.cell`)."""
+        return False
+
+    @property
     def states(self) -> States:
         """Its stages between two messages, with powers relative to the idle one."""
         return self.connection.as_states.above(self.waiting)

@@ -74,6 +74,11 @@ class StagedRadio(Presettable, PacketRadio):
     down_trace: AnyTrace = as_written(None, "the rate follows a file, in place of down")
 
     @property
+    def cellular(self) -> bool:
+        """It is."""
+        return True
+
+    @property
     def states(self) -> States:
         """Inactivity, short and long DRX, RRC inactive, as far as there are such, and idle."""
         listens = min(self.inactivity, self.connected)

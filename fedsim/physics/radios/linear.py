@@ -36,6 +36,11 @@ class Radio(Draw, Connection, Listening, Presettable, PacketRadio):
     down_trace: AnyTrace = as_written(None, "the rate follows a file, in place of down")
 
     @property
+    def cellular(self) -> bool:
+        """Whether its preset is one of LTE or 5G."""
+        return self.kind.startswith(("lte", "5g"))
+
+    @property
     def traces(self) -> Mapping[str, Trace]:
         """The traces that it follows, by their keys in the block."""
         return traces_of(self.up_trace, self.down_trace)

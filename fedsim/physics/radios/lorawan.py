@@ -9,7 +9,8 @@ collide, as `fedsim.sim.network.lora` simulates it. Sources:
   2016, doi 10.1145/2988287.2989163. Isolation of spreading factors: Croce, Gucciardo, Mangione,
   Santaromita, Tinnirello, "Impact of LoRa Imperfect Orthogonality", IEEE Comm. Letters 2018, doi
   10.1109/LCOMM.2018.2797057: measured thresholds of -8 dB to -25 dB, about -16 dB on average.
-- Signal-to-noise ratios: Semtech, SX1276 data sheet, table 13; noise of -174 dBm/Hz.
+- Signal-to-noise ratios: Semtech, SX1276 data sheet, table 13; noise of -174 dBm/Hz. Eight
+  demodulators: SX1301 data sheet.
 - ADR: Semtech, "LoRaWAN: simple rate adaptation recommended algorithm", 2016, as in The Things
   Network.
 """
@@ -129,6 +130,9 @@ class LoRaGateway(Spec):
     )
     isolation: DecibelsOrNone = as_written(
         None, "a frame of another spreading factor is harmless up to this much more; null: always"
+    )
+    demodulators: int = Field(
+        default=8, ge=1, description="frames that it receives at a time, of any channel and factor"
     )
     noise_figure: Decibels = as_written("6 dB", "of its receiver")
     delay: Duration = as_written("1 s", "RX1: from the end of a frame up to its answer; RX2 is 1 s")

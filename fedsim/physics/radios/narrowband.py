@@ -23,12 +23,12 @@ from collections.abc import Mapping
 from math import inf
 from typing import ClassVar, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from fedsim.blocks.choice import failure
 from fedsim.blocks.presets import Preset, Presettable
 from fedsim.blocks.quantities import Hours, Rate, Seconds, Watts
-from fedsim.blocks.spec import as_written
+from fedsim.blocks.spec import Given, Keys, as_written
 from fedsim.physics.radios.base import (
     NO_DRAW,
     Draw,
@@ -38,6 +38,7 @@ from fedsim.physics.radios.base import (
     check_listening,
     mean_power,
 )
+from fedsim.physics.radios.coverage import Coverage, supply_watts
 from fedsim.physics.radios.presets import NB_IOT
 from fedsim.physics.radios.rates import ConstantRate, Rates
 from fedsim.physics.signals import Signal
@@ -47,7 +48,8 @@ class NarrowbandRadio(Presettable, PacketRadio):
     """An NB-IoT module: connected, C-DRX, paged (DRX or eDRX), PSM; powers are those of states.
 
     A state's power is all that the module draws in it, `idle` being what it draws asleep. A state
-    never draws less than its last one does on average.
+    never draws less than its last one does on average. Its place (`coverage`) sets how often all is
+    repeated, which divides the rates, and the power that it sends with.
     """
 
     presets: ClassVar[Mapping[str, Preset]] = NB_IOT
@@ -72,6 +74,9 @@ class NarrowbandRadio(Presettable, PacketRadio):
     paging_on: Seconds = Field(description="how long it listens for that, each time")
     resume_time: Seconds = Field(description="how long a connection takes to be resumed")
     resume_power: Watts = Field(description="power meanwhile")
+    coverage: Given[Coverage | None, Coverage | Keys | None] = as_written(
+        None, "where it is, which sets repetitions and power; null: as given, at full power"
+    )
     paged: Seconds = as_written("0 s", "T3324: how long it is idle before PSM")
     tau: Hours = as_written("0 s", 'T3412: how often PSM ends by itself; "0 s" for no PSM')
     sync_time: Seconds = as_written("0 s", "how long it listens to its cell after PSM")
@@ -112,14 +117,21 @@ class NarrowbandRadio(Presettable, PacketRadio):
     @property
     def draw(self) -> Draw:
         """What its states draw, beyond what it draws at rest."""
-        powers = {"send": self._beyond(self.send), "receive": self._beyond(self.receive)}
+        send = self.send
+        if (place := self.coverage) is not None:
+            send = supply_watts(send, place.power, place.efficiency)
+        powers = {"send": self._beyond(send), "receive": self._beyond(self.receive)}
         return NO_DRAW.model_copy(update=powers)
 
     def rates(self, signals: Mapping[str, Signal]) -> Rates:  # noqa: ARG002 - no traces
         """Return the two rates, all being sent as often as the coverage asks for."""
-        return Rates(
-            ConstantRate(self.up / self.repetitions), ConstantRate(self.down / self.repetitions)
-        )
+        times = self.transmitted_times
+        return Rates(ConstantRate(self.up / times), ConstantRate(self.down / times))
+
+    @property
+    def transmitted_times(self) -> int:
+        """How often all is sent."""
+        return self.repetitions if self.coverage is None else self.coverage.repetitions
 
     @property
     def _connected_power(self) -> float:
@@ -136,13 +148,28 @@ class NarrowbandRadio(Presettable, PacketRadio):
     @property
     def _resume(self) -> tuple[float, float]:
         """How long resuming takes, and the mean power from the deepest state to being connected."""
-        time = self.resume_time * self.repetitions
+        time = self.resume_time * self.transmitted_times
         whole = time + self._sync
         joules = time * self.resume_power + self._sync * self.receive
         return time, joules / whole if whole else 0.0
 
     def _beyond(self, power: float) -> float:
         return max(power - self.resting, 0.0)
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what is not given: scenarios of before keep their bytes, and their keys."""
+        written: dict[str, object] = write(self)
+        if self.coverage is None:
+            written.pop("coverage", None)
+        return written
+
+    @model_validator(mode="after")
+    def _repeats_by_one_rule(self) -> Self:
+        if self.coverage is not None and self.repetitions > 1:
+            text = f"got {self.repetitions} beside a coverage, which sets them; give one of both"
+            raise failure(("repetitions", text, self.repetitions))
+        return self
 
     @model_validator(mode="after")
     def _listens_no_longer_than_its_cycle(self) -> Self:

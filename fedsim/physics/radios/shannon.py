@@ -6,7 +6,7 @@ from math import log, log1p, log2
 from typing import Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from fedsim.blocks.quantities import (
     Decibels,
@@ -20,8 +20,10 @@ from fedsim.blocks.quantities import (
     Watts,
     WattsOrNone,
 )
-from fedsim.blocks.spec import as_written
+from fedsim.blocks.spec import Given, Keys, as_written
 from fedsim.physics.radios.base import LATENCY, NO_DRAW, Draw, Listening, PacketRadio
+from fedsim.physics.radios.coverage import PowerControl, open_loop, supply_watts
+from fedsim.physics.radios.lorawan import dbm
 from fedsim.physics.radios.rates import RateLaw, Rates, Terms, over
 from fedsim.physics.signals import Signal
 
@@ -30,6 +32,15 @@ SHADOW = 2
 
 _FAINT = 1e-6
 """A signal-to-noise ratio below which its logarithm is computed as that of little more than 1."""
+
+
+RESOURCE_BLOCK = 180e3
+"""The bandwidth of a resource block of LTE, Hz."""
+
+
+def path_loss_db(distance: float) -> float:
+    """Return the mean loss of a macro cell over a distance in metres, dB."""
+    return 128.1 + 37.6 * float(np.log10(distance / 1000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +81,7 @@ class Shannon(RateLaw):
     @property
     def path_loss_db(self) -> float:
         """The mean loss over the distance, dB."""
-        return 128.1 + 37.6 * float(np.log10(self.distance / 1000))
+        return path_loss_db(self.distance)
 
     @property
     def peak(self) -> float:
@@ -156,7 +167,7 @@ class ShannonRadio(Listening, PacketRadio):
 
     kind: Literal["shannon"] = Field(default="shannon", description="the limit of a fading channel")
     bandwidth: Hertz = Field(description="B, of each direction")
-    power: Power = Field(description="p, what the client radiates")
+    power: Power = Field(description="p, what the client radiates, at most under control")
     server_power: Power = Field(description="p, what the server radiates")
     distance: Metres = Field(description="d, from the client to the server")
     shadowing: Decibels = as_written("8 dB", "standard deviation of the shadowing")
@@ -166,18 +177,48 @@ class ShannonRadio(Listening, PacketRadio):
     latency: Seconds = as_written("0 s", LATENCY)
     send: WattsOrNone = as_written(None, "power while it sends; what it radiates, where null")
     receive: Watts = as_written("0 W", "power while it receives")
+    control: Given[PowerControl | None, PowerControl | Keys | None] = as_written(
+        None, "of the power up, by the mean path loss; null for p at any distance"
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what is not given: scenarios of before keep their bytes, and their keys."""
+        written: dict[str, object] = write(self)
+        if self.control is None:
+            written.pop("control", None)
+        return written
+
+    @property
+    def cellular(self) -> bool:
+        """It is, with the path loss of a macro cell."""
+        return True
+
+    @property
+    def radiated(self) -> float:
+        """What the client radiates, dBm."""
+        most, law = dbm(self.power), self.control
+        if law is None:
+            return most
+        loss, blocks = path_loss_db(self.distance), self.bandwidth / RESOURCE_BLOCK
+        return open_loop(law.target, law.compensation, loss, blocks, most)
 
     @property
     def draw(self) -> Draw:
         """What its states draw."""
-        send = self.power if self.send is None else self.send
+        send, law = self.send, self.control
+        if law is not None:
+            full = self.power / law.efficiency if send is None else send
+            send = supply_watts(full, self.radiated, law.efficiency, dbm(self.power))
+        elif send is None:
+            send = self.power
         return NO_DRAW.model_copy(update={"send": send, "receive": self.receive})
 
     def rates(self, signals: Mapping[str, Signal]) -> Rates:  # noqa: ARG002 - no traces
         """Return the two links; what is radiated makes the difference."""
         up = Shannon(
             bandwidth=self.bandwidth,
-            power=self.power,
+            power=self.power if self.control is None else 1e-3 * 10 ** (self.radiated / 10),
             distance=self.distance,
             shadowing_db=self.shadowing,
             noise_dbm_hz=self.noise,

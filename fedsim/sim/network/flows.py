@@ -1,7 +1,8 @@
 """Components of the fluid network: links of three disciplines, paths and flows."""
 
+from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any, Protocol
 
@@ -150,6 +151,28 @@ class SharedLink:
         # matter. An infinite peak must not be added: the sum could never be taken back (inf - inf
         # is NaN).
         return min(flow.path.usage[hop] * flow.peak, 2.0 * self.most + 1.0)
+
+
+class Medium(SharedLink):
+    """A fair link of which flows take what depends on the others that are on it.
+
+    It is always contended, and the first of the links of a path over it.
+    """
+
+    __slots__ = ()
+
+    @property
+    def contended(self) -> bool:
+        """Whether it holds a flow back: as soon as there is one."""
+        return bool(self.flows)
+
+    @abstractmethod
+    def terms(self) -> Mapping[Any, tuple[float, float]]:
+        """Return, by kind of flow, what a bit takes of its capacity, and a flow's weight."""
+
+    @abstractmethod
+    def kind(self, flow: "Flow") -> object:
+        """Return the kind of a flow, by which it finds its terms."""
 
 
 class FifoLink:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedsim.ports import Array
 from fedsim.sim.engine.calendar import Calendar, Timer
-from fedsim.sim.network.flows import Flow, SharedLink
+from fedsim.sim.network.flows import Flow, Medium, SharedLink
 
 # Weighted max-min fair rates of flows over any set of links, by progressive filling.
 
@@ -121,6 +121,7 @@ class Component:
         self._links: list[SharedLink | None] = [None]
         self._capacities: Array = np.full(_FEW, inf)
         self._free: list[int] = []
+        self._media: list[Medium] = []
 
     @property
     def shared_links(self) -> list[SharedLink]:
@@ -130,6 +131,8 @@ class Component:
     def adopt(self, link: SharedLink) -> None:
         """Add a link; those of its flows that are in the component share it from now on."""
         link.component = self
+        if isinstance(link, Medium):
+            self._media.append(link)
         if self._free:
             link.index = self._free.pop()
             self._links[link.index] = link
@@ -150,6 +153,8 @@ class Component:
         self._capacities[link.index] = inf
         self._free.append(link.index)
         link.component = None
+        if isinstance(link, Medium):
+            self._media.remove(link)
 
     def resize(self, link: SharedLink) -> None:
         """Update a link's capacity."""
@@ -232,6 +237,8 @@ class Component:
     def share(self) -> list[tuple[Flow, float]]:
         """Recompute the rates; return the flows whose rate changed."""
         self.age += 1
+        for medium in self._media:
+            self._set_terms(medium)
         n = len(self.flows)
         left, rates, ends, weights, bounds, reported, watched, negligible = self._table[:, :n]
         capacities = self._capacities[: len(self._links)]
@@ -246,6 +253,13 @@ class Component:
         news = np.flatnonzero((rates != reported) & (watched > 0.0))
         reported[news] = rates[news]
         return [(self.flows[slot], float(rates[slot])) for slot in news]
+
+    def _set_terms(self, medium: Medium) -> None:
+        """Set what the flows on a medium take of it, and their weights, as they are now."""
+        terms, flows = medium.terms(), list(medium.flows)
+        slots = [flow.slot for flow in flows]
+        figures = np.array([terms[medium.kind(flow)] for flow in flows])
+        self._usage[0, slots], self._table[_WEIGHT, slots] = figures.T  # the first of their links
 
     def next_end(self) -> float:
         """Return when the next flow ends, by the rates of the last sharing."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, Literal, TypeVar
 
+from fedsim.physics.cells import CellSharing
 from fedsim.physics.radios import RateLaw
 from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Topology
@@ -11,6 +12,8 @@ from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import ComputedSequence, RunLengthSequence
 from fedsim.sim.network import routing
+from fedsim.sim.network.air import AirBearer, AirLink, CellRadios
+from fedsim.sim.network.cells import CellBearers
 from fedsim.sim.network.flows import Changed, Link, Path
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.lanes import Bearer, OpenBearer, TracedBearer, Transfer
@@ -117,6 +120,9 @@ def choose_bearers(
     changed: RateChanged | None = None,
     own: OwnLaw | None = None,
     connections: Connections | None = None,
+    radios: CellRadios | None = None,
+    cell: CellSharing | None = None,
+    cellular: Sequence[bool] = (),
 ) -> tuple[Sequence[Bearer], Sequence[Bearer]]:
     """Choose the cheapest exact bearer for every client's uplink and downlink.
 
@@ -137,6 +143,9 @@ def choose_bearers(
             runs at a constant rate on an open bearer is not reported.
         own: see `OwnLaw`; not needed where `up` and `down` have each client's own.
         connections: under TCP, what they are.
+        radios: in Wi-Fi cells, what these are.
+        cell: how cells of LTE and 5G are shared; None where there are none.
+        cellular: by client: whether it is in one, and not in one of Wi-Fi.
     """
     fluid, clients = Fluid(calendar), len(up)
     seen = RunLengthSequence.of(watched) if watched else RunLengthSequence([(clients, False)])
@@ -148,7 +157,23 @@ def choose_bearers(
     if model == "lv08":
         return _choose_lv08(fluid, topology, both, radio_latency, changed)
     chooser = _Chooser(calendar, fluid, topology, [*both[0].runs, *both[1].runs])
+    # A link that a cell's clients share with others has to be one link, of the fluid network.
+    chooser.fluid_alone = cell is not None or radios is not None
+    one: Sequence[Bearer]
+    other: Sequence[Bearer]
     one, other = (Bearers(each, chooser, changed, own) for each in both)
+    if cell is not None:
+        callback = partial(_rate_callback, changed=changed)
+        one, other = (
+            CellBearers(fluid, cell, cellular, lanes, chooser.fluid_links, callback, others)
+            for lanes, others in zip(both, (one, other), strict=True)
+        )
+    if radios is not None:
+        cells = _AirCells(calendar, fluid, both, chooser, radios, changed)
+        return (
+            _AirBearers(cells, cellular, one, up=True),
+            _AirBearers(cells, cellular, other, up=False),
+        )
     return one, other
 
 
@@ -207,6 +232,60 @@ class Bearers(ComputedSequence[Bearer]):
         return len(self._ways)
 
 
+class _AirCells:
+    """Makes the bearers of clients in Wi-Fi cells, and the air of each cell once."""
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        fluid: Fluid,
+        lanes: tuple[RunLengthSequence[RoutedLane], RunLengthSequence[RoutedLane]],
+        chooser: "_Chooser",
+        radios: CellRadios,
+        changed: RateChanged | None,
+    ) -> None:
+        self._calendar, self._fluid, self._lanes = calendar, fluid, lanes
+        self._chooser, self._radios, self._changed = chooser, radios, changed
+        self._air: dict[int, AirLink] = {}
+
+    def bearer(self, client: ClientId, *, up: bool) -> AirBearer:
+        """Return the bearer of one direction of a client."""
+        sent, received = [lanes[client]._replace(client=client) for lanes in self._lanes]
+        lane, law = sent if up else received, self._radios.law
+        cell = self._radios.cell(client, len(self._lanes[0]))
+        if cell not in self._air:
+            self._air[cell] = AirLink(self._calendar)
+        return AirBearer(
+            self._calendar,
+            self._fluid,
+            self._air[cell],
+            self._chooser.fluid_links(lane),
+            self._radios,
+            client,
+            (law.timing(sent.rate.peak), law.timing(received.rate.peak)),
+            _rate_callback(lane, self._changed),
+            up=up,
+        )
+
+
+class _AirBearers(ComputedSequence[Bearer]):
+    """The bearers of one direction by client: of Wi-Fi cells, and those of LTE and 5G radios."""
+
+    def __init__(
+        self, cells: _AirCells, cellular: Sequence[bool], others: Sequence[Bearer], *, up: bool
+    ) -> None:
+        self._cells, self._cellular, self._others, self._up = cells, cellular, others, up
+
+    def __len__(self) -> int:
+        return len(self._others)
+
+    def item(self, index: ClientId) -> Bearer:
+        """Return the bearer of a client."""
+        if self._cellular and self._cellular[index]:
+            return self._others[index]
+        return self._cells.bearer(index, up=self._up)
+
+
 class _Chooser:
     """Chooses bearers, and creates the links that they need, each of them once."""
 
@@ -224,16 +303,21 @@ class _Chooser:
         self._plain = OpenBearer(calendar)  # shared by all lanes that need no more
         self._fair: dict[int, FairBearer] = {}
         self._fluid_links: dict[int, Link] = {}
+        self.fluid_alone = False
 
     def bearer(self, lane: RoutedLane, changed: Changed | None) -> Bearer:
         """Return the cheapest exact bearer of a lane."""
         kept = self._plan.links(lane)
         if not kept:
             return self._open(lane, changed)
-        if self._plan.simple(lane):
+        if self._plan.simple(lane) and not self.fluid_alone:
             return self._fair_bearer(kept[0])
-        path = self._fluid.path([self._fluid_link(link) for link in kept])
+        path = self._fluid.path(self.fluid_links(lane))
         return FluidBearer(self._fluid, path, changed, lane.rate.signal)
+
+    def fluid_links(self, lane: RoutedLane) -> list[Link]:
+        """Return the links of the fluid network that can limit a lane."""
+        return [self._fluid_link(link) for link in self._plan.links(lane)]
 
     def _open(self, lane: RoutedLane, changed: Changed | None) -> Bearer:
         if (signal := lane.rate.signal) is None:

@@ -74,6 +74,7 @@ class RadioMeter:
         "_airtimes",
         "_flowing",
         "_held",
+        "_in_vain",
         "_kind",
         "_paid_until",
         "_per_bit",
@@ -98,6 +99,7 @@ class RadioMeter:
         self._airtimes: list[_Airtime | None] | None = None  # of messages that follow a signal
         self._flowing = 0  # a bit for what flows down, and one for what flows up
         self._paid_until = 0.0
+        self._in_vain = 0.0  # of messages that end at this instant, J
 
     def reception_time(self, now: float) -> float:
         """Return when it can be reached by a message that is ready for it now, s."""
@@ -107,12 +109,19 @@ class RadioMeter:
         """Return when it is ready to transfer a message that is there now, s."""
         return now
 
-    def set_airtime(self, up: bool, seconds: float) -> None:  # noqa: FBT001
-        """Set how long a bit of the next message is on the air, s."""
+    def set_airtime(self, up: bool, seconds: float, back: float = 0.0) -> None:  # noqa: FBT001
+        """Set how long a bit of the next message, and its answer coming back, is on the air, s."""
         powers = self._kind.powers
-        if powers.on_air[up]:
-            joules = powers.per_bit[up] + powers.on_air[up] * seconds
-            self._per_bit = _with(self._per_bit, up, joules)
+        on_air = powers.on_air[up] * seconds + powers.on_air[not up] * back
+        if on_air:
+            self._per_bit = _with(self._per_bit, up, powers.per_bit[up] + on_air)
+
+    def spend_on_air(self, up: bool, seconds: float) -> None:  # noqa: FBT001
+        """Meter the time of collisions of a message that ends now, s."""
+        if joules := self._kind.powers.on_air[up] * seconds:
+            if self.supply is not None:
+                joules = self.supply.spend(Part.RADIO, joules)
+            self._in_vain += joules
 
     def follow_signal(self, up: bool, now: float, own: Signal | None) -> None:  # noqa: FBT001
         """Meter the time on air of a message whose bits begin to flow now.
@@ -170,6 +179,9 @@ class RadioMeter:
             joules += self._held * (now - on)
         if self._airtimes is not None:
             joules += self._joules_on_air(up, now)
+        if self._in_vain:
+            joules += self._in_vain
+            self._in_vain = 0.0
         self._paid_until = now
         began[up] = inf
         self.joules += joules

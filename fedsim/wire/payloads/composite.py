@@ -10,7 +10,7 @@ import numpy as np
 
 from fedsim.errors import DecodeError
 from fedsim.ports import Array
-from fedsim.wire.bitstream import LARGEST_DIMENSION, Reader, varint, varint_size
+from fedsim.wire.bitstream import Reader, varint, varint_size
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads.base import Encodable, first_byte, frozen
 from fedsim.wire.payloads.dense import Dense, LowRank
@@ -76,10 +76,8 @@ class PartsPayload:
         for _ in range(count):
             part = _part(reader)
             coordinates += _coordinates(part)
-            if coordinates > LARGEST_DIMENSION:
-                raise DecodeError(
-                    f"parts of {coordinates} coordinates; at most {LARGEST_DIMENSION}"
-                )
+            if coordinates > reader.largest:
+                raise DecodeError(f"parts of {coordinates} coordinates; at most {reader.largest}")
             parts.append(part)
         return cls(tuple(parts))
 

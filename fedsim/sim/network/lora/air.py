@@ -24,6 +24,7 @@ class LoRaFrame:
         spreading: its spreading factor.
         until: when it ends, s.
         lost: whether the gateway cannot receive it.
+        locked: whether it has a demodulator.
     """
 
     signal: float
@@ -31,6 +32,7 @@ class LoRaFrame:
     spreading: int
     until: float = 0.0
     lost: bool = False
+    locked: bool = False
 
 
 class _Overlaps:
@@ -83,18 +85,27 @@ class Air:
     Args:
         capture: dB; None where no overlap leaves a frame.
         isolation: dB; None where spreading factors are orthogonal.
+        demodulators: how many frames can be received at a time; a further one is lost. A frame that
+            collides keeps its own to its end.
     """
 
-    def __init__(self, capture: float | None, isolation: float | None) -> None:
+    def __init__(
+        self, capture: float | None, isolation: float | None, demodulators: float = inf
+    ) -> None:
         self._capture = inf if capture is None else capture
+        self._demodulators = demodulators
+        self._locked = 0
         self._isolation = isolation
         self._channels: dict[int, dict[int, _Overlaps]] = {}
         self._deaf_until = -inf
 
     def begin(self, frame: LoRaFrame, now: float) -> None:
         """Put a frame on the air from now on, until its end."""
-        if self._deaf_until > now:
+        if self._deaf_until > now or self._locked >= self._demodulators:
             frame.lost = True
+        elif not frame.lost:
+            frame.locked = True
+            self._locked += 1
         factors = self._channels.setdefault(frame.channel, {})
         for spreading, others in factors.items():
             if spreading == frame.spreading:
@@ -111,6 +122,7 @@ class Air:
     def end(self, frame: LoRaFrame, now: float) -> bool:
         """Take a frame off the air; return whether it was received."""
         frame.until = min(frame.until, now)
+        self._locked -= frame.locked
         self._channels[frame.channel][frame.spreading].remove(now)
         return not frame.lost
 

@@ -76,7 +76,7 @@ class LoRaNetwork(ServerLanes):
         self._log = log
         self._gateway = gateway
         self._radio, self._rng, self._present = radio, rng, present
-        self.air = Air(gateway.capture, gateway.isolation)
+        self.air = Air(gateway.capture, gateway.isolation, gateway.demodulators)
         self.transmitter = Transmitter(calendar, self.air, gateway)
         self.devices = LazyTable(self._make_device)
         for client in kinds.where(_polls):

@@ -1,11 +1,10 @@
 """When the bits of a message over TCP arrive: how many have, and at what rate."""
 
+from collections import deque
+
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.flows import Changed
 from fedsim.sim.network.processor_sharing import SharedTransfer
-
-KEPT = 16
-"""The trains that are remembered one by one."""
 
 
 class TcpArrivals:
@@ -44,7 +43,7 @@ class TcpArrivals:
         self._calendar, self._bits, self._total = calendar, bits, total
         self._changed, self._token = changed, token
         self._passed = 0.0
-        self._recent: list[tuple[float, float, int]] = []
+        self._recent = deque[tuple[float, float, int]]()  # on their way, or just arrived
         self._rate = 0.0
         self._stream: SharedTransfer | None = None
         self._streamed = 0
@@ -57,19 +56,19 @@ class TcpArrivals:
 
     def note(self, first: float, last: float, count: int) -> None:
         """Let a train arrive, from the first bit of its first segment to the last of its last."""
-        now = self._calendar.now
-        if len(self._recent) >= KEPT:
-            self._passed += sum([each for _, end, each in self._recent if end <= now])
-            self._recent = [each for each in self._recent if each[1] > now]
+        now, recent = self._calendar.now, self._recent
+        while recent and recent[0][1] <= now:
+            self._passed += recent.popleft()[2]
         first = max(first, now)
-        self._recent.append((first, last, count))
+        recent.append((first, last, count))
         if self._changed is not None and last > first:
             rate = count * self._bits / self._total / (last - first)
             self._calendar.call(first, self._change, rate)
             self._calendar.call(last, self._change, -rate)
 
     def follow(self, stream: SharedTransfer, count: int) -> None:
-        """Let some segments arrive as a stream does."""
+        """Let some segments arrive as a stream does, after the one before it if there was any."""
+        self._passed += self._streamed
         self._stream, self._streamed = stream, count
 
     def _change(self, difference: float) -> None:
@@ -92,7 +91,8 @@ class TcpArrivals:
     def close(self, *, whole: bool) -> None:
         """Let nothing arrive any more; the whole message has, or what has until now."""
         share = 1.0 if whole or not self._bits else self.bits_at(self._calendar.now) / self._bits
-        self._passed, self._recent, self._stream = share * self._total, [], None
+        self._passed, self._stream = share * self._total, None
+        self._recent.clear()
         self.closed = True
         if self._rate and self._changed is not None:
             self._rate = 0.0

@@ -17,6 +17,7 @@ from fedsim.sim.lazy import ComputedSequence, RunLengthSequence
 from fedsim.sim.network.flows import Changed
 from fedsim.sim.network.lanes import Bearer
 from fedsim.sim.network.routing import LinkPlan, RoutedLane, nominal
+from fedsim.sim.network.tcp.fair_queue import FairQueue
 from fedsim.sim.network.tcp.path import TcpLane, TcpPath, TcpStage
 from fedsim.sim.network.tcp.queue import LinkQueue
 from fedsim.sim.network.tcp.transfer import TcpTransfer
@@ -116,6 +117,7 @@ class TcpBearers:
         self._connections, self._callback, self._own = connections, callback, own
         self._plan = LinkPlan(topology, [*lanes[0].runs, *lanes[1].runs])
         self._queues: dict[int, LinkQueue] = {}
+        self._fair: dict[LinkQueue, FairQueue] = {}
         self._longest: dict[int, float] = {}
         if connections.law.queue_bdp is not None:
             self._find_longest_trips()
@@ -146,6 +148,13 @@ class TcpBearers:
     def _queue(self, law: RateLaw, trip: float) -> LinkQueue:
         managed = self._connections.law.discipline == "fq-codel"
         return LinkQueue(law.peak, self._limit(nominal(law), trip), managed, law.signal)
+
+    def _stage(self, queue: LinkQueue, delay: float, *, shared: bool) -> TcpStage:
+        if not queue.managed:
+            return TcpStage(queue, delay, shared)
+        if queue not in self._fair:
+            self._fair[queue] = FairQueue(self._calendar, queue)
+        return TcpStage(queue, delay, shared, self._fair[queue])
 
     def _queue_of(self, link: int) -> LinkQueue:
         if link not in self._queues:
@@ -187,16 +196,21 @@ class TcpBearers:
         links = [(link, self._queue_of(link)) for link in lane.route.links if link in binding]
         # What the route takes beside the radio comes behind its last link.
         stages = [
-            TcpStage(queue, route if link == links[-1][0] else 0.0, self._plan.users(link) > 1)
+            self._stage(
+                queue, route if link == links[-1][0] else 0.0, shared=self._plan.users(link) > 1
+            )
             for link, queue in links
         ]
         number = 0 if lane.up else len(stages)
-        stages.insert(number, TcpStage(own, radio if links else radio + route, shared=False))
+        stages.insert(number, self._stage(own, radio if links else radio + route, shared=False))
         rates = [back.rate, *[self._links[link].capacity for link in back.route.links]]
         header = 8.0 * packets.overhead
         returns = radio + back.route.latency + sum([header / nominal(rate) for rate in rates])
-        crowded = any(self._plan.users(link) > self._queue_of(link).limit for link in binding)
-        return TcpPath(tuple(stages), number, returns, packets, crowded)
+        most = 1 + self._connections.law.initial_window
+        crowded = any(
+            most * self._plan.users(link) > self._queue_of(link).limit for link in binding
+        )
+        return TcpPath(tuple(stages), number, returns, packets, crowded=crowded)
 
 
 class TcpLanes(ComputedSequence[Bearer]):

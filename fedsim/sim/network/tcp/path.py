@@ -1,9 +1,7 @@
 """What the connections of a lane have in common under `model: tcp`: way and parameters."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from math import inf
 
 import numpy as np
 
@@ -12,7 +10,8 @@ from fedsim.physics.radios.base import Framing
 from fedsim.physics.tcp import Tcp
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.flows import Changed
-from fedsim.sim.network.tcp.queue import LinkQueue
+from fedsim.sim.network.tcp.fair_queue import FairQueue
+from fedsim.sim.network.tcp.queue import LinkQueue, SegmentTrain
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,67 +22,64 @@ class TcpStage:
         queue: in front of it.
         delay: behind it, s.
         shared: whether other lanes' messages pass it.
+        fair: what waits by flow in front of the queue, if anything may.
     """
 
     queue: LinkQueue
     delay: float
     shared: bool
+    fair: FairQueue | None = None
 
 
-@dataclass(frozen=True)
 class TcpPath:
     """The way of a lane's segments, and that of their acknowledgements.
 
-    Attributes:
+    Args:
         stages: the links, in order.
         radio: the number of the radio's.
         back: how long an acknowledgement takes, s.
         packets: how messages are cut into segments.
-        crowded: whether the handshakes of all that share a queue may be too many for it.
+        crowded: whether the first windows of all that share a queue may be too many for it.
+
+    Attributes:
+        own: the radio's queue.
+        shared: the queues that others use too.
+        header: the bits of a segment without payload.
+        segment: the bits of a full segment.
+        narrow: the packets that the shortest queue holds.
+        trip: the round trip of a segment without payload on empty links, s.
     """
 
-    stages: Sequence[TcpStage]
-    radio: int
-    back: float
-    packets: Framing
-    crowded: bool
+    __slots__ = (
+        "back",
+        "crowded",
+        "header",
+        "narrow",
+        "own",
+        "radio",
+        "segment",
+        "shared",
+        "stages",
+        "trip",
+    )
 
-    @property
-    def own(self) -> LinkQueue:
-        """The radio's queue."""
-        return self.stages[self.radio].queue
-
-    @cached_property
-    def shared(self) -> tuple[LinkQueue, ...]:
-        """The queues that others use too."""
-        return tuple([stage.queue for stage in self.stages if stage.shared])
-
-    @cached_property
-    def header(self) -> float:
-        """The bits of a segment without payload."""
-        return 8.0 * self.packets.overhead
-
-    @cached_property
-    def segment(self) -> float:
-        """The bits of a full segment."""
-        return 8.0 * self.packets.packet
-
-    @cached_property
-    def narrow(self) -> int:
-        """The packets that the shortest queue holds."""
-        return int(min([1e9, *[stage.queue.limit for stage in self.stages]]))
-
-    @cached_property
-    def trip(self) -> float:
-        """The round trip of a segment without payload on empty links, s."""
-        there = [stage.delay + stage.queue.lasts(self.header) for stage in self.stages]
-        return sum(there) + self.back
-
-    @property
-    def slowest(self) -> float:
-        """The least rate on the way, bit/s; infinite where all vary."""
-        fixed = [stage.queue.rate for stage in self.stages if stage.queue.signal is None]
-        return min(fixed, default=inf)
+    def __init__(
+        self,
+        stages: Sequence[TcpStage],
+        radio: int,
+        back: float,
+        packets: Framing,
+        *,
+        crowded: bool,
+    ) -> None:
+        self.stages, self.radio, self.back, self.crowded = stages, radio, back, crowded
+        self.own = stages[radio].queue
+        self.shared = tuple([stage.queue for stage in stages if stage.shared])
+        self.header = header = 8.0 * packets.overhead
+        self.segment = 8.0 * packets.packet
+        self.narrow = int(min([1e9, *[stage.queue.limit for stage in stages]]))
+        there = [stage.delay + stage.queue.lasts(header) for stage in stages]
+        self.trip = sum(there) + back
 
     def rest(self, number: int, bits: float) -> float:
         """Return how long a segment of some bits takes from the end of a stage on, s."""
@@ -118,3 +114,71 @@ class TcpLane:
         if self._rng is None:
             self._rng = self.make_rng()
         return self._rng
+
+    # The way of segments.
+
+    def forward(self, train: SegmentTrain) -> None:
+        """Take a train over the links to the next queue that it meets others in, or to its end."""
+        if train.owner.over:
+            return
+        stages, now = self.path.stages, self.calendar.now
+        while train.hop < len(stages):
+            stage = stages[train.hop]
+            queue, fair = stage.queue, stage.fair
+            if train.first > now and (stage.shared or fair is not None):
+                self.calendar.call(train.first, self.forward, train)
+                return
+            count, at_once = train.count, train.first == train.last
+            if count > 1 and not at_once and queue.crowded:
+                self._split(train, range(count))
+                return
+            room = queue.room(train.first)
+            if room < count or (fair is not None and fair.waiting):
+                if fair is not None or (count > 1 and not at_once):
+                    self._wait_or_split(train, fair)
+                    return
+                if room < 1:
+                    return  # what finds no room is dropped
+                train.count = int(room)
+            if self.loss is not None:
+                if not self.pass_stage(train):
+                    return
+                continue
+            first, last = queue.carry(train.first, train.last, train.count, train.bits)
+            train.first, train.last = first + stage.delay, last + stage.delay
+            train.hop += 1
+        train.owner.deliver(train)
+
+    def _wait_or_split(self, train: SegmentTrain, fair: FairQueue | None) -> None:
+        """Let segments wait by flow, or go on one by one."""
+        if train.count > 1:
+            self._split(train, range(train.count))
+        elif fair is not None:
+            fair.put(self, train)
+
+    def pass_stage(self, train: SegmentTrain) -> bool:
+        """Take a train over a link that has room for it; return whether it goes on as one."""
+        stage = self.path.stages[train.hop]
+        first, last = stage.queue.carry(train.first, train.last, train.count, train.bits)
+        train.first, train.last = first + stage.delay, last + stage.delay
+        on_air = train.hop == self.path.radio
+        train.hop += 1
+        if self.loss is None or not on_air:
+            return True
+        lost = self.loss.losses(train.count)
+        if lost:
+            places = set(self.rng.choice(train.count, lost, replace=False).tolist())
+            self._split(train, [n for n in range(train.count) if n not in places])
+        return not lost
+
+    def _split(self, train: SegmentTrain, numbers: Iterable[int]) -> None:
+        """Let some segments of a train go on one by one."""
+        count = max(train.count - 1, 1)
+        between = (train.last - train.first) / count
+        for n in numbers:
+            at, sent = train.first + n * between, train.sent + n * train.pace
+            self.forward(
+                SegmentTrain(
+                    train.owner, train.number + n, 1, train.bits, sent, 0.0, at, at, train.hop
+                )
+            )

@@ -1,53 +1,45 @@
 """A message over TCP: windows of segments that meet others in the queues of links.
 
-A message is sent as trains of segments. A train passes a link as one: behind what waits there, at
-the link's rate, and without the segments that find the queue full. Its acknowledgements let the
-next train go. While the queues have room for all that is in flight, a window is a train or two;
-where some of it may be dropped, trains are short. A flow whose window fills its bottleneck's queue
-is held up by its share of the link alone, and what is left of it flows as a stream, at once.
-So the events of a message grow with the number of its windows: O(log size) in slow start, and
-none in a stream.
+A message is sent as trains of segments. Where the queues have room for all that is in flight, a
+train is a good part of a window, passes a link as one, and is acknowledged as one: a few events
+for each round trip. Where segments may be dropped, each travels alone, and what happens to it is
+what RFC 5681, RFC 6675 (selective acknowledgements), RFC 6937 and RFC 6298 say.
+A long message whose window fills its bottleneck's queue is held up by its share of the link alone,
+and what is left of it flows as a stream, at once.
 """
 
 from collections.abc import Callable
 from math import inf
+from operator import attrgetter
 from typing import Any
 
-from fedsim.physics.packet_loss import LossProcess
 from fedsim.sim.engine.calendar import Timer
-from fedsim.sim.network.processor_sharing import SharedTransfer
+from fedsim.sim.network.tcp import stream
 from fedsim.sim.network.tcp.arrivals import TcpArrivals
 from fedsim.sim.network.tcp.handshake import Handshake
-from fedsim.sim.network.tcp.path import TcpLane, TcpStage
-from fedsim.sim.network.tcp.queue import Hole, SegmentTrain
+from fedsim.sim.network.tcp.path import TcpLane
+from fedsim.sim.network.tcp.queue import SegmentTrain
+from fedsim.sim.network.tcp.receiver import EVERY, Acknowledgement, Receiver, TrainAcknowledgement
+from fedsim.sim.network.tcp.sender import CLOSE, Sender
 from fedsim.sim.network.tcp.window import Window
 
-DUPLICATES = 3
-"""Segments that must arrive after one before it counts as lost: RFC 6675."""
+AHEAD = 3
+"""How many windows a message claims room for in queues: what it may have in flight one to two round
+trips later, in slow start."""
 
 LEAST_TRAIN = 2
-"""The segments of a train, where the window has them."""
+"""The segments of a train, where the window has them and none can be dropped."""
 
-PARTS, LOSSY_PARTS = 4, 8
-"""The trains of a window of which a queue, or a radio, may lose some, at least where it is long."""
+CROWDED = attrgetter("crowded")
+"""Returns whether a queue is: for a look at several of them at a time."""
 
-SAFE_SHARE, RISKY_SHARE = 16, 32
-"""A train is no longer than this part of the shortest queue, where none of it can be dropped; and
-need be no shorter where it can. What comes while a train passes finds all of it in the queue."""
-
-LONG, WIDE = 4, 6
-"""A stream is this many windows at least, of this many segments: with less, timeouts are common."""
-
-LONG_ALONE = 16
-"""The windows of a stream where no other lane has the link."""
-
-FULL, LATE = 0.25, 1.1
-"""A queue is full, as streams go, from this part of its limit on, and where the round trip is this
-many times that of empty links."""
+SHARE = 16
+"""A train is no longer than this part of the shortest queue: what comes while a train passes finds
+all of it in the queue."""
 
 
 class TcpTransfer:
-    """One message over a connection.
+    """One message over a connection: its segments on their way, and their acknowledgements.
 
     Args:
         lane: that sends it.
@@ -59,34 +51,29 @@ class TcpTransfer:
     Attributes:
         passed: returns the bits that have arrived by a time.
         window: see above.
+        over: whether all has arrived, or it was stopped.
     """
 
     __slots__ = (
-        "_arrived",
-        "_at",
         "_bits",
         "_calendar",
-        "_deadline",
+        "_claimed",
         "_finished",
-        "_fresh",
-        "_gap",
         "_handshake",
-        "_holes",
-        "_known",
         "_lane",
-        "_latest",
+        "_last_bits",
         "_log",
-        "_odd",
-        "_over",
-        "_owed",
         "_path",
-        "_pipe",
-        "_resend",
+        "_receiver",
+        "_sender",
         "_sent",
         "_stream",
+        "_streamed",
         "_timer",
         "_token",
         "_total",
+        "_waits",
+        "over",
         "passed",
         "window",
     )
@@ -103,344 +90,257 @@ class TcpTransfer:
     ) -> None:
         self._lane, self._calendar, self._path = lane, lane.calendar, lane.path
         self._finished, self._token, self.window = finished, token, window
-        self._total = total = max(1, int(-(-bits // lane.path.segment)))
-        self._bits = bits / total if bits else lane.path.header
+        segment = lane.path.segment
+        self._total = total = max(1, int(-(-bits // segment)))
+        self._bits = segment if total > 1 else bits or lane.path.header
+        self._last_bits = bits - (total - 1) * segment if total > 1 else self._bits
         self._log = TcpArrivals(lane.calendar, bits, total, lane.changed, token)
         self.passed = self._log.bits_at
-        self._over = False
-        self._fresh = self._sent = 0  # segments sent for the first time, and at all
-        self._pipe = 0
-        self._latest, self._gap = 0, True  # the last train that arrived; a loss before it
-        self._odd = 0  # segments that have arrived, and whose acknowledgement is delayed
-        self._arrived = self._known = 0  # segments; those whose arrival the sender knows of
-        self._resend = 0
-        self._holes: list[Hole] = []
-        self._deadline = inf
+        self.over = False
+        self._sent = 0  # segments, with those that were sent again
         self._timer: Timer | None = None
-        self._stream: SharedTransfer | None = None
-        self._at = self._owed = 0  # of a stream: its bottleneck's stage, and losses before it
+        self._stream: stream.Stream | None = None
+        self._streamed = 0  # segments
+        self._waits = False  # whether it will look for a late acknowledgement
+        self._receiver = Receiver(lane.law.delayed_ack, quick=not opened)
+        self._sender = Sender(window, total, self._launch_one)
+        self._claimed = min(total, int(AHEAD * window.size))
+        for queue in self._path.shared:
+            queue.claim(self._claimed, flows=1)
         self._handshake = None if opened else Handshake(lane, self._open)
         if opened:
-            self._begin()
+            self._send(self._calendar.now, 0.0)
 
     @property
     def again_bits(self) -> int:
         """The bits that were sent again so far."""
-        return max(0, round((self._sent - self._fresh) * self._bits))
+        return round(max(0, self._sent - self._sender.board.next) * self._bits)
 
     def stop(self) -> None:
         """Cancel the transfer; its completion callback is not called."""
-        if not self._over:
+        if not self.over:
             self._close(whole=False)
 
     def _close(self, *, whole: bool) -> None:
         """Leave the queues to the others."""
-        self._over = True
+        self.over = True
         self._log.close(whole=whole)
-        self._fly(-self._pipe)
+        for queue in self._path.shared:
+            queue.claim(-self._claimed, flows=-1)
         if self._handshake is not None:
-            self._handshake.give_up()
+            self._handshake.over = True
+        for stage in self._path.stages:
+            if stage.fair is not None:
+                stage.fair.forget(self)
         if self._stream is not None:
             if not whole:
-                self._stream.stop()
-            self._path.stages[self._at].queue.leave(self.window.size)
-        for queue in self._path.shared:
-            queue.above.pop(self, None)
+                self._stream.flow.stop()
+            self._stream.leave()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _fly(self, count: int) -> None:
-        """Count packets into what is in flight, or out of it."""
-        self._pipe += count
-        for queue in self._path.shared:
-            queue.claimed += count
+    def _claim(self, count: int) -> None:
+        """Claim room for some segments in the queues that others use too."""
+        if count != self._claimed:
+            for queue in self._path.shared:
+                queue.claim(count - self._claimed)
+            self._claimed = count
 
-    def _open(self, trip: float) -> None:
-        self.window.measure(trip)
-        self._begin()
+    @property
+    def _crowded(self) -> bool:
+        """Whether other messages may make queues drop segments of this one."""
+        return any(map(CROWDED, self._path.shared))
 
-    def _begin(self) -> None:
-        """Send the first window."""
+    def _open(self, begun: float) -> None:
         now = self._calendar.now
-        self._deadline = now + self.window.timeout
-        self._send(now, now)
+        self.window.measure(begun, now)
+        self.window.restore_timeout()
+        self._send(now, 0.0)
 
     # The sender.
 
-    def _send(self, first: float, last: float) -> None:
+    def _send(self, now: float, span: float) -> None:
         """Send what the window allows, spread over the time of the acknowledgements."""
-        window = self.window
-        todo = min(int(window.size + 1e-9) - self._pipe, self._resend + self._total - self._fresh)
-        if todo <= 0:
+        sender, board, size = self._sender, self._sender.board, self.window.size
+        if not sender.steady:
+            sender.send(now)
+            self._set_timer()
             return
-        self._fly(todo)
-        if window.recovering:
-            window.count_sent(todo)
-        size = self._train_size()
-        step, waits = (last - first) / todo, self._path.stages[0].shared
-        now, start = self._calendar.now, first
+        left, flight = self._total - board.next, board.next - board.first
+        todo = min(int(size + CLOSE) - flight, left)
+        if todo <= 0 or (left >= stream.LEAST and self._flows_on(left)):
+            return
+        self._claim(min(left + flight, int(AHEAD * size)))
+        sender.arm(now)
+        self._set_timer()
+        most, number = todo, board.next
+        board.next = number + todo
+        if self._crowded:
+            most = 1 if span else todo
+        elif todo > LEAST_TRAIN:
+            most = max(LEAST_TRAIN, min(int(size), self._path.narrow // SHARE))
+        pace, start = span / todo, now
         while todo > 0:
-            again = self._resend > 0
-            count = min(size, todo, self._resend if again else todo)
-            index = self._sent
-            self._sent = end = index + count
-            train = SegmentTrain(index, count, start, again, start, start + step * (count - 1), end)
-            if again:
-                self._resend -= count
-            else:
-                self._fresh += count
+            count = min(most, todo)
+            self._launch(number, count, start, pace)
+            number += count
             todo -= count
-            if waits and start > now:
-                self._calendar.call(start, self._hop, train)
-            else:
-                self._hop(train)
-            start += step * count
+            start += pace * count
 
-    def _train_size(self) -> int:
-        """Return how many segments travel together: few where some of them may be dropped."""
-        window, path = int(self.window.size), self._path
-        if self._lane.loss is not None:
-            return max(LEAST_TRAIN, window // LOSSY_PARTS)
-        risky = self._pipe > path.own.limit + 1
-        for queue in path.shared:
-            risky = risky or queue.claimed > queue.limit + 1
-        if risky:
-            return max(LEAST_TRAIN, window // PARTS, path.narrow // RISKY_SHARE)
-        return max(LEAST_TRAIN, min(window, path.narrow // SAFE_SHARE))
+    def _flows_on(self, left: int) -> bool:
+        """Let the rest flow as a stream, where it may."""
+        board, path = self._sender.board, self._path
+        if self._log.watched or self._lane.loss is not None:
+            return False
+        if not stream.may_flow(self.window, left, path):
+            return False
+        number = stream.narrow_link(path)
+        if number is None:
+            return False
+        board.next = self._total
+        self._sent += left
+        self._streamed = left
+        self._sender.deadline = inf
+        bits = left * self._bits
+        self._stream = stream.begin(
+            self._calendar, path, number, self.window, bits, self._end_stream
+        )
+        self._log.follow(self._stream.flow, left)
+        return True
 
-    def _hop(self, train: SegmentTrain) -> None:
-        """Take a train over the links to the next queue that it meets others in."""
-        if self._over:
+    def _end_stream(self, _: None) -> None:
+        """Let the last bits of a stream arrive, after what was lost of the segments before it."""
+        if self._stream is None:
             return
-        stages, hop, bits, loss = self._path.stages, train.hop, self._bits, self._lane.loss
-        while True:
-            stage = stages[hop]
-            queue, delay = stage.queue, stage.delay
-            if queue.managed and train.count > 1 and queue.drops(self, train.first, bits):
-                self._lose(train, train.index, 1)
-            count, first, last = queue.carry(train.first, train.last, train.count, bits)
-            if count < train.count:
-                self._lose(train, train.index + count, train.count - count)
-            if loss is not None and hop == self._path.radio and count:
-                self._lose_at_random(loss, train)
-            if not train.count:
-                return
-            train.first, train.last = first + delay, last + delay
-            hop += 1
-            if hop == len(stages):
-                break
-            if stages[hop].shared:
-                train.hop = hop
-                self._calendar.call(train.first, self._hop, train)
-                return
-        self._deliver(train)
-
-    def _lose(self, train: SegmentTrain, index: int, count: int) -> None:
-        """Lose some segments of a train; the last few are found one after another."""
-        train.count -= count
-        if self._stream is not None:  # a stream sends them behind the others
-            self._owed += count
+        missing = self._total - self._streamed - self._receiver.arrived
+        if missing > 0:
+            self._sent += missing
+            self._streamed += missing
+            self._stream = self._stream.again(missing * self._bits, self._end_stream)
+            self._log.follow(self._stream.flow, missing)
             return
-        many = count - DUPLICATES
-        if many > 1:
-            self._holes.append(Hole(index, many, train.again))
-            index, count = index + many, DUPLICATES
-        for number in range(count):
-            self._holes.append(Hole(index + number, 1, train.again))
-        if self._timer is None:
-            self._timer = self._calendar.at(self._deadline, self._look)
+        rest = self._path.rest(self._stream.number, self._bits)
+        self._calendar.call(self._calendar.now + rest, self._finish, None)
 
-    def _lose_at_random(self, loss: LossProcess, train: SegmentTrain) -> None:
-        lost = loss.losses(train.count)
-        if lost:
-            size = train.end - train.index
-            for place in self._lane.rng.choice(size, lost, replace=False):
-                self._lose(train, train.index + int(place), 1)
+    def _launch_one(self, number: int, now: float) -> None:
+        """Send a segment alone."""
+        self._launch(number, 1, now, 0.0)
 
-    def _deliver(self, train: SegmentTrain) -> None:
+    def _launch(self, number: int, count: int, start: float, pace: float) -> None:
+        """Send segments; the message's last one may be a shorter one."""
+        self._sent += count
+        bits, end = self._bits, start + pace * (count - 1)
+        if number + count == self._total:
+            if count > 1 and self._crowded:
+                self._sent -= count
+                self._launch(number, count - 1, start, pace)
+                self._launch(number + count - 1, 1, end, 0.0)
+                return
+            bits += (self._last_bits - bits) / count  # in the mean, where no others are dropped
+        self._lane.forward(SegmentTrain(self, number, count, bits, start, pace, start, end))
+
+    # The receiver.
+
+    def deliver(self, train: SegmentTrain) -> None:
         """Let a train arrive."""
-        count, first, last = train.count, train.first, train.last
-        self._arrived += count
-        self._latest = max(self._latest, train.index)
-        # `first` is when its first segment is there in full, which has begun to arrive before.
-        slot = (last - first) / (count - 1) if count > 1 else self._path.own.lasts(self._bits)
-        self._log.note(first - slot, last, count)
-        if self._arrived == self._total:
-            self._calendar.call(last, self._finish, None)
+        receiver, first, last, count = self._receiver, train.first, train.last, train.count
+        before = receiver.arrived
+        if before == self._total:
+            return
+        due = receiver.due
+        if due < first:
+            self._say(receiver.say_late(), due)
+        if count > 1 and train.number == receiver.next and not (receiver.missing or self._crowded):
+            self._deliver_in_order(train)
         else:
-            self._calendar.call(first + self._path.back, self._acknowledge, train)
+            self._deliver_each(train)
+        arrived = receiver.arrived
+        if arrived > before:
+            # `first` is when its first segment is there in full, which has begun to arrive before.
+            slot = (last - first) / (count - 1) if count > 1 else self._path.own.lasts(train.bits)
+            self._log.note(first - slot, last, arrived - before)
+        if arrived == self._total:
+            self._calendar.call(last, self._finish, None)
+        elif receiver.due < inf and not self._waits:
+            self._waits = True
+            self._calendar.call(receiver.due, self._look_for_late, None)
+
+    def _deliver_each(self, train: SegmentTrain) -> None:
+        """Let the segments of a train arrive, each of which may be acknowledged at once."""
+        between = (train.last - train.first) / max(train.count - 1, 1)
+        for n in range(train.count):
+            at = train.first + n * between
+            said = self._receiver.take(train.number + n, train.sent + n * train.pace, at)
+            if said is not None and said.number < self._total:
+                self._say(said, at)
+
+    def _deliver_in_order(self, train: SegmentTrain) -> None:
+        """Let a train arrive of which nothing was lost, and nothing before it."""
+        first, count, pace = train.first, train.count, train.pace
+        skipped, acknowledged, (sent, next_sent) = self._receiver.take_train(
+            train.number, count, (train.sent, pace), train.last
+        )
+        if not acknowledged or self._receiver.next == self._total:
+            return
+        between = (train.last - first) / (count - 1)
+        number = train.number + skipped + 1
+        said = TrainAcknowledgement(
+            number, acknowledged, EVERY * between, sent, next_sent, EVERY * pace
+        )
+        self._calendar.call(
+            first + skipped * between + self._path.back, self._take_acknowledgements, said
+        )
+
+    def _say(self, said: Acknowledgement, at: float) -> None:
+        """Let the receiver acknowledge at some time."""
+        self._calendar.call(at + self._path.back, self._take_acknowledgement, said)
+
+    def _look_for_late(self, _: None) -> None:
+        """Let the receiver acknowledge a segment that no other has followed, if it is time to."""
+        self._waits = False
+        due, now = self._receiver.due, self._calendar.now
+        if self.over or due == inf:
+            return
+        if due <= now:
+            self._say(self._receiver.say_late(), now)
+        else:
+            self._waits = True
+            self._calendar.call(due, self._look_for_late, None)
 
     def _finish(self, _: None) -> None:
-        if not self._over:
+        if not self.over:
             self._close(whole=True)
             self._finished(self._token)
 
     # Acknowledgements.
 
-    def _acknowledge(self, train: SegmentTrain) -> None:
-        """Take the acknowledgements of a train, and send as they allow."""
-        if self._over or self._stream is not None:
-            return
-        if self._arrived == self._total and self._known + train.count >= self._total:
-            return
-        window, now = self.window, self._calendar.now
-        window.measure(now - train.sent)  # also of retransmissions, by timestamps
-        count = train.count + self._odd
-        self._odd = 0
-        if count % 2 and not (window.recovering or self._out_of_order(train)):
-            count -= 1
-            self._odd = 1
-        if count:
-            self._known += count
-            self._fly(-min(count, self._pipe))
-            self._take(train, count, now)
-        if self._odd:
-            self._delay_acknowledgement(now)
-
-    def _take(self, train: SegmentTrain, count: int, now: float) -> None:
-        """Adjust the window to acknowledgements, and send."""
-        window, span, trip = self.window, train.last - train.first, now - train.sent
-        if self._holes:
-            self._find_holes(train)
-        if window.recovering:
-            window.count_acknowledged(count)
-            if train.index >= window.until and not self._awaits_repair():
-                window.leave_recovery()
-        if window.recovering:
-            window.recover(count, self._pipe)
-        else:
-            window.grow(count, now)
-            if window.watches:
-                window.leave_early((train.index, train.count, trip, span), self._sent, now)
-        if not self._holes or not any(hole.again for hole in self._holes):
-            self._deadline = now + window.timeout
-        if not self._flows_on(now, trip):
-            self._send(now, now + span)
-
-    def _out_of_order(self, train: SegmentTrain) -> bool:
-        """Return whether the receiver of a train knows that segments are missing."""
-        if train.again:
-            return self._gap
-        return any(hole.index < train.index for hole in self._holes)
-
-    def _delay_acknowledgement(self, now: float) -> None:
-        """Acknowledge an odd segment later, if no other comes before."""
-        delay = self._lane.law.delayed_ack
-        waits = self._resend + self._total > self._fresh
-        if waits and (self._pipe == 1 or self._path.trip > delay):
-            self._calendar.call(now + delay, self._acknowledge_odd, self._arrived)
-
-    def _acknowledge_odd(self, arrived: int) -> None:
-        """Take the acknowledgement of a segment that no other has followed."""
-        if self._over or self._stream is not None:
-            return
-        if self._odd and self._arrived == arrived < self._total:
-            self._odd = 0
-            self._known += 1
-            self._fly(-min(1, self._pipe))
+    def _take_acknowledgement(self, said: Acknowledgement) -> None:
+        if not self.over and self._stream is None:
             now = self._calendar.now
-            if not self.window.recovering:
-                self.window.grow(1, now)
-            self._deadline = now + self.window.timeout
-            self._send(now, now)
+            self._sender.acknowledge(said, now)
+            self._send(now, 0.0)
 
-    # Losses.
+    def _take_acknowledgements(self, said: TrainAcknowledgement) -> None:
+        if not self.over and self._stream is None:
+            now = self._calendar.now
+            self._sender.acknowledge_train(said, now)
+            self._send(now, said.between * (said.times - 1))
 
-    def _find_holes(self, train: SegmentTrain) -> None:
-        """Find losses that enough later segments have outrun."""
-        kept, last = [], train.end - 1
-        for hole in self._holes:
-            if hole.index < last and not hole.again:
-                hole.after += min(train.count, last - hole.index)
-                if hole.after >= DUPLICATES:
-                    self._fly(-min(hole.count, self._pipe))
-                    self._resend += hole.count
-                    if not self.window.recovering:
-                        self.window.enter_recovery(self._pipe, self._resend, self._sent)
-                    continue
-            kept.append(hole)
-        self._holes = kept
+    # The timer.
 
-    def _awaits_repair(self) -> bool:
-        """Return whether a loss from before this recovery is not repaired yet."""
-        until = self.window.until
-        return self._resend > 0 or any(hole.index < until or hole.again for hole in self._holes)
+    def _set_timer(self) -> None:
+        deadline, timer = self._sender.deadline, self._timer
+        if timer is not None and deadline < timer.when():
+            timer.cancel()
+            timer = None
+        if timer is None and deadline < inf:
+            self._timer = self._calendar.at(deadline, self._look)
 
     def _look(self) -> None:
         """Time out, or wait on: the timer has been restarted meanwhile."""
         self._timer = None
-        if self._over or not self._holes:
-            return
         now = self._calendar.now
-        if now < self._deadline - 1e-12:
-            self._timer = self._calendar.at(self._deadline, self._look)
-            return
-        lost = sum([hole.count for hole in self._holes])
-        self.window.time_out(self._pipe, lost)
-        self._gap = any(hole.index < self._latest for hole in self._holes)
-        self._holes = []
-        self._resend += lost
-        self._fly(-min(lost, self._pipe))
-        self._deadline = now + self.window.timeout
-        self._send(now, now)
-
-    # The rest of a long message, as a stream.
-
-    def _flows_on(self, now: float, trip: float) -> bool:
-        """Let the rest flow as a stream, where the share of a link is all that holds it up."""
-        window, left = self.window, self._total - self._fresh
-        if self._holes or self._resend or window.recovering or window.size < window.threshold:
-            return False
-        if window.size < WIDE or left < LONG * window.size or trip < LATE * self._path.trip:
-            return False
-        number = None if self._log.watched else self._bottleneck(now)
-        if number is None:
-            return False
-        stage = self._path.stages[number]
-        if not stage.shared and left < LONG_ALONE * window.size:
-            return False
-        self._at = number
-        self._fresh += left
-        self._sent += left
-        self._flow(stage, left)
-        return True
-
-    def _bottleneck(self, now: float) -> int | None:
-        """Return the stage of the full queue in which segments wait longest, if there is one."""
-        longest, found = 0.0, None
-        for number, stage in enumerate(self._path.stages):
-            queue = stage.queue
-            if queue.signal is not None or queue.rate == inf:
-                continue
-            if not stage.shared and queue.rate > self._path.slowest:
-                continue  # bursts wait there, and no more
-            waits = queue.waiting(now, self._bits)
-            seconds = waits * self._bits / queue.rate
-            if waits > max(LONG, FULL * queue.limit) and seconds > longest:
-                longest, found = seconds, number
-        return found
-
-    def _flow(self, stage: TcpStage, left: int) -> None:
-        """Let segments flow over a link, at the fair share of it that windows can fill."""
-        queue, window = stage.queue, self.window
-        pipe = queue.rate * self._path.trip / self._bits
-        filled = 1.0 if queue.managed else window.utilisation(queue.limit / pipe)
-        others = [each.queue.rate for each in self._path.stages if each is not stage]
-        link = queue.join(self._calendar, window.size, pipe)
-        bits = left * self._bits / filled
-        self._stream = link.add(bits, min(others, default=inf), self._end_stream, None)
-        self._log.follow(self._stream, left)
-
-    def _end_stream(self, _: None) -> None:
-        """Send what trains before the stream have lost, or end."""
-        path, owed = self._path, self._owed
-        link = path.stages[self._at].queue.streams
-        if owed and link is not None:
-            self._owed = 0
-            self._sent += owed
-            self._stream = link.add(owed * self._bits, inf, self._end_stream, None)
-            return
-        self._calendar.call(
-            self._calendar.now + path.rest(self._at, self._bits), self._finish, None
-        )
+        if self._sender.deadline <= now:
+            self._sender.time_out(now)
+        self._set_timer()

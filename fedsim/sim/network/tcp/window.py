@@ -1,14 +1,26 @@
 """The window and the timer of a TCP connection: growth, NewReno or Cubic, recovery, timeouts."""
 
-from math import ceil, inf
+from math import floor, inf
 
 from fedsim.physics.tcp import Tcp
 
 MOST_TIMEOUT = 60.0
 """The longest timeout, s: RFC 6298."""
 
+TICK = 1e-3
+"""The clock of timestamps, s, and the least part of a timeout that deviations make up."""
+
+LEAST_TRIP = 1e-6
+"""A round trip within one tick, s."""
+
 SCALE = 0.4
 """Cubic's C: RFC 9438."""
+
+CLAMP = 20
+"""The most segments that Cubic waits for before it grows by one, as long as none was lost."""
+
+SETTLED = 0.01
+"""How long Cubic mistrusts round trips after a loss, s."""
 
 LOW_WINDOW, SAMPLES, LEAST_LATE, MOST_LATE, NEAR = 16, 8, 0.004, 1.0, 0.002
 """Of HyStart: below which window it waits, segments; how many acknowledgements of a round show its
@@ -21,39 +33,40 @@ class Window:
 
     Slow start and congestion avoidance are those of RFC 5681 (NewReno) and RFC 9438 (Cubic, which
     leaves slow start early by HyStart), recovery is proportional (RFC 6937), timeouts are those of
-    RFC 6298.
+    RFC 6298. Round trips are measured by timestamps of milliseconds (RFC 7323), and HyStart takes
+    their smoothed mean.
 
     Attributes:
         size: of the window now.
         threshold: where slow start ends.
-        recovering: whether losses are being repaired.
-        until: the segments that were sent, of all, as recovery began.
         timeout: to a retransmission, s.
+        trip: the mean of the round trips, s; 0 before the first one.
     """
 
     __slots__ = (
         "_beta",
+        "_credit",
         "_cubic",
+        "_delivered",
         "_epoch",
         "_flight",
-        "_got",
+        "_found",
         "_inflection",
+        "_last_near",
         "_least_timeout",
         "_least_trip",
         "_origin",
         "_out",
         "_peak",
+        "_round_end",
         "_round_start",
         "_round_trip",
-        "_round_until",
         "_samples",
-        "_trip",
         "_variation",
-        "recovering",
         "size",
         "threshold",
         "timeout",
-        "until",
+        "trip",
     )
 
     def __init__(self, law: Tcp) -> None:
@@ -62,20 +75,21 @@ class Window:
         self._least_timeout = law.min_rto
         self.size = float(law.initial_window)
         self.threshold = inf
-        self.recovering, self.until = False, 0
         self.timeout = 1.0
-        self._flight, self._out, self._got = 1, 0, 0  # of proportional recovery
-        self._trip, self._variation = 0.0, 0.0
+        self._flight, self._out, self._delivered = 1, 0, 0  # of proportional recovery
+        self.trip, self._variation = 0.0, 0.0
+        # HyStart: the smallest round trip, and what this round has shown.
         self._least_trip = inf
-        self._round_until, self._round_start = 0, 0.0
+        self._found = False
+        self._round_end, self._round_start, self._last_near = -1, 0.0, 0.0
         self._round_trip, self._samples = inf, 0
-        self._peak, self._epoch, self._origin, self._inflection = 0.0, -1.0, 0.0, 0.0
+        # Cubic: the window of the last loss, and the curve since then.
+        self._peak, self._epoch, self._origin, self._inflection = 0, -1.0, 0, 0.0
+        self._credit = 0  # segments acknowledged that it has not grown by
 
     def begin_message(self) -> None:
         """Start counting the segments of another message."""
-        self.recovering, self.until = False, 0
-        self._round_until, self._round_start = 0, 0.0
-        self._round_trip, self._samples = inf, 0
+        self._round_end = -1
 
     def restart(self, initial: int) -> None:
         """Shrink after the connection has been idle for a timeout: RFC 2861, RFC 5681."""
@@ -84,73 +98,93 @@ class Window:
             self.size = float(initial)
         self._epoch = -1.0
 
-    def measure(self, trip: float) -> None:
-        """Take a round trip, s."""
-        self._least_trip = min(self._least_trip, trip)
-        if self._trip:
-            self._variation += (abs(self._trip - trip) - self._variation) / 4
-            self._trip += (trip - self._trip) / 8
+    # The timer.
+
+    def measure(self, sent: float, now: float) -> None:
+        """Take the round trip of a segment, from the timestamps of its way there and back."""
+        trip = TICK * (floor(now / TICK) - floor(sent / TICK)) or LEAST_TRIP
+        if self.trip:
+            self._variation += (abs(self.trip - trip) - self._variation) / 4
+            self.trip += (trip - self.trip) / 8
         else:
-            self._trip, self._variation = trip, trip / 2
-        timeout = self._trip + 4 * self._variation
+            self.trip, self._variation = trip, trip / 2
+
+    def restore_timeout(self) -> None:
+        """Set the timeout as the round trips have it, however often it ran out before."""
+        late = 4 * self._variation
+        timeout = self.trip + (max(TICK, late))
         least = self._least_timeout
         self.timeout = max(least, timeout)
 
     # Growth.
 
-    def grow(self, count: int, now: float) -> None:
-        """Take the acknowledgement of some segments."""
-        if self.size < self.threshold:
-            self.size += count if self._cubic else (count + 1) // 2
-        elif self._cubic:
-            self._follow_cubic(count, now)
-        else:
-            self.size += count / 2 / self.size
-
-    @property
-    def watches(self) -> bool:
-        """Whether it may leave slow start before a loss."""
-        return self._cubic and self.size < self.threshold
-
-    def leave_early(self, train: tuple[int, int, float, float], sent: int, now: float) -> None:
-        """Leave slow start where delays or long trains show a full pipe (HyStart).
-
-        Args:
-            train: its index and number of segments, its round trip, and the span of its
-                acknowledgements, s.
-            sent: all segments that were sent so far.
-            now: when the first of the acknowledgements has come, s.
-        """
-        index, count, trip, span = train
-        if index >= self._round_until:
-            self._round_until, self._round_start = sent, now
-            self._round_trip, self._samples = inf, 0
-        if self.size < LOW_WINDOW:
+    def note_acknowledgement(self, now: float) -> None:
+        """Look at the round trip when an acknowledgement has come: Cubic does."""
+        if not self._cubic or -1.0 < self._epoch > now - SETTLED:
             return
+        self._least_trip = min(self._least_trip, self.trip)
+        if not self._found and LOW_WINDOW <= self.size <= self.threshold:
+            self._look_for_full_pipe(now)
+
+    def _look_for_full_pipe(self, now: float) -> None:
+        """Leave slow start where long trains of acknowledgements or delays show a full pipe."""
+        if now - self._last_near <= NEAR:
+            self._last_near = now
+            self._found = now - self._round_start > self._least_trip
         if self._samples < SAMPLES:
-            self._round_trip = min(self._round_trip, trip)
-            self._samples += max(1, count // 2)
-        if self._samples >= SAMPLES:
+            self._round_trip = min(self._round_trip, self.trip)
+            self._samples += 1
+        else:
             late = min(max(self._least_trip, LEAST_LATE), MOST_LATE)
-            if self._round_trip > self._least_trip + late:
-                self.threshold = self.size
-                return
-        near = 2 * span <= NEAR * max(count - 1, 1)
-        if near and now + span - self._round_start > self._least_trip:
+            self._found = self._found or self._round_trip > self._least_trip + late
+        if self._found:
             self.threshold = self.size
 
+    def grow(self, count: int, acknowledged: int, sent: int, now: float) -> None:
+        """Take the acknowledgement of some segments.
+
+        Args:
+            count: of them.
+            acknowledged: all segments before this one are.
+            sent: so are all segments before this one.
+            now: the time, s.
+        """
+        if self._cubic:
+            if self.size < self.threshold:
+                if acknowledged > self._round_end:
+                    self._begin_round(sent, now)
+                self.size += count
+            elif count:
+                self._follow_cubic(count, now)
+            return
+        if self.size < self.threshold and count:
+            self.size += 1
+            count -= 1
+        if self.size >= self.threshold and count:
+            self.size += 1 / self.size
+
+    def _begin_round(self, sent: int, now: float) -> None:
+        self._round_end, self._round_start, self._last_near = sent, now, now
+        self._round_trip, self._samples = inf, 0
+
     def _follow_cubic(self, count: int, now: float) -> None:
-        size = self.size
+        """Grow along the curve, by a segment for an acknowledgement at most."""
+        self._credit += count
+        size = int(self.size)
         if self._epoch < 0:
             self._epoch = now
             self._origin = max(self._peak, size)
             self._inflection = ((self._origin - size) / SCALE) ** (1 / 3)
-        t = now + self._least_trip - self._epoch
-        target = self._origin + SCALE * (t - self._inflection) ** 3
-        per = size / (target - size) if target > size else 100 * size
+        least = self._least_trip if self._least_trip < inf else 0.0
+        offset = now + least - self._epoch - self._inflection
+        target = self._origin + int(SCALE * abs(offset) ** 3) * (1 if offset >= 0 else -1)
+        per = size // (target - size) if target > size else 100 * size
         if not self._peak:
-            per = min(per, 20.0)
-        self.size = size + count / max(per, 2.0)
+            per = min(per, CLAMP)
+        per = max(per, 2)
+        if self._credit >= per:
+            self.size += 1
+            self._credit -= per
 
     def utilisation(self, queue: float) -> float:
         """Return the mean share of a link's rate that a window fills, which is cut when it is lost.
@@ -169,63 +203,64 @@ class Window:
 
     # Recovery.
 
-    def enter_recovery(self, pipe: int, resend: int, sent: int) -> None:
+    def _reduce(self, flight: int) -> None:
+        """Set the threshold at a loss, which Cubic notes, with fast convergence."""
+        if not self._cubic:
+            self.threshold = max(2.0, flight / 2)
+            return
+        size = int(self.size)
+        self._peak = int(size * (1 + self._beta) / 2) if size < self._peak else size
+        self._epoch = -1.0
+        self.threshold = float(max(int(size * self._beta), 2))
+
+    def enter_recovery(self, flight: int, outstanding: int, delivered: int) -> None:
         """Reduce the threshold, and begin to repair losses.
 
         Args:
-            pipe: the segments in flight.
-            resend: those that are known to be lost.
-            sent: all that were sent so far.
+            flight: the segments in flight.
+            outstanding: those that are not acknowledged, lost ones and others.
+            delivered: those that have just arrived.
         """
-        self.recovering, self.until = True, sent
-        self._flight, self._out, self._got = max(1, pipe + resend), 0, 0
-        lost_at = self._reduce(self.size) if self._cubic else float(self._flight)
-        self.threshold = max(2.0, self._beta * lost_at)
+        self._reduce(flight)
+        self._flight, self._out, self._delivered = outstanding, 0, 0
+        self.recover(delivered, flight, repaired=False)
 
-    def _reduce(self, size: float) -> float:
-        """Note a loss for Cubic, with fast convergence; return the window that it happened at."""
-        self._peak = size * (1 + self._beta) / 2 if size < self._peak else size
-        self._epoch = -1.0
-        return size
+    def recover(self, delivered: int, flight: int, *, repaired: bool) -> None:
+        """Let segments leave in proportion to what arrives.
 
-    def count_sent(self, count: int) -> None:
-        """Count segments that are sent, for proportional recovery."""
-        self._out += count
+        Args:
+            delivered: the segments that have just arrived.
+            flight: those in flight.
+            repaired: whether retransmissions are among those that were acknowledged.
+        """
+        self._delivered += delivered
+        threshold = self.threshold
+        if flight > threshold:
+            send = self._delivered * threshold / self._flight - self._out
+        else:
+            owed = max(self._delivered - self._out, delivered) + 1 if repaired else delivered
+            send = min(owed, threshold - flight)
+        self.size = flight + max(send, 0.0 if self._out else 1.0)
 
-    def count_acknowledged(self, count: int) -> None:
-        """Count segments that have arrived, for proportional recovery."""
-        self._got += count
+    def count_sent(self) -> None:
+        """Count a segment that is sent while losses are repaired."""
+        self._out += 1
 
     def leave_recovery(self) -> None:
         """Go on at the threshold."""
-        self.recovering = False
-        self.size = max(self.threshold, 1.0)
+        self.size = self.threshold
 
-    def recover(self, count: int, pipe: int) -> None:
-        """Let retransmissions leave in proportion to what arrives.
-
-        Args:
-            count: the segments that were acknowledged.
-            pipe: those in flight.
-        """
-        if pipe > self.threshold:
-            send = ceil(self._got * self.threshold / self._flight) - self._out
-        else:
-            send = int(min(max(self._got - self._out, count) + 1, self.threshold - pipe))
-        self.size = pipe + max(send, 0 if self._out else 1)
-
-    def time_out(self, pipe: int, lost: int) -> None:
+    def time_out(self, flight: int, sent: int, now: float) -> None:
         """Begin anew with one segment, and wait twice as long next time.
 
         Args:
-            pipe: the segments in flight, the lost ones among them.
-            lost: how many were lost.
+            flight: the segments that were in flight.
+            sent: all segments before this one were sent.
+            now: the time, s.
         """
-        self._flight = max(pipe, 1)
-        lost_at = self._reduce(self.size) if self._cubic else float(pipe)
-        self.threshold = max(2.0, self._beta * lost_at)
-        if self._cubic:
-            self._peak, self._least_trip = 0.0, inf
-        self.recovering = False
-        self.size = max(0, pipe - lost) + 1.0
         self.timeout = min(MOST_TIMEOUT, 2 * self.timeout)
+        self._reduce(flight)
+        if self._cubic:
+            self._peak, self._least_trip, self._found = 0, inf, False
+            self._begin_round(sent, now)
+        self.size = 1.0

@@ -1,0 +1,189 @@
+"""The air of Wi-Fi cells: a link whose capacity is time, which all that send share both ways.
+
+It is a link of the fluid network (`fedsim.sim.network.flows.Medium`): what a flow takes of it, and
+how fast it is compared with the others, depends on what else is sent, as `fedsim.physics.airtime`
+has it. The rest is the network's: rates are shared anew where a message starts or ends.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
+
+from fedsim.physics.airtime import TURNS, AirPlan, CellAir, air, plan
+from fedsim.physics.radios import ConstantRate
+from fedsim.physics.radios.base import Framing
+from fedsim.physics.wifi import FrameTiming, Wifi
+from fedsim.ports import ClientId
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.flows import Changed, Flow, Link, Medium, Path
+from fedsim.sim.network.fluid import Fluid
+from fedsim.sim.network.lanes import Transfer
+
+T = TypeVar("T")
+
+_KEPT = 64
+"""The plans that a bearer keeps: messages are of few sizes."""
+
+
+class CellRadios(NamedTuple):
+    """What Wi-Fi cells are, beside links and radios.
+
+    Attributes:
+        law: of the cells.
+        gateways: of a tree; 0 in a star.
+        packets: by client: how its messages are cut into packets.
+        on_air: called with a client, whether its message goes up, and how long one of its bits is
+            sent, and how long its answers are, s.
+        collided: called at the end of a message up with the client, and how long it was sent in
+            vain, s.
+    """
+
+    law: Wifi
+    gateways: int
+    packets: Callable[[ClientId], Framing]
+    on_air: Callable[[ClientId, bool, float, float], None]
+    collided: Callable[[ClientId, float], None]
+
+    def cell(self, client: ClientId, clients: int) -> int:
+        """Return the cell of one of some clients: the first ones are in the first cell."""
+        return client * (self.law.cells or self.gateways or 1) // clients
+
+
+class AirPath(Path):
+    """The path of one message: through a cell's air, and over other links.
+
+    Attributes:
+        plan: its exchanges.
+    """
+
+    __slots__ = ("plan",)
+
+    def __init__(self, cell: "AirLink", links: Sequence[Link], made: AirPlan) -> None:
+        # What it takes of the air is set at each sharing; any figure above 0 will do before.
+        super().__init__((cell, *links), [1.0] * (1 + len(links)), 1.0)
+        self.plan = made
+
+
+class AirLink(Medium):
+    """The air of one cell: a second of it each second.
+
+    Args:
+        calendar: the time.
+    """
+
+    __slots__ = ("_air", "_calendar", "_plans", "_since", "_wasted")
+
+    def __init__(self, calendar: Calendar) -> None:
+        super().__init__(ConstantRate(1.0))
+        self._calendar = calendar
+        self._plans: dict[AirPlan, int] = {}
+        self._air: CellAir | None = None
+        self._since = 0.0
+        self._wasted = 0.0
+
+    def enter(self, flow: Flow, hop: int) -> None:
+        """Admit a message."""
+        super().enter(flow, hop)
+        made = cast("AirPath", flow.path).plan
+        self._change()
+        self._plans[made] = self._plans.get(made, 0) + 1
+
+    def leave(self, flow: Flow) -> None:
+        """Remove a message."""
+        super().leave(flow)
+        made = cast("AirPath", flow.path).plan
+        self._change()
+        self._plans[made] -= 1
+        if not self._plans[made]:
+            del self._plans[made]
+
+    def _change(self) -> None:
+        """Close the account of the present state: it is about to end."""
+        self._wasted, self._since, self._air = self.waste(), self._calendar.now, None
+
+    def state(self) -> CellAir:
+        """Return the terms of its messages as they are."""
+        if self._air is None:
+            self._air = air(self._plans)
+        return self._air
+
+    def terms(self) -> Mapping[Any, tuple[float, float]]:
+        """Return what a bit of each plan takes, s, and the bits of its turns."""
+        return self.state().terms
+
+    def kind(self, flow: Flow) -> AirPlan:
+        """Return the plan of a message."""
+        return cast("AirPath", flow.path).plan
+
+    def waste(self) -> float:
+        """Return the integral of the transmissions in vain for each success until now, s."""
+        elapsed = self._calendar.now - self._since
+        if not (self._plans and elapsed):
+            return self._wasted
+        return self._wasted + (self.state().attempts - 1.0) * elapsed
+
+
+class AirBearer:
+    """The bearer of one direction of a client in a cell.
+
+    Args:
+        fluid: where its messages flow.
+        cell: whose air they take.
+        links: beyond it.
+        radios: what cells are.
+        client: its number.
+        timings: how frames are timed that it sends, and that it receives.
+        up: whether its messages go to the access point.
+        changed: callback for changes of its rate, if any.
+    """
+
+    open = False
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        fluid: Fluid,
+        cell: AirLink,
+        links: Sequence[Link],
+        radios: CellRadios,
+        client: ClientId,
+        timings: tuple[FrameTiming, FrameTiming],
+        changed: Changed | None,
+        *,
+        up: bool,
+    ) -> None:
+        self._calendar, self._fluid, self._cell, self._links = calendar, fluid, cell, links
+        self._radios, self._client, self._up = radios, client, up
+        self._there, self._back = timings if up else timings[::-1]
+        self._changed = changed
+        self._packet = radios.packets(client).packet
+        self._paths: dict[float, AirPath] = {}
+
+    def start(self, bits: float, cap: float, finished: Callable[[T], None], token: T) -> Transfer:
+        """See `Bearer.start`."""
+        path = self._path(bits)
+        made, radios = path.plan, self._radios
+        if bits:
+            times, answer = made.answers(TURNS)
+            radios.on_air(self._client, self._up, made.sent / bits, times * answer / bits)
+        if not self._up:
+            return self._fluid.add(path, bits, cap, finished, token, self._changed)
+        began, wasted = self._calendar.now, self._cell.waste()
+
+        def finish(message: T) -> None:
+            elapsed = self._calendar.now - began
+            if elapsed:
+                mean = (self._cell.waste() - wasted) / elapsed
+                radios.collided(self._client, mean * made.sent)
+            finished(message)
+
+        return self._fluid.add(path, bits, cap, finish, token, self._changed)
+
+    def _path(self, bits: float) -> AirPath:
+        """Return the path of messages of so many bits."""
+        if bits not in self._paths:
+            if len(self._paths) == _KEPT:
+                del self._paths[next(iter(self._paths))]
+            law = self._radios.law
+            made = plan(law, bits, self._packet, self._there, self._back, up=self._up)
+            self._paths[bits] = AirPath(self._cell, self._links, made)
+        return self._paths[bits]

@@ -1,0 +1,191 @@
+"""Frames of Wi-Fi, and what messages take of a cell's air."""
+
+from math import ceil, e
+from typing import Literal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from fedsim.physics.airtime import TURNS, active, air, plan
+from fedsim.physics.contention import Contender, waiting
+from fedsim.physics.wifi import (
+    AIFS,
+    BACKOFF,
+    BLOCK,
+    LONGEST,
+    SIFS,
+    SLOT,
+    Standard,
+    Wifi,
+    modulation_rate,
+    subframe,
+)
+
+MEGA = 1e6
+
+
+@pytest.mark.parametrize(
+    ("standard", "mcs", "width", "streams", "rate"),
+    [
+        ("n", 0, 20, 1, 6.5),
+        ("n", 7, 20, 1, 65.0),
+        ("n", 7, 40, 1, 135.0),
+        ("n", 3, 40, 4, 216.0),
+        ("ac", 8, 20, 1, 78.0),
+        ("ac", 9, 80, 1, 390.0),
+        ("ac", 9, 160, 8, 6240.0),
+        ("ax", 0, 20, 1, 8.6),
+        ("ax", 11, 20, 1, 143.4),
+        ("ax", 11, 80, 2, 1201.0),
+        ("ax", 11, 160, 8, 9607.8),
+    ],
+)
+def test_rates_are_those_of_the_standards_tables(
+    standard: Standard, mcs: int, width: float, streams: int, rate: float
+) -> None:
+    found = modulation_rate(standard, mcs, width * MEGA, streams) / MEGA
+    assert found == pytest.approx(rate, abs=0.05)
+    assert found * MEGA <= Wifi(standard=standard, width=f"{width} MHz", streams=streams).fastest
+
+
+@pytest.mark.parametrize(
+    ("standard", "mcs", "width", "streams", "frames", "packet", "microseconds"),
+    [
+        ("n", 7, 20, 1, 28, 1500, 5360.0),
+        ("n", 7, 20, 1, 1, 1500, 228.0),
+        ("n", 2, 20, 1, 8, 1500, 5108.0),
+        ("n", 7, 40, 2, 42, 1500, 1964.0),
+        ("ac", 7, 80, 2, 27, 1500, 612.0),
+        ("ax", 3, 20, 1, 15, 1500, 5429.6),
+        ("ax", 7, 40, 1, 42, 1500, 3063.2),
+        ("ax", 7, 40, 1, 1, 60, 57.6),
+    ],
+)
+def test_frames_take_as_long_as_in_ns3(
+    standard: Standard,
+    mcs: int,
+    width: float,
+    streams: int,
+    frames: int,
+    packet: int,
+    microseconds: float,
+) -> None:
+    """Durations that ns-3 3.37 gives the same aggregates; its last frame has no padding."""
+    law = Wifi(standard=standard, width=f"{width} MHz", streams=streams)
+    timing = law.timing(modulation_rate(standard, mcs, width * MEGA, streams))
+    assert timing.duration(frames, packet) * 1e6 == pytest.approx(microseconds, abs=4.1)
+
+
+def test_answers_go_at_the_highest_basic_rate_that_is_not_faster() -> None:
+    law = Wifi(standard="n")
+    for mcs, size, microseconds in ((0, 32, 68.0), (2, 32, 44.0), (7, 32, 32.0), (7, 14, 28.0)):
+        timing = law.timing(modulation_rate("n", mcs))
+        assert timing.control(size) * 1e6 == pytest.approx(microseconds)
+
+
+@given(
+    st.sampled_from(["n", "ac", "ax"]),
+    st.floats(1e6, 6e7),
+    st.integers(40, 2000),
+    st.integers(100, 200_000),
+)
+def test_an_aggregate_keeps_all_limits(
+    standard: Standard, rate: float, packet: int, aggregate: int
+) -> None:
+    law = Wifi(standard=standard, aggregate=f"{aggregate} B")
+    timing = law.timing(rate)
+    most = law.most_frames(timing, packet)
+    by_size = min(BLOCK, aggregate // subframe(packet))
+    assert most == 1 or (most <= by_size and timing.duration(most, packet) <= LONGEST)
+    assert most + 1 > by_size or timing.duration(most + 1, packet) > LONGEST
+
+
+def test_a_width_that_the_standard_does_not_have_is_refused() -> None:
+    with pytest.raises(ValidationError, match=r"802\.11n has 20, 40 MHz"):
+        Wifi(standard="n", width="80 MHz")
+    with pytest.raises(ValidationError, match=r"802\.11ax has 20, 40, 80, 160 MHz"):
+        Wifi(width="30 MHz")
+
+
+def test_nothing_waits_for_the_first_backoff_nor_for_the_last_acknowledgement() -> None:
+    law = Wifi(standard="n", transport="udp")
+    timing = law.timing(65e6)
+    one = plan(law, 8 * 1500, 1500, timing, timing, up=True)
+    assert air({one: 1}).terms[one].airtime * one.bits == pytest.approx(228e-6)
+    two = plan(law, 2 * 28 * 8 * 1500, 1500, timing, timing, up=True)
+    between = SIFS + 32e-6 + AIFS + 7.5 * SLOT  # of two aggregates of 28
+    assert air({two: 1}).terms[two].airtime * two.bits == pytest.approx(2 * 5360e-6 + between)
+
+
+def test_a_message_among_many_takes_its_exchange_and_its_share_of_contention() -> None:
+    law = Wifi(standard="n", transport="udp")
+    timing = law.timing(65e6)
+    one = plan(law, 8 * 1500, 1500, timing, timing, up=True)
+    contenders = [Contender(50, 228e-6 + AIFS)]
+    cost = waiting(contenders, SLOT, BACKOFF, timing.request).seconds
+    taken = 228e-6 + SIFS + 28e-6 + AIFS + cost
+    last = SIFS + 28e-6 + AIFS + cost
+    assert air({one: 50}).terms[one].airtime * one.bits == pytest.approx(taken - last / 50)
+
+
+def test_windows_double_and_are_cut_into_aggregates() -> None:
+    law = Wifi(standard="n")
+    timing = law.timing(65e6)  # 28 frames of 1500 bytes in one transmission
+    for segments, windows, exchanges in ((1, 1, 1), (10, 1, 1), (11, 2, 2), (70, 3, 4), (71, 4, 5)):
+        made = plan(law, 8 * 1500 * segments, 1500, timing, timing, up=True)
+        assert (made.windows, made.exchanges) == (windows, exchanges)
+        assert made.handshake == 2
+    kept = plan(Wifi(standard="n", connections="kept"), 8 * 15000, 1500, timing, timing, up=True)
+    new = plan(law, 8 * 15000, 1500, timing, timing, up=True)
+    assert kept.handshake == 0
+    assert new.seconds - kept.seconds == pytest.approx(2 * timing.exchange(1, 60))
+
+
+@pytest.mark.parametrize("stations", [1, 2, 5, 30])
+@pytest.mark.parametrize("window", [1.0, 2.5, 12.0])
+def test_active_stations_are_those_of_the_chain(stations: int, window: float) -> None:
+    """Its stationary distribution, as the eigenvector of the whole matrix of its steps."""
+    steps = np.zeros((stations + 1, stations + 1))
+    for k in range(stations + 1):
+        point = k < stations
+        if point:
+            steps[k, k + 1] = 1.0 / (k + 1)
+        if k:
+            steps[k, k - 1] = k / (k + point) / window
+        steps[k, k] = 1.0 - steps[k].sum()
+    values, vectors = np.linalg.eig(steps.T)
+    shares = np.real(vectors[:, np.argmin(abs(values - 1.0))])
+    shares /= shares.sum()
+    sending, answering = active(stations, window)
+    assert sending == pytest.approx(shares @ np.arange(stations + 1))
+    assert answering == pytest.approx(1.0 - shares[-1])
+
+
+def test_stations_of_tcp_that_contend_do_not_grow_with_their_number() -> None:
+    """As Bruno, Conti and Gregori found: the access point has the answers of all."""
+    assert active(1000, 1.0)[0] == pytest.approx(active(20, 1.0)[0])
+    assert active(1000, 1.0)[0] == pytest.approx(1.5, abs=0.01)
+
+
+def test_uniform_backoffs_that_fit_into_another_one() -> None:
+    """TURNS is 1 and their mean number."""
+    rng = np.random.default_rng(1)
+    sums, other = np.cumsum(rng.random((40_000, 12)), axis=1), rng.random((40_000, 1))
+    assert 1.0 + (sums < other).sum(axis=1).mean() == pytest.approx(TURNS, abs=0.01)
+    assert pytest.approx(e - 1.0) == TURNS
+
+
+@given(st.integers(1, 5_000_000), st.booleans(), st.sampled_from(["tcp", "udp"]))
+def test_a_message_is_on_the_air_for_longer_than_its_bits_take(
+    size: int, up: bool, transport: Literal["tcp", "udp"]
+) -> None:
+    law = Wifi(standard="n", transport=transport)
+    timing = law.timing(65e6)
+    made = plan(law, 8 * size, 1500, timing, timing, up=up)
+    assert made.sent > 8 * size / 65e6
+    assert made.exchanges >= ceil(size / 1500 / 28)
+    assert air({made: 1}).terms[made].airtime * 8 * size > 0.999 * made.sent
+    assert air({made: 9}).terms[made].airtime * 8 * size > made.seconds > made.sent

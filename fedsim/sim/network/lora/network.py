@@ -48,7 +48,7 @@ BACKOFF_FRAMES = 10.0
 Draw = Callable[[ClientId], np.random.Generator]
 
 
-class Window(NamedTuple):
+class FrameAnswer(NamedTuple):
     """What a frame up is answered with.
 
     Attributes:
@@ -62,7 +62,7 @@ class Window(NamedTuple):
     bare: bool = False
 
 
-NO_WINDOW = Window()
+NO_ANSWER = FrameAnswer()
 
 
 class LoRaNetwork(ServerLanes):
@@ -225,7 +225,7 @@ class LoRaNetwork(ServerLanes):
             device.note_snr()
         confirmed = transfer is not None and transfer.confirmed and self._gateway.acknowledge
         if device.windowed or confirmed:
-            windows = self._answer(device, confirmed=confirmed) if received else NO_WINDOW
+            windows = self._answer(device, confirmed=confirmed) if received else NO_ANSWER
             self._pay_windows(device, joules, windows, empty=transfer is None)
             received = received and (not confirmed or windows.number > 0)
         if transfer is not None and self._pass_frame(device, transfer, received=received):
@@ -243,7 +243,9 @@ class LoRaNetwork(ServerLanes):
         device.meter.pay(transfer.lane.up, joules)
         return 0.0
 
-    def _pay_windows(self, device: Modem, joules: float, answer: Window, *, empty: bool) -> None:
+    def _pay_windows(
+        self, device: Modem, joules: float, answer: FrameAnswer, *, empty: bool
+    ) -> None:
         """Listen in the windows of a frame, up to the one that brings an answer."""
         if answer.number != 1:
             joules += device.meter.spend(device.window_joules(second=False))
@@ -295,7 +297,7 @@ class LoRaNetwork(ServerLanes):
 
     # -- down --------------------------------------------------------------------------
 
-    def _answer(self, device: Modem, *, confirmed: bool) -> Window:
+    def _answer(self, device: Modem, *, confirmed: bool) -> FrameAnswer:
         """Answer a frame in one of its windows, if there is something to say.
 
         The next frame of a message to a device of class A acknowledges as well.
@@ -307,19 +309,19 @@ class LoRaNetwork(ServerLanes):
                 begin = self._calendar.now + self._gateway.window_delay(window.number)
                 self._expect(device, transfer, begin, window.seconds)
                 return window
-        return self._reserve(device, 0)._replace(bare=True) if confirmed else NO_WINDOW
+        return self._reserve(device, 0)._replace(bare=True) if confirmed else NO_ANSWER
 
-    def _reserve(self, device: Modem, payload: int) -> Window:
+    def _reserve(self, device: Modem, payload: int) -> FrameAnswer:
         """Reserve a window for a frame down of so many bytes, if one is free."""
         now, gateway, size = self._calendar.now, self._gateway, device.law.mac + payload
         seconds = device.law.airtime(size)
         if self.transmitter.reserve(now + gateway.window_delay(1), seconds, "rx1"):
-            return Window(1, seconds)
+            return FrameAnswer(1, seconds)
         if payload <= EU868_PAYLOAD[gateway.rx2_spreading]:
             seconds = device.radio.law_at(gateway.rx2_spreading).airtime(size)
             if self.transmitter.reserve(now + gateway.window_delay(2), seconds, "rx2"):
-                return Window(2, seconds)
-        return NO_WINDOW
+                return FrameAnswer(2, seconds)
+        return NO_ANSWER
 
     def _send_down(self, device: Modem, transfer: FrameTransfer) -> None:
         """Send the next frame to a device that listens at any time, as soon as the gateway may."""

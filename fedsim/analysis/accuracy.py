@@ -24,15 +24,15 @@ class Accuracy(NamedTuple):
     def __str__(self) -> str:
         return (
             f"against packets of TCP (ns-3, {self.cases} cases), the time of messages sent at once"
-            f" is off by {self.median:.2g} % in the median, and by less than {self.nine:.2g} % in"
+            f" is off by {self.median:.3g} % in the median, and by less than {self.nine:.3g} % in"
             " nine of ten"
         )
 
 
 TRANSFERS: Mapping[str, Accuracy] = {
-    "fluid": Accuracy(35, 89, 78),
-    "lv08": Accuracy(46, 250, 78),
-    "tcp": Accuracy(0.48, 31, 78),
+    "fluid": Accuracy(55, 85, 80),
+    "lv08": Accuracy(64, 330, 80),
+    "tcp": Accuracy(0.038, 11, 80),
 }
 """By the model of a network, in percent."""
 

@@ -68,6 +68,7 @@ class TcpTransfer:
         "_sender",
         "_sent",
         "_stream",
+        "_streamed",
         "_timer",
         "_token",
         "_total",
@@ -99,6 +100,7 @@ class TcpTransfer:
         self._sent = 0  # segments, with those that were sent again
         self._timer: Timer | None = None
         self._stream: stream.Stream | None = None
+        self._streamed = 0  # segments
         self._waits = False  # whether it will look for a late acknowledgement
         self._receiver = Receiver(lane.law.delayed_ack, quick=not opened)
         self._sender = Sender(window, total, self._launch_one)
@@ -198,6 +200,7 @@ class TcpTransfer:
             return False
         board.next = self._total
         self._sent += left
+        self._streamed = left
         self._sender.deadline = inf
         bits = left * self._bits
         self._stream = stream.begin(
@@ -207,10 +210,18 @@ class TcpTransfer:
         return True
 
     def _end_stream(self, _: None) -> None:
-        """Let the last bits of a stream arrive."""
-        if self._stream is not None:
-            rest = self._path.rest(self._stream.number, self._bits)
-            self._calendar.call(self._calendar.now + rest, self._finish, None)
+        """Let the last bits of a stream arrive, after what was lost of the segments before it."""
+        if self._stream is None:
+            return
+        missing = self._total - self._streamed - self._receiver.arrived
+        if missing > 0:
+            self._sent += missing
+            self._streamed += missing
+            self._stream = self._stream.again(missing * self._bits, self._end_stream)
+            self._log.follow(self._stream.flow, missing)
+            return
+        rest = self._path.rest(self._stream.number, self._bits)
+        self._calendar.call(self._calendar.now + rest, self._finish, None)
 
     def _launch_one(self, number: int, now: float) -> None:
         """Send a segment alone."""

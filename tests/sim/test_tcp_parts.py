@@ -1,0 +1,202 @@
+"""The parts of TCP by themselves: queues, what waits by flow, the receiver, the scoreboard."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsim.physics.tcp import Tcp
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.tcp.fair_queue import INTERVAL, FairQueue
+from fedsim.sim.network.tcp.queue import LinkQueue, SegmentTrain
+from fedsim.sim.network.tcp.receiver import EVERY, Receiver
+from fedsim.sim.network.tcp.scoreboard import DUPLICATES, Scoreboard
+from fedsim.sim.network.tcp.sender import Sender
+from fedsim.sim.network.tcp.window import Window
+
+BITS, RATE = 12_000.0, 12e6
+SLOT = BITS / RATE
+
+# A queue.
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.0, 3e-3), st.integers(1, 6)), min_size=1, max_size=40),
+    st.integers(1, 12),
+)
+def test_a_queue_has_room_for_what_does_not_wait(
+    trains: list[tuple[float, int]], limit: int
+) -> None:
+    """Recomputed from the begin of each packet's transmission."""
+    queue, now, begun = LinkQueue(RATE, limit), 0.0, list[float]()
+    free = 0.0
+    for pause, count in trains:
+        now += pause
+        waiting = sum(start > now for start in begun)
+        room = limit - waiting + (free <= now)
+        assert queue.room(now) == room
+        if room < count:
+            continue
+        starts = [max(free, now) + n * SLOT for n in range(count)]
+        begun += starts
+        free = starts[-1] + SLOT
+        first, last = queue.carry(now, now, count, BITS)
+        assert (first, last) == pytest.approx((starts[0] + SLOT, free))
+
+
+# What waits by flow.
+
+
+class Ends:
+    """A forwarder that notes when packets have passed their link, by owner."""
+
+    def __init__(self, calendar: Calendar, queue: LinkQueue) -> None:
+        self._queue = queue
+        self.fair = FairQueue(calendar, queue)
+        self.passed = list[tuple[str, int, float]]()
+
+    def put(self, owner: Any, number: int, now: float) -> None:
+        """Let a packet wait that comes now."""
+        self.fair.put(self, SegmentTrain(owner, number, 1, BITS, now, 0.0, now, now))
+
+    def pass_stage(self, train: SegmentTrain) -> bool:
+        """Take it over the link."""
+        _, end = self._queue.carry(train.first, train.last, train.count, train.bits)
+        self.passed.append((train.owner, train.number, end))
+        return False
+
+    def forward(self, train: SegmentTrain) -> None:
+        """Nothing goes on."""
+        raise AssertionError(train)
+
+
+def test_flows_take_turns_however_much_each_has_waiting() -> None:
+    calendar = Calendar()
+    ends = Ends(calendar, LinkQueue(RATE, 1, managed=True))
+    for number in range(6):
+        ends.put("long", number, 0.0)
+    for number in range(2):
+        ends.put("short", number, 0.0)
+    calendar.run()
+    # The link and its queue take two at once, before any other flow has come.
+    assert [owner for owner, _, _ in ends.passed] == ["long", "short"] * 2 + ["long"] * 4
+    assert [end for _, _, end in ends.passed] == pytest.approx([(n + 1) * SLOT for n in range(8)])
+
+
+def test_what_waits_too_long_for_an_interval_is_dropped_at_a_growing_rate() -> None:
+    """RFC 8289: the n-th drop comes an interval by the root of n after the one before it."""
+    calendar, slot = Calendar(), 10 * SLOT
+    ends = Ends(calendar, LinkQueue(RATE / 10, 1, managed=True))
+    for number in range(80):
+        ends.put("flow", number, 0.0)
+    calendar.run()
+    dropped = sorted(set(range(80)) - {number for _, number, _ in ends.passed})
+    before = [
+        max(end for _, number, end in ends.passed if number < each) - slot for each in dropped
+    ]
+    # It has waited too long from the first packet on that comes out after the target.
+    assert before[0] == pytest.approx(INTERVAL + slot, abs=2 * slot)
+    for nth in range(1, len(dropped)):
+        assert before[nth] - before[nth - 1] == pytest.approx(INTERVAL / nth**0.5, abs=1.01 * slot)
+
+
+# The receiver.
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=8), st.booleans())
+def test_a_train_in_order_is_acknowledged_as_its_segments_are(
+    counts: list[int], quick: bool
+) -> None:
+    one, many = Receiver(0.2, quick=quick), Receiver(0.2, quick=quick)
+    number, now = 0, 0.0
+    for count in counts:
+        each = list[tuple[int, float, float]]()
+        for n in range(count):
+            said = one.take(number + n, now + 1e-3 * n, now + 1.0 + 1e-3 * n)
+            if said is not None:
+                each.append((said.number, said.echo, now + 1.0 + 1e-3 * n))
+        end = now + 1.0 + 1e-3 * (count - 1)
+        skipped, times, (sent, next_sent) = many.take_train(number, count, (now, 1e-3), end)
+        echoes = [sent, *[next_sent + EVERY * 1e-3 * n for n in range(times - 1)]][:times]
+        found = [
+            (number + skipped + 1 + EVERY * n, echo, now + 1.0 + 1e-3 * (skipped + EVERY * n))
+            for n, echo in enumerate(echoes)
+        ]
+        assert found == [pytest.approx(said) for said in each]
+        assert (many.next, many.due) == pytest.approx((one.next, one.due))
+        number, now = number + count, now + 5.0
+
+
+def test_a_receiver_says_at_once_what_is_missing_and_when_it_has_come() -> None:
+    receiver = Receiver(0.2, quick=False)
+    assert receiver.take(0, 0.0, 1.0) is None
+    assert receiver.take(2, 0.0, 1.1) == (1, 2, 0.0)
+    assert receiver.take(3, 0.0, 1.2) == (1, 3, 0.0)
+    assert receiver.arrived == 3
+    assert receiver.take(1, 1.3, 1.4) == (4, -1, 1.3)
+    assert receiver.take(1, 1.5, 1.6) == (4, -1, 1.3)  # once more, for nothing
+
+
+# The scoreboard.
+
+
+@given(st.permutations(range(12)), st.sets(st.integers(0, 11)))
+def test_a_segment_is_lost_once_enough_later_ones_have_arrived(
+    order: list[int], never: set[int]
+) -> None:
+    board = Scoreboard()
+    board.next = 12
+    arrived = set[int]()
+    for number in [each for each in order if each not in never and each]:
+        board.take(number)
+        arrived.add(number)
+        missing = set(range(12)) - arrived
+        lost = {each for each in missing if len([a for a in arrived if a > each]) >= DUPLICATES}
+        assert board.flight == 12 - len(arrived) - len(lost)
+        assert board.first_lost() == min(lost, default=None)
+    lost_all = min(set(range(12)) - arrived)
+    board.lose_all()
+    assert (board.flight, board.first_lost()) == (0, lost_all)
+    board.send_again(0)
+    assert board.flight == 1
+    assert board.acknowledge(12) == (12 - len(arrived), True)
+    assert board.clean
+
+
+# The sender.
+
+
+def test_three_duplicates_repair_a_loss_and_cut_the_window() -> None:
+    """NewReno: from ten in flight without the lost one, half of them is the threshold."""
+    sent = list[tuple[int, float]]()
+    window = Window(Tcp(variant="newreno"))
+    window.measure(0.0, 0.1)
+    sender = Sender(window, 100, lambda number, now: sent.append((number, now)))
+    sender.send(0.1)
+    receiver = Receiver(0.2, quick=True)
+    for number in range(1, 10):  # the first one is lost
+        said = receiver.take(number, 0.1, 0.2)
+        assert said is not None
+        sender.acknowledge(said, 0.2)
+        sender.send(0.2)
+    numbers = [number for number, _ in sent]
+    assert numbers[:10] == list(range(10))
+    assert numbers[10:13] == [10, 11, 0]  # two by limited transmit, and the repair
+    assert numbers.count(0) == 2
+    assert window.threshold == 0.5 * (12 - 3 - 1)
+
+
+def test_a_timer_that_runs_out_waits_twice_as_long_and_starts_at_one_segment() -> None:
+    sent = list[tuple[int, float]]()
+    window = Window(Tcp(variant="newreno", min_rto="1 s"))
+    sender = Sender(window, 100, lambda number, now: sent.append((number, now)))
+    sender.send(0.0)
+    assert sender.deadline == 1.0
+    for expected in (3.0, 7.0, 15.0):
+        before = sender.deadline
+        sender.time_out(before)
+        assert sent[-1] == (0, before)
+        assert sender.deadline == expected
+        assert window.size == 1.0
+    assert len(sent) == 10 + 3

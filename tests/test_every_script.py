@@ -42,6 +42,7 @@ TESTED = {
     "designing": "robustness/test_told",
     "live/fuzz": "live/test_fuzz",
     "papers/run": "test_papers",
+    "reality/calibrating": "test_reality",
     "reality/packets": "test_reality",
     "reality/run": "test_reality",
     "reality/wifi": "test_reality_wifi",

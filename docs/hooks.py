@@ -29,6 +29,7 @@ _GUESTS = {
     "claims.md": _ROOT / "analysis/claims.md",
     "claim_stages.md": _ROOT / "analysis/claim_stages.md",
     "reality.md": _ROOT / "analysis/reality/README.md",
+    "calibrated-reality.md": _ROOT / "analysis/reality/calibrating.md",
     "papers.md": _ROOT / "analysis/papers/README.md",
     "papers-format.md": _ROOT / "analysis/papers/FORMAT.md",
 }

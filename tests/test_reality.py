@@ -132,3 +132,65 @@ def test_ns3_says_again_what_the_table_has(packets: Any, tmp_path: Path) -> None
         again = packets.by_ns3(case, 0, program)
         assert again == pytest.approx(list(times), rel=1e-5)
         assert all(math.isfinite(time) for time in again)
+
+
+@pytest.fixture
+def calibrating(packets: Any) -> Any:
+    """Return the script that calibrates by the first half of ns-3's rounds."""
+    return importlib.import_module("calibrating")
+
+
+@pytest.mark.slow
+def test_a_calibrated_fleet_predicts_rounds_that_it_has_not_seen(
+    calibrating: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of the page's table: one setting under the fluid model."""
+    monkeypatch.setattr(calibrating, "MODELS", ("fluid",))
+    monkeypatch.setattr(calibrating, "SETTINGS", 1)
+    calibrating.main([])
+    page = (ANALYSIS / "calibrating.md").read_text(encoding="utf-8")
+    head, _, before, after, *_ = capsys.readouterr().out.splitlines()
+    assert head in page
+    assert before in page
+    assert after in page
+    cells = [float(re.sub(r"[ %+]", "", cell)) for cell in after.split("|")[4:8]]
+    assert cells[0] < 5
+    assert abs(cells[2]) < 15
+    assert cells[3] == 1
+    with pytest.raises(SystemExit, match="expected nothing, or: simulate"):
+        calibrating.main(["simulated"])
+
+
+def test_ns3s_rounds_are_complete_and_in_order(calibrating: Any) -> None:
+    """Every method has its rounds, which follow each other without a gap."""
+    table = calibrating.read()
+    assert len(table) == calibrating.SETTINGS * 4 * calibrating.ROUNDS * calibrating.CLIENTS
+    times = table[["down_begin", "down_end", "up_begin", "up_end"]].to_numpy()
+    assert (np.diff(times, axis=1) > 0).all()
+    for number, rows in table.groupby("setting"):
+        true = calibrating.draw(number)
+        for _, method in rows.groupby("method"):
+            rounds = method.groupby("round")
+            begins, ends = rounds["down_begin"].min(), rounds["up_end"].max()
+            assert begins[1:].to_numpy() == pytest.approx(ends[:-1].to_numpy())
+        transfer = rows["up_end"] - rows["up_begin"]
+        least = 8 * rows["up_bytes"] / np.array(true.up)[rows["client"]]
+        assert (transfer > least + true.delay).all()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+def test_ns3_says_again_what_rounds_it_played(
+    calibrating: Any, packets: Any, tmp_path: Path
+) -> None:
+    try:
+        program = packets.compile_ns3(tmp_path, calibrating.SOURCE)
+    except RuntimeError as reason:
+        pytest.skip(str(reason))
+    setting = calibrating.draw(0)
+    rows = calibrating.tasks(setting, tmp_path)
+    again = calibrating.by_ns3(setting, rows, 0, program)[list(calibrating.COLUMNS)]
+    table = calibrating.read()
+    known = table[table["setting"] == 0]
+    for name in ("down_bytes", "operations", "up_bytes", "down_end", "up_end"):
+        assert again[name].to_numpy() == pytest.approx(known[name].to_numpy(), rel=1e-5)

@@ -168,19 +168,23 @@ def draw(set_seed: int, number: int) -> Case:
     )
 
 
-def compile_ns3(folder: Path) -> Path:
-    """Return the program, compiled.
+def compile_ns3(folder: Path, source: Path = SOURCE) -> Path:
+    """Return a program, compiled.
+
+    Args:
+        folder: to write it to.
+        source: of the program.
 
     Raises:
         RuntimeError: there is no compiler, or no ns-3, with what the compiler said.
     """
     compiler = shutil.which("g++")
     if compiler is None:
-        raise RuntimeError("there is no g++ to compile ns3/transfers.cc with")
-    program = folder / "transfers"
+        raise RuntimeError(f"there is no g++ to compile {source.name} with")
+    program = folder / source.stem
     names = [f"-lns3-{name}" for name in LIBRARIES]
     options = ["-O2", "-std=c++17", "-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined"]
-    command = [compiler, *options, str(SOURCE), "-o", str(program), *names]
+    command = [compiler, *options, str(source), "-o", str(program), *names]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
         said = done.stderr.strip().splitlines()[:1]

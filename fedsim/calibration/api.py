@@ -194,11 +194,8 @@ def _fit_network(
     links = network.links(fleet.count, lambda path: read_graph(plan.folder / path))
     framings = [group.radio.packaging for group in fleet.groups for _ in range(group.count)]
     prediction = Prediction(network, links, framings, messages_of(recording, clients))
-    kept = (
-        np.ones(len(recording), bool)
-        if network.model == "tcp"
-        else _select(fleet, recording, clients)
-    )
+    _check_latency(prediction, recording, clients)
+    kept = _select(fleet, recording, clients)
     fitting = NetworkFit(fleet, prediction, recording[kept], clients[kept], unknowns)
     try:
         fitting.check()
@@ -206,6 +203,26 @@ def _fit_network(
     except CannotTell as error:
         reasons |= error.reasons
         return [], {}
+
+
+def _check_latency(
+    prediction: Prediction, recording: pd.DataFrame, clients: NDArray[np.intp]
+) -> None:
+    """Check that no message or ping was faster than the scenario's links.
+
+    Raises:
+        DataError: one was.
+    """
+    trips = recording["kind"].map({"ping": 2.0, **dict.fromkeys(WAYS.values(), 1.0)}).fillna(0.0)
+    seconds = (recording["end"] - recording["start"]).to_numpy(float)
+    least = trips.to_numpy() * prediction.route_latency[clients]
+    quick = np.flatnonzero(seconds < least)
+    if len(quick) > len(seconds) // 20:  # some may be early, by the resolution of clocks
+        row = quick[0]
+        took = f"took {seconds[row] * 1e3:.3g} ms, and {least[row] * 1e3:.3g} ms is the latency"
+        text = f"a {recording['kind'].iloc[row]} of {recording['client'].iloc[row]} {took}"
+        wanted = "expected links with less, such as network.server.latency: 0 s"
+        raise DataError("network", f"{text} of the scenario's links; {wanted}")
 
 
 def _select(

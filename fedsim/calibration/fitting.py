@@ -34,10 +34,13 @@ from fedsim.sim.network.routing import LATENCY_FACTOR
 _STEPS = {"fluid": 1e-6, "lv08": 1e-6, "tcp": 2e-2}
 """The step of numeric derivatives by the model of flows: windows and segments are steps."""
 
+_TOLERANCES = {"fluid": 1e-10, "lv08": 1e-10, "tcp": 1e-4}
+"""Of the search: between steps a finer one finds nothing."""
+
 _WIDEST = 10.0
 """An interval of a rate that is wider than this factor either way says nothing."""
 
-_SHARES = {"fluid": (1.0,), "lv08": (1 / LATENCY_FACTOR,), "tcp": (1.0, 0.5, 0.25)}
+_SHARES = {"fluid": (1.0,), "lv08": (1 / LATENCY_FACTOR,), "tcp": (1.0, 0.4)}
 """Of the latency of plain radios, to start from."""
 
 _LOOKS = 500
@@ -137,8 +140,11 @@ class NetworkFit:
         Raises:
             CannotTell: the observations do not determine a constant.
         """
+        tolerance = _TOLERANCES[self._prediction.network.model]
         least = np.array([-inf if each.rate else 0.0 for each in self._unknowns])
-        found = maximise(self._residuals, self._jacobian, self._starts(), least, self._kinds)
+        found = maximise(
+            self._residuals, self._jacobian, self._starts(), least, self._kinds, tolerance
+        )
         constants = list(self._constants(found))
         reasons = dict(self._vague(found, constants))
         if reasons:

@@ -28,7 +28,7 @@ FLOOR = 1e-6
 
 _TURNS = 20
 _TRIES = 40
-_CHANGE = 1e-3  # of every sigma, below which the turns end
+_CHANGE = 1e-2  # of every sigma, below which the turns end
 
 Residuals = Callable[[Array], Array]
 Jacobian = Callable[[Array], Array]
@@ -59,6 +59,7 @@ def maximise(
     starts: Sequence[Array],
     least: Array,
     kinds: NDArray[np.intp],
+    tolerance: float = 1e-10,
 ) -> Maximum:
     """Return the parameters of greatest likelihood.
 
@@ -68,28 +69,23 @@ def maximise(
         starts: parameters to start from, each of shape (p,); the best of their optima is taken.
         least: the smallest value of each; minus infinity for none.
         kinds: the number of the kind of each observation, from 0, shape (n,).
+        tolerance: a relative change of the sum of squares, below which the search ends.
     """
     sigmas, count = np.ones(int(kinds.max()) + 1), len(least)
+    search = partial(optimize.least_squares, bounds=(least, np.inf), x_scale="jac", max_nfev=_TRIES)
     x = starts[0]
     if len(starts) > 1:
-        tried = [
-            optimize.least_squares(
-                residuals, x, jac=jacobian, bounds=(least, np.inf), x_scale="jac", max_nfev=_TRIES
-            )
-            for x in starts
-        ]
+        tried = [search(residuals, x, jac=jacobian) for x in starts]
         x = min(tried, key=lambda each: float(each.cost)).x
     free = max(1.0 - count / len(kinds), 1.0 / len(kinds))
     for _ in range(_TURNS):
-        found = optimize.least_squares(
+        found = search(
             partial(_weigh, residuals, 1.0 / sigmas[kinds]),
             x,
             jac=partial(_weigh, jacobian, 1.0 / sigmas[kinds][:, None]),
-            bounds=(least, np.inf),
-            x_scale="jac",
-            xtol=1e-12,
-            ftol=1e-12,
-            gtol=1e-12,
+            xtol=tolerance,
+            ftol=tolerance,
+            gtol=tolerance,
         )
         x, before = found.x, sigmas
         squares = np.bincount(kinds, residuals(x) ** 2) / np.bincount(kinds)

@@ -54,6 +54,7 @@ class FrameConnection(asyncio.Protocol):
         sent_bytes, received_bytes: over the connection so far, above TLS and TCP.
         ended: whether it is closed, or being closed.
         watched: whether a silent peer counts as gone.
+        lost: set once the transport has ended, after all that was sent.
     """
 
     def __init__(self, timing: Timing, limit: int) -> None:
@@ -61,6 +62,7 @@ class FrameConnection(asyncio.Protocol):
         self.sent_bytes = self.received_bytes = 0
         self.ended = False
         self.watched = True
+        self.lost = asyncio.Event()
         self._timing = timing
         self._reader = FrameReader(limit)
         self._transport: asyncio.Transport
@@ -118,6 +120,12 @@ class FrameConnection(asyncio.Protocol):
             self._stop_timer()
             self._transport.close()
 
+    def abort(self) -> None:
+        """End the connection now, whatever has not been sent; `on_end` is not called."""
+        self.ended = True
+        self._stop_timer()
+        self._transport.abort()
+
     def drop(self, error: PeerError) -> None:
         """End the connection now, and report why."""
         if not self.ended:
@@ -151,6 +159,7 @@ class FrameConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.BaseProtocol.connection_lost`."""
+        self.lost.set()
         why = "has closed the connection" if exc is None else f"is not reachable any more: {exc}"
         self.drop(PeerError(f"{self.peer} {why}"))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from fedsim.errors import AdmissionError, FrameError, PeerError
 from fedsim.live.connection import FrameConnection, Timing, misplaced_frame
@@ -100,12 +101,22 @@ class Door:
             self.sent_bytes += session.sent_bytes
             self.received_bytes += session.received_bytes
 
-    def close(self) -> None:
-        """Close all connections."""
-        for session in list(self.sessions):
+    async def close(self) -> None:
+        """Close all connections; those that do not take what was sent to them, after a while."""
+        sessions = list(self.sessions)
+        for session in sessions:
             session.close()
             self.forget(session)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FLUSH):
+                for session in sessions:
+                    await session.lost.wait()
+        for session in sessions:
+            session.abort()
 
+
+_FLUSH = 5.0
+"""How long the end of a run waits for clients that read slowly, s."""
 
 _SPARE = 32
 """The number of connections beyond two for each client, for those that are not let in."""

@@ -235,8 +235,8 @@ class LiveWorld:
         finally:
             self._clock.stop()
             self._network.close(another=settings.another)
-            door.close()
             server.close()
+            await door.close()
             await asyncio.gather(*own, return_exceptions=True)
             settings.facts.update(
                 sent_bytes=door.sent_bytes,

@@ -178,6 +178,12 @@ def test_what_a_recording_lacks_is_named(tmp_path: Path) -> None:
     assert set(known) == {f"fleet.{n}.radio.{name}" for n in (0, 1) for name in ("up", "latency")}
 
 
+def test_links_that_are_slower_than_the_recording_are_refused(log: Path) -> None:
+    network = {"server": {"latency": "1 s"}}
+    with pytest.raises(DataError, match=r"such as network\.server\.latency: 0 s"):
+        calibrate(log, scenario(GUESS, network=network))
+
+
 def test_a_link_that_is_never_full_is_not_told(log: Path) -> None:
     network = {"server": {"uplink": "1 Gbit/s"}}
     with pytest.raises(CannotTell, match=r"network\.server\.uplink, as a faster link"):

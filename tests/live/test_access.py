@@ -76,12 +76,14 @@ def certificates(folder: Path, name: str, authority: str = "authority") -> Certi
     return Certificates(*(folder / each for each in files))
 
 
+@pytest.mark.slow
 def test_certificates_let_clients_in_without_a_token(folder: Path, tmp_path: Path) -> None:
     access = Access(certificates=certificates(folder, "server"))
     made = live(tmp_path, good=(0, 1, 2), access=access)
     assert (made.status, made.refused) == ("done", [])
 
 
+@pytest.mark.slow
 def test_without_a_certificate_nothing_of_a_run_is_sent(folder: Path, tmp_path: Path) -> None:
     async def come_without(client: RawClient) -> None:
         await client.connect()
@@ -95,6 +97,7 @@ def test_without_a_certificate_nothing_of_a_run_is_sent(folder: Path, tmp_path: 
     assert made.status == "clients-missing"
 
 
+@pytest.mark.slow
 def test_a_stranger_is_not_let_in(folder: Path, tmp_path: Path) -> None:
     access = Access(certificates=certificates(folder, "server"))
     stranger = Access(certificates=certificates(folder, "stranger"))
@@ -102,6 +105,7 @@ def test_a_stranger_is_not_let_in(folder: Path, tmp_path: Path) -> None:
     assert made.status == "clients-missing"
 
 
+@pytest.mark.slow
 def test_a_client_does_not_trust_a_stranger(folder: Path, tmp_path: Path) -> None:
     access = Access(certificates=certificates(folder, "stranger"))
     trusting = Access(certificates=certificates(folder, "client"))
@@ -109,6 +113,7 @@ def test_a_client_does_not_trust_a_stranger(folder: Path, tmp_path: Path) -> Non
     assert made.status == "clients-missing"
 
 
+@pytest.mark.slow
 def test_files_that_are_no_certificates_are_named(folder: Path) -> None:
     with pytest.raises(DataError, match="there is no file"):
         certificates(folder, "nobody").server()

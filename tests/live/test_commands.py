@@ -54,6 +54,7 @@ def test_what_does_not_run_live_is_refused_by_name(kind: str, tmp_path: Path) ->
     assert done.stderr.startswith("These settings cannot run live:")
 
 
+@pytest.mark.slow
 def test_live_runs_all_variants_and_seeds(tmp_path: Path) -> None:
     file = write(tmp_path, variants={"two": {"algorithm": {"step_size": "0.2/L"}}}, seeds=2)
     out = tmp_path / "out"
@@ -88,6 +89,7 @@ def test_wrong_options_are_named(tmp_path: Path) -> None:
         assert said in " ".join(done.stderr.split()), words
 
 
+@pytest.mark.slow
 def test_a_client_names_a_server_that_is_not_there() -> None:
     done = CliRunner().invoke(app, ["join", "127.0.0.1:1", "--client", "0", "--wait", "1"])
     assert done.exit_code == 1

@@ -53,7 +53,14 @@ def messages(result: Result) -> pd.DataFrame:
     return rows.astype(str).sort_values(columns, ignore_index=True)
 
 
-@pytest.mark.parametrize("case", CASES)
+QUICK = {"chb", "fedavg, quantised"}
+"""Cases that run by default."""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in CASES],
+)
 def test_bits_rounds_silence_and_models_are_those_of_the_simulated_run(
     case: str, tmp_path: Path
 ) -> None:
@@ -68,12 +75,14 @@ def test_bits_rounds_silence_and_models_are_those_of_the_simulated_run(
     pd.testing.assert_frame_equal(made.clients[work], due.clients[work])
 
 
+@pytest.mark.slow
 def test_some_of_these_clients_keep_silent(tmp_path: Path) -> None:
     made = run_live(scenario("chb"), out=tmp_path)
     silent = (made.events["event"] == "silent").sum()
     assert 0 < silent < CLIENTS * ROUNDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fedbuff", "fedasync"])
 def test_an_asynchronous_server_takes_replies_as_they_come(method: str, tmp_path: Path) -> None:
     made = methods.scenario(method)
@@ -85,3 +94,15 @@ def test_an_asynchronous_server_takes_replies_as_they_come(method: str, tmp_path
     buffer = made["participation"]["buffer"]
     arrived = result.events[result.events["event"] == "receive"]
     assert (arrived["node"] == "server").sum() >= buffer * ROUNDS
+
+
+def test_a_run_that_diverges_does_so_in_the_same_round(tmp_path: Path) -> None:
+    made = scenario("chb") | {"algorithm": {"kind": "gd", "step_size": "1e200/L"}}
+    wild = made | {"problem": made["problem"] | {"loss": {"kind": "squared", "l2": 1.0}}}
+    live, simulated = (
+        run(wild, out=tmp_path / run.__name__, check=False).summary.iloc[0]
+        for run in (run_live, fedsim.run)
+    )
+    assert live["status"] == simulated["status"] == "diverged"
+    assert live["rounds"] == simulated["rounds"]
+    assert live["objective"] == simulated["objective"]

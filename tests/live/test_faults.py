@@ -1,12 +1,20 @@
 """Clients that break the protocol, die, or stop: each is dropped by name, and the run goes on."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fedsim.errors import AdmissionError, FedsimError, FrameError, PeerError, PeerTimeoutError
+from fedsim.live.access import Access, Address
+from fedsim.live.client import ClientPart
 from fedsim.live.connection import Timing
 from fedsim.live.frames import Kind, frame
+from fedsim.live.handshake import NO_DIGEST, RunOffer
+from fedsim.live.joining import run_clients
+from fedsim.live.meters import NoMeter
 from fedsim.wire import HEADER_BITS
 
 from .peers import FAST, TOKEN, Behaviour, Lived, RawClient, live
@@ -117,6 +125,7 @@ def test_a_client_that_is_alive_and_never_answers_is_dropped(tmp_path: Path) -> 
     assert made.departure(LAST) == "client-2 has not answered for 0.2 s"
 
 
+@pytest.mark.slow
 def test_under_a_deadline_the_round_closes_without_it(tmp_path: Path) -> None:
     policy = {"kind": "full", "deadline": "100 ms"}
     made = live(tmp_path, (LAST, beat_alone), participation=policy)
@@ -143,6 +152,7 @@ async def read_nothing(client: RawClient) -> None:
             return
 
 
+@pytest.mark.slow
 def test_a_client_that_reads_nothing_is_dropped(tmp_path: Path) -> None:
     wide = {
         "loss": {"kind": "squared", "l2": 1.0},
@@ -169,6 +179,7 @@ def test_a_second_client_of_a_number_is_refused(tmp_path: Path) -> None:
     assert [str(error) for error in made.refused] == ["client-2 is connected already"]
 
 
+@pytest.mark.slow
 def test_a_client_that_has_left_does_not_come_back(tmp_path: Path) -> None:
     async def come_back(client: RawClient) -> None:
         await client.join()
@@ -225,6 +236,7 @@ def test_all_clients_may_leave(tmp_path: Path) -> None:
     assert made.status == "no-clients"
 
 
+@pytest.mark.slow
 def test_a_slow_handshake_is_ended(tmp_path: Path) -> None:
     async def say_nothing(client: RawClient) -> None:
         await client.connect()
@@ -245,6 +257,7 @@ def test_messages_that_do_not_arrive_are_lost_in_the_log(tmp_path: Path) -> None
     assert lost["header_bits"].tolist() == [HEADER_BITS]
 
 
+@pytest.mark.slow
 def test_only_frames_of_the_handshake_reach_a_client_without_the_token(tmp_path: Path) -> None:
     async def guess(client: RawClient) -> None:
         await client.connect()
@@ -262,3 +275,82 @@ def test_only_frames_of_the_handshake_reach_a_client_without_the_token(tmp_path:
     made = live(tmp_path, (LAST, guess), timing=timing, token=TOKEN + b"!")
     assert made.failures == []
     assert made.status == "clients-missing"
+
+
+Play = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
+"""What a server of a test does with a connection."""
+
+
+def join_a_server(serve: Play) -> BaseException:
+    """Return what a client raises that joins a server of a test."""
+
+    async def meet() -> BaseException:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                await serve(reader, writer)
+            finally:
+                writer.transport.abort()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            address = Address(*server.sockets[0].getsockname())
+            timing = Timing(beat=0.05, silence=0.1, joining=0.5)
+            ends = address, NO_DIGEST, no_part, Access(TOKEN), NoMeter(), timing
+            (client,) = run_clients([1], *ends, once=True)
+            with pytest.raises(FedsimError) as raised:
+                await client
+            return raised.value
+
+    return asyncio.run(meet())
+
+
+def no_part(_: RunOffer) -> ClientPart:
+    raise AssertionError("a client has built its part for a server that it cannot trust")
+
+
+async def close_at_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(10_000)
+    writer.close()
+    await writer.wait_closed()
+
+
+async def answer_nothing(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    while await reader.read(10_000):
+        pass
+
+
+async def challenge_and_freeze(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(frame(Kind.CHALLENGE, bytes(32) + b"\1"))
+    while await reader.read(10_000):
+        pass
+
+
+async def answer_as_a_web_server(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    await asyncio.sleep(1)
+
+
+async def welcome_without_the_token(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    writer.write(frame(Kind.CHALLENGE, bytes(32) + b"\1"))
+    await reader.read(10_000)
+    writer.write(frame(Kind.WELCOME, bytes(32) + b"{}"))
+    await asyncio.sleep(1)
+
+
+SERVERS: dict[Play, tuple[type[PeerError], str]] = {
+    close_at_once: (PeerError, "the server has closed the connection"),
+    answer_nothing: (PeerTimeoutError, "the server has not answered within 0.5 s"),
+    challenge_and_freeze: (PeerTimeoutError, "the server has sent nothing for 0.1 s"),
+    answer_as_a_web_server: (FrameError, "a frame announces 1347703880 bytes"),
+    welcome_without_the_token: (AdmissionError, "the server does not prove the shared token"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_client_names_what_is_wrong_with_a_server(server: Play) -> None:
+    kind, said = SERVERS[server]
+    error = join_a_server(server)
+    assert isinstance(error, kind), repr(error)
+    assert str(error).startswith(said)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.physics.airtime import air, plan
+from fedsim.physics.cells import CellSharing
 from fedsim.physics.radios import ConstantRate
 from fedsim.physics.radios.base import Framing
 from fedsim.physics.topology import star
@@ -191,3 +192,45 @@ def test_the_receiver_of_tcp_is_on_the_air_with_its_acknowledgements() -> None:
     cell.run()
     sent, answered = cell.on_air[0, False]
     assert 0.0 < answered < 0.2 * sent
+
+
+@pytest.mark.parametrize("shared", ["wifi", "cell"])
+def test_a_link_that_cells_and_others_use_is_one_link(shared: str) -> None:
+    """The server's link holds all clients up together, in whichever cell they are."""
+    calendar, arrived = Calendar(), list[float]()
+    law, packets = Wifi(standard="n", transport="udp"), PACKETS
+    rates = [ConstantRate(20e6)] * 4
+    up, _ = choose_bearers(
+        calendar,
+        star(4, uplink=4e6),
+        rates,
+        rates,
+        cell=CellSharing() if shared == "cell" else None,
+        cellular=[True, True, False, False],
+        radios=CellRadios(law, 0, lambda _: packets, lambda *_: None, lambda *_: None)
+        if shared == "wifi"
+        else None,
+    )
+    for client in range(4):
+        bearer: Any = up[client]
+        bearer.start(1e6, 20e6, lambda _: arrived.append(calendar.now), client)
+    calendar.run()
+    assert max(arrived) == pytest.approx(4 * 1e6 / 4e6)
+
+
+def test_radios_of_lte_are_in_no_cell_of_wifi() -> None:
+    calendar, arrived = Calendar(), dict[int, float]()
+    law, rates = Wifi(standard="n", transport="udp"), [ConstantRate(65e6)] * 3
+    radios = CellRadios(law, 0, lambda _: PACKETS, lambda *_: None, lambda *_: None)
+    cellular = [True, False, True]
+    up, _ = choose_bearers(calendar, star(3), rates, rates, cellular=cellular, radios=radios)
+
+    def arrive(client: int) -> None:
+        arrived[client] = calendar.now
+
+    for client in range(3):
+        bearer: Any = up[client]
+        bearer.start(1e6, 65e6, arrive, client)
+    calendar.run()
+    assert arrived[0] == arrived[2] == pytest.approx(1e6 / 65e6)
+    assert arrived[1] > 1.05 * arrived[0]

@@ -96,6 +96,15 @@ def test_the_servers_link_may_hold_a_cell_up() -> None:
     assert ends([6e6, 6e6], [10**6] * 2, link) == pytest.approx([1.0, 1.0])
 
 
+def test_a_radio_in_no_cell_shares_the_servers_link_with_those_of_a_cell() -> None:
+    """Three that could do 6 Mbit/s, and a link of 3: one each, in a cell or not."""
+    radios = [CellRadio(up=6e6), CellRadio(up=6e6), RadioModel(up=6e6)]
+    around = Network(radios, ServerLink(uplink=3e6), cell=CellSharing())
+    around.send([Sent(0.0, client, 10**6, up=True) for client in range(3)])
+    around.env.run()
+    assert [message.t for message in around.arrived] == pytest.approx([1.0] * 3)
+
+
 def test_sharing_costs_no_more_on_the_air() -> None:
     """A radio of state powers sends for its bits at its own rate, however long that takes."""
     around = Network([CellRadio(up=1e6, send=2.0)] * 4, cell=CellSharing())

@@ -95,6 +95,7 @@ def gateway(dice: Dice, blocks: Block) -> None:
             "channels": dice.whole(1, 8),
             "capture": dice.one([None, "0 dB", "3 dB"]),
             "demodulators": dice.whole(1, 8),
+            "acknowledge": True,
             "noise_figure": "3 dB",
             "delay": dice.quantity(0.1, 5, "s"),
             "rx2_spreading": dice.whole(7, 12),

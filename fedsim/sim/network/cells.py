@@ -2,7 +2,9 @@
 
 A message at a radio's rate R takes 1/R of a second of the cell for each bit, and where several are
 sent each is as fast as its own R allows in an equal share of the time: in the fluid network a flow
-of usage 1/R and weight R.
+of usage 1/R and a weight in proportion to R. A flow has one weight for all of its links. So where
+the server's link holds cells up, clients share it by the rates of their radios, the fastest as one
+that is in no cell.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +13,7 @@ from typing import TypeVar
 from fedsim.physics.cells import CellSharing
 from fedsim.physics.radios import ConstantRate
 from fedsim.ports import ClientId
-from fedsim.sim.lazy import ComputedSequence, RunLengthSequence
+from fedsim.sim.lazy import ComputedSequence, RunLengthSequence, joint
 from fedsim.sim.network.flows import Changed, Link, Path
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.lanes import Bearer, Transfer
@@ -28,15 +30,21 @@ class SharedTimeBearer:
         cell: whose time they take.
         links: beyond it.
         changed: callback for changes of its rate, if any.
+        fastest: the highest rate of all radios in cells, bit/s.
     """
 
     open = False
 
     def __init__(
-        self, fluid: Fluid, cell: Link, links: Sequence[Link], changed: Changed | None
+        self,
+        fluid: Fluid,
+        cell: Link,
+        links: Sequence[Link],
+        changed: Changed | None,
+        fastest: float,
     ) -> None:
         self._fluid, self._cell, self._links = fluid, cell, links
-        self._changed = changed
+        self._changed, self._fastest = changed, fastest
         self._path: Path | None = None
         self._cap = 0.0
 
@@ -44,7 +52,8 @@ class SharedTimeBearer:
         """See `Bearer.start`."""
         if self._path is None or cap != self._cap:  # a fading channel has another one each round
             usage = [1.0 / cap, *[1.0 for _ in self._links]]
-            self._path = self._fluid.path([self._cell, *self._links], usage, weight=cap)
+            weight = cap / self._fastest
+            self._path = self._fluid.path([self._cell, *self._links], usage, weight)
             self._cap = cap
         return self._fluid.add(self._path, bits, cap, finished, token, self._changed)
 
@@ -75,6 +84,8 @@ class CellBearers(ComputedSequence[Bearer]):
         self._fluid, self._law, self._members, self._lanes = fluid, law, members, lanes
         self._links, self._callback, self._others = links, callback, others
         self._cells: dict[int, Link] = {}
+        kinds = joint(lanes, RunLengthSequence.of(members)).runs
+        self._fastest = max((lane.rate.peak for _, (lane, inside) in kinds if inside), default=1.0)
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -88,4 +99,4 @@ class CellBearers(ComputedSequence[Bearer]):
         if number not in self._cells:
             self._cells[number] = self._fluid.link(ConstantRate(1.0 - self._law.load))
         cell, callback = self._cells[number], self._callback(lane)
-        return SharedTimeBearer(self._fluid, cell, self._links(lane), callback)
+        return SharedTimeBearer(self._fluid, cell, self._links(lane), callback, self._fastest)

@@ -67,9 +67,8 @@ class TcpArrivals:
             self._calendar.call(last, self._change, -rate)
 
     def follow(self, stream: SharedTransfer, count: int) -> None:
-        """Let some segments arrive as a stream does."""
-        if self._stream is not None:  # an earlier one is at its end
-            self._passed += self._streamed
+        """Let some segments arrive as a stream does, after the one before it if there was any."""
+        self._passed += self._streamed
         self._stream, self._streamed = stream, count
 
     def _change(self, difference: float) -> None:

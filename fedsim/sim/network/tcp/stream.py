@@ -5,7 +5,7 @@ from math import inf
 from typing import NamedTuple
 
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.processor_sharing import SharedTransfer
+from fedsim.sim.network.processor_sharing import FairLink, SharedTransfer
 from fedsim.sim.network.tcp.path import TcpPath
 from fedsim.sim.network.tcp.queue import LinkQueue
 from fedsim.sim.network.tcp.window import Window
@@ -30,13 +30,19 @@ class Stream(NamedTuple):
         number: of the link on the path.
         queue: in front of it.
         window: what it keeps in flight, segments.
-        flow: its bits on the link.
+        link: as streams share it.
+        flow: its bits there.
     """
 
     number: int
     queue: LinkQueue
     window: float
+    link: FairLink
     flow: SharedTransfer
+
+    def again(self, bits: float, ended: Callable[[None], None]) -> "Stream":
+        """Return a stream of some more bits, in its place."""
+        return self._replace(flow=self.link.add(bits, inf, ended, None))
 
     def leave(self) -> None:
         """Leave the link to the others."""
@@ -98,4 +104,4 @@ def begin(
     others = [stage.queue.rate for stage in path.stages if stage.queue is not queue]
     link = queue.join(calendar, window.size, pipe)
     flow = link.add(bits / filled, min(others, default=inf), ended, None)
-    return Stream(number, queue, window.size, flow)
+    return Stream(number, queue, window.size, link, flow)

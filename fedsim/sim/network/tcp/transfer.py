@@ -104,7 +104,7 @@ class TcpTransfer:
         self._sent = 0  # segments, with those that were sent again
         self._timer: Timer | None = None
         self._stream: stream.Stream | None = None
-        self._streamed = 0
+        self._streamed = 0  # segments
         self._waits = False  # whether it will look for a late acknowledgement
         self._receiver = Receiver(lane.law.delayed_ack, quick=not opened)
         kind = RackSender if lane.law.stack == "linux" else Sender
@@ -134,9 +134,6 @@ class TcpTransfer:
             queue.claim(-self._claimed, flows=-1)
         if self._handshake is not None:
             self._handshake.over = True
-        for stage in self._path.stages:
-            if stage.fair is not None:
-                stage.fair.forget(self)
         if self._stream is not None:
             if not whole:
                 self._stream.flow.stop()
@@ -209,31 +206,28 @@ class TcpTransfer:
         if number is None:
             return False
         board.next = self._total
-        self._sender.deadline = inf
+        self._sent += left
         self._streamed = left
-        self._flow(number, left)
+        self._sender.deadline = inf
+        bits = left * self._bits
+        self._stream = stream.begin(
+            self._calendar, path, number, self.window, bits, self._end_stream
+        )
+        self._log.follow(self._stream.flow, left)
         return True
 
-    def _flow(self, number: int, count: int) -> None:
-        """Let segments flow over a link of the path."""
-        self._sent += count
-        bits = count * self._bits
-        self._stream = stream.begin(
-            self._calendar, self._path, number, self.window, bits, self._end_stream
-        )
-        self._log.follow(self._stream.flow, count)
-
     def _end_stream(self, _: None) -> None:
-        """Let the last bits of a stream arrive, and before that what was lost as it began."""
+        """Let the last bits of a stream arrive, after what was lost of the segments before it."""
         if self._stream is None:
             return
-        number, lost = self._stream.number, self._total - self._streamed - self._receiver.arrived
-        if lost > 0:
-            self._streamed += lost
-            self._stream.leave()
-            self._flow(number, lost)
+        missing = self._total - self._streamed - self._receiver.arrived
+        if missing > 0:
+            self._sent += missing
+            self._streamed += missing
+            self._stream = self._stream.again(missing * self._bits, self._end_stream)
+            self._log.follow(self._stream.flow, missing)
             return
-        rest = self._path.rest(number, self._bits)
+        rest = self._path.rest(self._stream.number, self._bits)
         self._calendar.call(self._calendar.now + rest, self._finish, None)
 
     def _launch_one(self, number: int, now: float) -> None:

@@ -1,0 +1,225 @@
+// Rounds of synchronous federated learning over TCP, packet by packet, in a star.
+//
+// Standard input has one case, in words separated by white space:
+//
+//   variant      cubic or newreno
+//   queue        of every device, packets; drop-tail
+//   rate delay   of the server's link: bit/s, one way in s
+//   clients      their number, and then for each
+//   up down delay     of its own link: bit/s both ways, one way in s
+//   rounds       their number, and then for each round and each client
+//   down seconds up   bytes to the client, how long it works, bytes to the server
+//
+// A round begins when the server calls connect and sends to all clients. A client works when its
+// bytes are there, and then connects and sends. The next round begins when the server has all
+// replies. Every message has a connection of its own. Standard output has a line for each round
+// and client: when the download began and ended, when the upload began and ended, s.
+//
+// What differs from ns-3's defaults is as in transfers.cc.
+
+#include "ns3/core-module.h"
+#include "ns3/internet-module.h"
+#include "ns3/network-module.h"
+#include "ns3/point-to-point-module.h"
+#include "ns3/traffic-control-module.h"
+
+#include <cstdint>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <string>
+#include <vector>
+
+using namespace ns3;
+
+namespace {
+
+struct Task {
+    uint64_t down = 0;
+    double seconds = 0.0;
+    uint64_t up = 0;
+    double begins[2] = {0.0, 0.0};
+    double ends[2] = {0.0, 0.0};
+};
+
+struct Message {
+    uint64_t bytes = 0;
+    uint64_t sent = 0;
+    uint64_t received = 0;
+    Ptr<Socket> source, sink, accepted;
+    std::function<void()> complete;
+};
+
+std::vector<std::vector<Task>> rounds;
+std::vector<Ptr<Node>> clients;
+std::vector<Ipv4Address> addresses;
+Ptr<Node> server;
+Ipv4Address serverAddress;
+std::map<uint32_t, Message> messages;
+uint32_t serial = 0;
+std::size_t waiting = 0;
+
+double Now() { return Simulator::Now().GetSeconds(); }
+
+void Fill(uint32_t id, Ptr<Socket> socket, uint32_t) {
+    Message& message = messages[id];
+    while (message.sent < message.bytes && socket->GetTxAvailable() > 0) {
+        uint64_t most = std::min<uint64_t>(socket->GetTxAvailable(), 1u << 20);
+        uint32_t size = std::min<uint64_t>(message.bytes - message.sent, most);
+        int taken = socket->Send(Create<Packet>(size));
+        if (taken <= 0) return;
+        message.sent += taken;
+    }
+}
+
+void Drain(uint32_t id, Ptr<Socket> socket) {
+    Message& message = messages[id];
+    const bool before = message.received < message.bytes;
+    while (Ptr<Packet> packet = socket->Recv()) {
+        if (packet->GetSize() == 0) break;
+        message.received += packet->GetSize();
+    }
+    if (before && message.received >= message.bytes) message.complete();
+}
+
+void Established(uint32_t id, Ptr<Socket> socket) { Fill(id, socket, 0); }
+
+void Accepted(uint32_t id, Ptr<Socket> socket, const Address&) {
+    messages[id].accepted = socket;
+    socket->SetRecvCallback(MakeBoundCallback(&Drain, id));
+}
+
+void Send(Ptr<Node> from, Ptr<Node> to, Ipv4Address address, uint64_t bytes,
+          std::function<void()> complete) {
+    const uint32_t id = serial++;
+    const uint16_t port = 1024 + id % 60000;
+    Message& message = messages[id];
+    message.bytes = bytes;
+    message.complete = complete;
+    message.sink = Socket::CreateSocket(to, TcpSocketFactory::GetTypeId());
+    message.sink->Bind(InetSocketAddress(Ipv4Address::GetAny(), port));
+    message.sink->Listen();
+    message.sink->SetAcceptCallback(MakeNullCallback<bool, Ptr<Socket>, const Address&>(),
+                                    MakeBoundCallback(&Accepted, id));
+    message.source = Socket::CreateSocket(from, TcpSocketFactory::GetTypeId());
+    message.source->SetConnectCallback(MakeBoundCallback(&Established, id),
+                                       MakeNullCallback<void, Ptr<Socket>>());
+    message.source->SetSendCallback(MakeBoundCallback(&Fill, id));
+    message.source->Bind();
+    message.source->Connect(InetSocketAddress(address, port));
+}
+
+void Begin(std::size_t round);
+
+void Uploaded(std::size_t round, std::size_t client) {
+    rounds[round][client].ends[1] = Now();
+    if (--waiting > 0) return;
+    if (round + 1 < rounds.size())
+        Simulator::ScheduleNow(&Begin, round + 1);
+    else
+        Simulator::Stop();
+}
+
+void Upload(std::size_t round, std::size_t client) {
+    Task& task = rounds[round][client];
+    task.begins[1] = Now();
+    Send(clients[client], server, serverAddress, task.up,
+         [round, client] { Uploaded(round, client); });
+}
+
+void Downloaded(std::size_t round, std::size_t client) {
+    Task& task = rounds[round][client];
+    task.ends[0] = Now();
+    Simulator::Schedule(Seconds(task.seconds), &Upload, round, client);
+}
+
+void Begin(std::size_t round) {
+    waiting = clients.size();
+    for (std::size_t client = 0; client < clients.size(); ++client) {
+        Task& task = rounds[round][client];
+        task.begins[0] = Now();
+        Send(server, clients[client], addresses[client], task.down,
+             [round, client] { Downloaded(round, client); });
+    }
+}
+
+NetDeviceContainer Connect(Ptr<Node> a, Ptr<Node> b, double there, double back, double delay,
+                           uint32_t queue) {
+    PointToPointHelper link;
+    link.SetChannelAttribute("Delay", TimeValue(Seconds(delay)));
+    link.SetQueue("ns3::DropTailQueue", "MaxSize",
+                  QueueSizeValue(QueueSize(QueueSizeUnit::PACKETS, queue)));
+    NetDeviceContainer devices = link.Install(a, b);
+    const double rates[2] = {there, back};
+    for (uint32_t n = 0; n < 2; ++n)
+        devices.Get(n)->SetAttribute("DataRate",
+                                     DataRateValue(DataRate(static_cast<uint64_t>(rates[n]))));
+    return devices;
+}
+
+void Configure(const std::string& variant) {
+    const std::string kind = variant == "newreno" ? "ns3::TcpNewReno" : "ns3::TcpCubic";
+    Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(TypeId::LookupByName(kind)));
+    Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(1448));
+    Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(1u << 26));
+    Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(1u << 26));
+    Config::SetDefault("ns3::TcpSocket::ConnTimeout", TimeValue(Seconds(1)));
+}
+
+}  // namespace
+
+int main() {
+    std::string variant;
+    uint32_t queue = 0, count = 0, number = 0;
+    double rate = 0.0, delay = 0.0;
+    std::cin >> variant >> queue >> rate >> delay >> count;
+    struct Own {
+        double up, down, delay;
+    };
+    std::vector<Own> own(count);
+    for (Own& each : own) std::cin >> each.up >> each.down >> each.delay;
+    std::cin >> number;
+    rounds.assign(number, std::vector<Task>(count));
+    for (auto& round : rounds)
+        for (Task& task : round) std::cin >> task.down >> task.seconds >> task.up;
+    if (!std::cin || count == 0 || number == 0) {
+        std::cerr << "the case is incomplete; see the head of rounds.cc for what it has\n";
+        return 1;
+    }
+    RngSeedManager::SetSeed(1);
+    Configure(variant);
+
+    server = CreateObject<Node>();
+    Ptr<Node> root = CreateObject<Node>();
+    InternetStackHelper stack;
+    stack.Install(server);
+    stack.Install(root);
+    Ipv4AddressHelper helper;
+    helper.SetBase("10.0.0.0", "255.255.255.252");
+    auto assign = [&helper](NetDeviceContainer devices) {
+        Ipv4Address first = helper.Assign(devices).GetAddress(0);
+        helper.NewNetwork();
+        TrafficControlHelper().Uninstall(devices);
+        return first;
+    };
+    serverAddress = assign(Connect(server, root, rate, rate, delay, queue));
+    for (const Own& each : own) {
+        Ptr<Node> client = CreateObject<Node>();
+        stack.Install(client);
+        clients.push_back(client);
+        addresses.push_back(assign(Connect(client, root, each.up, each.down, each.delay, queue)));
+    }
+    Ipv4GlobalRoutingHelper::PopulateRoutingTables();
+
+    Simulator::ScheduleNow(&Begin, std::size_t{0});
+    Simulator::Stop(Seconds(1e6));
+    Simulator::Run();
+    std::cout.precision(9);
+    for (const auto& round : rounds)
+        for (const Task& task : round)
+            std::cout << task.begins[0] << " " << task.ends[0] << " " << task.begins[1] << " "
+                      << task.ends[1] << "\n";
+    messages.clear();
+    Simulator::Destroy();
+    return 0;
+}

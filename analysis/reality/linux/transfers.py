@@ -53,7 +53,7 @@ def round_trips(star: Star) -> list[float]:
 
 
 class Transfers:
-    """The messages of a case on their way: whoever sends one opens its connection.
+    """The messages of a case on their way: the sender of each opens its connection.
 
     Attributes:
         arrived: when each was complete, s from the call to connect; NaN before.

@@ -2,7 +2,7 @@
 
 RFC 8985 (RACK-TLP): a segment is lost once one that was sent after it has arrived, also where it
 was sent again; while fewer than three have arrived out of order, it has a quarter of a round trip
-more. Where nothing is heard for two round trips, the sender sends one more segment, so that an
+more. Where no acknowledgement comes for two round trips, the sender sends one more segment, so that an
 acknowledgement shows what is missing, before its timer has run out.
 A timeout that was too early is undone, which the echo of an earlier timestamp shows (RFC 3522).
 """
@@ -157,7 +157,7 @@ class RackSender(Sender):
         self.board = RackScoreboard()
         self._probe = inf  # when a probe is sent, s
         self._unsure = 0  # segments before this one were taken for lost, and some may be
-        self._probed = False  # whether one was, and nothing was heard since
+        self._probed = False  # whether one was, and no acknowledgement has come since
         self._sent_again_at = -inf  # when it began to repair what is being repaired, s
         self._overtaken_by = inf  # when what was overtaken is lost, s
 

@@ -2,9 +2,9 @@
 
 RFC 8985 (RACK-TLP): a segment is lost once one that was sent after it has arrived, also where it
 was sent again; while fewer than three have arrived out of order, it has a quarter of a round trip
-more. Where no acknowledgement comes for two round trips, the sender sends one more segment, so that an
-acknowledgement shows what is missing, before its timer has run out.
-A timeout that was too early is undone, which the echo of an earlier timestamp shows (RFC 3522).
+more. Where no acknowledgement comes for two round trips, the sender sends one more segment, whose
+acknowledgement shows what is missing before the timer runs out. A timeout that was too early is
+undone, which the echo of an earlier timestamp shows (RFC 3522).
 """
 
 from collections.abc import Callable

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedsim.analysis.accuracy import LINUX
 from tests.conftest import ROOT
 
 ANALYSIS = ROOT / "analysis/reality"
@@ -56,7 +57,7 @@ FOUND = {  # of `tcp`: median and nine of ten of the errors' sizes
 
 
 @pytest.mark.slow
-def test_the_model_of_windows_keeps_its_errors(kernel: Any) -> None:
+def test_the_model_of_windows_keeps_its_errors_and_a_check_states_them(kernel: Any) -> None:
     """The quantiles that the page states."""
     found: dict[str, list[float]] = {}
     for row, error in kernel.errors("tcp"):
@@ -65,6 +66,10 @@ def test_the_model_of_windows_keeps_its_errors(kernel: Any) -> None:
     for row, (median, nine) in FOUND.items():
         assert np.median(found[row]) < median
         assert np.quantile(found[row], 0.9) < nine
+    errors = [error for row in found for error in found[row] if row not in kernel.LOSSES]
+    assert len(errors) == LINUX.cases
+    assert 100 * np.median(errors) == pytest.approx(LINUX.median, rel=0.05)
+    assert 100 * np.quantile(errors, 0.9) == pytest.approx(LINUX.nine, rel=0.05)
 
 
 @pytest.mark.slow

@@ -43,8 +43,10 @@ TESTED = {
     "live/fuzz": "live/test_fuzz",
     "papers/run": "test_papers",
     "reality/calibrating": "test_reality",
+    "reality/kernel": "test_reality_linux",
     "reality/packets": "test_reality",
-    "reality/run": "test_reality",
+    "reality/transfers": "test_reality",
+    "reality/run": "test_reality_table",
     "reality/wifi": "test_reality_wifi",
     "studies/best_by_radio": "repricing/test_study",
     "studies/censoring_and_tails": "test_studies",
@@ -62,6 +64,7 @@ IMPORTED = {
     "robustness_questions": "claim_robustness",
     "claim_checks": "claims",
     "reproduction": "papers/run",
+    "linux": "reality/kernel",
 }
 """Packages that a script imports, and the script."""
 

@@ -68,7 +68,7 @@ FOUND = {  # of `tcp`, held-out: median, nine of ten, and worst of the errors' s
 @pytest.mark.parametrize("model", ["fluid", "lv08", "tcp"])
 def test_a_model_keeps_its_errors_and_a_check_states_them(packets: Any, model: str) -> None:
     """The quantiles that the page states, on cases that no model was made with."""
-    run = importlib.import_module("run")
+    run = importlib.import_module("transfers")
     found: dict[str, list[float]] = {kind: [] for kind in FOUND}
     for _, kind, _, error in run.errors(model, ["held-out"]):
         found[kind].append(abs(error))
@@ -96,7 +96,7 @@ def test_single_flows_and_short_ones_are_right_to_a_few_percent(packets: Any) ->
 def test_the_script_prints_the_errors_of_every_model(
     packets: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = importlib.import_module("run")
+    run = importlib.import_module("transfers")
     few = [each for each in packets.read() if each[1].flows * each[1].bytes < 1e6]
     monkeypatch.setattr(packets, "read", lambda: iter(few))
     run.main([])

@@ -1,98 +1,208 @@
-"""How far is fedsim from packets?
+"""How true is it? Every model of the network beside its reference, in one table.
 
-    python analysis/reality/run.py             the errors against what ns-3 said once
-    python analysis/reality/run.py simulate    the same after asking ns-3 anew (a minute)
+    python analysis/reality/run.py            the table of docs/explanation/truth.md
+    python analysis/reality/run.py --page     the same, written into the page
 
-The error of a case is that of the time at which the last of its messages has arrived, relative to
-ns-3's: positive where the model is too slow. Where losses are random there are two: of the median
-over the seeds, and of the time that nine of ten stay below.
+Errors are relative, and of times; references are closed forms, other simulators, packets, and the
+sockets of a kernel. What they said is in the repository, so nothing has to be installed; each
+script of this folder that the table names asks its own reference anew.
 """
 
+import csv
 import sys
-import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
+import calibrating
+import kernel
 import numpy as np
-import packets
+import transfers
+import wifi
 
-from fedsim.sim.network.transmission import Sharing
-
-KINDS = ("one flow", "many flows", "no losses", "random losses: median", "random losses: 9 of 10")
-
-
-Error = tuple[str, str, packets.Case, float]
-"""The set, the row of the table, the case, and the relative error."""
-
-
-def errors(model: Sharing, sets: Collection[str] = packets.SETS) -> Iterator[Error]:
-    """Yield the errors of a model on some sets of cases."""
-    runs: dict[tuple[str, packets.Case], list[tuple[float, float]]] = {}
-    for name, case, seed, times in packets.read():
-        if name not in sets:
-            continue
-        ours = max(packets.by_fedsim(case, model, seed))
-        runs.setdefault((name, case), []).append((ours, max(times)))
-    for (name, case), found in runs.items():
-        if not case.loss:
-            ours, theirs = found[0]
-            yield name, KINDS[case.flows > 1], case, ours / theirs - 1.0
-            yield name, KINDS[2], case, ours / theirs - 1.0
-            continue
-        for kind, share in zip(KINDS[3:], (0.5, 0.9), strict=True):
-            ours, theirs = np.quantile(found, share, axis=0)
-            yield name, kind, case, float(ours / theirs - 1.0)
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parents[1] / "docs/explanation/truth.md"
+ARRIVALS = HERE.parent / "simgrid/arrivals.csv"
+BEGIN, END = "<!-- table -->\n", "<!-- end of the table -->\n"
+HEAD = "| model | held against | cases | median | nine of ten | worst | not for | command |"
 
 
-def situation(case: packets.Case) -> str:
-    """Return in which of the situations a case is that models differ in."""
-    if case.flows == 1:
-        return "one flow, above 1 MB" if case.bytes > 1e6 else "one flow, up to 1 MB"
-    windows = case.flows * min(10, -(-case.bytes // packets.SEGMENT))
-    fits = windows <= case.queue or case.discipline == "fq_codel"
-    return f"many flows, first windows {'fit' if fits else 'overflow'} a queue"
+class Row(NamedTuple):
+    """A model and its reference.
+
+    Attributes:
+        model: what a scenario says.
+        reference: what it was held against.
+        errors: of its cases.
+        unfit: where not to use it.
+        command: the script that compares them.
+    """
+
+    model: str
+    reference: str
+    errors: Callable[[], Sequence[float]]
+    unfit: str
+    command: str
+
+    def __str__(self) -> str:
+        found = self.errors()
+        sizes = np.abs(found)
+        shares = (np.median(sizes), np.quantile(sizes, 0.9))
+        cells = [self.model, self.reference, str(len(found)), *map(percent, shares)]
+        worst = found[int(sizes.argmax())]
+        cells += [f"{'-' if worst < 0 else '+'}{percent(abs(worst))}", self.unfit]
+        return f"| {' | '.join([*cells, f'`{self.command}`'])} |"
 
 
-def report() -> None:
-    """Print the tables: what to take when, and all models, sets and kinds of cases."""
-    every = {model: list(errors(model)) for model in packets.MODELS}
-    _report_situations(every)
-    print("\n| model | set | cases | number | mean | median | 9 of 10 | worst |")
-    print("|---|---|---|---|---|---|---|---|")
-    for model, each in every.items():
-        found: dict[tuple[str, str], list[float]] = {}
-        for name, kind, _, error in each:
-            found.setdefault((name, kind), []).append(error)
-        for name in packets.SETS:
-            for kind in KINDS:
-                print(f"| `{model}` | {name} | {kind} | {packets.summary(found[name, kind])} |")
+def percent(share: float) -> str:
+    """Return a share in percent, with two digits; as rounding where it is that.
+
+    >>> percent(0.0123), percent(4e-16), percent(2.16)
+    ('1.2 %', '0 (rounding)', '216 %')
+    """
+    if share < 1e-12:
+        return "0 (rounding)"
+    return f"{100 * share:.2g} %" if share < 1 else f"{100 * share:.0f} %"
 
 
-def _report_situations(every: Mapping[Sharing, Sequence[Error]]) -> None:
-    """Print the median and nine of ten of the sizes of errors, held-out, without random losses."""
-    found: dict[tuple[str, Sharing], list[float]] = {}
-    for model, each in every.items():
-        for name, kind, case, error in each:
-            if name == "held-out" and kind == "no losses":
-                found.setdefault((situation(case), model), []).append(abs(error))
-    print(f"| held-out, without random losses | cases | `{'` | `'.join(packets.MODELS)}` |")
-    print("|---|---|" + "---|" * len(packets.MODELS))
-    for where in sorted({where for where, _ in found}):
-        cells = [
-            f"{100 * np.median(sizes):.1f} % ({100 * np.quantile(sizes, 0.9):.0f} %)"
-            for sizes in [found[where, model] for model in packets.MODELS]
-        ]
-        print(f"| {where} | {len(found[where, packets.MODELS[0]])} | {' | '.join(cells)} |")
+def of_simgrid(model: str) -> Callable[[], Sequence[float]]:
+    """Return what finds the errors of arrivals against SimGrid's."""
+
+    def found() -> Sequence[float]:
+        with ARRIVALS.open(newline="", encoding="utf-8") as file:
+            rows = [row for row in csv.DictReader(file) if row["model"] == model]
+        return [float(row["difference"]) / float(row["simgrid"]) for row in rows]
+
+    return found
+
+
+def of_ns3(model: transfers.packets.Sharing, kind: str) -> Callable[[], Sequence[float]]:
+    """Return what finds the errors on held-out cases of a kind."""
+    return lambda: [
+        error for _, each, _, error in transfers.errors(model, ["held-out"]) if each == kind
+    ]
+
+
+def of_linux(rows: Sequence[str]) -> Callable[[], Sequence[float]]:
+    """Return what finds the errors against Linux's sockets in some rows of its table."""
+    return lambda: [error for row, error in kernel.errors("tcp") if row in rows]
+
+
+def of_cells() -> Sequence[float]:
+    """Return the errors of cells of Wi-Fi on held-out cases."""
+    return [error for name, _, error in wifi.errors() if name == "held-out"]
+
+
+@cache
+def rounds() -> Mapping[str, Sequence[float]]:
+    """Return the errors of rounds' durations under `model: tcp`, by fleet."""
+    table, errors = calibrating.read(), dict[str, list[float]]()
+    for number in SETTINGS:
+        for model, fleet, finding in calibrating.findings(number, table):
+            if model == "tcp":
+                errors.setdefault(fleet, []).extend(finding.errors)
+    return errors
+
+
+def of_rounds(fleet: str) -> Callable[[], Sequence[float]]:
+    """Return what finds the errors of the rounds of a fleet."""
+    return lambda: rounds()[fleet]
+
+
+SETTINGS = range(calibrating.SETTINGS)
+"""The settings of calibrated fleets."""
+
+ROWS = (
+    Row(
+        "`fluid`", "SimGrid 3.32, links without TCP", of_simgrid("fluid"), "", "simgrid/compare.py"
+    ),
+    Row("`lv08`", "SimGrid 3.32, LV08", of_simgrid("lv08"), "", "simgrid/compare.py"),
+    Row(
+        "`fluid`",
+        "ns-3's packets of TCP",
+        of_ns3("fluid", "no losses"),
+        "times of single messages: handshakes and windows are not in it",
+        "transfers.py",
+    ),
+    Row(
+        "`lv08`",
+        "ns-3's packets of TCP",
+        of_ns3("lv08", "no losses"),
+        "messages below 1 MB, many at once",
+        "transfers.py",
+    ),
+    Row(
+        "`tcp`, `stack: ns-3`",
+        "ns-3's packets of TCP",
+        of_ns3("tcp", "no losses"),
+        "which of many messages times out",
+        "transfers.py",
+    ),
+    Row(
+        "the same, random losses",
+        "ns-3, medians of 20 seeds",
+        of_ns3("tcp", "random losses: median"),
+        "a single run",
+        "transfers.py",
+    ),
+    Row(
+        "`tcp`",
+        "Linux's sockets",
+        of_linux((*kernel.KINDS, kernel.OVERFLOW)),
+        "which of many messages times out; BBR",
+        "kernel.py",
+    ),
+    Row(
+        "the same, random losses",
+        "Linux, medians of 15 runs",
+        of_linux(kernel.LOSSES[:1]),
+        "a single run",
+        "kernel.py",
+    ),
+    Row(
+        "`wifi`",
+        "ns-3's frames of Wi-Fi",
+        of_cells,
+        "when each of many messages arrives; hidden stations",
+        "wifi.py",
+    ),
+    Row(
+        "`tcp`, a fleet of presets",
+        "ns-3, durations of rounds",
+        of_rounds("presets"),
+        "a fleet of your own",
+        "calibrating.py",
+    ),
+    Row(
+        "`tcp`, the fleet calibrated",
+        "the same, its second half",
+        of_rounds("calibrated"),
+        "devices and links that changed since",
+        "calibrating.py",
+    ),
+)
+
+
+def lines() -> Iterator[str]:
+    """Yield the lines of the table."""
+    yield HEAD
+    yield "|---|---|---|---|---|---|---|---|"
+    yield from map(str, ROWS)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the errors, after a simulation if that is asked for."""
-    if list(arguments) == ["simulate"]:
-        with tempfile.TemporaryDirectory() as folder:
-            packets.write(packets.compile_ns3(Path(folder)))
-    elif arguments:
-        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: simulate")
-    report()
+    """Print the table, or write it into the page."""
+    if list(arguments) not in ([], ["--page"]):
+        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: --page")
+    if not arguments:
+        for line in lines():
+            print(line, flush=True)
+        return
+    text = PAGE.read_text(encoding="utf-8")
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    table = "".join(f"{line}\n" for line in lines())
+    PAGE.write_text(f"{before}{BEGIN}{table}{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

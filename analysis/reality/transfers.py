@@ -1,0 +1,99 @@
+"""How far is fedsim from packets?
+
+    python analysis/reality/transfers.py             the errors against what ns-3 said once
+    python analysis/reality/transfers.py simulate    the same after asking ns-3 anew (a minute)
+
+The error of a case is that of the time at which the last of its messages has arrived, relative to
+ns-3's: positive where the model is too slow. Where losses are random there are two: of the median
+over the seeds, and of the time that nine of ten stay below.
+"""
+
+import sys
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import packets
+
+from fedsim.sim.network.transmission import Sharing
+
+KINDS = ("one flow", "many flows", "no losses", "random losses: median", "random losses: 9 of 10")
+
+
+Error = tuple[str, str, packets.Case, float]
+"""The set, the row of the table, the case, and the relative error."""
+
+
+def errors(model: Sharing, sets: Collection[str] = packets.SETS) -> Iterator[Error]:
+    """Yield the errors of a model on some sets of cases."""
+    runs: dict[tuple[str, packets.Case], list[tuple[float, float]]] = {}
+    for name, case, seed, times in packets.read():
+        if name not in sets:
+            continue
+        ours = max(packets.by_fedsim(case, model, seed))
+        runs.setdefault((name, case), []).append((ours, max(times)))
+    for (name, case), found in runs.items():
+        if not case.loss:
+            ours, theirs = found[0]
+            yield name, KINDS[case.flows > 1], case, ours / theirs - 1.0
+            yield name, KINDS[2], case, ours / theirs - 1.0
+            continue
+        for kind, share in zip(KINDS[3:], (0.5, 0.9), strict=True):
+            ours, theirs = np.quantile(found, share, axis=0)
+            yield name, kind, case, float(ours / theirs - 1.0)
+
+
+def situation(case: packets.Case) -> str:
+    """Return in which of the situations a case is that models differ in."""
+    if case.flows == 1:
+        return "one flow, above 1 MB" if case.bytes > 1e6 else "one flow, up to 1 MB"
+    windows = case.flows * min(10, -(-case.bytes // packets.SEGMENT))
+    fits = windows <= case.queue or case.discipline == "fq_codel"
+    return f"many flows, first windows {'fit' if fits else 'overflow'} a queue"
+
+
+def report() -> None:
+    """Print the tables: what to take when, and all models, sets and kinds of cases."""
+    every = {model: list(errors(model)) for model in packets.MODELS}
+    _report_situations(every)
+    print("\n| model | set | cases | number | mean | median | 9 of 10 | worst |")
+    print("|---|---|---|---|---|---|---|---|")
+    for model, each in every.items():
+        found: dict[tuple[str, str], list[float]] = {}
+        for name, kind, _, error in each:
+            found.setdefault((name, kind), []).append(error)
+        for name in packets.SETS:
+            for kind in KINDS:
+                print(f"| `{model}` | {name} | {kind} | {packets.summary(found[name, kind])} |")
+
+
+def _report_situations(every: Mapping[Sharing, Sequence[Error]]) -> None:
+    """Print the median and nine of ten of the sizes of errors, held-out, without random losses."""
+    found: dict[tuple[str, Sharing], list[float]] = {}
+    for model, each in every.items():
+        for name, kind, case, error in each:
+            if name == "held-out" and kind == "no losses":
+                found.setdefault((situation(case), model), []).append(abs(error))
+    print(f"| held-out, without random losses | cases | `{'` | `'.join(packets.MODELS)}` |")
+    print("|---|---|" + "---|" * len(packets.MODELS))
+    for where in sorted({where for where, _ in found}):
+        cells = [
+            f"{100 * np.median(sizes):.1f} % ({100 * np.quantile(sizes, 0.9):.0f} %)"
+            for sizes in [found[where, model] for model in packets.MODELS]
+        ]
+        print(f"| {where} | {len(found[where, packets.MODELS[0]])} | {' | '.join(cells)} |")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the errors, after a simulation if that is asked for."""
+    if list(arguments) == ["simulate"]:
+        with tempfile.TemporaryDirectory() as folder:
+            packets.write(packets.compile_ns3(Path(folder)))
+    elif arguments:
+        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: simulate")
+    report()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

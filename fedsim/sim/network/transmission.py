@@ -136,8 +136,7 @@ def choose_bearers(
     Args:
         calendar: the time.
         topology: links and routes.
-        up: by client: the rate of its radio.
-        down: the same for its downlink.
+        up, down: by client: the rates of its radio.
         model: of the network.
         radio_latency: by client, one way, s; only LV08 and TCP ask for it.
         watched: by client: whether changes of its rates are reported.

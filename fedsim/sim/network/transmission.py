@@ -136,12 +136,12 @@ def choose_bearers(
     Args:
         calendar: the time.
         topology: links and routes.
-        up, down: by client: the rates of its radio.
+        up: by client: the rate of its radio.
+        down: the same for its downlink.
         model: of the network.
         radio_latency: by client, one way, s; only LV08 and TCP ask for it.
         watched: by client: whether changes of its rates are reported.
-        changed: callback at the end of the instant, with 0 at the end of a message. What
-            runs at a constant rate on an open bearer is not reported.
+        changed: callback of rates at the end of an instant, but constant ones of open bearers.
         own: see `OwnLaw`; not needed where `up` and `down` have each client's own.
         connections: under TCP, what they are.
         radios: in Wi-Fi cells, what these are.

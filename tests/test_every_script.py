@@ -45,6 +45,7 @@ TESTED = {
     "reality/calibrating": "test_reality",
     "reality/packets": "test_reality",
     "reality/run": "test_reality",
+    "reality/wifi": "test_reality_wifi",
     "studies/best_by_radio": "repricing/test_study",
     "studies/censoring_and_tails": "test_studies",
     "studies/compression_and_shared_uplink": "test_studies",

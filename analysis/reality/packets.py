@@ -7,7 +7,7 @@ ns3/results.csv, so a comparison with it needs no ns-3.
 import csv
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 
 from fedsim.physics.packet_loss import IndependentLosses
 from fedsim.physics.radios import ConstantRate
-from fedsim.physics.radios.base import NONE, Framing
+from fedsim.physics.radios.base import NONE, framing
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology, star, tree
 from fedsim.sim.engine.calendar import Calendar
@@ -27,6 +27,9 @@ from fedsim.sim.network.transmission import Sharing, choose_bearers, delay
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "ns3/transfers.cc"
 TABLE = HERE / "ns3/results.csv"
+
+
+MODELS: Sequence[Sharing] = ("fluid", "lv08", "tcp")
 
 
 class CaseSet(NamedTuple):
@@ -132,34 +135,35 @@ class Case:
         return "\n".join([head, gateway, str(self.flows), *own, ""])
 
 
+def magnitude(rng: np.random.Generator, low: float, high: float) -> float:
+    """Draw a number whose logarithm is uniform between two bounds."""
+    return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+
 def draw(set_seed: int, number: int) -> Case:
     """Draw a case: every third one is a single flow, every fifth one loses packets at random."""
     rng = np.random.default_rng([set_seed, number])
-
-    def magnitude(low: float, high: float) -> float:
-        return float(np.exp(rng.uniform(np.log(low), np.log(high))))
-
-    flows = 1 if number % 3 == 0 else round(magnitude(2, 100))
+    flows = 1 if number % 3 == 0 else round(magnitude(rng, 2, 100))
     most = min(5e7, PACKETS * SEGMENT / flows)
-    rate, trip = magnitude(1e6, 1e9), magnitude(2e-3, 6e-1)
+    rate, trip = magnitude(rng, 1e6, 1e9), magnitude(rng, 2e-3, 6e-1)
     if rng.random() < 0.5:
-        queue = round(magnitude(50, 400))
+        queue = round(magnitude(rng, 50, 400))
     else:  # in products of rate and round trip
-        queue = max(10, round(magnitude(0.25, 4.0) * rate * trip / (8 * 1500)))
+        queue = max(10, round(magnitude(rng, 0.25, 4.0) * rate * trip / (8 * 1500)))
     own = rng.uniform(0.3, 0.7, flows) if rng.random() < 0.5 else np.full(flows, 0.5)
     gateways = int(rng.integers(2, 5)) if number % 4 == 3 else 0
     return Case(
         variant="cubic" if rng.random() < 0.6 else "newreno",
         discipline="drop-tail" if rng.random() < 0.6 else "fq_codel",
         queue=queue,
-        loss=magnitude(1e-3, 2e-2) if number % 5 == 4 else 0.0,
+        loss=magnitude(rng, 1e-3, 2e-2) if number % 5 == 4 else 0.0,
         direction="up" if rng.random() < 0.5 else "down",
         rate=round(rate),
         delay=round(trip / 4, 6),
         gateways=gateways,
-        gateway_rate=round(rate * magnitude(0.3, 3.0)),
-        bytes=round(magnitude(1e3, most)),
-        own_rate=round(rate * magnitude(0.5, 10.0)),
+        gateway_rate=round(rate * magnitude(rng, 0.3, 3.0)),
+        bytes=round(magnitude(rng, 1e3, most)),
+        own_rate=round(rate * magnitude(rng, 0.5, 10.0)),
         own_delays=tuple([round(float(share) * trip / 2, 6) for share in own]),
     )
 
@@ -196,22 +200,41 @@ def by_ns3(case: Case, seed: int, program: Path) -> list[float]:
     return [float(line.split()[1]) for line in done.stdout.splitlines()]
 
 
-def as_in_ns3(case: Case, seed: int) -> Connections:
-    """Return the parameters of ns-3's connections, with its headers of IP, TCP and PPP."""
-    law = Tcp(
+class Stack(NamedTuple):
+    """What a reference's own implementation of TCP is, as `model: tcp` has it.
+
+    Attributes:
+        headers: bytes in front of a segment.
+        law: its parameters, for a case.
+    """
+
+    headers: int
+    law: Callable[[Case], Tcp]
+
+    def connections(self, case: Case, seed: int) -> Connections:
+        """Return the connections of a case, with the seed of its losses."""
+        packets = framing(self.headers, SEGMENT + self.headers)
+        losses = IndependentLosses(case.loss, np.random.default_rng(seed)) if case.loss else None
+        rng = np.random.default_rng([seed, 1])
+        return Connections(self.law(case), lambda _: packets, lambda *_: losses, lambda *_: rng)
+
+
+def _law_of_ns3(case: Case) -> Tcp:
+    return Tcp(
         variant=case.variant,
         queue=case.queue,
         discipline="fq-codel" if case.discipline == "fq_codel" else "drop-tail",
+        stack="ns-3",
         min_rto="1 s",
         delayed_ack="200 ms",
     )
-    rng = np.random.default_rng([seed, 1])
-    packets = Framing(HEADERS, SEGMENT + HEADERS)
-    losses = IndependentLosses(case.loss, np.random.default_rng(seed)) if case.loss else None
-    return Connections(law, lambda _: packets, lambda *_: losses, lambda *_: rng)
 
 
-def by_fedsim(case: Case, model: Sharing, seed: int = 0) -> list[float]:
+NS3 = Stack(HEADERS, _law_of_ns3)
+"""ns-3's TCP, with its headers of IP, TCP and PPP."""
+
+
+def by_fedsim(case: Case, model: Sharing, seed: int = 0, *, stack: Stack = NS3) -> list[float]:
     """Return when each message has arrived by a model of fedsim, s."""
     calendar, arrived = Calendar(), [float("nan")] * case.flows
     radios, up = [ConstantRate(case.own_rate)] * case.flows, case.direction == "up"
@@ -223,10 +246,10 @@ def by_fedsim(case: Case, model: Sharing, seed: int = 0) -> list[float]:
         radios,
         model=model,
         radio_latency=case.own_delays,
-        connections=as_in_ns3(case, seed) if model == "tcp" else None,
+        connections=stack.connections(case, seed) if model == "tcp" else None,
     )
-    framing = Framing(HEADERS, SEGMENT + HEADERS) if model == "tcp" else NONE
-    bits = 8 * case.bytes + framing.bits(8 * case.bytes)
+    cut = framing(stack.headers, SEGMENT + stack.headers) if model == "tcp" else NONE
+    bits = 8 * case.bytes + cut.bits(8 * case.bytes)
     bearers, routes = both[0 if up else 1], topology.up if up else topology.down
 
     def arrive(number: int) -> None:
@@ -271,3 +294,12 @@ def read() -> Iterator[tuple[str, Case, int, Sequence[float]]]:
             times = [float(word) for word in row["times"].split()]
             if all(map(isfinite, times)):
                 yield row["set"], case, int(row["seed"]), times
+
+
+def summary(errors: Sequence[float]) -> str:
+    """Return the cells of a table's row: number, mean, median, nine of ten, and the worst."""
+    sizes = np.abs(errors)
+    return (
+        f"{len(errors)} | {100 * sizes.mean():.1f} % | {100 * np.median(sizes):.1f} %"
+        f" | {100 * np.quantile(sizes, 0.9):.0f} % | {100 * errors[int(sizes.argmax())]:+.0f} %"
+    )

@@ -18,7 +18,6 @@ import packets
 
 from fedsim.sim.network.transmission import Sharing
 
-MODELS: Sequence[Sharing] = ("fluid", "lv08", "tcp")
 KINDS = ("one flow", "many flows", "no losses", "random losses: median", "random losses: 9 of 10")
 
 
@@ -56,7 +55,7 @@ def situation(case: packets.Case) -> str:
 
 def report() -> None:
     """Print the tables: what to take when, and all models, sets and kinds of cases."""
-    every = {model: list(errors(model)) for model in MODELS}
+    every = {model: list(errors(model)) for model in packets.MODELS}
     _report_situations(every)
     print("\n| model | set | cases | number | mean | median | 9 of 10 | worst |")
     print("|---|---|---|---|---|---|---|---|")
@@ -66,7 +65,7 @@ def report() -> None:
             found.setdefault((name, kind), []).append(error)
         for name in packets.SETS:
             for kind in KINDS:
-                print(f"| `{model}` | {name} | {kind} | {_row(found[name, kind])} |")
+                print(f"| `{model}` | {name} | {kind} | {packets.summary(found[name, kind])} |")
 
 
 def _report_situations(every: Mapping[Sharing, Sequence[Error]]) -> None:
@@ -76,23 +75,14 @@ def _report_situations(every: Mapping[Sharing, Sequence[Error]]) -> None:
         for name, kind, case, error in each:
             if name == "held-out" and kind == "no losses":
                 found.setdefault((situation(case), model), []).append(abs(error))
-    print(f"| held-out, without random losses | cases | `{'` | `'.join(MODELS)}` |")
-    print("|---|---|" + "---|" * len(MODELS))
+    print(f"| held-out, without random losses | cases | `{'` | `'.join(packets.MODELS)}` |")
+    print("|---|---|" + "---|" * len(packets.MODELS))
     for where in sorted({where for where, _ in found}):
         cells = [
             f"{100 * np.median(sizes):.1f} % ({100 * np.quantile(sizes, 0.9):.0f} %)"
-            for sizes in [found[where, model] for model in MODELS]
+            for sizes in [found[where, model] for model in packets.MODELS]
         ]
-        print(f"| {where} | {len(found[where, MODELS[0]])} | {' | '.join(cells)} |")
-
-
-def _row(found: Sequence[float]) -> str:
-    """Return the cells of some errors."""
-    sizes = np.abs(found)
-    return (
-        f"{len(found)} | {100 * sizes.mean():.1f} % | {100 * np.median(sizes):.1f} %"
-        f" | {100 * np.quantile(sizes, 0.9):.0f} % | {100 * found[int(sizes.argmax())]:+.0f} %"
-    )
+        print(f"| {where} | {len(found[where, packets.MODELS[0]])} | {' | '.join(cells)} |")
 
 
 def main(arguments: Sequence[str]) -> None:

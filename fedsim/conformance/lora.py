@@ -5,6 +5,7 @@ spreading factor and power the log does not contain them, so a cost is an interv
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fedsim.conformance.client_traces import ClientTrace, Leg
 from fedsim.physics.radios import RadioLaw
@@ -45,6 +46,11 @@ def check_windows(known: ClientTrace, gateway: LoRaGateway) -> Iterator[str]:
             frame = send * law.airtime(law.mac) if row["detail"] == "poll" else 0.0
             first = receive * _SYMBOLS * 2**factor / radio.bandwidth
             costs += [frame, frame + first, frame + first + second]
+            if gateway.acknowledge:
+                late = LoRa(spreading=gateway.rx2_spreading, bandwidth=radio.bandwidth)
+                late = replace(late, coding=radio.coding)
+                answers = [law.airtime(law.mac), late.airtime(late.mac)]
+                costs += [receive * answers[0], first + receive * answers[1]]
         joules = row["joules"]
         # ADR may have lowered its power; a battery that is empty cuts a frame off.
         less = radio.end_device.adr or row["state_of_charge"] is not None

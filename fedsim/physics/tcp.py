@@ -18,6 +18,9 @@ class Tcp(Spec):
     variant: Literal["cubic", "newreno"] = Field(
         default="cubic", description="congestion control: RFC 9438, or RFC 5681 with RFC 6582"
     )
+    stack: Literal["linux", "ns-3"] = Field(
+        default="linux", description="whose timers, growth of NewReno, and end of slow start"
+    )
     initial_window: int = Field(default=10, ge=1, description="segments, RFC 6928")
     queue: int = Field(default=1000, ge=1, description=f"{_QUEUE} (Linux's txqueuelen)")
     queue_bdp: float | None = Field(default=None, gt=0, description=f"{_BDP}, in place of `queue`")

@@ -13,6 +13,9 @@ Bits that are sent are received, lost or, at the end, in flight. Retransmitted p
 that were lost: their bits are in a `retransmit` row, which counts as sent and as lost. A broadcast
 to the clients of a cell is sent once, to no particular peer, and received by each of them.
 
+In a live run (`fedsim.live`) times are seconds of the server's clock, a message's duration is from
+its writing to its arrival, and joules are NaN unless every client has a meter.
+
 | column | type | meaning |
 |---|---|---|
 | seq | int64 | the row's number, from 0 |

@@ -94,3 +94,15 @@ def test_an_asynchronous_server_takes_replies_as_they_come(method: str, tmp_path
     buffer = made["participation"]["buffer"]
     arrived = result.events[result.events["event"] == "receive"]
     assert (arrived["node"] == "server").sum() >= buffer * ROUNDS
+
+
+def test_a_run_that_diverges_does_so_in_the_same_round(tmp_path: Path) -> None:
+    made = scenario("chb") | {"algorithm": {"kind": "gd", "step_size": "1e200/L"}}
+    wild = made | {"problem": made["problem"] | {"loss": {"kind": "squared", "l2": 1.0}}}
+    live, simulated = (
+        run(wild, out=tmp_path / run.__name__, check=False).summary.iloc[0]
+        for run in (run_live, fedsim.run)
+    )
+    assert live["status"] == simulated["status"] == "diverged"
+    assert live["rounds"] == simulated["rounds"]
+    assert live["objective"] == simulated["objective"]

@@ -136,6 +136,7 @@ networks = (
                 {},
                 optional={
                     "variant": st.sampled_from(["cubic", "newreno"]),
+                    "stack": st.sampled_from(["linux", "ns-3"]),
                     "queue": st.integers(1, 9999),
                     "min_rto": quantities.map("{} ms".format),
                     "connections": st.sampled_from(["new", "kept"]),

@@ -118,6 +118,23 @@ def test_windows_are_taken_as_bands_and_the_transmitter_allow() -> None:
     assert spans[1].end == pytest.approx(11 + sent + 2 + sf12.airtime(20 + MAC))
 
 
+def test_acknowledgements_take_windows_and_what_finds_none_is_sent_again() -> None:
+    around = network(*[radio(lorawan={"poll": "1 h"}) for _ in range(3)], acknowledge=True)
+    around.send([Sent(10.0 + client, client, 80, up=True) for client in range(3)])
+    spans = {span.client: span for span in run(around, 100.0)}
+    sf7, sf12 = LoRa(spreading=7), LoRa(spreading=12)
+    sent, awake = sf7.airtime(10 + MAC), 37e-3 - 5e-6
+    assert [spans[client].end for client in (0, 1)] == pytest.approx([10 + sent, 11 + sent])
+    assert spans[2].arrived
+    assert spans[2].end > 12 + 100 * sent
+    assert {int(row["node"]) for row in around.rows(Event.RETRANSMIT)} == {2}
+    costs = [float(row["joules"]) for row in around.rows(Event.TAIL)][:3]
+    first, second = awake * 8 * 1.024e-3, awake * 8 * 32.768e-3
+    assert costs == pytest.approx(
+        [awake * sf7.airtime(MAC), first + awake * sf12.airtime(MAC), first + second]
+    )
+
+
 def test_the_gateway_receives_nothing_while_it_sends() -> None:
     asks = radio(tries=1, lorawan={"poll": "1 h"})
     around = network(asks, radio(tries=1), radio(tries=1), channels=8)
@@ -257,6 +274,7 @@ def test_the_frame_of_lorasim_takes_1712_ms() -> None:
     assert LoRa(spreading=12, coding=1).airtime(20) == pytest.approx(1.31891, abs=5e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", [30, 100, 300])
 def test_the_data_extraction_rate_is_alohas(nodes: int) -> None:
     """Nodes that send 20 bytes each 1000 s: DER = exp(-2 (N - 1) T / period) without capture.
@@ -268,6 +286,7 @@ def test_the_data_extraction_rate_is_alohas(nodes: int) -> None:
     assert abs(rate - exp(-2 * (nodes - 1) * 1.71213 / PERIOD)) < 4 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", [100, 200, 300])
 def test_the_data_extraction_rate_with_capture_is_that_of_a_monte_carlo(nodes: int) -> None:
     rate, error = extraction_rate(nodes, 6.0, seed=nodes)

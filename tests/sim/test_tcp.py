@@ -91,17 +91,23 @@ def alone(segments: float, **rest: Any) -> float:
 
 
 @pytest.mark.parametrize(
-    ("variant", "windows"), [("newreno", [10, 15, 23, 34]), ("cubic", [10, 20, 40, 80])]
+    ("stack", "variant", "windows"),
+    [
+        ("ns-3", "newreno", [10, 15, 23, 34]),
+        ("ns-3", "cubic", [10, 20, 40, 80]),
+        ("linux", "newreno", [10, 20, 40, 80]),
+        ("linux", "cubic", [10, 20, 40, 80]),
+    ],
 )
 def test_slow_start_takes_a_handshake_and_a_round_trip_for_each_window(
-    variant: str, windows: list[int]
+    stack: str, variant: str, windows: list[int]
 ) -> None:
-    """Acknowledgements of two segments: NewReno adds one for each (RFC 5681), Cubic counts both."""
+    """Acknowledgements of two segments: RFC 5681 adds one for each, RFC 3465 counts both."""
     # An odd segment's acknowledgement comes with the next one's, so NewReno's windows are cut here
     # at their beginnings: one segment less never takes longer.
     for rounds in range(len(windows) - 1):
         most = sum(windows[: rounds + 1])
-        network = {"variant": variant, "delayed_ack": "0 s", "own": 1e10, "latency": 0.05}
+        network = {"variant": variant, "delayed_ack": "0 s", "own": 1e10, "stack": stack}
         assert alone(most, **network) == pytest.approx(0.1 * (1.5 + rounds), rel=1e-3)
     assert alone(11, variant=variant, own=1e10) == pytest.approx(0.25, rel=1e-3)
 
@@ -116,9 +122,9 @@ def test_the_initial_window_is_what_goes_out_first(initial_window: int) -> None:
 def test_a_connection_that_is_kept_shakes_hands_once() -> None:
     network = Network(connections="kept", own=1e10)
     network.send(10)
-    first = network.run()[0]
+    first, sent = network.run()[0], network.calendar.now
     network.send(10)
-    assert network.run()[0] - first == pytest.approx(0.05, rel=1e-3)
+    assert network.run()[0] - sent == pytest.approx(0.05, rel=1e-3)
     assert first == pytest.approx(0.15, rel=1e-3)
 
 
@@ -178,14 +184,20 @@ def test_a_window_that_is_lost_behind_a_full_queue_waits_for_its_timeout() -> No
 
 def test_many_short_messages_into_a_short_queue_time_out() -> None:
     """Incast: forty flows of 10 kB over 10 Mbit/s take seconds, not the 0.34 s of their bits."""
-    times = []
-    for queue in (50, 1000):
-        network = Network(40, rate=1e7, own=1e8, latency=0.01, queue=queue, min_rto="1 s")
-        for client in range(40):
-            network.send(7, client)
-        times.append(max(network.run().values()))
-    assert times[0] > 1.0
-    assert times[1] == pytest.approx(0.03 + 280 * SEGMENT / 1e7, rel=0.02)
+    bits = 0.03 + 280 * SEGMENT / 1e7
+    times = {}
+    for stack, min_rto in (("ns-3", "1 s"), ("linux", "200 ms")):
+        for queue in (50, 1000):
+            network = Network(
+                40, rate=1e7, own=1e8, latency=0.01, queue=queue, min_rto=min_rto, stack=stack
+            )
+            for client in range(40):
+                network.send(7, client)
+            times[stack, queue] = max(network.run().values())
+    assert times["ns-3", 50] > 1.0
+    assert bits < times["linux", 50] < 1.0  # probes find what was lost
+    for stack in ("ns-3", "linux"):
+        assert times[stack, 1000] == pytest.approx(bits, rel=0.02)
 
 
 # Conservation.
@@ -282,11 +294,12 @@ def test_losses_are_those_of_the_stream() -> None:
     assert completions(range(4), **lossy) != completions(range(4))
 
 
+@pytest.mark.parametrize(("stack", "fewer"), [("ns-3", 5), ("linux", 2)])
 def test_shorter_trains_mean_more_events_and_the_same_times(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, stack: str, fewer: int
 ) -> None:
     def ends() -> tuple[float, int]:
-        network = Network(5, rate=5e7, own=1e8, latency=0.03, queue=4000)
+        network = Network(5, rate=5e7, own=1e8, latency=0.03, queue=4000, stack=stack)
         for client in range(5):
             network.send(700, client)
         return max(network.run().values()), network.events
@@ -294,7 +307,7 @@ def test_shorter_trains_mean_more_events_and_the_same_times(
     coarse, few = ends()
     monkeypatch.setattr(tcp_transfer, "SHARE", 4000)
     fine, many = ends()
-    assert many > 5 * few
+    assert many > fewer * few
     assert coarse == pytest.approx(fine, rel=0.02)
 
 
@@ -309,5 +322,5 @@ def test_the_events_of_a_message_grow_with_the_logarithm_of_its_size(clients: in
         return ceil(network.events / clients)
 
     assert events(7) <= 6
-    assert events(70, queue=2000) <= 40  # room for all of them
+    assert events(70, queue=2000) <= 45  # room for all of them; trains of four that Linux looks at
     assert events(700_000) == pytest.approx(events(70_000), abs=10)

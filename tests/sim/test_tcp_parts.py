@@ -1,7 +1,5 @@
 """The parts of TCP by themselves: queues, what waits by flow, the receiver, the scoreboard."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +15,9 @@ from fedsim.sim.network.tcp.window import Window
 
 BITS, RATE = 12_000.0, 12e6
 SLOT = BITS / RATE
+
+Passed = tuple[str, int, float]
+"""Whose packet, its number, and when it has passed, s."""
 
 # A queue.
 
@@ -49,21 +50,19 @@ def test_a_queue_has_room_for_what_does_not_wait(
 
 
 class Ends:
-    """A forwarder that notes when packets have passed their link, by owner."""
+    """A forwarder that notes when its packets have passed their link, beside those of others."""
 
-    def __init__(self, calendar: Calendar, queue: LinkQueue) -> None:
-        self._queue = queue
-        self.fair = FairQueue(calendar, queue)
-        self.passed = list[tuple[str, int, float]]()
+    def __init__(self, queue: LinkQueue, fair: FairQueue, passed: list[Passed], name: str) -> None:
+        self._queue, self._fair, self._passed, self._name = queue, fair, passed, name
 
-    def put(self, owner: Any, number: int, now: float) -> None:
+    def put(self, number: int, now: float) -> None:
         """Let a packet wait that comes now."""
-        self.fair.put(self, SegmentTrain(owner, number, 1, BITS, now, 0.0, now, now))
+        self._fair.put(self, SegmentTrain(None, number, 1, BITS, now, 0.0, now, now))
 
     def pass_stage(self, train: SegmentTrain) -> bool:
         """Take it over the link."""
         _, end = self._queue.carry(train.first, train.last, train.count, train.bits)
-        self.passed.append((train.owner, train.number, end))
+        self._passed.append((self._name, train.number, end))
         return False
 
     def forward(self, train: SegmentTrain) -> None:
@@ -72,29 +71,29 @@ class Ends:
 
 
 def test_flows_take_turns_however_much_each_has_waiting() -> None:
-    calendar = Calendar()
-    ends = Ends(calendar, LinkQueue(RATE, 1, managed=True))
-    for number in range(6):
-        ends.put("long", number, 0.0)
-    for number in range(2):
-        ends.put("short", number, 0.0)
+    calendar, passed = Calendar(), list[Passed]()
+    queue = LinkQueue(RATE, 1, managed=True)
+    fair = FairQueue(calendar, queue)
+    for name, count in (("long", 6), ("short", 2)):
+        ends = Ends(queue, fair, passed, name)
+        for number in range(count):
+            ends.put(number, 0.0)
     calendar.run()
     # The link and its queue take two at once, before any other flow has come.
-    assert [owner for owner, _, _ in ends.passed] == ["long", "short"] * 2 + ["long"] * 4
-    assert [end for _, _, end in ends.passed] == pytest.approx([(n + 1) * SLOT for n in range(8)])
+    assert [name for name, _, _ in passed] == ["long", "short"] * 2 + ["long"] * 4
+    assert [end for _, _, end in passed] == pytest.approx([(n + 1) * SLOT for n in range(8)])
 
 
 def test_what_waits_too_long_for_an_interval_is_dropped_at_a_growing_rate() -> None:
     """RFC 8289: the n-th drop comes an interval by the root of n after the one before it."""
-    calendar, slot = Calendar(), 10 * SLOT
-    ends = Ends(calendar, LinkQueue(RATE / 10, 1, managed=True))
+    calendar, passed, slot = Calendar(), list[Passed](), 10 * SLOT
+    queue = LinkQueue(RATE / 10, 1, managed=True)
+    ends = Ends(queue, FairQueue(calendar, queue), passed, "flow")
     for number in range(80):
-        ends.put("flow", number, 0.0)
+        ends.put(number, 0.0)
     calendar.run()
-    dropped = sorted(set(range(80)) - {number for _, number, _ in ends.passed})
-    before = [
-        max(end for _, number, end in ends.passed if number < each) - slot for each in dropped
-    ]
+    dropped = sorted(set(range(80)) - {number for _, number, _ in passed})
+    before = [max(end for _, number, end in passed if number < each) - slot for each in dropped]
     # It has waited too long from the first packet on that comes out after the target.
     assert before[0] == pytest.approx(INTERVAL + slot, abs=2 * slot)
     for nth in range(1, len(dropped)):

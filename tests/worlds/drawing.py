@@ -8,7 +8,7 @@ from .dice import Block, Dice
 from .files import MOST_CLIENTS
 from .fleets import fleet
 from .methods import METHODS, method
-from .networks import cells, gateway, network, shared_air, windows
+from .networks import cells, gateway, network, shared_air, stacks, windows
 from .peers import peers
 from .policies import delivered, given_up, marina_p, noticed, participation, silence, stop
 from .problems import problem
@@ -63,4 +63,5 @@ def world(number: int) -> Block:
     covered(dice, blocks)
     cells(dice, blocks)
     shared_air(dice, blocks)
+    stacks(dice, blocks)
     return blocks

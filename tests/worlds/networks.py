@@ -76,6 +76,13 @@ def windows(dice: Dice, blocks: Block) -> None:
         network["tcp"] = parameters
 
 
+def stacks(dice: Dice, blocks: Block) -> None:
+    """Let TCP be ns-3's at times, where it is given."""
+    network = blocks["network"]
+    if network.get("model") == "tcp" and dice.chance(0.3):
+        network.setdefault("tcp", {})["stack"] = "ns-3"
+
+
 def gateway(dice: Dice, blocks: Block) -> None:
     """Let LoRa radios share the air around a gateway at times, in a star."""
     network = blocks["network"]
@@ -88,6 +95,7 @@ def gateway(dice: Dice, blocks: Block) -> None:
             "channels": dice.whole(1, 8),
             "capture": dice.one([None, "0 dB", "3 dB"]),
             "demodulators": dice.whole(1, 8),
+            "acknowledge": True,
             "noise_figure": "3 dB",
             "delay": dice.quantity(0.1, 5, "s"),
             "rx2_spreading": dice.whole(7, 12),

@@ -141,6 +141,10 @@ class LoRaGateway(Spec):
     )
     rx1_duty: Share = as_written("1 %", "of the band of RX1, in which devices send")
     rx2_duty: Share = as_written("10 %", "of the band of RX2, also of classes B and C")
+    acknowledge: bool = Field(
+        default=False,
+        description="whether acknowledgements of frames that may be sent again take windows",
+    )
     adr_frames: int = Field(default=20, ge=1, description="frames up between decisions of ADR")
     adr_margin: Decibels = as_written("10 dB", "what ADR keeps in reserve")
 
@@ -148,6 +152,10 @@ class LoRaGateway(Spec):
     def second_delay(self) -> float:
         """From the end of a frame up to RX2, s."""
         return self.delay + 1.0
+
+    def window_delay(self, number: int) -> float:
+        """Return how long after the end of a frame up its first or second window begins, s."""
+        return self.delay if number == 1 else self.second_delay
 
     @model_validator(mode="after")
     def _margins_agree(self) -> Self:

@@ -163,7 +163,7 @@ class AirBearer:
         path = self._path(bits)
         made, radios = path.plan, self._radios
         if bits:
-            times, answer = made.answers(TURNS)
+            times, answer = made.answers(TURNS, 1.0)  # the last comes when the message has arrived
             radios.on_air(self._client, self._up, made.sent / bits, times * answer / bits)
         if not self._up:
             return self._fluid.add(path, bits, cap, finished, token, self._changed)

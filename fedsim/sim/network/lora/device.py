@@ -53,9 +53,9 @@ class FrameTransfer:
         return 8 * (self.payload + self.law.mac)
 
     @property
-    def unlimited(self) -> bool:
-        """Whether a frame is sent until it is received."""
-        return self.lane.radio.law.most_tries is None
+    def confirmed(self) -> bool:
+        """Whether a frame may be sent again, so that it has to be acknowledged."""
+        return self.lane.radio.law.most_tries != 1
 
     @property
     def tries_left(self) -> bool:

@@ -6,11 +6,13 @@ waits for the next frame up. A device of class A that has nothing to send sends 
 time to time (`poll`), and one at once where the gateway has more for it.
 
 A frame that is lost is sent again, after its silence and a random delay of 1 s to 3 s or ten
-frames, until it is received or its tries are used up. Acknowledgements and the commands of ADR
-travel in headers: they take no time of the gateway.
+frames, until it is received or its tries are used up. Commands of ADR travel in headers: they take
+no time of the gateway. Acknowledgements do under `acknowledge`; then a frame counts as received
+where its acknowledgement has found a window.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,6 +46,23 @@ BACKOFF_FRAMES = 10.0
 """The same in times of the frame, where that is more: slow frames would overlap again else."""
 
 Draw = Callable[[ClientId], np.random.Generator]
+
+
+class FrameAnswer(NamedTuple):
+    """What a frame up is answered with.
+
+    Attributes:
+        number: of the window, 1 or 2; 0 for no answer.
+        seconds: the answer's time on air.
+        bare: whether it is no more than an acknowledgement.
+    """
+
+    number: int = 0
+    seconds: float = 0.0
+    bare: bool = False
+
+
+NO_ANSWER = FrameAnswer()
 
 
 class LoRaNetwork(ServerLanes):
@@ -81,7 +100,7 @@ class LoRaNetwork(ServerLanes):
         self.devices = LazyTable(self._make_device)
         for client in kinds.where(_polls):
             device = self.devices[client]
-            self._await_poll(device, float(device.rng.random()) * _poll(device))
+            self._await_poll(device, float(device.rng.random()) * _interval(device))
 
     def _make_device(self, client: ClientId) -> Modem:
         meter = self._radio(client)
@@ -204,8 +223,11 @@ class LoRaNetwork(ServerLanes):
         device.free_at = now + seconds * (1 / device.radio.duty - 1)
         if received:
             device.note_snr()
-        if device.windowed:
-            self._open_windows(device, joules, received=received, empty=transfer is None)
+        confirmed = transfer is not None and transfer.confirmed and self._gateway.acknowledge
+        if device.windowed or confirmed:
+            windows = self._answer(device, confirmed=confirmed) if received else NO_ANSWER
+            self._pay_windows(device, joules, windows, empty=transfer is None)
+            received = received and (not confirmed or windows.number > 0)
         if transfer is not None and self._pass_frame(device, transfer, received=received):
             # After its silence, else two devices that have collided would do so again and again.
             least, most = BACKOFF
@@ -221,13 +243,16 @@ class LoRaNetwork(ServerLanes):
         device.meter.pay(transfer.lane.up, joules)
         return 0.0
 
-    def _open_windows(self, device: Modem, joules: float, *, received: bool, empty: bool) -> None:
-        """Answer a frame in one of its two windows, if there is something to say."""
-        window = self._answer(device) if received else 0
-        if window != 1:  # in the one that brings a frame it listens to that
+    def _pay_windows(
+        self, device: Modem, joules: float, answer: FrameAnswer, *, empty: bool
+    ) -> None:
+        """Listen in the windows of a frame, up to the one that brings an answer."""
+        if answer.number != 1:
             joules += device.meter.spend(device.window_joules(second=False))
-        if not window:
+        if not answer.number:
             joules += device.meter.spend(device.window_joules(second=True))
+        if answer.bare:
+            joules += device.meter.spend(device.meter.watts(up=False) * answer.seconds)
         second = self._gateway.second_delay
         symbols = 2.0**self._gateway.rx2_spreading / device.law.bandwidth
         device.free_at = max(device.free_at, self._calendar.now + second + 8 * symbols)
@@ -262,7 +287,7 @@ class LoRaNetwork(ServerLanes):
         """Ask for an answer, if the device has sent nothing for so long."""
         self._calendar.background -= 1
         self._calendar.ensure_alive()
-        now, every = self._calendar.now, _poll(device)
+        now, every = self._calendar.now, _interval(device)
         if now >= device.last + every or not device.last:
             device.asked = device.up is None and self._present(device.client)
             self._request(device)
@@ -272,25 +297,31 @@ class LoRaNetwork(ServerLanes):
 
     # -- down --------------------------------------------------------------------------
 
-    def _answer(self, device: Modem) -> int:
-        """Reserve a window for the next frame down; return its number, 0 for none."""
-        transfer, now = device.down, self._calendar.now
-        if transfer is None:
-            return 0
-        size = transfer.law.mac + transfer.payload
-        first = device.law.airtime(size)
-        begin = now + self._gateway.delay
-        if self.transmitter.reserve(begin, first, "rx1"):
-            self._expect(device, transfer, begin, first)
-            return 1
-        factor = self._gateway.rx2_spreading
-        if transfer.payload > EU868_PAYLOAD[factor]:
-            return 0
-        second, begin = device.radio.law_at(factor).airtime(size), now + self._gateway.second_delay
-        if self.transmitter.reserve(begin, second, "rx2"):
-            self._expect(device, transfer, begin, second)
-            return 2
-        return 0
+    def _answer(self, device: Modem, *, confirmed: bool) -> FrameAnswer:
+        """Answer a frame in one of its windows, if there is something to say.
+
+        The next frame of a message to a device of class A acknowledges as well.
+        """
+        transfer = device.down if device.windowed else None
+        if transfer is not None:
+            window = self._reserve(device, transfer.payload)
+            if window.number:
+                begin = self._calendar.now + self._gateway.window_delay(window.number)
+                self._expect(device, transfer, begin, window.seconds)
+                return window
+        return self._reserve(device, 0)._replace(bare=True) if confirmed else NO_ANSWER
+
+    def _reserve(self, device: Modem, payload: int) -> FrameAnswer:
+        """Reserve a window for a frame down of so many bytes, if one is free."""
+        now, gateway, size = self._calendar.now, self._gateway, device.law.mac + payload
+        seconds = device.law.airtime(size)
+        if self.transmitter.reserve(now + gateway.window_delay(1), seconds, "rx1"):
+            return FrameAnswer(1, seconds)
+        if payload <= EU868_PAYLOAD[gateway.rx2_spreading]:
+            seconds = device.radio.law_at(gateway.rx2_spreading).airtime(size)
+            if self.transmitter.reserve(now + gateway.window_delay(2), seconds, "rx2"):
+                return FrameAnswer(2, seconds)
+        return NO_ANSWER
 
     def _send_down(self, device: Modem, transfer: FrameTransfer) -> None:
         """Send the next frame to a device that listens at any time, as soon as the gateway may."""
@@ -369,7 +400,7 @@ class LoRaNetwork(ServerLanes):
                 self._forget(device, transfer)
 
 
-def _poll(device: Modem) -> float:
+def _interval(device: Modem) -> float:
     return device.radio.end_device.poll
 
 

@@ -110,16 +110,15 @@ class FairQueue:
 
     def __init__(self, calendar: Calendar, queue: LinkQueue) -> None:
         self._calendar, self._queue = calendar, queue
-        self._flows: dict[object, _Flow] = {}
+        self._flows: dict[Forwarder, _Flow] = {}
         self._fresh, self._old = deque[_Flow](), deque[_Flow]()
         self.waiting = 0
 
     def put(self, lane: Forwarder, packet: SegmentTrain) -> None:
-        """Let a packet of a lane wait, that comes now."""
-        owner, now = packet.owner, self._calendar.now
-        flow = self._flows.get(owner)
+        """Let a packet of a lane wait, that comes now; a lane has one connection at a time."""
+        now, flow = self._calendar.now, self._flows.get(lane)
         if flow is None:
-            flow = self._flows[owner] = _Flow()
+            flow = self._flows[lane] = _Flow()
         if not flow.active:
             flow.active, flow.deficit = True, QUANTUM
             self._fresh.append(flow)
@@ -129,10 +128,6 @@ class FairQueue:
             self._wait()
         elif self.waiting > MOST:
             self._drop_fattest()
-
-    def forget(self, owner: object) -> None:
-        """Forget what is known of a flow that is over."""
-        self._flows.pop(owner, None)
 
     def _wait(self) -> None:
         """Wait until the link's queue has room."""

@@ -87,7 +87,7 @@ class TcpPath:
         return sum([stage.delay for stage in self.stages[number:]]) + sum(behind)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class TcpLane:
     """What the messages of a lane have in common.
 

@@ -19,6 +19,7 @@ from fedsim.sim.network.tcp.arrivals import TcpArrivals
 from fedsim.sim.network.tcp.handshake import Handshake
 from fedsim.sim.network.tcp.path import TcpLane
 from fedsim.sim.network.tcp.queue import SegmentTrain
+from fedsim.sim.network.tcp.rack import RackSender
 from fedsim.sim.network.tcp.receiver import EVERY, Acknowledgement, Receiver, TrainAcknowledgement
 from fedsim.sim.network.tcp.sender import CLOSE, Sender
 from fedsim.sim.network.tcp.window import Window
@@ -32,6 +33,9 @@ LEAST_TRAIN = 2
 
 CROWDED = attrgetter("crowded")
 """Returns whether a queue is: for a look at several of them at a time."""
+
+LOOKED_AT = 4
+"""The segments of a train whose round trips may end slow start: longer ones of others hide them."""
 
 SHARE = 16
 """A train is no longer than this part of the shortest queue: what comes while a train passes finds
@@ -103,7 +107,8 @@ class TcpTransfer:
         self._streamed = 0  # segments
         self._waits = False  # whether it will look for a late acknowledgement
         self._receiver = Receiver(lane.law.delayed_ack, quick=not opened)
-        self._sender = Sender(window, total, self._launch_one)
+        kind = RackSender if lane.law.stack == "linux" else Sender
+        self._sender = kind(window, total, self._launch_one)
         self._claimed = min(total, int(AHEAD * window.size))
         for queue in self._path.shared:
             queue.claim(self._claimed, flows=1)
@@ -129,9 +134,6 @@ class TcpTransfer:
             queue.claim(-self._claimed, flows=-1)
         if self._handshake is not None:
             self._handshake.over = True
-        for stage in self._path.stages:
-            if stage.fair is not None:
-                stage.fair.forget(self)
         if self._stream is not None:
             if not whole:
                 self._stream.flow.stop()
@@ -169,7 +171,10 @@ class TcpTransfer:
             return
         left, flight = self._total - board.next, board.next - board.first
         todo = min(int(size + CLOSE) - flight, left)
-        if todo <= 0 or (left >= stream.LEAST and self._flows_on(left)):
+        if todo <= 0:
+            self._set_timer()  # which an acknowledgement may have set to an earlier time
+            return
+        if left >= stream.LEAST and self._flows_on(left):
             return
         self._claim(min(left + flight, int(AHEAD * size)))
         sender.arm(now)
@@ -179,7 +184,9 @@ class TcpTransfer:
         if self._crowded:
             most = 1 if span else todo
         elif todo > LEAST_TRAIN:
-            most = max(LEAST_TRAIN, min(int(size), self._path.narrow // SHARE))
+            hidden = self.window.looks and any(queue.flows > 1 for queue in self._path.shared)
+            longest = LOOKED_AT if hidden else int(size)
+            most = max(LEAST_TRAIN, min(longest, self._path.narrow // SHARE))
         pace, start = span / todo, now
         while todo > 0:
             count = min(most, todo)

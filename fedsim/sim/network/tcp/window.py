@@ -1,6 +1,7 @@
 """The window and the timer of a TCP connection: growth, NewReno or Cubic, recovery, timeouts."""
 
 from math import floor, inf
+from typing import NamedTuple
 
 from fedsim.physics.tcp import Tcp
 
@@ -19,13 +20,34 @@ SCALE = 0.4
 CLAMP = 20
 """The most segments that Cubic waits for before it grows by one, as long as none was lost."""
 
-SETTLED = 0.01
-"""How long Cubic mistrusts round trips after a loss, s."""
-
-LOW_WINDOW, SAMPLES, LEAST_LATE, MOST_LATE, NEAR = 16, 8, 0.004, 1.0, 0.002
+LOW_WINDOW, SAMPLES, NEAR = 16, 8, 0.002
 """Of HyStart: below which window it waits, segments; how many acknowledgements of a round show its
-round trip; bounds of the delay that it tolerates, s; and the space between the acknowledgements of
-a train, s."""
+round trip; and the space between the acknowledgements of a train, s."""
+
+
+class HyStart(NamedTuple):
+    """How an implementation finds that the pipe is full (Ha and Rhee, 2011).
+
+    Attributes:
+        train: how long a train of acknowledgements is then, in least round trips.
+        late: how much longer round trips are then, in least ones.
+        bounds: of this delay, s.
+        smoothed: whether it looks at their smoothed mean, and not at single ones.
+        settled: how long round trips are mistrusted after a loss, s.
+    """
+
+    train: float
+    late: float
+    bounds: tuple[float, float]
+    smoothed: bool
+    settled: float
+
+
+HYSTART = {
+    "linux": HyStart(1 / 2, 1 / 8, (0.004, 0.016), smoothed=False, settled=1.0),
+    "ns-3": HyStart(1.0, 1.0, (0.004, 1.0), smoothed=True, settled=0.01),
+}
+"""By `network.tcp.stack`."""
 
 
 class Window:
@@ -33,17 +55,21 @@ class Window:
 
     Slow start and congestion avoidance are those of RFC 5681 (NewReno) and RFC 9438 (Cubic, which
     leaves slow start early by HyStart), recovery is proportional (RFC 6937), timeouts are those of
-    RFC 6298. Round trips are measured by timestamps of milliseconds (RFC 7323), and HyStart takes
-    their smoothed mean.
+    RFC 6298. Round trips are measured by timestamps of milliseconds (RFC 7323). Linux counts bytes
+    that are acknowledged where NewReno's text (and ns-3) counts acknowledgements (RFC 3465), and
+    adds its least timeout to the round trip instead of bounding their sum with it.
 
     Attributes:
         size: of the window now.
         threshold: where slow start ends.
         timeout: to a retransmission, s.
         trip: the mean of the round trips, s; 0 before the first one.
+        least_trip: the smallest one, s.
+        least_timeout: the least part of a timeout, or the least one, s.
     """
 
     __slots__ = (
+        "_before",
         "_beta",
         "_credit",
         "_cubic",
@@ -51,10 +77,12 @@ class Window:
         "_epoch",
         "_flight",
         "_found",
+        "_hystart",
         "_inflection",
         "_last_near",
-        "_least_timeout",
+        "_last_trip",
         "_least_trip",
+        "_linux",
         "_origin",
         "_out",
         "_peak",
@@ -63,6 +91,8 @@ class Window:
         "_round_trip",
         "_samples",
         "_variation",
+        "least_timeout",
+        "least_trip",
         "size",
         "threshold",
         "timeout",
@@ -72,12 +102,14 @@ class Window:
     def __init__(self, law: Tcp) -> None:
         self._cubic = law.variant == "cubic"
         self._beta = 0.7 if self._cubic else 0.5
-        self._least_timeout = law.min_rto
+        self._linux, self._hystart = law.stack == "linux", HYSTART[law.stack]
+        self.least_timeout = law.min_rto
         self.size = float(law.initial_window)
         self.threshold = inf
         self.timeout = 1.0
         self._flight, self._out, self._delivered = 1, 0, 0  # of proportional recovery
-        self.trip, self._variation = 0.0, 0.0
+        self.trip, self._variation, self._last_trip = 0.0, 0.0, 0.0
+        self.least_trip = inf
         # HyStart: the smallest round trip, and what this round has shown.
         self._least_trip = inf
         self._found = False
@@ -85,6 +117,7 @@ class Window:
         self._round_trip, self._samples = inf, 0
         # Cubic: the window of the last loss, and the curve since then.
         self._peak, self._epoch, self._origin, self._inflection = 0, -1.0, 0, 0.0
+        self._before = self.size, self.threshold, self._peak  # the last timeout
         self._credit = 0  # segments acknowledged that it has not grown by
 
     def begin_message(self) -> None:
@@ -103,6 +136,8 @@ class Window:
     def measure(self, sent: float, now: float) -> None:
         """Take the round trip of a segment, from the timestamps of its way there and back."""
         trip = TICK * (floor(now / TICK) - floor(sent / TICK)) or LEAST_TRIP
+        self._last_trip = trip
+        self.least_trip = min(self.least_trip, trip)
         if self.trip:
             self._variation += (abs(self.trip - trip) - self._variation) / 4
             self.trip += (trip - self.trip) / 8
@@ -111,31 +146,39 @@ class Window:
 
     def restore_timeout(self) -> None:
         """Set the timeout as the round trips have it, however often it ran out before."""
-        late = 4 * self._variation
-        timeout = self.trip + (max(TICK, late))
-        least = self._least_timeout
-        self.timeout = max(least, timeout)
+        late, least = 4 * self._variation, self.least_timeout
+        if self._linux:
+            self.timeout = self.trip + max(least, late)
+        else:
+            self.timeout = max(least, self.trip + max(TICK, late))
 
     # Growth.
 
+    @property
+    def looks(self) -> bool:
+        """Whether single round trips may end its slow start, as HyStart of Linux has it."""
+        return self._cubic and self._linux and self.size < self.threshold
+
     def note_acknowledgement(self, now: float) -> None:
         """Look at the round trip when an acknowledgement has come: Cubic does."""
-        if not self._cubic or -1.0 < self._epoch > now - SETTLED:
+        if not self._cubic or -1.0 < self._epoch > now - self._hystart.settled:
             return
-        self._least_trip = min(self._least_trip, self.trip)
+        trip = self.trip if self._hystart.smoothed else self._last_trip
+        self._least_trip = min(self._least_trip, trip)
         if not self._found and LOW_WINDOW <= self.size <= self.threshold:
-            self._look_for_full_pipe(now)
+            self._look_for_full_pipe(trip, now)
 
-    def _look_for_full_pipe(self, now: float) -> None:
+    def _look_for_full_pipe(self, trip: float, now: float) -> None:
         """Leave slow start where long trains of acknowledgements or delays show a full pipe."""
         if now - self._last_near <= NEAR:
             self._last_near = now
-            self._found = now - self._round_start > self._least_trip
+            self._found = now - self._round_start > self._hystart.train * self._least_trip
         if self._samples < SAMPLES:
-            self._round_trip = min(self._round_trip, self.trip)
+            self._round_trip = min(self._round_trip, trip)
             self._samples += 1
         else:
-            late = min(max(self._least_trip, LEAST_LATE), MOST_LATE)
+            low, high = self._hystart.bounds
+            late = min(max(self._hystart.late * self._least_trip, low), high)
             self._found = self._found or self._round_trip > self._least_trip + late
         if self._found:
             self.threshold = self.size
@@ -156,6 +199,12 @@ class Window:
                 self.size += count
             elif count:
                 self._follow_cubic(count, now)
+            return
+        if self._linux:
+            room = self.threshold - self.size
+            begun = int(min(count, room)) if room > 0 else 0
+            self.size += begun
+            self.size += (count - begun) / self.size
             return
         if self.size < self.threshold and count:
             self.size += 1
@@ -258,9 +307,15 @@ class Window:
             sent: all segments before this one were sent.
             now: the time, s.
         """
+        self._before = self.size, self.threshold, self._peak
         self.timeout = min(MOST_TIMEOUT, 2 * self.timeout)
         self._reduce(flight)
         if self._cubic:
             self._peak, self._least_trip, self._found = 0, inf, False
             self._begin_round(sent, now)
         self.size = 1.0
+
+    def undo_time_out(self) -> None:
+        """Go on as before the timer ran out: nothing was lost (RFC 4015)."""
+        size, threshold, self._peak = self._before
+        self.size, self.threshold = max(self.size, size), max(self.threshold, threshold)

@@ -1,0 +1,215 @@
+"""A star of Linux's own network stacks: clients, two routers and a server, each in a namespace.
+
+    client n ── router ══ relay ══ router ── server
+
+The routers' devices towards each other shape the server's link in both directions: the kernel's
+token bucket sets its rate, and a drop-tail queue of packets stands in front of it, a hop away from
+either end. Each client's own link is shaped in the same way. Delays and losses are the relay's,
+between the two TUN devices.
+
+Nothing outside is touched: the namespaces hold all devices, and go with them.
+"""
+
+import ctypes
+import fcntl
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from packets import Case
+
+RELAY = Path(__file__).with_name("relay.py")
+
+NAMED = Path("/run/netns")
+"""Where the kernel's namespaces have names."""
+
+MTU = 1500
+
+LATE = 2e-4
+"""How late the kernel may let a packet pass, s: with less in its bucket, a link misses its rate."""
+
+SERVER = "10.255.0.2"
+
+
+class Unavailable(RuntimeError):
+    """This machine does not let the caller make network namespaces, with the reason."""
+
+
+class Star(NamedTuple):
+    """The names of the namespaces.
+
+    Attributes:
+        clients: one each.
+        server: its own.
+    """
+
+    clients: Sequence[str]
+    server: str
+
+
+@contextmanager
+def inside(name: str) -> Iterator[None]:
+    """Open sockets and devices in a namespace, within the block."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with Path("/proc/self/ns/net").open("rb") as own, (NAMED / name).open("rb") as there:
+        _enter(libc, there.fileno())
+        try:
+            yield
+        finally:
+            _enter(libc, own.fileno())
+
+
+def _enter(libc: ctypes.CDLL, descriptor: int) -> None:
+    if libc.setns(descriptor, 0):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def command(*words: str, given: str | None = None) -> None:
+    """Run a program of the machine.
+
+    Raises:
+        Unavailable: it is missing, or it failed; with what it said.
+    """
+    program = shutil.which(words[0], path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if program is None:
+        raise Unavailable(f"there is no program {words[0]} (Debian's iproute2)")
+    done = subprocess.run(  # noqa: S603 - iproute2, with addresses of our own
+        [program, *words[1:]], input=given, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise Unavailable(f"{' '.join(words)}: {done.stderr.strip() or done.returncode}")
+
+
+def _batch(lines: Sequence[str], *, program: str = "ip", name: str = "") -> None:
+    """Give several lines to ip or tc at once."""
+    there = ("-n", name) if name else ()
+    command(program, *there, "-batch", "-", given="\n".join(lines) + "\n")
+
+
+def _shaped(device: str, rate: float, queue: int) -> list[str]:
+    """Return the lines for tc that shape what a device sends: bit/s, and packets that may wait.
+
+    The bucket holds a packet, the least that it can. So the first packet in a while passes at once,
+    and all later ones come as much earlier than over a real link of the rate.
+    """
+    burst = MTU + 14 + round(rate * LATE / 8)
+    bucket = f"tbf rate {round(rate)}bit burst {burst} limit {queue * MTU}"
+    return [
+        f"qdisc add dev {device} root handle 1: {bucket}",
+        f"qdisc add dev {device} parent 1:1 pfifo limit {queue}",
+    ]
+
+
+def _tun(name: str, namespace: str) -> int:
+    """Return an open TUN device of a namespace."""
+    with inside(namespace):
+        descriptor = os.open("/dev/net/tun", os.O_RDWR)
+        set_interface, tun_without_header = 0x400454CA, 0x1001
+        fcntl.ioctl(
+            descriptor, set_interface, struct.pack("16sH", name.encode(), tun_without_header)
+        )
+    return descriptor
+
+
+def _settings(name: str) -> None:
+    """Forward packets, and forget what was learnt from earlier connections."""
+    settings = ("net.ipv4.ip_forward=1", "net.ipv4.tcp_no_metrics_save=1")
+    widest = ("net.ipv4.tcp_rmem=4096 1048576 67108864", "net.ipv4.tcp_wmem=4096 1048576 67108864")
+    for each in (*settings, *widest):
+        key, value = each.split("=")
+        with inside(name), suppress(OSError):
+            Path("/proc/sys", *key.split(".")).write_text(value, encoding="ascii")
+
+
+def address(client: int) -> str:
+    """Return the address of a client."""
+    return f"10.{1 + client // 200}.{client % 200}.2"
+
+
+@contextmanager
+def star(case: Case, seed: int = 0) -> Iterator[Star]:
+    """Build the star of a case, within the block.
+
+    Args:
+        case: without gateways, and with drop-tail queues.
+        seed: of the losses.
+
+    Raises:
+        Unavailable: this machine does not allow it.
+    """
+    own = f"fedsim{os.getpid()}"
+    near, far, server = f"{own}n", f"{own}f", f"{own}s"
+    clients = [f"{own}c{number}" for number in range(case.flows)]
+    names = [near, far, server, *clients]
+    opened: list[int] = []
+    carrier = None
+    try:
+        _batch([f"netns add {name}" for name in names])
+        opened = [_tun("way", near), _tun("way", far)]
+        _join(case, clients, near)
+        _batch([f"link add uplink netns {far} type veth peer name eth0 netns {server}"])
+        _address(near, [])
+        _address(far, ["address add 10.255.0.1/24 dev uplink", "link set uplink up"])
+        own_device = ["address add 10.255.0.2/24 dev eth0", "link set eth0 gso_max_segs 1"]
+        _batch([*own_device, "link set eth0 up", "route add default via 10.255.0.1"], name=server)
+        for name in (near, far):
+            _batch(_shaped("way", case.rate, case.queue), program="tc", name=name)
+        for name in names:
+            _settings(name)
+        carrier = _relay(case, opened, seed)
+        yield Star(clients, server)
+    finally:
+        if carrier is not None:
+            carrier.kill()
+            carrier.communicate()
+        for descriptor in opened:
+            os.close(descriptor)
+        for name in names:
+            if (NAMED / name).exists():
+                command("ip", "netns", "delete", name)
+
+
+def _join(case: Case, clients: Sequence[str], near: str) -> None:
+    """Join each client to the router, by a link of its own rate."""
+    joints, there = [], []
+    for number, client in enumerate(clients):
+        router = address(number)[:-1] + "1"
+        joints.append(f"link add c{number} netns {near} type veth peer name eth0 netns {client}")
+        there += [f"address add {router}/24 dev c{number}", f"link set c{number} up"]
+    _batch(joints)
+    _batch(there, name=near)
+    shapes = [
+        line for n in range(case.flows) for line in _shaped(f"c{n}", case.own_rate, case.queue)
+    ]
+    _batch(shapes, program="tc", name=near)
+    for number, client in enumerate(clients):
+        router = address(number)[:-1] + "1"
+        own = [f"address add {address(number)}/24 dev eth0", "link set eth0 gso_max_segs 1"]
+        _batch([*own, "link set eth0 up", f"route add default via {router}"], name=client)
+        _batch(_shaped("eth0", case.own_rate, case.queue), program="tc", name=client)
+
+
+def _address(router: str, lines: Sequence[str]) -> None:
+    """Let a router send all that it does not know to the other one."""
+    way = ["link set way txqueuelen 10000", "link set way up", "route add default dev way"]
+    _batch([*lines, *way], name=router)
+
+
+def _relay(case: Case, opened: Sequence[int], seed: int) -> "subprocess.Popen[bytes]":
+    """Start the relay between the two devices, and wait until it is ready."""
+    losing = "first" if case.direction == "up" else "second"
+    ways = [f"{address(n)}={case.delay + own:.6f}" for n, own in enumerate(case.own_delays)]
+    words = [*map(str, opened), str(case.loss), str(seed), losing, *ways]
+    carrier = subprocess.Popen(  # noqa: S603 - the script beside this one
+        [sys.executable, str(RELAY), *words], pass_fds=opened, stdout=subprocess.PIPE
+    )
+    assert carrier.stdout is not None  # noqa: S101 - it is a pipe
+    carrier.stdout.readline()
+    return carrier

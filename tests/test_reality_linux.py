@@ -1,0 +1,164 @@
+"""Transfers against Linux's own sockets: the table of measurements, its tools, and Linux itself."""
+
+import importlib
+import os
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsim.analysis.accuracy import LINUX
+from tests.conftest import ROOT
+
+ANALYSIS = ROOT / "analysis/reality"
+CLIENT, OTHER = "10.1.0.2", "10.255.0.2"
+FIRST_BYTES = 4 * 1448
+"""A token bucket of three packets, and one on its way, may come before their time."""
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the cases and their reference."""
+    monkeypatch.syspath_prepend(str(ANALYSIS))
+    return importlib.import_module("kernel")
+
+
+def bound(case: Any) -> float:
+    """Return the least time of the last message by any protocol: handshake, one way, payload."""
+    payload = 8 * (case.bytes - FIRST_BYTES)
+    floor: float = max(case.flows * payload / case.rate, payload / case.own_rate, 0.0)
+    ways: float = 3 * (case.delay + min(case.own_delays))
+    return floor + ways
+
+
+def test_every_measurement_is_complete_and_slower_than_any_protocol_could_be(kernel: Any) -> None:
+    found = kernel.read()
+    assert sorted(found) == list(range(kernel.CASES))
+    for number, times in found.items():
+        case = kernel.draw(number)
+        assert len(times) == kernel.RUNS[case.loss > 0]
+        assert min(times) > bound(case)
+
+
+FOUND = {  # of `tcp`: median and nine of ten of the errors' sizes
+    "one flow": (0.0105, 0.065),
+    "many flows, first windows fit the queue": (0.0065, 0.095),
+    "many flows, first windows overflow the queue": (0.027, 0.215),
+    "random losses: median": (0.051, 0.305),
+    "random losses: 9 of 10": (0.065, 0.295),
+}
+
+
+@pytest.mark.slow
+def test_the_model_of_windows_keeps_its_errors_and_a_check_states_them(kernel: Any) -> None:
+    """The quantiles that the page states."""
+    found: dict[str, list[float]] = {}
+    for row, error in kernel.errors("tcp"):
+        found.setdefault(row, []).append(abs(error))
+    assert found.keys() == FOUND.keys()
+    for row, (median, nine) in FOUND.items():
+        assert np.median(found[row]) < median
+        assert np.quantile(found[row], 0.9) < nine
+    errors = [error for row in found for error in found[row] if row not in kernel.LOSSES]
+    assert len(errors) == LINUX.cases
+    assert 100 * np.median(errors) == pytest.approx(LINUX.median, rel=0.05)
+    assert 100 * np.quantile(errors, 0.9) == pytest.approx(LINUX.nine, rel=0.05)
+
+
+@pytest.mark.slow
+def test_the_script_prints_the_rows_of_the_page(
+    kernel: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = {number: times for number, times in kernel.read().items() if number < 10}
+    monkeypatch.setattr(kernel, "read", lambda: few)
+    kernel.main([])
+    head, _, *rows = capsys.readouterr().out.splitlines()
+    page = (ANALYSIS / "README.md").read_text(encoding="utf-8")
+    assert head in page
+    for row in rows:
+        model, kind = row.split("|")[1:3]
+        assert f"|{model}|{kind}|" in page
+    with pytest.raises(SystemExit, match="expected nothing, or: measure"):
+        kernel.main(["measured"])
+
+
+def packet(source: str, target: str, size: int) -> bytes:
+    """Return the header of a packet of IPv4, and zeros."""
+    head = struct.pack(
+        ">BBHHHBBH4s4s", 0x45, 0, size, 0, 0, 64, 6, 0, *map(socket.inet_aton, (source, target))
+    )
+    return head + bytes(size - len(head))
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, ...]]:
+    """Return what stands in for two devices: our ends, and the relay's."""
+    pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
+    for each in pairs:
+        each[0].settimeout(20.0)
+    yield pairs[0][0], pairs[1][0], pairs[0][1], pairs[1][1]
+    for end in (end for pair in pairs for end in pair):
+        end.close()
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_the_relay_hands_over_after_the_client_s_delay_what_it_does_not_lose(
+    ends: tuple[socket.socket, ...], share: float
+) -> None:
+    near, far, *inner = ends
+    numbers = [end.fileno() for end in inner]
+    words = [*map(str, numbers), str(share), "0", "first", f"{CLIENT}=0.2"]
+    script = ANALYSIS / "linux/relay.py"
+    with subprocess.Popen([sys.executable, str(script), *words], pass_fds=numbers) as relay:
+        try:
+            data, answer = packet(CLIENT, OTHER, 1500), packet(OTHER, CLIENT, 60)
+            begun = time.monotonic()
+            near.send(packet("10.9.9.9", OTHER, 60))  # nobody's: it goes nowhere
+            near.send(data)
+            near.send(packet(CLIENT, OTHER, 61))
+            far.send(answer)
+            arrived = [far.recv(2000)] if share else [far.recv(2000), far.recv(2000)]
+            assert time.monotonic() - begun > 0.2
+            assert [len(each) for each in arrived] == ([61] if share else [1500, 61])
+            assert near.recv(2000) == answer
+        finally:
+            relay.kill()
+
+
+@pytest.mark.slow
+def test_linux_itself_carries_a_case(kernel: Any) -> None:
+    """A few messages each way over real sockets; where namespaces are not allowed, it says why."""
+    namespaces = importlib.import_module("linux.namespaces")
+    for direction in ("up", "down"):
+        case = kernel.Case(
+            variant="cubic",
+            discipline="drop-tail",
+            queue=100,
+            loss=0.0,
+            direction=direction,
+            rate=10e6,
+            delay=0.005,
+            gateways=0,
+            gateway_rate=0.0,
+            bytes=60_000,
+            own_rate=20e6,
+            own_delays=(0.005, 0.02, 0.005),
+        )
+        try:
+            times = kernel.by_linux(case, 0)
+            with namespaces.star(case) as built:
+                trips = kernel.round_trips(built)
+        except (namespaces.Unavailable, PermissionError, FileNotFoundError) as reason:
+            pytest.skip(f"network namespaces are not to be had here: {reason}")
+        assert max(times) > bound(case)
+        assert all(
+            trip > 2 * (case.delay + own) for trip, own in zip(trips, case.own_delays, strict=True)
+        )
+    assert not list(Path("/run/netns").glob(f"fedsim{os.getpid()}*"))

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -39,10 +39,12 @@ class CaseSet(NamedTuple):
     Attributes:
         seed: of the draws.
         cases: their number.
+        both: whether every other message goes up, whatever is drawn.
     """
 
     seed: int
     cases: int
+    both: bool = False
 
 
 SETS = {
@@ -50,8 +52,9 @@ SETS = {
     "validate": CaseSet(9133, 60),
     "validate-2": CaseSet(17133, 60),
     "held-out": CaseSet(27133, 60),
+    "both ways": CaseSet(37133, 20, both=True),
 }
-"""The sets of cases: three to develop the model with, and one that only reports its errors."""
+"""The sets of cases: three to develop the model with, and two that only report its errors."""
 
 RUNS = 5
 """The runs of a case: backoffs are random."""
@@ -87,7 +90,7 @@ class Case:
         width: of the channel, MHz.
         streams: of every transmission.
         transport: udp or tcp, with a new connection for each message.
-        direction: up (to the access point) or down.
+        direction: up (to the access point), down, or both: every other message goes up.
         bytes: of each message.
         starts: by station, s.
         mcs: by station, of its data both ways.
@@ -97,7 +100,7 @@ class Case:
     width: int
     streams: int
     transport: Literal["udp", "tcp"]
-    direction: Literal["up", "down"]
+    direction: Literal["up", "down", "both"]
     bytes: int
     starts: tuple[float, ...]
     mcs: tuple[int, ...]
@@ -106,6 +109,10 @@ class Case:
     def stations(self) -> int:
         """Their number."""
         return len(self.mcs)
+
+    def is_up(self, number: int) -> bool:
+        """Return whether the message of a station goes up."""
+        return number % 2 == 0 if self.direction == "both" else self.direction == "up"
 
     def written(self, seed: int) -> str:
         """Return the case as ns3/wifi.cc reads it."""
@@ -141,6 +148,13 @@ def draw(set_seed: int, number: int) -> Case:
     return Case(standard, width, streams, transport, direction, size, tuple(starts), tuple(mcs))
 
 
+def case_of(name: str, number: int) -> Case:
+    """Return a case of a set."""
+    of_set = SETS[name]
+    case = draw(of_set.seed, number)
+    return replace(case, direction="both") if of_set.both else case
+
+
 def compile_ns3(folder: Path) -> Path:
     """Return the program, compiled.
 
@@ -174,9 +188,9 @@ def write(program: Path) -> None:
     with TABLE.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for name, (set_seed, cases) in SETS.items():
-            for number in range(cases):
-                case = draw(set_seed, number)
+        for name, of_set in SETS.items():
+            for number in range(of_set.cases):
+                case = case_of(name, number)
                 for seed in range(RUNS):
                     times = by_ns3(case, seed, program)
                     writer.writerow([name, number, seed, " ".join([f"{t:.6g}" for t in times])])
@@ -191,7 +205,7 @@ def read() -> Iterator[tuple[str, Case, Sequence[Sequence[float]]]]:
             times = [float(word) for word in row["times"].split()]
             runs.setdefault((row["set"], int(row["case"])), []).append(times)
     for (name, number), found in runs.items():
-        yield name, draw(SETS[name].seed, number), found
+        yield name, case_of(name, number), found
 
 
 def by_fedsim(case: Case, *, cells: bool = True) -> list[float]:
@@ -217,14 +231,15 @@ def by_fedsim(case: Case, *, cells: bool = True) -> list[float]:
     both = choose_bearers(
         calendar, star(case.stations), radios, radios, radios=own if cells else None
     )
-    bearers = both[0 if case.direction == "up" else 1]
     bits = 8 * case.bytes + packets.bits(8 * case.bytes)
 
     def arrive(number: int) -> None:
         arrived[number] = calendar.now - case.starts[number]
 
     def begin(number: int) -> None:
-        bearers[number].start(bits, radios[number].rate, arrive, number)
+        both[0 if case.is_up(number) else 1][number].start(
+            bits, radios[number].rate, arrive, number
+        )
 
     for number, start in enumerate(case.starts):
         calendar.at(start, begin, number)
@@ -250,6 +265,8 @@ KINDS = (
     "udp down",
     "tcp up",
     "tcp down",
+    "udp both",
+    "tcp both",
     "802.11n",
     "802.11ac",
     "802.11ax",
@@ -276,6 +293,8 @@ def report() -> None:
         for kind in kinds(case):
             found.setdefault((name, kind), []).append((error, alone))
     for name, kind in product(SETS, KINDS):
+        if (name, kind) not in found:
+            continue
         rows = found[name, kind]
         own, alone = np.array(rows).T
         sizes = np.abs(own)

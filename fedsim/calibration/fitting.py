@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from math import inf, log
+from math import log
 from pathlib import Path
 from typing import NoReturn
 
@@ -36,6 +36,12 @@ _STEPS = {"fluid": 1e-6, "lv08": 1e-6, "tcp": 2e-2}
 
 _TOLERANCES = {"fluid": 1e-10, "lv08": 1e-10, "tcp": 1e-4}
 """Of the search: between steps a finer one finds nothing."""
+
+_FURTHEST = 100.0
+"""Rates are sought within this factor of those of plain radios.
+
+At absurd ones the timers of TCP take hours.
+"""
 
 _WIDEST = 10.0
 """An interval of a rate that is wider than this factor either way says nothing."""
@@ -141,9 +147,12 @@ class NetworkFit:
             CannotTell: the observations do not determine a constant.
         """
         tolerance = _TOLERANCES[self._prediction.network.model]
-        least = np.array([-inf if each.rate else 0.0 for each in self._unknowns])
+        starts = self._starts()
+        least = np.where(self._rates, np.min(starts, axis=0) - log(_FURTHEST), 0.0)
+        longest = float(self._seconds.max())
+        most = np.where(self._rates, np.max(starts, axis=0) + log(_FURTHEST), longest)
         found = maximise(
-            self._residuals, self._jacobian, self._starts(), least, self._kinds, tolerance
+            self._residuals, self._jacobian, starts, (least, most), self._kinds, tolerance
         )
         constants = list(self._constants(found))
         reasons = dict(self._vague(found, constants))

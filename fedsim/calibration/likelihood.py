@@ -57,7 +57,7 @@ def maximise(
     residuals: Residuals,
     jacobian: Jacobian,
     starts: Sequence[Array],
-    least: Array,
+    bounds: tuple[Array, Array],
     kinds: NDArray[np.intp],
     tolerance: float = 1e-10,
 ) -> Maximum:
@@ -67,12 +67,12 @@ def maximise(
         residuals: of logarithms, by the parameters, shape (n,).
         jacobian: their derivatives, shape (n, p).
         starts: parameters to start from, each of shape (p,); the best of their optima is taken.
-        least: the smallest value of each; minus infinity for none.
+        bounds: the smallest and the largest value of each.
         kinds: the number of the kind of each observation, from 0, shape (n,).
         tolerance: a relative change of the sum of squares, below which the search ends.
     """
-    sigmas, count = np.ones(int(kinds.max()) + 1), len(least)
-    search = partial(optimize.least_squares, bounds=(least, np.inf), x_scale="jac", max_nfev=_TRIES)
+    sigmas, count = np.ones(int(kinds.max()) + 1), len(starts[0])
+    search = partial(optimize.least_squares, bounds=bounds, x_scale="jac", max_nfev=_TRIES)
     x = starts[0]
     if len(starts) > 1:
         tried = [search(residuals, x, jac=jacobian) for x in starts]

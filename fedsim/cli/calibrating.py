@@ -25,8 +25,8 @@ _Further = Annotated[
     list[str] | None,
     typer.Option(
         "--with",
-        metavar="[CLIENT=]FILE",
-        help="a further recording, such as the output of ping; or up:FILE of Mahimahi",
+        metavar="FILE",
+        help="a further recording; CLIENT=FILE of one client, up:FILE of a Mahimahi trace",
     ),
 ]
 _Keep = Annotated[

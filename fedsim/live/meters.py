@@ -9,7 +9,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Callable
-from math import nan
+from math import isnan, nan
 from pathlib import Path
 from shlex import split
 from time import monotonic
@@ -151,6 +151,9 @@ class CommandMeter:
             except DataError:
                 self.note(nan)
                 return
+            if self._closed.is_set():  # meanwhile
+                self._process.kill()
+        self._process.wait()
 
     def note(self, watts: float) -> None:
         """Register a new power, W."""
@@ -160,7 +163,7 @@ class CommandMeter:
 
     def _advance(self) -> None:
         now = self._clock()
-        if self._watts == self._watts:
+        if not isnan(self._watts):
             self._total += self._watts * (now - self._since)
         self._since = now
 
@@ -168,7 +171,7 @@ class CommandMeter:
         """See `Meter.joules`."""
         with self._lock:
             self._advance()
-            return nan if self._watts != self._watts else self._total
+            return nan if isnan(self._watts) else self._total
 
     def close(self) -> None:
         """End the command."""

@@ -183,7 +183,7 @@ class AirTerms(NamedTuple):
 
     Attributes:
         airtime: what a bit takes of the channel, s.
-        turns: how fast it is compared with others: its share of turns, and the bits of one.
+        turns: its chances of a turn times the bits of one, compared with the fastest in the cell.
     """
 
     airtime: float
@@ -253,10 +253,11 @@ def air(plans: Mapping[AirPlan, int]) -> CellAir:
     cost = waiting(contenders, SLOT, BACKOFF, request)
     chances = {up: way.data / max(sum(way.plans.values()), 1) for up, way in ways.items()}
     share = 1.0 / sum(plans.values())
+    fastest = max([chances[each.up] * each.bits / each.exchanges for each in plans])
     terms = {
         each: AirTerms(
             each.channel_time(ways[each.up].ratio, cost.seconds, share) / each.bits,
-            chances[each.up] * each.bits / each.exchanges,
+            chances[each.up] * each.bits / each.exchanges / fastest,
         )
         for each in plans
     }

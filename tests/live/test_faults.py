@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fedsim.errors import AdmissionError, FedsimError, FrameError, PeerError, PeerTimeoutError
@@ -15,7 +16,7 @@ from fedsim.live.frames import Kind, frame
 from fedsim.live.handshake import NO_DIGEST, RunOffer
 from fedsim.live.joining import run_clients
 from fedsim.live.meters import NoMeter
-from fedsim.wire import HEADER_BITS
+from fedsim.wire import HEADER_BITS, Dense, ValueFormat, encode_message
 
 from .peers import FAST, TOKEN, Behaviour, Lived, RawClient, live
 
@@ -229,6 +230,22 @@ def test_a_client_whose_handler_fails_ends_the_run(tmp_path: Path) -> None:
 
     made = live(tmp_path, (LAST, fail))
     assert (made.status, made.reason) == ("failed", "client-2 has failed: ZeroDivisionError()")
+
+
+def test_a_reply_of_another_dimension_ends_the_run_by_name(tmp_path: Path) -> None:
+    async def reply(client: RawClient) -> None:
+        await client.join()
+        await client.message()
+        client.report()
+        kinds = client.job.algorithm.messages
+        payload = Dense.of(np.zeros(3), ValueFormat.FLOAT64)
+        names = {"sender": LAST, "round_number": 1, "exchange": 1}
+        client.send(Kind.MESSAGE, encode_message([payload], message_type=len(kinds), **names))
+        await client.until_end()
+
+    made = live(tmp_path, (LAST, reply))
+    assert made.status == "failed"
+    assert made.reason.startswith("the server's part of the method has failed, perhaps for what a")
 
 
 def test_all_clients_may_leave(tmp_path: Path) -> None:

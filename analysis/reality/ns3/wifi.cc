@@ -6,7 +6,7 @@
 //   width      of the channel, MHz
 //   streams    spatial streams of every transmission
 //   transport  udp or tcp
-//   direction  up (stations to access point) or down
+//   direction  up (stations to access point), down, or both (every other one up)
 //   seed       of the backoffs
 //   stations   their number, and then for each
 //   start bytes mcs    s, and the modulation of all its data, both ways
@@ -272,7 +272,7 @@ int main() {
     NeighborCacheHelper().PopulateNeighborCache();
 
     for (uint32_t n = 0; n < stations; ++n) {
-        const bool up = direction == "up";
+        const bool up = direction == "both" ? n % 2 == 0 : direction == "up";
         Ptr<Node> from = up ? clients.Get(n) : point.Get(0), to = up ? point.Get(0) : clients.Get(n);
         const double greeting = BEGIN - 1.0 + 0.02 * n;
         Simulator::Schedule(Seconds(greeting), &Greet, clients.Get(n), there);

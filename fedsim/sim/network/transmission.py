@@ -29,6 +29,9 @@ Sharing = Literal["fluid", "lv08", "tcp"]
 RateChanged = Callable[[ClientId, bool, float], None]
 """Called with a client, whether its bits flow up, and their rate from now on, bit/s."""
 
+Both = tuple[Sequence[Bearer], Sequence[Bearer]]
+"""The bearers of uplinks and of downlinks, by client."""
+
 OwnLaw = Callable[[ClientId, bool], RateLaw]
 """Returns a client's own rate law, up or down: in a fleet it may stand for many that are alike
 but for where their traces start."""
@@ -123,13 +126,12 @@ def choose_bearers(
     radios: CellRadios | None = None,
     cell: CellSharing | None = None,
     cellular: Sequence[bool] = (),
-) -> tuple[Sequence[Bearer], Sequence[Bearer]]:
+) -> Both:
     """Choose the cheapest exact bearer for every client's uplink and downlink.
 
-    A lane carries one message at a time, so a link with room for what all of its lanes can
-    reach is never contended. A lane without any other link is open. Lanes that meet at one
-    contended link, and nowhere else, share it at a cost of O(log n) a message. All others
-    are flows in a fluid network; so are all of them under LV08.
+    A lane carries one message at a time, so a link with room for what all of its lanes can reach is
+    never contended. A lane without any other link is open. Lanes that meet at one contended link
+    alone share it at O(log n) a message. All others, and all under LV08, are flows of a network.
 
     Args:
         calendar: the time.
@@ -139,8 +141,7 @@ def choose_bearers(
         model: of the network.
         radio_latency: by client, one way, s; only LV08 and TCP ask for it.
         watched: by client: whether changes of its rates are reported.
-        changed: callback at the end of the instant, with 0 at the end of a message. What
-            runs at a constant rate on an open bearer is not reported.
+        changed: callback of rates at the end of an instant, but constant ones of open bearers.
         own: see `OwnLaw`; not needed where `up` and `down` have each client's own.
         connections: under TCP, what they are.
         radios: in Wi-Fi cells, what these are.
@@ -152,28 +153,36 @@ def choose_bearers(
     both = route_lanes(topology, RunLengthSequence.of(up), RunLengthSequence.of(down), seen)
     if connections is not None:
         callback = partial(_rate_callback, changed=changed)
-        bearers = TcpBearers(calendar, topology, both, radio_latency, connections, callback, own)
-        return TcpLanes(bearers, clients, up=True), TcpLanes(bearers, clients, up=False)
+        made = TcpBearers(calendar, topology, both, radio_latency, connections, callback, own)
+        return TcpLanes(made, clients, up=True), TcpLanes(made, clients, up=False)
     if model == "lv08":
         return _choose_lv08(fluid, topology, both, radio_latency, changed)
     chooser = _Chooser(calendar, fluid, topology, [*both[0].runs, *both[1].runs])
-    # A link that a cell's clients share with others has to be one link, of the fluid network.
     chooser.fluid_alone = cell is not None or radios is not None
-    one: Sequence[Bearer]
-    other: Sequence[Bearer]
     one, other = (Bearers(each, chooser, changed, own) for each in both)
+    bearers: Both = (one, other)
     if cell is not None:
-        callback = partial(_rate_callback, changed=changed)
-        one, other = (
-            CellBearers(fluid, cell, cellular, lanes, chooser.fluid_links, callback, others)
-            for lanes, others in zip(both, (one, other), strict=True)
-        )
+        bearers = _share_cells(fluid, cell, cellular, both, chooser, bearers, changed)
     if radios is not None:
-        cells = _AirCells(calendar, fluid, both, chooser, radios, changed)
-        return (
-            _AirBearers(cells, cellular, one, up=True),
-            _AirBearers(cells, cellular, other, up=False),
-        )
+        return _AirCells(calendar, fluid, both, chooser, radios, changed).lanes(cellular, bearers)
+    return bearers
+
+
+def _share_cells(
+    fluid: Fluid,
+    cell: CellSharing,
+    cellular: Sequence[bool],
+    both: Sequence[RunLengthSequence[RoutedLane]],
+    chooser: "_Chooser",
+    others: Both,
+    changed: RateChanged | None,
+) -> Both:
+    """Return the bearers of uplinks and downlinks in cells of LTE and 5G, and all others' own."""
+    callback = partial(_rate_callback, changed=changed)
+    one, other = (
+        CellBearers(fluid, cell, cellular, lanes, chooser.fluid_links, callback, each)
+        for lanes, each in zip(both, others, strict=True)
+    )
     return one, other
 
 
@@ -183,7 +192,7 @@ def _choose_lv08(
     both: Sequence[RunLengthSequence[RoutedLane]],
     radio_latency: Sequence[float],
     changed: RateChanged | None,
-) -> tuple[Sequence[Bearer], Sequence[Bearer]]:
+) -> Both:
     """Return the bearers of uplinks and downlinks under LV08: flows of the fluid network."""
     lanes = [way._replace(client=n) for each in both for n, way in enumerate(each)]
     paths = routing.paths(fluid, topology, lanes, radio_latency)
@@ -244,15 +253,23 @@ class _AirCells:
         radios: CellRadios,
         changed: RateChanged | None,
     ) -> None:
-        self._calendar, self._fluid, self._lanes = calendar, fluid, lanes
+        self._calendar, self._fluid, self._both = calendar, fluid, lanes
         self._chooser, self._radios, self._changed = chooser, radios, changed
         self._air: dict[int, AirLink] = {}
 
+    def lanes(self, cellular: Sequence[bool], others: Both) -> Both:
+        """Return the bearers of both directions: of LTE and 5G radios, their own."""
+        one, other = others
+        return (
+            _AirBearers(self, cellular, one, up=True),
+            _AirBearers(self, cellular, other, up=False),
+        )
+
     def bearer(self, client: ClientId, *, up: bool) -> AirBearer:
         """Return the bearer of one direction of a client."""
-        sent, received = [lanes[client]._replace(client=client) for lanes in self._lanes]
+        sent, received = [lanes[client]._replace(client=client) for lanes in self._both]
         lane, law = sent if up else received, self._radios.law
-        cell = self._radios.cell(client, len(self._lanes[0]))
+        cell = self._radios.cell(client, len(self._both[0]))
         if cell not in self._air:
             self._air[cell] = AirLink(self._calendar)
         return AirBearer(
@@ -303,6 +320,7 @@ class _Chooser:
         self._plain = OpenBearer(calendar)  # shared by all lanes that need no more
         self._fair: dict[int, FairBearer] = {}
         self._fluid_links: dict[int, Link] = {}
+        # A link that a cell's clients share with others has to be one link, of the fluid network.
         self.fluid_alone = False
 
     def bearer(self, lane: RoutedLane, changed: Changed | None) -> Bearer:

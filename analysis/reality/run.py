@@ -171,7 +171,7 @@ ROWS = (
         "`tcp`, a fleet of presets",
         "ns-3, durations of rounds",
         of_rounds("presets"),
-        "a fleet of your own",
+        "other fleets than that of the presets",
         "calibrating.py",
     ),
     Row(

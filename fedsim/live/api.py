@@ -124,6 +124,16 @@ def serve(
     Raises:
         DataError: the address is invalid, or open to everyone.
         OutputError: the address cannot be listened on.
+
+    Example:
+        >>> from threading import Thread
+        >>> def start(address):  # elsewhere: fedsim join HOST:PORT --client 0..9
+        ...     where = f"{address.host}:{address.port}"
+        ...     Thread(target=fedsim.live.join, args=(where, range(10))).start()
+        >>> here, short = "127.0.0.1:0", ["stop={rounds: 2}"]
+        >>> served = fedsim.live.serve("quickstart", here, overrides=short, listening=start)
+        >>> len(served.runs)
+        3
     """
     plan = source if isinstance(source, Plan) else load(source, overrides=overrides, blocks=blocks)
     address, access = Address.parse(listen), access or Access()

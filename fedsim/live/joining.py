@@ -123,6 +123,12 @@ def join(
         PeerError: the server cannot be reached, or is gone.
         DataError: the address is invalid.
         ScenarioError, BlockError: the scenario is invalid.
+
+    Example:
+        >>> fedsim.live.join("127.0.0.1", range(10))  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        fedsim.errors.DataError: got '127.0.0.1'; expected HOST:PORT, such as 127.0.0.1:7000, ...
     """
     plan = (
         source

@@ -111,7 +111,9 @@ def _cause(
 ) -> str:
     """Return what a client waits for that does nothing from `begin` to `end`."""
     later = [row for row in transfers if row["begin"] >= end]
-    following = min(later, key=lambda row: row["begin"], default=None)
+    # What begins in one instant may differ by rounding: of these, what was logged first.
+    earliest = min((row["begin"] for row in later), default=0.0) + 1e-9
+    following = next((row for row in later if row["begin"] <= earliest), None)
     if following and following["state"] != "download":
         return "link"
     last = max((row["end"] for row in transfers if row["end"] <= begin), default=None)

@@ -7,7 +7,7 @@ import pytest
 
 from fedsim.physics.radios import LoRa
 from fedsim.physics.radios.base import Framing
-from fedsim.physics.signals import Steps
+from fedsim.physics.signals import Constant, Steps
 from fedsim.ports import Message
 from fedsim.sim.client import SimClient
 from fedsim.sim.presence import Presence
@@ -180,3 +180,22 @@ def test_replies_go_their_own_ways() -> None:
     radio = RadioModel(8.0, 8.0)
     _, seen = gathered(handle, [member(radio=radio)] * 3, 2, cells=True)
     assert seen == [(5.0, [(n, 1) for n in range(3)]), (10.0, [(n, 2) for n in range(3)])]
+
+
+def test_a_receiver_of_no_time_pays_for_none_of_an_earlier_broadcast() -> None:
+    """The fourth client's radio takes no time for what it receives alone; the cell's rate does."""
+    slow, quick = RadioModel(8.0, 8.0), RadioModel(inf, inf)
+    receiver = RadioModel(inf, inf, receive=0.5)
+    store = battery(4.0, source=Constant(3.0), charge=0.0)
+    members = [member(radio=slow), member(radio=quick), member(store, radio=receiver)]
+
+    async def serve(server: SimServer) -> None:
+        await asyncio.sleep(1.0)
+        await server.exchange(asked(64))
+        await server.exchange(asked(64), to=[2])
+        await asyncio.sleep(1.0)
+
+    run = play(setup(serve, echo, members, cells=True))  # audited
+    assert run.error is None
+    paid = [row["joules"] for row in run.of("receive", node="client-2")]
+    assert paid == [pytest.approx(0.5 * 8.0), 0.0]

@@ -112,8 +112,8 @@ class RadioMeter:
     def set_airtime(self, up: bool, seconds: float, back: float = 0.0) -> None:  # noqa: FBT001
         """Set how long a bit of the next message, and its answer coming back, is on the air, s."""
         powers = self._kind.powers
-        on_air = powers.on_air[up] * seconds + powers.on_air[not up] * back
-        if on_air:
+        if powers.on_air[up] or powers.on_air[not up]:  # also for no time: that of others goes
+            on_air = powers.on_air[up] * seconds + powers.on_air[not up] * back
             self._per_bit = _with(self._per_bit, up, powers.per_bit[up] + on_air)
 
     def spend_on_air(self, up: bool, seconds: float) -> None:  # noqa: FBT001

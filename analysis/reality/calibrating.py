@@ -141,7 +141,8 @@ def scenario(setting: Setting, model: str, folder: Path) -> dict[str, Any]:
         "server": {**link, "latency": f"{setting.delay} s"},
     }
     if model == "tcp":
-        network["tcp"] = {"queue": setting.queue, "min_rto": "1 s", "delayed_ack": "200 ms"}
+        timers = {"min_rto": "1 s", "delayed_ack": "200 ms"}
+        network["tcp"] = {"stack": "ns-3", "queue": setting.queue, **timers}
     return {
         "problem": {
             "loss": {"kind": "logistic", "l2": 0.01},

@@ -10,6 +10,7 @@ script of this folder that the table names asks its own reference anew.
 
 import csv
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,8 @@ import kernel
 import numpy as np
 import transfers
 import wifi
+
+import fedsim
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs/explanation/truth.md"
@@ -195,6 +198,7 @@ def main(arguments: Sequence[str]) -> None:
     """Print the table, or write it into the page."""
     if list(arguments) not in ([], ["--page"]):
         sys.exit(f"got {' '.join(arguments)}; expected nothing, or: --page")
+    warnings.simplefilter("ignore", fedsim.TheoryWarning)
     if not arguments:
         for line in lines():
             print(line, flush=True)

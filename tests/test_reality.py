@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.analysis.accuracy import TRANSFERS
+from fedsim.accuracy import TRANSFERS
 from tests.conftest import ROOT
 
 ANALYSIS = ROOT / "analysis/reality"

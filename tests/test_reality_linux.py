@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.analysis.accuracy import LINUX
+from fedsim.accuracy import LINUX
 from tests.conftest import ROOT
 
 ANALYSIS = ROOT / "analysis/reality"

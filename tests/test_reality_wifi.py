@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.analysis.accuracy import AIR
+from fedsim.accuracy import AIR
 from fedsim.physics.wifi import modulation_rate
 from tests.conftest import ROOT
 

@@ -141,8 +141,9 @@ def fit_speed(amounts: Array, seconds: Array) -> Speed:
         seconds: that it took, above 0.
 
     Example:
-        >>> fit_speed(np.array([1e9, 1e9, 4e9]), np.array([0.9, 1.1, 4.0])).speed[0] / 1e9
-        1.0033...
+        >>> fitted = fit_speed(np.array([1e9, 1e9, 4e9]), np.array([0.9, 1.1, 4.0]))
+        >>> round(float(fitted.speed[0]) / 1e9, 4)
+        1.0034
     """
     logs = np.log(amounts / seconds)
     count, mean, spread = len(logs), float(logs.mean()), float(logs.std(ddof=1))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from fedsim.accuracy import accuracy_of
 from fedsim.analysis import COLOURS, DEVICE_COLOURS, Comparison
-from fedsim.analysis.accuracy import accuracy_of
 from fedsim.analysis.compare.pairwise import FEWEST
 from fedsim.extras import VERSION
 from fedsim.record.atomic import write_whole

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from rich.markup import escape as escaped
 from rich.table import Table
 
+from fedsim.accuracy import AIR, accuracy_of
 from fedsim.algorithms.local_steps import GrowingBatch
-from fedsim.analysis.accuracy import AIR, accuracy_of
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import nearest, reject_renamed
 from fedsim.building import Builder, Job

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import fedsim
+from fedsim.accuracy import TRANSFERS
 from fedsim.analysis import (
     AXES,
     ENERGY_PARTS,
@@ -23,7 +24,6 @@ from fedsim.analysis import (
     state_of_charge,
     summarise,
 )
-from fedsim.analysis.accuracy import TRANSFERS
 from fedsim.analysis.seeds import spread
 from fedsim.record.read import read_all
 from fedsim.report import components as amounts

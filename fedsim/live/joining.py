@@ -145,17 +145,17 @@ def join(
         timing or Timing(),
         apart=len(clients) == 1,
     )
-
-    async def run_all() -> None:
-        async with asyncio.TaskGroup() as group:
-            for each in sessions:
-                group.create_task(each)
-
     with one_thread():
         try:
-            asyncio.run(run_all())
+            asyncio.run(_run_all(sessions))
         except* PeerError as group:
             raise group.exceptions[0] from None
+
+
+async def _run_all(sessions: Sequence[Coroutine[Any, Any, None]]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for each in sessions:
+            group.create_task(each)
 
 
 def run_clients(

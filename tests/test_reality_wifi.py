@@ -66,7 +66,7 @@ def test_air_that_is_not_shared_is_far_from_frames(wifi: Any) -> None:
 def test_the_program_agrees_with_the_table(wifi: Any, tmp_path: Path) -> None:
     """Whatever ns-3 is there gives what is in the table: on short cases of each kind."""
     try:
-        program = wifi.compile_ns3(tmp_path)
+        program = wifi.packets.compile_ns3(tmp_path, wifi.SOURCE, wifi.LIBRARIES)
     except RuntimeError as reason:
         pytest.skip(str(reason))
     runs = list(wifi.read())[:4]

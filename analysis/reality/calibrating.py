@@ -12,7 +12,6 @@ ns-3's; the ranking is that of the methods by the time of their second half.
 
 import csv
 import json
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -202,10 +201,7 @@ def by_ns3(setting: Setting, rows: pd.DataFrame, number: int, program: Path) -> 
             f"{ROUNDS}",
             *(f"{down} {time:.9f} {up}" for down, time, up in work),
         ]
-        said = subprocess.run(  # noqa: S603 - the program compiled from this folder
-            [str(program)], input="\n".join(lines), capture_output=True, text=True, check=True
-        ).stdout
-        times = [list(map(float, line.split())) for line in said.splitlines()]
+        times = packets.ask(program, "\n".join(lines))
         played.append(each.assign(**dict(zip(COLUMNS[-4:], np.transpose(times), strict=True))))
     return pd.concat(played).assign(setting=number)
 

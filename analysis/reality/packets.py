@@ -168,12 +168,13 @@ def draw(set_seed: int, number: int) -> Case:
     )
 
 
-def compile_ns3(folder: Path, source: Path = SOURCE) -> Path:
+def compile_ns3(folder: Path, source: Path = SOURCE, libraries: Sequence[str] = LIBRARIES) -> Path:
     """Return a program, compiled.
 
     Args:
         folder: to write it to.
         source: of the program.
+        libraries: ns-3's, which it is linked with.
 
     Raises:
         RuntimeError: there is no compiler, or no ns-3, with what the compiler said.
@@ -182,7 +183,7 @@ def compile_ns3(folder: Path, source: Path = SOURCE) -> Path:
     if compiler is None:
         raise RuntimeError(f"there is no g++ to compile {source.name} with")
     program = folder / source.stem
-    names = [f"-lns3-{name}" for name in LIBRARIES]
+    names = [f"-lns3-{name}" for name in libraries]
     options = ["-O2", "-std=c++17", "-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined"]
     command = [compiler, *options, str(source), "-o", str(program), *names]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
@@ -192,12 +193,17 @@ def compile_ns3(folder: Path, source: Path = SOURCE) -> Path:
     return program
 
 
+def ask(program: Path, text: str) -> list[list[float]]:
+    """Return the lines of numbers that a compiled program answers to its input with."""
+    done = subprocess.run(  # noqa: S603 - the program compiled from this folder
+        [str(program)], input=text, capture_output=True, text=True, check=True
+    )
+    return [list(map(float, line.split())) for line in done.stdout.splitlines()]
+
+
 def by_ns3(case: Case, seed: int, program: Path) -> list[float]:
     """Return when each message has arrived by ns-3, s from the call to connect; NaN for never."""
-    done = subprocess.run(  # noqa: S603 - the program compiled from this folder
-        [str(program)], input=case.written(seed), capture_output=True, text=True, check=True
-    )
-    return [float(line.split()[1]) for line in done.stdout.splitlines()]
+    return [line[1] for line in ask(program, case.written(seed))]
 
 
 class Stack(NamedTuple):

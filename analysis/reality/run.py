@@ -80,16 +80,26 @@ def of_simgrid(model: str) -> Callable[[], Sequence[float]]:
     return found
 
 
+@cache
+def transfer_errors(model: transfers.packets.Sharing) -> Sequence[tuple[str, float]]:
+    """Return the kind and the error of held-out cases against ns-3's packets."""
+    return [(kind, error) for _, kind, _, error in transfers.errors(model, ["held-out"])]
+
+
+@cache
+def linux_errors() -> Sequence[tuple[str, float]]:
+    """Return the row of the table and the error of each case against Linux's sockets."""
+    return list(kernel.errors("tcp"))
+
+
 def of_ns3(model: transfers.packets.Sharing, kind: str) -> Callable[[], Sequence[float]]:
     """Return what finds the errors on held-out cases of a kind."""
-    return lambda: [
-        error for _, each, _, error in transfers.errors(model, ["held-out"]) if each == kind
-    ]
+    return lambda: [error for each, error in transfer_errors(model) if each == kind]
 
 
 def of_linux(rows: Sequence[str]) -> Callable[[], Sequence[float]]:
     """Return what finds the errors against Linux's sockets in some rows of its table."""
-    return lambda: [error for row, error in kernel.errors("tcp") if row in rows]
+    return lambda: [error for row, error in linux_errors() if row in rows]
 
 
 def of_cells() -> Sequence[float]:

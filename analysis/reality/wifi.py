@@ -8,8 +8,6 @@ so a comparison with it needs no ns-3.
 """
 
 import csv
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
+import packets
 
 from fedsim.physics.radios import ConstantRate
 from fedsim.physics.radios.base import NONE
@@ -155,32 +154,9 @@ def case_of(name: str, number: int) -> Case:
     return replace(case, direction="both") if of_set.both else case
 
 
-def compile_ns3(folder: Path) -> Path:
-    """Return the program, compiled.
-
-    Raises:
-        RuntimeError: there is no compiler, or no ns-3, with what the compiler said.
-    """
-    compiler = shutil.which("g++")
-    if compiler is None:
-        raise RuntimeError("there is no g++ to compile ns3/wifi.cc with")
-    program = folder / "wifi"
-    names = [f"-lns3-{name}" for name in LIBRARIES]
-    options = ["-O2", "-std=c++17", "-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined"]
-    command = [compiler, *options, str(SOURCE), "-o", str(program), *names]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode:
-        said = done.stderr.strip().splitlines()[:1]
-        raise RuntimeError(f"ns-3 is not there to compile with (Debian's libns3-dev): {said}")
-    return program
-
-
 def by_ns3(case: Case, seed: int, program: Path) -> list[float]:
     """Return when each message has arrived by ns-3, s after its start; NaN for never."""
-    done = subprocess.run(  # noqa: S603 - the program compiled from this folder
-        [str(program)], input=case.written(seed), capture_output=True, text=True, check=True
-    )
-    return [float(line.split()[0]) for line in done.stdout.splitlines()]
+    return [line[0] for line in packets.ask(program, case.written(seed))]
 
 
 def write(program: Path) -> None:
@@ -309,7 +285,7 @@ def main(arguments: Sequence[str]) -> None:
     """Print the errors, after a simulation if that is asked for."""
     if list(arguments) == ["simulate"]:
         with tempfile.TemporaryDirectory() as folder:
-            write(compile_ns3(Path(folder)))
+            write(packets.compile_ns3(Path(folder), SOURCE, LIBRARIES))
     elif arguments:
         sys.exit(f"got {' '.join(arguments)}; expected nothing, or: simulate")
     report()

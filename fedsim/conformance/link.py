@@ -27,8 +27,7 @@ from fedsim.ports import (
     Structure,
     Work,
 )
-from fedsim.protocol.selection import Selection
-from fedsim.protocol.server import Post, ServerProtocol
+from fedsim.protocol.server import Post
 from fedsim.protocol.stopping import RunStopped
 from fedsim.protocol.transport import ClientProtocol, Envelope, Unpacking
 from fedsim.scenario import load
@@ -87,12 +86,9 @@ class ProtocolServer(ABC):
     now = 0.0
 
     def __init__(self, job: Job, rounds: int) -> None:
-        setup, policy = job.setup, job.setup.participation
-        self.clients: Sequence[ClientId] = range(len(setup.fleet))
-        cohort = setup.rng("cohort", 0)
-        selection = Selection(policy, EveryClientPresent(), self.clients, cohort, setup.samples)
-        header, transport = setup.header_bits, setup.transport
-        self.end = ServerProtocol(self.clients, selection, policy, setup.silence, header, transport)
+        setup = job.setup
+        self.end = setup.server_protocol(EveryClientPresent(), setup.transport)
+        self.clients = self.end.clients
         self.record = LinkRecord()
         self.weights, self.initial = setup.shares, setup.initial
         self.rng = setup.rng("server", 0)

@@ -187,6 +187,7 @@ def run_clients(
     context = None if certificates is None else certificates.client()
 
     async def run_one(client: ClientId) -> None:
+        """Take part as one client, run after run."""
         another = True
         while another:
             handshake = ClientHandshake(client, digest, access.token)

@@ -4,7 +4,6 @@ import asyncio
 import socket
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from math import inf, nan
@@ -12,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from fedsim.errors import ClientsMissingError, Diverged, Failed, FedsimError, PeerError, RunError
+from fedsim.errors import ClientsMissingError, Failed, FedsimError, PeerError
 from fedsim.live.access import Access
 from fedsim.live.clock import OrderedLog, WallClock
 from fedsim.live.connection import Timing
@@ -20,19 +19,18 @@ from fedsim.live.handshake import RunOffer
 from fedsim.live.limits import largest_vector
 from fedsim.live.network import LiveNetwork
 from fedsim.live.session import Door, ServerSession
-from fedsim.ports import ClientId, node_name
+from fedsim.ports import node_name
 from fedsim.protocol.participation import Participation
-from fedsim.protocol.selection import Selection
-from fedsim.protocol.server import ServerProtocol
 from fedsim.protocol.transport import ByteTransport
 from fedsim.record.ledger import Meters
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
-from fedsim.record.summary import DONE, Ending
+from fedsim.record.summary import Ending
 from fedsim.sim.config import Method, WorldConfig
 from fedsim.wire.packers import Packing
 from fedsim.worlds.main_task import MainTask
+from fedsim.worlds.observed import ObservedRun
 from fedsim.worlds.observer import Observer, OnRound, ignore_round
 from fedsim.worlds.server import RoundServer
 
@@ -95,12 +93,11 @@ class NoIdleEnergy:
         return 0.0
 
 
-class LiveWorld:
+class LiveWorld(ObservedRun):
     """One live run, with the interface of `fedsim.sim.world.World`.
 
     Attributes:
         traffic: running totals of what the run has cost.
-        status: how it has ended; see `fedsim.record.summary`.
     """
 
     def __init__(
@@ -111,14 +108,13 @@ class LiveWorld:
         *,
         settings: LiveSettings,
     ) -> None:
-        self.status = DONE
+        super().__init__()
         self.traffic = Traffic()
         self._setup = replace(setup, participation=settings.participation)
         self._settings = settings
         self._book, self._on_round = book, on_round
         self._clock = WallClock()
         self._log = OrderedLog(book.log)
-        self._looks: set[str] = set()
         clients = len(setup.fleet)
         transport = cast("ByteTransport", setup.transport)
         self._network = LiveNetwork(
@@ -149,12 +145,8 @@ class LiveWorld:
 
     def _make_server(self, transport: ByteTransport) -> LiveServer:
         setup, network = self._setup, self._network
-        clients: Sequence[ClientId] = range(len(setup.fleet))
-        policy, silence = setup.participation, setup.silence
-        selection = Selection(policy, network, clients, setup.rng("cohort", 0), setup.samples)
-        protocol = ServerProtocol(clients, selection, policy, silence, setup.header_bits, transport)
         return LiveServer(
-            protocol,
+            setup.server_protocol(network, transport),
             calendar=self._clock,
             network=network,
             presence=network,
@@ -175,21 +167,6 @@ class LiveWorld:
         """The time of the run, s."""
         return self._clock.now
 
-    @property
-    def last_round(self) -> tuple[int, float]:
-        """Number and objective of the last round that was committed."""
-        return self._observer.last_round
-
-    @property
-    def abandoned(self) -> int:
-        """How many of its rounds were abandoned, and no step of the algorithm."""
-        return self._observer.abandoned
-
-    @property
-    def looks(self) -> list[str]:
-        """What the method has read beside its messages: "battery", "now"."""
-        return sorted(self._looks)
-
     def run(self) -> str:
         """Run to the end and return the reason why it ended.
 
@@ -198,16 +175,7 @@ class LiveWorld:
             Diverged: the model or the objective stopped being finite.
             Failed: the handler of a client has failed.
         """
-        try:
-            self.status, reason = run_to_end(self._run())
-            self._observer.end()
-        except RunError as error:
-            with suppress(Diverged):  # the reason of the end is raised already
-                self._observer.end()
-            if isinstance(error, Diverged):
-                raise Diverged(error.round, f"{error.seen}; {self._observer.kept}") from None
-            raise
-        return reason
+        return self._run_observed(lambda: run_to_end(self._run()))
 
     async def _run(self) -> Ending:
         settings, loop = self._settings, asyncio.get_running_loop()

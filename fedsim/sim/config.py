@@ -22,6 +22,8 @@ from fedsim.physics.topology import Topology
 from fedsim.physics.wifi import Wifi
 from fedsim.ports import Array, ClientId, Oracle, Packer
 from fedsim.protocol.participation import FullParticipation, Participation
+from fedsim.protocol.selection import Eligibility, Selection
+from fedsim.protocol.server import ServerProtocol
 from fedsim.protocol.silence import BeaconSilence, SilencePolicy
 from fedsim.protocol.stopping import Observe, Stop
 from fedsim.protocol.transport import VALUES, Transport
@@ -173,3 +175,14 @@ class WorldConfig(Numerics):
         if self.weights is not None:
             return self.weights
         return np.full(len(self.fleet), 1 / max(len(self.fleet), 1))
+
+    def server_protocol(self, eligibility: Eligibility, transport: Transport) -> ServerProtocol:
+        """Return the server's end of a star.
+
+        Args:
+            eligibility: says which clients may be asked.
+            transport: how messages are carried.
+        """
+        clients, policy = range(len(self.fleet)), self.participation
+        selection = Selection(policy, eligibility, clients, self.rng("cohort", 0), self.samples)
+        return ServerProtocol(clients, selection, policy, self.silence, self.header_bits, transport)

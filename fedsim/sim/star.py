@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from typing import cast
 
 from fedsim.ports import ClientId, Message
-from fedsim.protocol.selection import Selection
-from fedsim.protocol.server import ServerProtocol
 from fedsim.protocol.transport import ClientProtocol, Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
@@ -68,7 +66,7 @@ class Star:
 
     def _make_server(self, setup: WorldConfig) -> SimServer:
         return SimServer(
-            self._server_protocol(setup),
+            setup.server_protocol(self._fleet.presence, setup.transport),
             calendar=self._calendar,
             network=self.network,
             presence=self._fleet.presence,
@@ -83,13 +81,6 @@ class Star:
             stay=self._observer.stay,
             looks=self._looks,
         )
-
-    def _server_protocol(self, setup: WorldConfig) -> ServerProtocol:
-        clients, policy = range(len(setup.fleet)), setup.participation
-        rng = setup.rng("cohort", 0)
-        selection = Selection(policy, self._fleet.presence, clients, rng, setup.samples)
-        silence, header = setup.silence, setup.header_bits
-        return ServerProtocol(clients, selection, policy, silence, header, setup.transport)
 
     def _make_client(self, number: ClientId) -> SimClient:
         setup = self._setup

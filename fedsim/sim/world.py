@@ -1,17 +1,16 @@
 """The world: assembles calendar, fleet, network and actors, and keeps a run's records."""
 
-from contextlib import suppress
 from math import inf
 from typing import Protocol
 
-from fedsim.errors import Deadlock, Diverged, RunError
+from fedsim.errors import Deadlock
 from fedsim.ports import ClientId
 from fedsim.progress import activity
 from fedsim.record.ledger import Meters
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
-from fedsim.record.summary import DONE, Ending
+from fedsim.record.summary import Ending
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.engine.calendar import DEADLINE, Calendar
 from fedsim.sim.engine.loop import simulate
@@ -20,6 +19,7 @@ from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.peers import Peers
 from fedsim.sim.power.idle import emissions_of
 from fedsim.sim.star import Star
+from fedsim.worlds.observed import ObservedRun
 from fedsim.worlds.observer import Observer, OnRound, ignore_round
 
 
@@ -59,26 +59,24 @@ class Actors(Protocol):
         ...
 
 
-class World:
+class World(ObservedRun):
     """One run: it is built, runs once, and then reports its meters.
 
     Attributes:
         calendar: the simulated time.
         traffic: running totals of what the run has cost.
         actors: a server and its clients, or peers.
-        status: how it has ended, once it has run without an error; one of `fedsim.record.summary`.
     """
 
     def __init__(
         self, setup: WorldConfig, book: RunRecorder, on_round: OnRound = ignore_round
     ) -> None:
+        super().__init__()
         self.calendar = calendar = Calendar()
         book.log.emissions = emissions_of(Roster.of(setup.fleet).kinds)
         self.traffic = traffic = Traffic(grams=book.log.total_emissions())
         self._setup, self._rules = setup, tuple(setup.stop.rules)
         self._book, self._log = book, book.log
-        self._looks: set[str] = set()
-        self.status = DONE
         self._fleet = fleet = Fleet(setup, calendar, book.log, traffic)
         policy = setup.participation
         limited = min(policy.round_timeout, policy.closes_after, setup.silence.closes_after) < inf
@@ -106,16 +104,6 @@ class World:
         """The simulated time, s."""
         return self.calendar.now
 
-    @property
-    def last_round(self) -> tuple[int, float]:
-        """Number and objective of the last round that was committed."""
-        return self._observer.last_round
-
-    @property
-    def abandoned(self) -> int:
-        """How many of its rounds were abandoned, and no step of the algorithm."""
-        return self._observer.abandoned
-
     def _count_dead(self, dead: int) -> None:
         for rule in self._rules:
             if reason := rule.on_empty(dead):
@@ -134,16 +122,7 @@ class World:
                 self.calendar.at(time, self.actors.stop, reason, priority=DEADLINE)
         if self._fleet.presence.dead:  # before anything happens
             self.calendar.at(0.0, self._count_dead, self._fleet.presence.dead)
-        try:
-            self.status, reason = self._simulate()
-            self._observer.end()
-        except RunError as error:
-            with suppress(Diverged):  # the reason of the end is raised already
-                self._observer.end()
-            if isinstance(error, Diverged):
-                raise Diverged(error.round, f"{error.seen}; {self._observer.kept}") from None
-            raise
-        return reason
+        return self._run_observed(self._simulate)
 
     def _simulate(self) -> Ending:
         """Run to the end, and diagnose a deadlock."""
@@ -156,11 +135,6 @@ class World:
             now = f"{self.calendar.now:g} s"
             text = f"nothing happens any more after t = {now}, yet {stuck}; {self.actors.remedy}"
             raise Deadlock(text) from None
-
-    @property
-    def looks(self) -> list[str]:
-        """What the method has read beside its messages: "battery", "now"."""
-        return sorted(self._looks)
 
     def meters(self) -> Meters:
         """Return the meters of the physical world, for the audit."""

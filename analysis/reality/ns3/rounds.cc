@@ -17,6 +17,8 @@
 //
 // What differs from ns-3's defaults is as in transfers.cc.
 
+#include "tcp.h"
+
 #include "ns3/core-module.h"
 #include "ns3/internet-module.h"
 #include "ns3/network-module.h"
@@ -155,15 +157,6 @@ NetDeviceContainer Connect(Ptr<Node> a, Ptr<Node> b, double there, double back, 
         devices.Get(n)->SetAttribute("DataRate",
                                      DataRateValue(DataRate(static_cast<uint64_t>(rates[n]))));
     return devices;
-}
-
-void Configure(const std::string& variant) {
-    const std::string kind = variant == "newreno" ? "ns3::TcpNewReno" : "ns3::TcpCubic";
-    Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(TypeId::LookupByName(kind)));
-    Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(1448));
-    Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(1u << 26));
-    Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(1u << 26));
-    Config::SetDefault("ns3::TcpSocket::ConnTimeout", TimeValue(Seconds(1)));
 }
 
 }  // namespace

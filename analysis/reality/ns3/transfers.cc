@@ -20,6 +20,8 @@
 // What differs from ns-3's defaults: segments of 1448 bytes (536), buffers of 64 MiB (128 KiB), so
 // that no receiver holds a flow back, and a first timeout of 1 s for SYN (3 s), as in RFC 6298.
 
+#include "tcp.h"
+
 #include "ns3/core-module.h"
 #include "ns3/internet-module.h"
 #include "ns3/network-module.h"
@@ -127,15 +129,6 @@ class Network {
     uint32_t queue_;
     Ipv4AddressHelper addresses_;
 };
-
-void Configure(const std::string& variant) {
-    const std::string kind = variant == "newreno" ? "ns3::TcpNewReno" : "ns3::TcpCubic";
-    Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(TypeId::LookupByName(kind)));
-    Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(1448));
-    Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(1u << 26));
-    Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(1u << 26));
-    Config::SetDefault("ns3::TcpSocket::ConnTimeout", TimeValue(Seconds(1)));
-}
 
 }  // namespace
 

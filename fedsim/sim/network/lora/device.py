@@ -80,7 +80,7 @@ class FrameTransfer:
 
 @dataclass(slots=True)
 class Modem:
-    """A client's modem, as it stands.
+    """The state of a client's modem.
 
     Attributes:
         client: its number.

@@ -1,0 +1,54 @@
+"""What a run has of its observer, in simulated and in real time."""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from fedsim.errors import Diverged, RunError
+from fedsim.record.summary import DONE, Ending
+from fedsim.worlds.observer import Observer
+
+
+class ObservedRun:
+    """A run whose rounds an observer evaluates.
+
+    Attributes:
+        status: how it has ended, once it has run without an error; one of `fedsim.record.summary`.
+    """
+
+    _observer: Observer
+
+    def __init__(self) -> None:
+        self.status = DONE
+        self._looks: set[str] = set()
+
+    @property
+    def last_round(self) -> tuple[int, float]:
+        """Number and objective of the last round that was committed."""
+        return self._observer.last_round
+
+    @property
+    def abandoned(self) -> int:
+        """How many of its rounds were abandoned, and no step of the algorithm."""
+        return self._observer.abandoned
+
+    @property
+    def looks(self) -> list[str]:
+        """What the method has read beside its messages: "battery", "now"."""
+        return sorted(self._looks)
+
+    def _run_observed(self, run: Callable[[], Ending]) -> str:
+        """Run to the end, let the observer evaluate the last model, and return why it ended.
+
+        Raises:
+            RunError: the run's own, or the last model is not finite.
+        """
+        try:
+            self.status, reason = run()
+            self._observer.end()
+        except RunError as error:
+            with suppress(Diverged):  # the reason of the end is raised already
+                self._observer.end()
+            if isinstance(error, Diverged):
+                raise Diverged(error.round, f"{error.seen}; {self._observer.kept}") from None
+            raise
+        return reason

@@ -148,7 +148,13 @@ class LiveNetwork:
     # -- joining and leaving -----------------------------------------------------------
 
     def join(
-        self, client: ClientId, connection: FrameConnection, offset: float, *, metered: bool
+        self,
+        client: ClientId,
+        connection: FrameConnection,
+        offset: float,
+        delay: float = inf,
+        *,
+        metered: bool,
     ) -> None:
         """Add a client that is ready.
 
@@ -156,10 +162,12 @@ class LiveNetwork:
             client: its number.
             connection: to it.
             offset: the server's time less the client's, s.
+            delay: the round trip by which the offset is known, s. That of the handshake, whose
+                frames are small both ways, is better than one with a model in one direction.
             metered: whether it has a meter.
         """
         self.metered = self.metered and metered
-        self._peers[client] = _Peer(connection, offset, inf)
+        self._peers[client] = _Peer(connection, offset, delay)
 
     def leave(self, client: ClientId, reason: str) -> None:
         """Remove a client whose connection has ended: it does not return in this run."""

@@ -153,7 +153,7 @@ def test_linux_itself_carries_a_case(kernel: Any) -> None:
         )
         try:
             times = kernel.by_linux(case, 0)
-            with namespaces.star(case) as built:
+            with namespaces.star(namespaces.links_of(case)) as built:
                 trips = kernel.round_trips(built)
         except (namespaces.Unavailable, PermissionError, FileNotFoundError) as reason:
             pytest.skip(f"network namespaces are not to be had here: {reason}")

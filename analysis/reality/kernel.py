@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import packets
-from linux.namespaces import star
+from linux.namespaces import links_of, star
 from linux.relay import be_prompt
 from linux.transfers import Transfers, round_trips
 from packets import Case, magnitude
@@ -80,7 +80,7 @@ def draw(number: int) -> Case:
 
 def by_linux(case: Case, seed: int) -> Sequence[float]:
     """Return when each message has arrived over Linux's sockets, s from the call to connect."""
-    with star(case, seed) as built:
+    with star(links_of(case), seed) as built:
         round_trips(built)
         transfers = Transfers(case, built)
         try:

@@ -41,6 +41,43 @@ class Unavailable(RuntimeError):
     """This machine does not let the caller make network namespaces, with the reason."""
 
 
+class Links(NamedTuple):
+    """The links of a star; those of clients have as many entries as there are clients.
+
+    Attributes:
+        rate: of the server's link, bit/s.
+        delay: of the server's link, one way, s.
+        queue: in front of each link, packets.
+        up, down: of the clients' links, bit/s.
+        own_delays: of the clients' links, one way, s.
+        loss: share of data packets that are lost on the server's link.
+        losing: the direction that loses them, up or down.
+        control: Linux's name of the law of congestion; empty where sockets choose it themselves.
+    """
+
+    rate: float
+    delay: float
+    queue: int
+    up: Sequence[float]
+    down: Sequence[float]
+    own_delays: Sequence[float]
+    loss: float = 0.0
+    losing: str = "up"
+    control: str = ""
+
+    @property
+    def routes(self) -> str:
+        """What follows a route, so that connections over it take the law."""
+        return f" congctl {self.control}" if self.control else ""
+
+
+def links_of(case: Case) -> Links:
+    """Return the links of a case, without gateways, and with drop-tail queues."""
+    own = [case.own_rate] * case.flows
+    delays = case.own_delays
+    return Links(case.rate, case.delay, case.queue, own, own, delays, case.loss, case.direction)
+
+
 class Star(NamedTuple):
     """The names of the namespaces.
 
@@ -134,11 +171,11 @@ def address(client: int) -> str:
 
 
 @contextmanager
-def star(case: Case, seed: int = 0) -> Iterator[Star]:
-    """Build the star of a case, within the block.
+def star(links: Links, seed: int = 0) -> Iterator[Star]:
+    """Build a star, within the block.
 
     Args:
-        case: without gateways, and with drop-tail queues.
+        links: its own.
         seed: of the losses.
 
     Raises:
@@ -146,24 +183,27 @@ def star(case: Case, seed: int = 0) -> Iterator[Star]:
     """
     own = f"fedsim{os.getpid()}"
     near, far, server = f"{own}n", f"{own}f", f"{own}s"
-    clients = [f"{own}c{number}" for number in range(case.flows)]
+    clients = [f"{own}c{number}" for number in range(len(links.up))]
     names = [near, far, server, *clients]
     opened: list[int] = []
     carrier = None
     try:
         _batch([f"netns add {name}" for name in names])
         opened = [_tun("way", near), _tun("way", far)]
-        _join(case, clients, near)
+        _join(links, clients, near)
         _batch([f"link add uplink netns {far} type veth peer name eth0 netns {server}"])
         _address(near, [])
         _address(far, ["address add 10.255.0.1/24 dev uplink", "link set uplink up"])
         own_device = ["address add 10.255.0.2/24 dev eth0", "link set eth0 gso_max_segs 1"]
-        _batch([*own_device, "link set eth0 up", "route add default via 10.255.0.1"], name=server)
+        _batch(
+            [*own_device, "link set eth0 up", f"route add default via 10.255.0.1{links.routes}"],
+            name=server,
+        )
         for name in (near, far):
-            _batch(_shaped("way", case.rate, case.queue), program="tc", name=name)
+            _batch(_shaped("way", links.rate, links.queue), program="tc", name=name)
         for name in names:
             _settings(name)
-        carrier = _relay(case, opened, seed)
+        carrier = _relay(links, opened, seed)
         yield Star(clients, server)
     finally:
         if carrier is not None:
@@ -176,8 +216,8 @@ def star(case: Case, seed: int = 0) -> Iterator[Star]:
                 command("ip", "netns", "delete", name)
 
 
-def _join(case: Case, clients: Sequence[str], near: str) -> None:
-    """Join each client to the router, by a link of its own rate."""
+def _join(links: Links, clients: Sequence[str], near: str) -> None:
+    """Join each client to the router, by a link of its own rates."""
     joints, there = [], []
     for number, client in enumerate(clients):
         router = address(number)[:-1] + "1"
@@ -186,14 +226,16 @@ def _join(case: Case, clients: Sequence[str], near: str) -> None:
     _batch(joints)
     _batch(there, name=near)
     shapes = [
-        line for n in range(case.flows) for line in _shaped(f"c{n}", case.own_rate, case.queue)
+        line for n, rate in enumerate(links.down) for line in _shaped(f"c{n}", rate, links.queue)
     ]
     _batch(shapes, program="tc", name=near)
     for number, client in enumerate(clients):
         router = address(number)[:-1] + "1"
         own = [f"address add {address(number)}/24 dev eth0", "link set eth0 gso_max_segs 1"]
-        _batch([*own, "link set eth0 up", f"route add default via {router}"], name=client)
-        _batch(_shaped("eth0", case.own_rate, case.queue), program="tc", name=client)
+        _batch(
+            [*own, "link set eth0 up", f"route add default via {router}{links.routes}"], name=client
+        )
+        _batch(_shaped("eth0", links.up[number], links.queue), program="tc", name=client)
 
 
 def _address(router: str, lines: Sequence[str]) -> None:
@@ -202,11 +244,11 @@ def _address(router: str, lines: Sequence[str]) -> None:
     _batch([*lines, *way], name=router)
 
 
-def _relay(case: Case, opened: Sequence[int], seed: int) -> "subprocess.Popen[bytes]":
+def _relay(links: Links, opened: Sequence[int], seed: int) -> "subprocess.Popen[bytes]":
     """Start the relay between the two devices, and wait until it is ready."""
-    losing = "first" if case.direction == "up" else "second"
-    ways = [f"{address(n)}={case.delay + own:.6f}" for n, own in enumerate(case.own_delays)]
-    words = [*map(str, opened), str(case.loss), str(seed), losing, *ways]
+    losing = "first" if links.losing == "up" else "second"
+    ways = [f"{address(n)}={links.delay + own:.6f}" for n, own in enumerate(links.own_delays)]
+    words = [*map(str, opened), str(links.loss), str(seed), losing, *ways]
     carrier = subprocess.Popen(  # noqa: S603 - the script beside this one
         [sys.executable, str(RELAY), *words], pass_fds=opened, stdout=subprocess.PIPE
     )

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,6 +30,7 @@ from calibrating import CLIENTS, METHODS, ROUNDS, Setting
 from linux.namespaces import SERVER, Links, Star, inside, star
 from linux.relay import be_prompt
 
+import fedsim
 from fedsim.calibration.readers import read_recording
 
 HERE = Path(__file__).resolve().parent
@@ -54,13 +56,13 @@ MOST = 50e6
 def draw(number: int) -> Setting:
     """Draw a setting: clients of 1 to 50 Mbit/s up and down, and round trips of 10 to 300 ms.
 
-    A dense model takes 0.1 to 0.4 s over the slowest link.
+    A dense model takes 0.2 to 0.5 s over the slowest link.
     """
     rng = np.random.default_rng([3333, number])
     up, down = ([packets.magnitude(rng, 1e6, 50e6) for _ in range(CLIENTS)] for _ in range(2))
     trip = packets.magnitude(rng, 1e-2, 0.2)
     own = rng.uniform(0.3, 1.0, CLIENTS) * trip / 2
-    largest = packets.magnitude(rng, 0.1, 0.4) * min(*up, *down) / 32
+    largest = packets.magnitude(rng, 0.2, 0.5) * min(*up, *down) / 32
     return Setting(
         features=round(min(max(largest, 2_000), 60_000)),
         queue=int(rng.integers(40, 300)),
@@ -208,3 +210,28 @@ def measure_all(numbers: Sequence[int]) -> None:
 def read() -> pd.DataFrame:
     """Return what was measured once."""
     return pd.read_csv(TABLE)
+
+
+# Predictions.
+
+
+def findings(number: int) -> calibrating.Findings:
+    """Return the errors of a setting by model and fleet."""
+    table = read()
+    return list(calibrating.find(draw(number), table[table["setting"] == number], scenario))
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the errors, after measuring if that is asked for."""
+    warnings.simplefilter("ignore", fedsim.TheoryWarning)
+    first, *others = arguments or [""]
+    if first == "measure" and all(each.isdecimal() and int(each) < SETTINGS for each in others):
+        measure_all([int(each) for each in others] or range(SETTINGS))
+    elif arguments:
+        wanted = f"nothing, or: measure, and numbers of settings from 0 to {SETTINGS - 1}"
+        sys.exit(f"got {' '.join(arguments)}; expected {wanted}")
+    calibrating.report(sorted(set(read()["setting"])), findings)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

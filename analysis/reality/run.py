@@ -110,9 +110,9 @@ def of_cells() -> Sequence[float]:
 @cache
 def rounds() -> Mapping[str, Sequence[float]]:
     """Return the errors of rounds' durations under `model: tcp`, by fleet."""
-    table, errors = calibrating.read(), dict[str, list[float]]()
-    for number in SETTINGS:
-        for model, fleet, finding in calibrating.findings(number, table):
+    errors = dict[str, list[float]]()
+    for _, found in calibrating.each_of(SETTINGS, calibrating.findings):
+        for model, fleet, finding in found:
             if model == "tcp":
                 errors.setdefault(fleet, []).extend(finding.errors)
     return errors

@@ -93,7 +93,10 @@ def test_wrong_options_are_named(tmp_path: Path) -> None:
 def test_a_client_names_a_server_that_is_not_there() -> None:
     done = CliRunner().invoke(app, ["join", "127.0.0.1:1", "--client", "0", "--wait", "1"])
     assert done.exit_code == 1
-    assert done.stderr.startswith("the server at 127.0.0.1:1 cannot be reached: ")
+    first, last = done.stderr.splitlines()
+    why = "nothing listens there yet (connection refused)"
+    assert first == f"127.0.0.1:1: {why}; trying for 1 s (--wait)"
+    assert last == f"the server at 127.0.0.1:1 cannot be reached: {why} (tried for 1 s)"
 
 
 @pytest.mark.slow

@@ -46,12 +46,14 @@ async def announce_too_much(client: RawClient) -> None:
 
 async def send_an_unknown_kind(client: RawClient) -> None:
     await client.join()
+    await client.message()
     client.writer.write(b"\0\0\0\0\x63")
     await client.until_end()
 
 
 async def send_what_the_server_sends(client: RawClient) -> None:
     await client.join()
+    await client.message()
     client.send(Kind.END, b"\0")
     await client.until_end()
 

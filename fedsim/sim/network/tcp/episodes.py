@@ -238,7 +238,9 @@ class Episodes:
             self._tell_due()
         elif self._running:
             tick = int((when - self._started) * TICKS + EARLY)
-            self.clock.run_before(tick / TICKS)
+            # Until the next event no message can begin, and nobody looks.
+            other = self._calendar if self._calendar.undisturbed else None
+            self.clock.run_before(tick / TICKS, other, self._started + 1 / TICKS)
             self._wait()
 
     # Told again.
@@ -368,7 +370,7 @@ class Episodes:
         made.inner = TcpTransfer(lane, Window(self._law), made.bits, self._end, made, opened=False)
 
     def _wait(self) -> None:
-        if self._running and (due := self.clock.peek()) < inf:
+        if self._running and (due := self.clock.next_time) < inf:
             self._wake_by(max(self._calendar.now, self._when(ceil(due * TICKS))))
 
     def _end(self, made: EpisodeTransfer) -> None:

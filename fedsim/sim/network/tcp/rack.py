@@ -78,6 +78,10 @@ class RackScoreboard(Scoreboard):
         self.find_lost()
         return found
 
+    def advance(self, number: int) -> None:
+        """Note that all segments before one have arrived, where nothing else is known."""
+        self.first, self._delivered = number, max(self._delivered, (number - 1, 0))
+
     def lose_none(self) -> None:
         """Take nothing for lost any more."""
         self._lost.clear()

@@ -250,7 +250,7 @@ class TcpTransfer:
     # The receiver.
 
     def deliver(self, train: SegmentTrain) -> None:
-        """Let a train arrive."""
+        """Let a train of several segments arrive."""
         receiver, first, last, count = self._receiver, train.first, train.last, train.count
         before = receiver.arrived
         if before == self._total:
@@ -258,20 +258,48 @@ class TcpTransfer:
         due = receiver.due
         if due < first:
             self._say(receiver.say_late(), due)
-        if count > 1 and train.number == receiver.next and not (receiver.missing or self._crowded):
+        if train.number == receiver.next and not (receiver.missing or self._crowded):
             self._deliver_in_order(train)
         else:
             self._deliver_each(train)
         arrived = receiver.arrived
         if arrived > before:
             # `first` is when its first segment is there in full, which has begun to arrive before.
-            slot = (last - first) / (count - 1) if count > 1 else self._path.own.lasts(train.bits)
-            self._log.note(first - slot, last, arrived - before)
+            self._log.note(first - (last - first) / (count - 1), last, arrived - before)
+        self._wait_for_more(arrived, last)
+
+    def deliver_one(self, number: int, bits: float, sent: float, at: float) -> None:
+        """Let a segment arrive.
+
+        Args:
+            number: its own.
+            bits: in it.
+            sent: when it was sent, s.
+            at: when it arrives, s.
+        """
+        receiver = self._receiver
+        before = receiver.arrived
+        if before == self._total:
+            return
+        due = receiver.due
+        if due < at:
+            self._say(receiver.say_late(), due)
+        said = receiver.take(number, sent, at)
+        if said is not None and said.number < self._total:
+            self._say(said, at)
+        arrived = receiver.arrived
+        if arrived > before:
+            self._log.note(at - self._path.own.lasts(bits), at, 1)
+        if arrived == self._total or receiver.due < inf:
+            self._wait_for_more(arrived, at)
+
+    def _wait_for_more(self, arrived: int, last: float) -> None:
+        """End with the last segment, or wait for the second one of an acknowledgement."""
         if arrived == self._total:
             self._calendar.call(last, self._finish, None)
-        elif receiver.due < inf and not self._waits:
+        elif self._receiver.due < inf and not self._waits:
             self._waits = True
-            self._calendar.call(receiver.due, self._look_for_late, None)
+            self._calendar.call(self._receiver.due, self._look_for_late, None)
 
     def _deliver_each(self, train: SegmentTrain) -> None:
         """Let the segments of a train arrive, each of which may be acknowledged at once."""
@@ -324,8 +352,11 @@ class TcpTransfer:
 
     def _take_acknowledgement(self, said: Acknowledgement) -> None:
         if not self.over and self._stream is None:
-            now = self._calendar.now
-            self._sender.acknowledge(said, now)
+            now, sender = self._calendar.now, self._sender
+            if said.early < 0 and sender.steady:
+                sender.acknowledge_in_order(said, now)
+            else:
+                sender.acknowledge(said, now)
             self._send(now, 0.0)
 
     def _take_acknowledgements(self, said: TrainAcknowledgement) -> None:

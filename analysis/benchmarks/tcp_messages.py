@@ -149,11 +149,11 @@ def main() -> None:
     print(f"{'whole run':22s}{'message':>9s}{'fluid':>11s}{'tcp':>12s}{'ratio':>8s}")
     for name, recurs in {"rounds recur": True, "no round recurs": False}.items():
         for size, bits in SIZES.items():
-            turns = [
+            pairs = [
                 [run_seconds(model, bits, recurs=recurs) for model in ("fluid", "tcp")]
                 for _ in range(RUNS)
             ]
-            report(name, size, [*zip(*turns, strict=True)])
+            report(name, size, [*zip(*pairs, strict=True)])
 
 
 if __name__ == "__main__":

@@ -55,9 +55,12 @@ class Sender:
         "deadline",
     )
 
+    make_board: type[Scoreboard] = Scoreboard
+    """What it notes its segments on."""
+
     def __init__(self, window: Window, total: int, launch: Callable[[int, float], None]) -> None:
         self._window, self._total, self._launch = window, total, launch
-        self.board = Scoreboard()
+        self.board = self.make_board()
         self.deadline = inf
         self._state = Congestion.OPEN
         self._duplicates = 0

@@ -30,7 +30,7 @@ class _Peer:
         connection: to it.
         outstanding: messages that it has not reported on, each with when it was sent.
         answering: the exchange of the last report, if its reply is still to come; 0 if not.
-        offset: the server's time less the client's, s; known to within `delay`.
+        offset: the time of the server's event loop less the client's, s; known to within `delay`.
         delay: the smallest round trip of a message and its report so far, s.
     """
 
@@ -251,11 +251,12 @@ class LiveNetwork:
             text = f"{node_name(client)} reports on exchange {report.exchange}, which was not sent"
             raise FrameError(text)
         envelope, sent = peer.outstanding.popleft()
-        peer.meet(sent, report.received, report.sent, now)
+        start = self._clock.start or 0.0  # offsets are to the loop's time, as in the handshake
+        peer.meet(start + sent, report.received, report.sent, start + now)
 
         def server_time(client_time: float) -> float:
             """Return a time of the client by the server's clock; offsets are not exact."""
-            return min(max(client_time + peer.offset, sent), now)
+            return min(max(client_time + peer.offset - start, sent), now)
 
         received = server_time(report.received)
         self.delivered += envelope.bits

@@ -62,6 +62,16 @@ def test_times_are_in_order_and_within_the_run(made: Result) -> None:
         assert (arrived.set_index("peer")["t"] >= computed.reindex(arrived["peer"])).all()
 
 
+def test_work_begins_once_its_message_is_there(made: Result) -> None:
+    """Both are times of the client, so the offset of its clock is the same for them."""
+    events = made.events
+    work = events[events["event"] == "compute"].set_index(["round", "node"])
+    down = events[(events["event"] == "receive") & (events["peer"] == "server")]
+    arrived = down.set_index(["round", "node"])["t"].reindex(work.index)
+    assert (work["t"] - work["duration"] >= arrived - 1e-9).all()
+    assert (down["duration"] > 0).all()
+
+
 def test_columns_and_types_are_those_of_a_simulated_run(made: Result, tmp_path: Path) -> None:
     simulated = fedsim.run({**SMALL, **ROUNDS}, out=tmp_path)
     for table in ("events", "rounds", "clients"):

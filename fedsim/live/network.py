@@ -51,7 +51,7 @@ class _Peer:
         outstanding: messages that it has not reported on, each with when it was sent.
         answering: the exchange of the last report, if its reply is still to come; 0 if not.
         sent: when that report was sent.
-        offset: the server's time less the client's, s; known to within `delay`.
+        offset: the time of the server's event loop less the client's, s; known to within `delay`.
         delay: the smallest round trip of a message and its report so far, s.
     """
 
@@ -214,7 +214,13 @@ class LiveNetwork:
     # -- joining and leaving -----------------------------------------------------------
 
     def join(
-        self, client: ClientId, connection: ClientConnection, offset: float, *, metered: bool
+        self,
+        client: ClientId,
+        connection: ClientConnection,
+        offset: float,
+        delay: float = inf,
+        *,
+        metered: bool,
     ) -> None:
         """Add a client that is ready: it is asked from the next exchange on.
 
@@ -222,10 +228,12 @@ class LiveNetwork:
             client: its number.
             connection: to it.
             offset: the server's time less the client's, s.
+            delay: the round trip by which the offset is known, s. That of the handshake, whose
+                frames are small both ways, is better than one with a model in one direction.
             metered: whether it has a meter.
         """
         self.metered = self.metered and metered
-        self._peers[client] = _Peer(connection, offset, inf)
+        self._peers[client] = _Peer(connection, offset, delay)
         if (away := self._left.pop(client, None)) is not None:
             now = self._clock.now
             self._log.append(now, now - away.t, Event.ONLINE, client, NO_PEER)
@@ -323,10 +331,11 @@ class LiveNetwork:
             text = f"{node_name(client)} reports on exchange {report.exchange}, which was not sent"
             raise FrameError(text)
         envelope, sent = peer.outstanding.popleft()
-        peer.meet(sent, report.received, report.sent, now)
+        start = self._clock.start or 0.0  # offsets are to the loop's time, as in the handshake
+        peer.meet(start + sent, report.received, report.sent, start + now)
 
         # A time of the client by the server's clock: offsets are not exact.
-        offset = peer.offset
+        offset = peer.offset - start
         received = min(max(report.received + offset, sent), now)
         self.delivered += envelope.bits
         self._write_delivered(SERVER, client, envelope, received, received - sent)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from math import inf
 
 from fedsim.errors import AdmissionError, FrameError, PeerError
 from fedsim.live.connection import FrameConnection, Timing, ignore_text, misplaced_frame
@@ -104,7 +105,8 @@ class Door:
             raise AdmissionError("client", f"{text}: only the same process can come back")
         if back and network.metered and not said.metered:
             raise AdmissionError("client", f"{name} had a meter, and comes back without one")
-        network.join(client, session, session.offset, metered=said.metered)
+        offset, delay = session.offset, session.delay
+        network.join(client, session, offset, delay, metered=said.metered)
         self.changed.set()
         if back:
             self._tell(f"{name} is back, and is asked again from the next exchange on")
@@ -167,12 +169,13 @@ class ServerSession(FrameConnection):
 
     Attributes:
         offset: the server's time less the client's, s.
+        delay: the round trip by which it is known, s.
         ready: whether the client takes part.
     """
 
     def __init__(self, door: Door) -> None:
         super().__init__(door.timing, LONGEST_HELLO)
-        self.offset = 0.0
+        self.offset, self.delay = 0.0, inf
         self.ready = False
         self._door = door
         self._handshake = ServerHandshake(door.offer, door.token, door.take)
@@ -227,6 +230,7 @@ class ServerSession(FrameConnection):
             client = self._handshake.client
             self.peer = node_name(client)
             self.offset = ((self._challenged - times.received) + (now - times.sent)) / 2
+            self.delay = max((now - self._challenged) - (times.sent - times.received), 0.0)
             self._expect("has not built its part", self._door.timing.building)
         self.send(answer, content)
 

@@ -7,7 +7,7 @@ acknowledgement shows what is missing before the timer runs out. A timeout that 
 undone, which the echo of an earlier timestamp shows (RFC 3522).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from math import inf
 
@@ -78,6 +78,10 @@ class RackScoreboard(Scoreboard):
         self.find_lost()
         return found
 
+    def advance(self, number: int) -> None:
+        """Note that all segments before one have arrived, where nothing else is known."""
+        self.first, self._delivered = number, max(self._delivered, (number - 1, 0))
+
     def lose_none(self) -> None:
         """Take nothing for lost any more."""
         self._lost.clear()
@@ -99,18 +103,22 @@ class RackScoreboard(Scoreboard):
         """Find the segments that were overtaken, if that is enough to take them for lost."""
         if not self.strict:
             return
-        newest, known = self._delivered, self._arrived | self._lost | self.again
-        found = [number for number in self.again if self._orders[number] < newest]
+        found = list(self._overtaken())
         self.again.difference_update(found)
-        found += [
-            number
-            for number in range(max(self._edge, self.first), newest[0])
-            if number not in known
-        ]
-        self._edge = max(self._edge, newest[0])
+        self._edge = max(self._edge, self._delivered[0])
         self._lost.update(found)
         for number in found:
             heappush(self._to_repair, number)
+
+    def _overtaken(self) -> Iterator[int]:
+        """Yield the segments on their way that were sent before one that has arrived."""
+        newest, again = self._delivered, self.again
+        for number in again:
+            if self._orders[number] < newest:
+                yield number
+        for number in range(max(self._edge, self.first), newest[0]):
+            if not (number in self._arrived or number in self._lost or number in again):
+                yield number
 
     def lose_first(self) -> None:
         """Take the first segment for lost."""
@@ -131,15 +139,7 @@ class RackScoreboard(Scoreboard):
     @property
     def overtaken(self) -> bool:
         """Whether a segment has arrived that was sent after one that has not."""
-        if self.clean:
-            return False
-        newest = self._delivered
-        if any(self._orders[number] < newest for number in self.again):
-            return True
-        return any(
-            number not in self._arrived and number not in self._lost
-            for number in range(max(self._edge, self.first), newest[0])
-        )
+        return not self.clean and any(True for _ in self._overtaken())
 
     def _deliver(self, number: int) -> None:
         self._delivered = max(self._delivered, self._orders.pop(number, (number, 0)))
@@ -150,11 +150,11 @@ class RackSender(Sender):
 
     __slots__ = ("_overtaken_by", "_probe", "_probed", "_sent_again_at", "_unsure", "board")
 
+    make_board = RackScoreboard
     board: RackScoreboard
 
     def __init__(self, window: Window, total: int, launch: Callable[[int, float], None]) -> None:
         super().__init__(window, total, launch)
-        self.board = RackScoreboard()
         self._probe = inf  # when a probe is sent, s
         self._unsure = 0  # segments before this one were taken for lost, and some may be
         self._probed = False  # whether one was, and no acknowledgement has come since
@@ -164,7 +164,8 @@ class RackSender(Sender):
     @property
     def steady(self) -> bool:
         """Whether it knows of no loss, waits for no repair, and has not forgotten any."""
-        return super().steady and self.board.first >= self._unsure
+        board = self.board
+        return self._state is Congestion.OPEN and board.clean and board.first >= self._unsure
 
     def arm(self, now: float) -> None:
         """Start the timer, unless it runs."""

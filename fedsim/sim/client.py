@@ -7,15 +7,13 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from math import inf, nan
+from math import nan
 from types import CoroutineType
 from typing import Any, Protocol, cast
 
 import numpy as np
 
 from fedsim.computing import Evaluator
-from fedsim.computing.serial import finite
-from fedsim.errors import Diverged, WorkDurationError
 from fedsim.ports import (
     SERVER,
     SILENCE,
@@ -23,12 +21,10 @@ from fedsim.ports import (
     ClientId,
     Message,
     Oracle,
-    Payload,
     Silence,
     Work,
-    node_name,
 )
-from fedsim.protocol.transport import BEACON, ClientProtocol, Envelope
+from fedsim.protocol.transport import ClientProtocol, Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
@@ -36,15 +32,11 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.engine.light_task import Driver, LightTask
 from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.network.transport import ServerLanes
+from fedsim.sim.participant import Endpoint, Participant, TakeBack
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.supply import Supply
-from fedsim.wire.packers import Packing
-from fedsim.worlds.clock import Clocked
 
 _COMPUTE = int(Event.COMPUTE)
-
-TakeBack = Callable[[Any, Any], None]
-"""`Algorithm.undelivered`, a function of the client and its message."""
 
 
 class Waits(Protocol):
@@ -52,27 +44,6 @@ class Waits(Protocol):
 
     def until(self, when: float) -> Awaitable[None]:
         """Wait until a time."""
-        ...
-
-
-class Endpoint(Protocol):
-    """The part of a protocol endpoint that a worker needs.
-
-    Attributes:
-        id: the node's number.
-        round: the one that it is in.
-    """
-
-    id: ClientId
-    round: int
-
-    @property
-    def packing(self) -> Packing:
-        """The packers of its messages."""
-        ...
-
-    def take_back(self, message: Message) -> None:
-        """Forget a message that is known to be lost, as if it had never been packed."""
         ...
 
 
@@ -105,88 +76,28 @@ class Equipment:
     looks: set[str]
 
 
-class Worker(Clocked):
+class Worker(Participant):
     """What `fedsim.ports.Client` and `fedsim.ports.Node` have in common.
 
     Attributes:
-        id: its number.
-        oracle: its loss.
-        state: the algorithm's own.
         processor: its own.
     """
 
-    __slots__ = (
-        "_evaluator",
-        "_log",
-        "_make_rng",
-        "_protocol",
-        "_rng",
-        "_slow",
-        "_speed",
-        "_supply",
-        "_take_back",
-        "_traffic",
-        "_waits",
-        "id",
-        "oracle",
-        "processor",
-        "state",
-    )
+    __slots__ = ("_log", "_supply", "_traffic", "_waits", "processor")
 
     def __init__(self, protocol: Endpoint, equipment: Equipment) -> None:
-        super().__init__(equipment.calendar, equipment.looks)
-        self.id = protocol.id
-        self.oracle = equipment.oracle
-        self.state = equipment.state
+        super().__init__(protocol, equipment.calendar, equipment.processor.device, equipment)
         self.processor = equipment.processor
-        self._protocol = protocol
-        self._make_rng = equipment.rng
         self._supply = equipment.supply
-        device = equipment.processor.device
-        self._speed = None if device.slowdown.drawn else device.constant
-        self._take_back = equipment.take_back
-        self._evaluator = equipment.evaluator
         self._log = equipment.log
         self._traffic = equipment.traffic
         self._waits: Waits  # set by the task that runs it
-        self._rng: np.random.Generator | None = None  # of what it draws from first
-        self._slow: np.random.Generator | None = None
-
-    @property
-    def round(self) -> int:
-        """The number of the round that it is in."""
-        return self._protocol.round
-
-    @property
-    def pack(self) -> Callable[..., Payload]:
-        """See `fedsim.ports.Client.pack`."""
-        return self._protocol.packing.pack
-
-    @property
-    def rng(self) -> np.random.Generator:
-        """This client's own random stream; created at its first draw."""
-        if self._rng is None:
-            self._rng = self._make_rng("client", self.id)
-        return self._rng
-
-    @property
-    def _slowdowns(self) -> np.random.Generator:
-        """The random stream of its slowdowns."""
-        if self._slow is None:
-            self._slow = self._make_rng("slowdown", self.id)
-        return self._slow
 
     @property
     def battery(self) -> float | None:
         """The state of charge in [0, 1]; None on mains."""
         self._looks.add("battery")
         return None if self._supply is None else self._supply.share
-
-    def undelivered(self, _: ClientId, reply: Message | Silence) -> None:
-        """Report to the algorithm that a message of this node is known to be lost."""
-        if isinstance(reply, Message) and reply is not BEACON:
-            self._protocol.take_back(reply)
-            self._take_back(self, reply)
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
         """See `fedsim.ports.Client.compute`.
@@ -196,9 +107,7 @@ class Worker(Clocked):
         Raises:
             Diverged: a vector that was computed is not finite.
         """
-        if not 0.0 <= work.operations < inf:
-            raise ValueError(f"work has a finite number of operations, not {work.operations}")
-        ticket = self._evaluator.submit(work)
+        ticket = self._submit(work)
         for number in range(1, work.pieces + 1):
             if begun is not None:
                 begun(number)
@@ -214,30 +123,7 @@ class Worker(Clocked):
                     self._charge(max(self._calendar.now - begin, 0.0))
                     raise
             self._charge(end - begin, work.operations, work.samples)
-        result = self._evaluator.result(ticket)
-        if not finite(result):
-            raise Diverged(
-                self._protocol.round, f"client {self.id} has computed what is not finite"
-            )
-        return result
-
-    def _duration(self, work: Work) -> float:
-        """Sample the duration of work on this device, s.
-
-        Raises:
-            WorkDurationError: it never ends, or ends before it begins.
-        """
-        device = self.processor.device
-        seconds = device.seconds(work.operations, work.samples)
-        if device.slowdown.drawn:
-            seconds *= device.slowdown.draw(self._slowdowns)
-        if not 0.0 <= seconds < inf:
-            raise WorkDurationError(
-                f"{work.operations:g} operations on {work.samples:g} samples would take"
-                f" {seconds:g} s on the device {device.kind} of client {self.id}; its `seconds`"
-                f" and the factors of its slowdown {device.slowdown.kind} are finite and at least 0"
-            )
-        return seconds
+        return self._collect(ticket)
 
     def _charge(self, seconds: float, operations: float = 0.0, samples: float = 0.0) -> None:
         joules = self.processor.spend(seconds)
@@ -378,11 +264,6 @@ class SimClient(Worker, Driver):
         self._aborted = False
         if self._task is not None:
             self._task.uncancel()
-
-    @property
-    def name(self) -> str:
-        """Its name in reports."""
-        return node_name(self.id)
 
     def on_end(self, failure: BaseException | None) -> None:
         """Handle the end of its task: nothing is left to answer, or it answers no more."""

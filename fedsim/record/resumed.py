@@ -7,6 +7,7 @@ rows are those that are there, and the rest follows them.
 from typing import Any
 
 from fedsim.ports import Array
+from fedsim.record.ledger import Meters
 from fedsim.record.log import EventLog, Rows
 from fedsim.record.models import CheckpointWriter
 from fedsim.record.recorder import RunRecorder
@@ -102,6 +103,6 @@ class ResumedRecorder(RunRecorder):
         self.models = _ResumedModels(book.models, book.rounds.rounds)
         self.ledger = book.ledger
 
-    def end(self, meters: Any) -> None:
+    def end(self, meters: Meters) -> None:
         """Register the meter readings of the world at its end."""
         self._book.end(meters)

@@ -7,13 +7,16 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from math import nan
+from math import inf, nan
 from types import CoroutineType
 from typing import Any, Protocol, cast
 
 import numpy as np
 
 from fedsim.computing import Evaluator
+from fedsim.computing.serial import finite
+from fedsim.errors import Diverged, WorkDurationError
+from fedsim.physics.devices import DeviceLaw
 from fedsim.ports import (
     SERVER,
     SILENCE,
@@ -21,10 +24,12 @@ from fedsim.ports import (
     ClientId,
     Message,
     Oracle,
+    Payload,
     Silence,
     Work,
+    node_name,
 )
-from fedsim.protocol.transport import ClientProtocol, Envelope
+from fedsim.protocol.transport import BEACON, ClientProtocol, Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
@@ -32,9 +37,10 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.engine.light_task import Driver, LightTask
 from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.network.transport import ServerLanes
-from fedsim.sim.participant import Endpoint, Participant, TakeBack
+from fedsim.sim.participant import Belongings, Endpoint, TakeBack
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.supply import Supply
+from fedsim.worlds.clock import Clock, Clocked
 
 _COMPUTE = int(Event.COMPUTE)
 
@@ -74,6 +80,123 @@ class Equipment:
     rng: Callable[..., np.random.Generator]
     take_back: TakeBack
     looks: set[str]
+
+
+class Participant(Clocked):
+    """What `fedsim.ports.Client` has apart from the passing of time.
+
+    Attributes:
+        id: its number.
+        oracle: its loss.
+        state: the algorithm's own.
+    """
+
+    __slots__ = (
+        "_device",
+        "_evaluator",
+        "_make_rng",
+        "_protocol",
+        "_rng",
+        "_slow",
+        "_speed",
+        "_take_back",
+        "id",
+        "oracle",
+        "state",
+    )
+
+    def __init__(
+        self, protocol: Endpoint, clock: Clock, device: DeviceLaw, own: Belongings
+    ) -> None:
+        super().__init__(clock, own.looks)
+        self.id = protocol.id
+        self.oracle = own.oracle
+        self.state = own.state
+        self._protocol = protocol
+        self._make_rng = own.rng
+        self._device = device
+        self._speed = None if device.slowdown.drawn else device.constant
+        self._take_back = own.take_back
+        self._evaluator = own.evaluator
+        self._rng: np.random.Generator | None = None  # of what it draws from first
+        self._slow: np.random.Generator | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in reports."""
+        return node_name(self.id)
+
+    @property
+    def round(self) -> int:
+        """The number of the round that it is in."""
+        return self._protocol.round
+
+    @property
+    def pack(self) -> Callable[..., Payload]:
+        """See `fedsim.ports.Client.pack`."""
+        return self._protocol.packing.pack
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """This client's own random stream; created at its first draw."""
+        if self._rng is None:
+            self._rng = self._make_rng("client", self.id)
+        return self._rng
+
+    @property
+    def _slowdowns(self) -> np.random.Generator:
+        """The random stream of its slowdowns."""
+        if self._slow is None:
+            self._slow = self._make_rng("slowdown", self.id)
+        return self._slow
+
+    def undelivered(self, _: ClientId, reply: Message | Silence) -> None:
+        """Report to the algorithm that a message of this node is known to be lost."""
+        if isinstance(reply, Message) and reply is not BEACON:
+            self._protocol.take_back(reply)
+            self._take_back(self, reply)
+
+    def _submit(self, work: Work) -> object:
+        """Hand work to the evaluator; return the ticket for its result.
+
+        Raises:
+            ValueError: it has no finite number of operations.
+        """
+        if not 0.0 <= work.operations < inf:
+            raise ValueError(f"work has a finite number of operations, not {work.operations}")
+        ticket: object = self._evaluator.submit(work)
+        return ticket
+
+    def _collect(self, ticket: object) -> Array:
+        """Return the result of work that is done.
+
+        Raises:
+            Diverged: a vector that was computed is not finite.
+        """
+        result = self._evaluator.result(ticket)
+        if not finite(result):
+            raise Diverged(
+                self._protocol.round, f"client {self.id} has computed what is not finite"
+            )
+        return result
+
+    def _duration(self, work: Work) -> float:
+        """Sample the duration of work on this device, s.
+
+        Raises:
+            WorkDurationError: it never ends, or ends before it begins.
+        """
+        device = self._device
+        seconds = device.seconds(work.operations, work.samples)
+        if device.slowdown.drawn:
+            seconds *= device.slowdown.draw(self._slowdowns)
+        if not 0.0 <= seconds < inf:
+            raise WorkDurationError(
+                f"{work.operations:g} operations on {work.samples:g} samples would take"
+                f" {seconds:g} s on the device {device.kind} of client {self.id}; its `seconds`"
+                f" and the factors of its slowdown {device.slowdown.kind} are finite and at least 0"
+            )
+        return seconds
 
 
 class Worker(Participant):

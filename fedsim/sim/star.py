@@ -8,13 +8,12 @@ from fedsim.ports import ClientId, Message
 from fedsim.protocol.transport import ClientProtocol, Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
-from fedsim.sim.client import SimClient
+from fedsim.sim.client import Participant, SimClient
 from fedsim.sim.config import Method, WorldConfig
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.lazy import LazyTable
 from fedsim.sim.network.transport import ServerLanes
-from fedsim.sim.participant import Participant
 from fedsim.sim.server import SimServer
 from fedsim.wire.packers import Packing
 from fedsim.worlds.main_task import MainTask

@@ -1,12 +1,12 @@
 """Classes of clients that are alike in all that a round's times and joules depend on."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.physics.topology import Route, Topology
-from fedsim.ports import Array
 from fedsim.sim.config import ClientConfig
 from fedsim.sim.lazy import RunLengthSequence, joint
 from fedsim.sim.power.radio_kind import RadioKind
@@ -46,7 +46,7 @@ class ClassTable:
         """Return whether a constant is not zero for some class."""
         return bool(self._columns[name].any())
 
-    def of(self, name: str, clients: Ids) -> Array:
+    def of(self, name: str, clients: Ids) -> NDArray[Any]:
         """Return a constant of some clients, shape (n,), or () where all have the same."""
         column = self._columns[name]
         return column[0] if self._class is None else column[self._class[clients]]
@@ -69,7 +69,7 @@ def _constants(member: ClientConfig, routes: Sequence[Route]) -> dict[str, float
         "packet": framing.packet,
     }
     for up, (rate, route) in enumerate(zip(both, reversed(routes), strict=True)):
-        row[f"cap{up}"] = rate.constant
+        row[f"cap{up}"] = rate.peak  # which is constant
         row[f"latency{up}"] = radio.latency + route.latency
         row[f"per_bit{up}"] = kind.per_bit[up]
         row[f"instant{up}"] = not kind.stateful and not row[f"latency{up}"] and rate.peak == np.inf

@@ -7,7 +7,8 @@ from typing import Any
 from fedsim.physics.devices import DeviceLaw
 from fedsim.ports import Array, Work
 from fedsim.protocol.transport import ClientProtocol
-from fedsim.sim.participant import Belongings, Participant
+from fedsim.sim.client import Participant
+from fedsim.sim.participant import Belongings
 from fedsim.worlds.clock import Clock
 
 Piece = tuple[float, float, float]

@@ -27,7 +27,15 @@ def why_events(setup: WorldConfig) -> str:
 
 def _of_world(setup: WorldConfig) -> Iterator[str]:
     """Yield what of a whole world happens, or may end, within a round."""
-    policy, silence = setup.participation, setup.silence
+    yield from _of_network(setup)
+    yield from _of_protocol(setup)
+    if foreign := _foreign(setup):
+        yield foreign
+    if setup.evaluator.choice.get("evaluator") == "vmap":
+        yield "the last bits of vmap depend on what is computed at once"
+
+
+def _of_network(setup: WorldConfig) -> Iterator[str]:
     if setup.overlay is not None:
         yield "peers exchange messages without rounds of a server"
     if setup.sharing != "fluid":
@@ -36,6 +44,10 @@ def _of_world(setup: WorldConfig) -> Iterator[str]:
         yield "the clients of a cell share the air"
     if setup.cells:
         yield "a broadcast is received by a whole cell"
+
+
+def _of_protocol(setup: WorldConfig) -> Iterator[str]:
+    policy, silence = setup.participation, setup.silence
     if policy.asynchronous:
         yield "an asynchronous server has no rounds"
     if early := [each.key for each in policy.early()]:
@@ -44,17 +56,13 @@ def _of_world(setup: WorldConfig) -> Iterator[str]:
         yield f"silence.kind {silence.kind} ends rounds by a deadline"
     if rules := [rule.key for rule in setup.stop.rules if rule.mid_round]:
         yield f"stop.{rules[0]} may end a run within a round"
-    if setup.evaluator.choice.get("evaluator") == "vmap":
-        yield "the last bits of vmap depend on what is computed at once"
-    if foreign := _foreign(setup):
-        yield foreign
 
 
 def _foreign(setup: WorldConfig) -> str:
     """Return what of a method is not known to wait for its messages and its work alone."""
     for part in ("serve", "handle"):
         owner = next((cls for cls in type(setup.algorithm).__mro__ if part in vars(cls)), object)
-        if not (owner.__module__.startswith("fedsim.algorithms.") or vars(owner).get("plain")):
+        if not (owner.__module__.startswith("fedsim.algorithms.") or vars(owner).get("in_arrays")):
             return f"{owner.__name__}.{part} may wait for more than messages and work"
     return ""
 

@@ -77,13 +77,7 @@ class Messages:
             envelope.word = log.word(label)
         self._words[:] = [envelope.word for envelope in self.envelopes]
 
-    def write(
-        self,
-        up: bool,
-        moved: Moved,
-        framing: Bits,
-        rows: RowBlocks,  # noqa: FBT001
-    ) -> None:
+    def write(self, moved: Moved, framing: Bits, rows: RowBlocks, *, up: bool) -> None:
         """Write the rows of messages that have arrived."""
         sender, receiver = (self.clients, SERVER) if up else (SERVER, self.clients)
         rows.add(

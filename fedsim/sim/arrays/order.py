@@ -7,6 +7,9 @@ one that agrees with itself: sorted by time, priority and the place of the paren
 order. It is unique, for a parent comes before what it schedules.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -82,18 +85,16 @@ class EventOrder:
             order = np.lexsort((came, first, priorities, times))
 
 
-def _spread(
-    runs: list[tuple[int, float]] | list[tuple[int, bool]], kind: type
-) -> NDArray[np.generic]:
+def _spread(runs: Sequence[tuple[int, float]], kind: type) -> NDArray[Any]:
     sizes, values = zip(*runs, strict=True)
     return np.repeat(np.array(values, kind), sizes)
 
 
 def _first_of_joined(
-    came: Numbers, joined: NDArray[np.generic], times: Array, order: Numbers
+    came: Numbers, joined: NDArray[np.bool_], times: Array, order: Numbers
 ) -> Numbers:
     """Return the places of the parents that schedule the events: of joined ones, the first."""
-    own = order[joined[order].astype(np.bool_)]
+    own = order[joined[order]]
     if not len(own):
         return came
     at = times[own]

@@ -136,7 +136,8 @@ class RadioArrays:
         """Meter and record the time in a state, up to now."""
         lasting = np.flatnonzero(now > since)
         if len(lasting) < len(ids):
-            ids, since, now, events = (each[lasting] for each in (ids, since, now, events))
+            ids, events = ids[lasting], events[lasting]
+            since, now = since[lasting], now[lasting]
         spans = now - since
         joules = self._table.of(power, ids) * spans
         self.joules[ids] += joules

@@ -126,7 +126,7 @@ class ArrayLanes(ServerLanes):
         ids, framing = messages.clients, messages.framing(self.table)
         bits, number = messages.bits + framing, messages.envelopes[0].round
         moved = self.radios.transfer(Leg(ids, up, ready, events, bits, number), order, rows)
-        messages.write(up, moved, framing, rows)
+        messages.write(moved, framing, rows, up=up)
         sent = int(np.broadcast_to(bits, ids.shape).sum())
         self.message_log.delivered += sent
         if up:

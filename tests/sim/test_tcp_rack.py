@@ -47,6 +47,17 @@ def test_a_retransmission_is_lost_where_a_later_one_has_arrived() -> None:
     assert known.first_lost() == 1
 
 
+def test_a_segment_that_was_sent_again_since_is_not_overtaken_by_what_was_sent_before() -> None:
+    known = board(5)
+    known.acknowledge(3)
+    known.send_again(3)
+    known.take(4)  # sent before the retransmission of 3
+    assert not known.overtaken
+    known.strict = True
+    known.find_lost()
+    assert known.first_lost() is None
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_nothing_is_lost_that_was_sent_last(data: st.DataObject) -> None:

@@ -7,7 +7,7 @@ acknowledgement shows what is missing before the timer runs out. A timeout that 
 undone, which the echo of an earlier timestamp shows (RFC 3522).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from math import inf
 
@@ -99,18 +99,22 @@ class RackScoreboard(Scoreboard):
         """Find the segments that were overtaken, if that is enough to take them for lost."""
         if not self.strict:
             return
-        newest, known = self._delivered, self._arrived | self._lost | self.again
-        found = [number for number in self.again if self._orders[number] < newest]
+        found = list(self._overtaken())
         self.again.difference_update(found)
-        found += [
-            number
-            for number in range(max(self._edge, self.first), newest[0])
-            if number not in known
-        ]
-        self._edge = max(self._edge, newest[0])
+        self._edge = max(self._edge, self._delivered[0])
         self._lost.update(found)
         for number in found:
             heappush(self._to_repair, number)
+
+    def _overtaken(self) -> Iterator[int]:
+        """Yield the segments on their way that were sent before one that has arrived."""
+        newest, again = self._delivered, self.again
+        for number in again:
+            if self._orders[number] < newest:
+                yield number
+        for number in range(max(self._edge, self.first), newest[0]):
+            if not (number in self._arrived or number in self._lost or number in again):
+                yield number
 
     def lose_first(self) -> None:
         """Take the first segment for lost."""
@@ -131,15 +135,7 @@ class RackScoreboard(Scoreboard):
     @property
     def overtaken(self) -> bool:
         """Whether a segment has arrived that was sent after one that has not."""
-        if self.clean:
-            return False
-        newest = self._delivered
-        if any(self._orders[number] < newest for number in self.again):
-            return True
-        return any(
-            number not in self._arrived and number not in self._lost
-            for number in range(max(self._edge, self.first), newest[0])
-        )
+        return not self.clean and any(True for _ in self._overtaken())
 
     def _deliver(self, number: int) -> None:
         self._delivered = max(self._delivered, self._orders.pop(number, (number, 0)))

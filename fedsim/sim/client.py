@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from math import inf, nan
 from types import CoroutineType
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -37,20 +37,12 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.engine.light_task import Driver, LightTask
 from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.network.transport import ServerLanes
-from fedsim.sim.participant import Belongings, Endpoint, TakeBack
+from fedsim.sim.participant import Belongings, Endpoint, TakeBack, Waits
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.supply import Supply
 from fedsim.worlds.clock import Clock, Clocked
 
 _COMPUTE = int(Event.COMPUTE)
-
-
-class Waits(Protocol):
-    """The waits of a worker."""
-
-    def until(self, when: float) -> Awaitable[None]:
-        """Wait until a time."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What a participant is made of, whether rounds are played as events or in arrays."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +11,14 @@ from fedsim.wire.packers import Packing
 
 TakeBack = Callable[[Any, Any], None]
 """`Algorithm.undelivered`, a function of the client and its message."""
+
+
+class Waits(Protocol):
+    """The waits of a worker."""
+
+    def until(self, when: float) -> Awaitable[None]:
+        """Wait until a time."""
+        ...
 
 
 class Endpoint(Protocol):

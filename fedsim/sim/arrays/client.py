@@ -11,8 +11,9 @@ from fedsim.sim.client import Participant
 from fedsim.sim.participant import Belongings
 from fedsim.worlds.clock import Clock
 
-Piece = tuple[float, float, float]
-"""A piece of work: its seconds, operations and samples."""
+Piece = tuple[float, float, float, bool]
+"""A piece of work: its seconds, operations and samples, and whether it is evaluated along with
+others that begin at the same instant, where it takes no time."""
 
 
 @coroutine
@@ -53,5 +54,6 @@ class ArrayClient(Participant):
             if begun is not None:
                 begun(number)
             seconds = work.operations / self._speed if self._speed else self._duration(work)
-            await _hand_over((seconds, work.operations, work.samples))
+            at_once = number == 1 and self._evaluator.together
+            await _hand_over((seconds, work.operations, work.samples, at_once))
         return self._collect(ticket)

@@ -47,6 +47,8 @@ class Cohort:
         asked: the envelope that each has received.
         times: when each handler goes on, s, shape (n,).
         events: in which event that is, shape (n,).
+        turns: where no time has passed since the messages were sent, how many turns of the loop
+            have; -1 elsewhere, shape (n,).
         replies: the envelope that each answers with.
     """
 
@@ -54,7 +56,26 @@ class Cohort:
     asked: Sequence[Envelope]
     times: Array
     events: Numbers
+    turns: Numbers
     replies: list[Envelope]
+
+
+def _take_turns(cohort: Cohort, whose: Numbers, order: EventOrder) -> None:
+    """Let work of no time that is evaluated together end after all that began with it."""
+    cohort.turns[whose] += 1
+    for turn in np.unique(cohort.turns[whose]).tolist():
+        own = whose[cohort.turns[whose] == turn]
+        times, events = cohort.times[own], cohort.events[own]
+        cohort.events[own] = order.add(times, events, priority=turn_priority(turn))
+
+
+def turn_priority(turn: int) -> float:
+    """Return the priority, below all of the calendar's, of what happens in a turn of the loop.
+
+    Args:
+        turn: how many came before it since the messages were sent.
+    """
+    return turn / (1 + turn)
 
 
 class Handlers:
@@ -137,12 +158,14 @@ class Handlers:
     ) -> list[float]:
         """Let each of some clients do a piece of work; return when it is done, s."""
         ids, begins = cohort.clients[whose], cohort.times[whose]
-        seconds, operations, samples = pieces.T
+        seconds, operations, samples, at_once = pieces.T
         ends = begins + seconds
         lasting = np.flatnonzero(ends > begins)
         if len(lasting):
             own = whose[lasting]
             cohort.events[own] = order.add(ends[lasting], cohort.events[own])
+            cohort.turns[own] = -1
+        _take_turns(cohort, whose[(at_once > 0) & (cohort.turns[whose] >= 0)], order)
         cohort.times[whose] = ends
         spans = ends - begins
         joules = self._table.of("extra", ids) * spans

@@ -19,7 +19,7 @@ from fedsim.record.log import EventLog, Rows
 from fedsim.record.rounds import Traffic
 from fedsim.sim.arrays.classes import ClassTable, classes
 from fedsim.sim.arrays.client import ArrayClient
-from fedsim.sim.arrays.handlers import ClientClock, Cohort, Handlers, ReactionError
+from fedsim.sim.arrays.handlers import ClientClock, Cohort, Handlers, ReactionError, turn_priority
 from fedsim.sim.arrays.messages import Messages
 from fedsim.sim.arrays.order import EventOrder, Numbers
 from fedsim.sim.arrays.radios import Leg, Moved, RadioArrays
@@ -93,7 +93,8 @@ class ArrayLanes(ServerLanes):
         ids = down.clients
         moved = self._move(down, np.full(count, now), np.arange(count), order, rows, up=False)
         begun = self._begin(moved, order, now)
-        cohort = Cohort(ids, self._received(down), moved.over.copy(), begun, [])
+        turns = np.where(moved.events < count, 0, -1)
+        cohort = Cohort(ids, self._received(down), moved.over.copy(), begun, turns, [])
         try:
             self.handlers.run(cohort, order, rows)
         except Exception as error:
@@ -156,7 +157,7 @@ class ArrayLanes(ServerLanes):
         at_once = np.flatnonzero(events < len(events))
         if len(at_once):
             times = np.full(len(at_once), now)
-            events[at_once] = order.add(times, events[at_once], priority=0.0)
+            events[at_once] = order.add(times, events[at_once], priority=turn_priority(0))
         return events
 
     def _finish(self, played: _Played) -> None:

@@ -79,7 +79,7 @@ def test_the_order_of_events_is_that_of_the_calendar(seed: int) -> None:
 class Pausing(GradientDescent):
     """Waits, in its third round, for something that is no work."""
 
-    kind: Literal["pausing"] = "pausing"
+    kind: Literal["pausing"] = "pausing"  # type: ignore[assignment]
     in_arrays: ClassVar[bool] = True
 
     async def handle(self, client: Client, message: Iterate) -> Innovation:

@@ -39,7 +39,7 @@ class ClientClock:
 
 
 @dataclass
-class Cohort:
+class HandlerBatch:
     """The clients that handle a message each.
 
     Attributes:
@@ -60,7 +60,7 @@ class Cohort:
     replies: list[Envelope]
 
 
-def _take_turns(cohort: Cohort, whose: Numbers, order: EventOrder) -> None:
+def _take_turns(cohort: HandlerBatch, whose: Numbers, order: EventOrder) -> None:
     """Let work of no time that is evaluated together end after all that began with it."""
     cohort.turns[whose] += 1
     for turn in np.unique(cohort.turns[whose]).tolist():
@@ -107,7 +107,7 @@ class Handlers:
         """The number of clients that were made so far."""
         return len(self._clients)
 
-    def run(self, cohort: Cohort, order: EventOrder, rows: RowBlocks) -> None:
+    def run(self, cohort: HandlerBatch, order: EventOrder, rows: RowBlocks) -> None:
         """Run the handlers of a cohort up to their replies.
 
         Raises:
@@ -117,7 +117,7 @@ class Handlers:
             self._run(cohort, begin, begin + _AT_ONCE, order, rows)
 
     def _run(
-        self, cohort: Cohort, begin: int, end: int, order: EventOrder, rows: RowBlocks
+        self, cohort: HandlerBatch, begin: int, end: int, order: EventOrder, rows: RowBlocks
     ) -> None:
         handle, clock, clients = self._handle, self._clock, self._clients
         own = cohort.clients[begin:end].tolist()
@@ -149,7 +149,7 @@ class Handlers:
 
     def _work(
         self,
-        cohort: Cohort,
+        cohort: HandlerBatch,
         whose: Numbers,
         pieces: Array,
         number: int,
@@ -186,7 +186,7 @@ class Handlers:
 
     def _answer(
         self,
-        cohort: Cohort,
+        cohort: HandlerBatch,
         begin: int,
         own: Sequence[ClientId],
         answers: Sequence[Any],

@@ -13,13 +13,13 @@ from fedsim.record.log import EventLog
 from fedsim.record.schema import MESSAGE
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.order import Numbers
-from fedsim.sim.arrays.radios import Moved
+from fedsim.sim.arrays.radios import Passage
 from fedsim.sim.arrays.rows import RowBlocks
 
 Bits = NDArray[np.int64]
 
 
-class Messages:
+class MessageBatch:
     """A message from or to each of some clients.
 
     Args:
@@ -77,7 +77,7 @@ class Messages:
             envelope.word = log.word(label)
         self._words[:] = [envelope.word for envelope in self.envelopes]
 
-    def write(self, moved: Moved, framing: Bits, rows: RowBlocks, *, up: bool) -> None:
+    def write(self, moved: Passage, framing: Bits, rows: RowBlocks, *, up: bool) -> None:
         """Write the rows of messages that have arrived."""
         sender, receiver = (self.clients, SERVER) if up else (SERVER, self.clients)
         rows.add(

@@ -21,7 +21,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass
-class Leg:
+class RadioLeg:
     """One message of each of some clients, in one direction.
 
     Attributes:
@@ -64,7 +64,7 @@ class RadioArrays:
             self._armed = np.zeros(clients, np.int64)
             self._round = np.zeros(clients, np.int32)  # of the last message
 
-    def transfer(self, leg: Leg, order: EventOrder, rows: RowBlocks) -> "Moved":
+    def transfer(self, leg: RadioLeg, order: EventOrder, rows: RowBlocks) -> "Passage":
         """Let the messages pass; return when their bits flowed, and in which events they arrive.
 
         Args:
@@ -91,9 +91,9 @@ class RadioArrays:
         joules = table.of(f"per_bit{up}", ids) * leg.bits
         joules = joules + table.of("held", ids) * (over - began)
         self.joules[ids] += joules
-        return Moved(began, over, np.broadcast_to(joules, over.shape), events)
+        return Passage(began, over, np.broadcast_to(joules, over.shape), events)
 
-    def _wake(self, leg: Leg, stateful: Mask, order: EventOrder, rows: RowBlocks) -> Array:
+    def _wake(self, leg: RadioLeg, stateful: Mask, order: EventOrder, rows: RowBlocks) -> Array:
         """Wake radios that are idle; return when each is ready, s."""
         ids, ready = leg.clients, leg.ready.copy()
         self._round[ids] = leg.number
@@ -204,8 +204,8 @@ class RadioArrays:
 
 
 @dataclass
-class Moved:
-    """How the messages of a `Leg` have passed, shapes (n,).
+class Passage:
+    """How the messages of a `RadioLeg` have passed, shapes (n,).
 
     Attributes:
         began, over: when the bits began to flow, and had passed, s.

@@ -19,10 +19,10 @@ from fedsim.record.log import EventLog, Rows
 from fedsim.record.rounds import Traffic
 from fedsim.sim.arrays.classes import ClassTable, classes
 from fedsim.sim.arrays.client import ArrayClient
-from fedsim.sim.arrays.handlers import ClientClock, Cohort, Handlers, ReactionError, turn_priority
-from fedsim.sim.arrays.messages import Messages
+from fedsim.sim.arrays.handlers import ClientClock, HandlerBatch, Handlers, ReactionError, turn_priority
+from fedsim.sim.arrays.messages import MessageBatch
 from fedsim.sim.arrays.order import EventOrder, Numbers
-from fedsim.sim.arrays.radios import Leg, Moved, RadioArrays
+from fedsim.sim.arrays.radios import RadioLeg, Passage, RadioArrays
 from fedsim.sim.arrays.rows import RowBlocks, joules_of
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane
@@ -86,7 +86,7 @@ class ArrayLanes(ServerLanes):
 
     def _play(self, _: None) -> None:
         """Play the exchange that was opened at this instant."""
-        down = Messages.of_post(self._post)
+        down = MessageBatch.of_post(self._post)
         self._post = []
         count, now = len(down.clients), self._calendar.now
         order, rows = EventOrder(count), RowBlocks()
@@ -94,14 +94,14 @@ class ArrayLanes(ServerLanes):
         moved = self._move(down, np.full(count, now), np.arange(count), order, rows, up=False)
         begun = self._begin(moved, order, now)
         turns = np.where(moved.events < count, 0, -1)
-        cohort = Cohort(ids, self._received(down), moved.over.copy(), begun, turns, [])
+        cohort = HandlerBatch(ids, self._decode(down), moved.over.copy(), begun, turns, [])
         try:
             self.handlers.run(cohort, order, rows)
         except Exception as error:
             # Which client fails first, and what the others do meanwhile, only events tell.
             raise ReactionError("a handler has failed") from error
         self.radios.settle_stateful(ids, cohort.times, order, rows)
-        up = Messages(ids, cohort.replies)
+        up = MessageBatch(ids, cohort.replies)
         came = self._move(up, cohort.times, cohort.events, order, rows, up=True)
         over = float(came.over.max())
         self.radios.settle_all(over, order, rows)
@@ -115,18 +115,18 @@ class ArrayLanes(ServerLanes):
 
     def _move(
         self,
-        messages: Messages,
+        messages: MessageBatch,
         ready: Array,
         events: Numbers,
         order: EventOrder,
         rows: RowBlocks,
         *,
         up: bool,
-    ) -> Moved:
+    ) -> Passage:
         """Let the messages of one direction pass, and charge them."""
         ids, framing = messages.clients, messages.framing(self.table)
         bits, number = messages.bits + framing, messages.envelopes[0].round
-        moved = self.radios.transfer(Leg(ids, up, ready, events, bits, number), order, rows)
+        moved = self.radios.transfer(RadioLeg(ids, up, ready, events, bits, number), order, rows)
         messages.write(moved, framing, rows, up=up)
         sent = int(np.broadcast_to(bits, ids.shape).sum())
         self.message_log.delivered += sent
@@ -138,7 +138,7 @@ class ArrayLanes(ServerLanes):
             self._traffic.bits_down += sent
         return moved
 
-    def _received(self, down: Messages) -> Sequence[Envelope]:
+    def _decode(self, down: MessageBatch) -> Sequence[Envelope]:
         """Return the envelopes as the clients have received them."""
         if not self.decodes:
             return down.envelopes
@@ -148,7 +148,7 @@ class ArrayLanes(ServerLanes):
             received.append(self.came)
         return received
 
-    def _begin(self, moved: Moved, order: EventOrder, now: float) -> Numbers:
+    def _begin(self, moved: Passage, order: EventOrder, now: float) -> Numbers:
         """Return the events in which handlers begin.
 
         What has come without time is handled once all messages have been sent.

@@ -19,10 +19,16 @@ from fedsim.record.log import EventLog, Rows
 from fedsim.record.rounds import Traffic
 from fedsim.sim.arrays.classes import ClassTable, classes
 from fedsim.sim.arrays.client import ArrayClient
-from fedsim.sim.arrays.handlers import ClientClock, HandlerBatch, Handlers, ReactionError, turn_priority
+from fedsim.sim.arrays.handlers import (
+    ClientClock,
+    HandlerBatch,
+    Handlers,
+    ReactionError,
+    turn_priority,
+)
 from fedsim.sim.arrays.messages import MessageBatch
 from fedsim.sim.arrays.order import EventOrder, Numbers
-from fedsim.sim.arrays.radios import RadioLeg, Passage, RadioArrays
+from fedsim.sim.arrays.radios import Passage, RadioArrays, RadioLeg
 from fedsim.sim.arrays.rows import RowBlocks, joules_of
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane

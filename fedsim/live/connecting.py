@@ -102,5 +102,5 @@ _UNKNOWN = {socket.EAI_NONAME, *(getattr(socket, name, 0) for name in ("EAI_NODA
 _RETRY = 0.2
 """The time between two attempts to connect, s."""
 
-_AGAIN = 5.0
+_AGAIN = 60.0
 """For how long the same text is not told again, s."""

@@ -1,6 +1,7 @@
 """Clients that join a server: `join`, and the sessions that it runs."""
 
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -84,7 +85,9 @@ class PartBuilder:
                 raise AdmissionError("scenario", f"the scenario has no variant {offer.variant!r}")
             variant = named[offer.variant]
         with one_thread():
-            return LivePart(Builder(plan, "bytes").build(_for_client(variant), offer.seed))
+            part = LivePart(Builder(plan, "bytes").build(_for_client(variant), offer.seed))
+        gc.freeze()  # it stays until the end of the runs, and is no garbage before
+        return part
 
 
 def _for_client(variant: Variant) -> Variant:
@@ -155,6 +158,8 @@ def join(
             asyncio.run(_run_all(sessions))
         except* PeerError as group:
             raise group.exceptions[0] from None
+        finally:
+            gc.unfreeze()
 
 
 async def _run_all(sessions: Sequence[Coroutine[Any, Any, None]]) -> None:

@@ -1,6 +1,7 @@
 """The live world: a server that listens, and the clients that it was started for."""
 
 import asyncio
+import gc
 import socket
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -210,7 +211,12 @@ class LiveWorld(ObservedRun):
             Diverged: the model or the objective stopped being finite.
             Failed: the handler of a client has failed.
         """
-        return self._run_observed(lambda: run_to_end(self._run()))
+        # What stands before the run stays: looking through it for garbage took a tenth of the time.
+        gc.freeze()
+        try:
+            return self._run_observed(lambda: run_to_end(self._run()))
+        finally:
+            gc.unfreeze()
 
     async def _run(self) -> Ending:
         settings, loop = self._settings, asyncio.get_running_loop()

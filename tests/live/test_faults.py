@@ -37,6 +37,55 @@ async def die_in_a_round(client: RawClient) -> None:
     client.writer.transport.abort()
 
 
+async def die_as_it_connects(client: RawClient) -> None:
+    await client.another(LAST).connect()
+
+
+async def die_after_hello(client: RawClient) -> None:
+    other = client.another(LAST)
+    await other.connect()
+    other.send(*other.handshake.begin())
+
+
+async def die_while_it_builds(client: RawClient) -> None:
+    await client.another(LAST).enter()
+
+
+async def die_before_the_run(client: RawClient) -> None:
+    await client.another(LAST).join()
+
+
+PHASES = [die_as_it_connects, die_after_hello, die_while_it_builds, die_before_the_run]
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_client_that_dies_before_the_run_begins_may_be_followed(
+    phase: Behaviour, tmp_path: Path
+) -> None:
+    async def die_and_follow(client: RawClient) -> None:
+        await phase(client)
+        await client.close()
+        await asyncio.sleep(0.05)
+        again, last = client.another(LAST), client.another(1)
+        await again.join()
+        await last.join()
+        for each in (again, last):
+            each.reply(await each.message())
+
+    made = live(tmp_path, (LAST, die_and_follow), good=(0,))
+    assert (made.status, made.failures) == ("done", [])
+    assert len(made.events[made.events["event"] == "round"]) == 4
+
+
+async def die_after_its_report(client: RawClient) -> None:
+    await client.join()
+    await client.message()
+    client.report()
+    await client.writer.drain()
+    await asyncio.sleep(0.05)
+    client.writer.transport.abort()
+
+
 async def announce_too_much(client: RawClient) -> None:
     await client.join()
     await client.message()
@@ -95,6 +144,7 @@ async def send_nothing(client: RawClient) -> None:
 
 FAULTS: dict[str, tuple[Behaviour, str]] = {
     "dies": (die_in_a_round, "client-2 "),
+    "dies after its report": (die_after_its_report, "client-2 "),
     "long frame": (announce_too_much, "a frame announces 2147483647 bytes; at most "),
     "unknown kind": (send_an_unknown_kind, "no frame has the kind 99"),
     "misplaced": (send_what_the_server_sends, "client-2 has sent a frame of the kind END"),

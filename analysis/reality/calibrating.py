@@ -79,6 +79,7 @@ class Setting:
         own_delay: of the clients' links, one way, s.
         speed: of the clients' devices, flop/s.
         sigma: of the logarithm of a task's time.
+        rows: samples of each client, to which its work is proportional.
     """
 
     features: int
@@ -90,6 +91,7 @@ class Setting:
     own_delay: Sequence[float]
     speed: Sequence[float]
     sigma: float
+    rows: int = 30
 
 
 def draw(number: int) -> Setting:
@@ -119,7 +121,7 @@ DATA = "data.npz"
 def write_data(setting: Setting, folder: Path) -> None:
     """Write the samples of a setting's problem."""
     rng = np.random.default_rng(1)
-    rows, features = 30 * CLIENTS, setting.features
+    rows, features = setting.rows * CLIENTS, setting.features
     scale = np.repeat(np.linspace(0.4, 1.0, CLIENTS), rows // CLIENTS)  # so that some are silent
     X = scale[:, None] * rng.normal(size=(rows, features)) / np.sqrt(features)
     np.savez(folder / DATA, X=X, y=np.sign(X @ rng.normal(size=features)))

@@ -139,7 +139,6 @@ def scenario(setting: Setting, model: str, folder: Path) -> dict[str, Any]:
     segment = packets.SEGMENT + packets.HEADERS
     radio = {
         "kind": RADIO,
-        "promotion_time": "0 s",
         "framing": f"{packets.HEADERS} B",
         "packet": f"{segment} B",
     }

@@ -81,6 +81,7 @@ def scenario(setting: Setting, model: str, folder: Path) -> dict[str, Any]:
     """Return the study of a setting as a user has it that knows presets, network and stack."""
     study = calibrating.scenario(setting, model, folder)
     framing = {"framing": f"{HEADERS} B", "packet": f"{packets.SEGMENT + HEADERS} B"}
+    framing["promotion_time"] = "0 s"  # no radio sleeps here
     study["fleet"] = [{**each, "radio": {**each["radio"], **framing}} for each in study["fleet"]]
     if model == "tcp":
         study["network"]["tcp"] = {"queue": setting.queue, "connections": "kept"}
@@ -141,16 +142,11 @@ def _run_live(setting: Setting, built: Star, folder: Path) -> None:
     ]
     with ExitStack() as stack:
         server = stack.enter_context(_process(serve, built.server))
-        own = [
-            stack.enter_context(
-                _process(
-                    [str(PACED), str(speed), str(setting.sigma), "join", place]
-                    + ["--client", str(number), *common],
-                    client,
-                )
-            )
-            for number, (client, speed) in enumerate(zip(built.clients, setting.speed, strict=True))
-        ]
+        own = []
+        for number, (client, speed) in enumerate(zip(built.clients, setting.speed, strict=True)):
+            pace = [str(PACED), str(speed), str(setting.sigma)]
+            words = [*pace, "join", place, "--client", str(number), *common]
+            own.append(stack.enter_context(_process(words, client)))
         try:
             code = server.wait()
         finally:

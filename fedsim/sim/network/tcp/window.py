@@ -1,10 +1,6 @@
 """The window and the timer of a TCP connection: growth, NewReno or Cubic, recovery, timeouts."""
 
-<<<<<<< HEAD
 from math import ceil, floor, inf
-=======
-from math import inf
->>>>>>> main
 from typing import NamedTuple
 
 from fedsim.physics.tcp import Tcp

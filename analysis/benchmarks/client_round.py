@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import simpy
@@ -58,6 +58,8 @@ FREE: Any = Free()
 
 class Echo(GradientDescent):
     """The least that an algorithm does: ask all, take what comes, commit."""
+
+    in_arrays: ClassVar[bool] = True
 
     async def serve(self, server: Server) -> None:
         """Exchange and commit."""

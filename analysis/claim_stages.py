@@ -48,7 +48,7 @@ PARTS = (
     "fed-ht-figure-3-grid",
     "fed-ht-figure-3-ii-grid",
 )
-"""The experiments that are asked, the cheapest of those of analysis/claims.py."""
+"""The experiments that are asked, of those of analysis/claims.py: most of the cheaper ones."""
 
 SLOW = 5.0
 """The seconds that the work of a round takes on slower devices, in the mean."""

@@ -349,12 +349,14 @@ def each_of(
     if len(settings) == 1:
         yield settings[0], find_one(settings[0])
         return
-    with ProcessPoolExecutor(os.cpu_count(), initializer=_be_quiet) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), initializer=be_quiet) as pool:
         yield from zip(settings, pool.map(find_one, settings), strict=True)
 
 
-def _be_quiet() -> None:
-    warnings.simplefilter("ignore", fedsim.TheoryWarning)
+def be_quiet() -> None:
+    """Leave out the warnings of methods whose steps are longer than their theory's."""
+    for kind in (fedsim.TheoryWarning, fedsim.RunWarning):
+        warnings.simplefilter("ignore", kind)
 
 
 def report(settings: Sequence[int], find_one: Callable[[int], Findings]) -> None:
@@ -387,7 +389,7 @@ def _row(model: str, fleet: str, setting: str, found: Sequence[Finding]) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     """Print the errors, after a simulation if that is asked for."""
-    _be_quiet()
+    be_quiet()
     if list(arguments) == ["simulate"]:
         with tempfile.TemporaryDirectory() as folder:
             simulate(packets.compile_ns3(Path(folder), SOURCE))

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,7 +29,6 @@ from calibrating import CLIENTS, METHODS, ROUNDS, Setting
 from linux.namespaces import SERVER, Links, Star, inside, star
 from linux.relay import be_prompt
 
-import fedsim
 from fedsim.calibration.readers import read_recording
 
 HERE = Path(__file__).resolve().parent
@@ -220,7 +218,7 @@ def findings(number: int) -> calibrating.Findings:
 
 def main(arguments: Sequence[str]) -> None:
     """Print the errors, after measuring if that is asked for."""
-    warnings.simplefilter("ignore", fedsim.TheoryWarning)
+    calibrating.be_quiet()
     first, *others = arguments or [""]
     if first == "measure" and all(each.isdecimal() and int(each) < SETTINGS for each in others):
         measure_all([int(each) for each in others] or range(SETTINGS))

@@ -2,15 +2,16 @@
 
 Rounds repeat: the same clients begin to send messages of the same sizes at the same times, counted
 from the first of them. What follows is the same then, for all starts from idle links, with new
-connections, and nothing is random. So what such an episode has told (when messages end, and at what
-rate their bits arrive) is stored by what has begun before, as a tree: as long as what begins is
-what began before, it is told from there. Where anything else begins, or one asks for more, the
-packets are simulated from the beginning of the episode to the present, and on.
+connections, and nothing is random. So what such an episode has told (when messages end) is stored
+by what has begun before, as a tree: as long as what begins is what began before, it is told from
+there. Where anything else begins, or one asks for more, the packets are simulated from the
+beginning of the episode to the present, and on.
 
 Times of an episode count from its beginning, in ticks: differences of times of a long run have
 rounding errors, and are recognised all the same. What begins does so at a tick, and what is told
 is told between two ticks, after all that begins at the first of them; so it makes no difference
-whether an episode is simulated or told again.
+whether an episode is simulated or told again. Rates at which bits arrive are not told, as whoever
+integrates them needs exact times.
 """
 
 from collections.abc import Callable, Hashable
@@ -19,7 +20,6 @@ from typing import Any
 
 from fedsim.physics.tcp import Tcp
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.flows import Changed
 from fedsim.sim.network.tcp.memory import Beginning, EpisodeMemory, Step, Told
 from fedsim.sim.network.tcp.path import TcpLane
 from fedsim.sim.network.tcp.transfer import TcpTransfer
@@ -43,22 +43,19 @@ class EpisodeTransfer:
 
     Attributes:
         number: in its episode.
-        bits, finished, token, changed: what a bearer is called with, and the rate's callback.
+        bits, finished, token: what a bearer is called with.
         over: whether it was told that all has arrived, or it was stopped.
         inner: the simulated message, where its episode is simulated.
-        rate: at which its bits arrive, as told, bit/s.
     """
 
     __slots__ = (
         "_again",
         "_episodes",
         "bits",
-        "changed",
         "finished",
         "inner",
         "number",
         "over",
-        "rate",
         "token",
     )
 
@@ -69,12 +66,11 @@ class EpisodeTransfer:
         bits: float,
         finished: Callable[[Any], None],
         token: object,
-        changed: Changed | None,
     ) -> None:
         self._episodes, self.number, self.bits = episodes, number, bits
-        self.finished, self.token, self.changed = finished, token, changed
+        self.finished, self.token = finished, token
         self.inner: TcpTransfer | None = None
-        self.over, self.rate = False, 0.0
+        self.over = False
         self._again = 0
 
     @property
@@ -103,9 +99,6 @@ class EpisodeTransfer:
         self._again = inner.again_bits
         self._episodes.stop(self, inner)
         self.bits, self.over = inner.passed(inf), True
-        if self.rate and self.changed is not None:
-            self.rate = 0.0
-            self.changed(self.token, 0.0)
 
 
 class Episodes:
@@ -187,14 +180,13 @@ class Episodes:
         cap: float,
         finished: Callable[[Any], None],
         token: object,
-        changed: Changed | None,
     ) -> EpisodeTransfer:
         """Let a message begin on a lane; what those of one key send takes as long: see `Bearer`."""
         now = self._calendar.now
         if not self._open and self._is_quiet(now):
             self._start_episode(now)
         tick = int((now - self._started) * TICKS + EARLY)
-        made = EpisodeTransfer(self, self._number, bits, finished, token, changed)
+        made = EpisodeTransfer(self, self._number, bits, finished, token)
         self._number += 1
         self._open += 1
         which = self._lanes.setdefault(lane, len(self._lanes))
@@ -252,7 +244,7 @@ class Episodes:
         """Go on with a step that is known, after some more of this one was told."""
         if self._step is not None:
             for told in self._step.told[self._at : before]:
-                self._plan(self._begun[told[1]][2], told)
+                self._plan(self._begun[told.number][2], told)
                 self._count += 1
         self._step, self._at, self._base = step, 0, self._count
         self._wait_for_told()
@@ -263,7 +255,7 @@ class Episodes:
             return
         now = self._calendar.now
         if self._at < len(step.told):
-            self._wake_by(max(now, self._when(step.told[self._at][0])))
+            self._wake_by(max(now, self._when(step.told[self._at].tick)))
         else:
             self._wake_by(max(now, self._when(step.known)))
 
@@ -273,12 +265,12 @@ class Episodes:
         if step is None or not self._open:
             return
         while self._at < len(step.told):
-            tick, number, value, ends = step.told[self._at]
+            tick, number, again = step.told[self._at]
             if self._when(tick) > now:
                 break
             self._at += 1
             self._count += 1
-            self._tell((self._begun[number][2], value, ends))
+            self._tell((self._begun[number][2], again))
             if self._simulated or self._step is not step:
                 return
         if self._open and self._at == len(step.told) and self._when(step.known) <= now:
@@ -288,19 +280,14 @@ class Episodes:
 
     def _plan(self, made: EpisodeTransfer, told: Told) -> None:
         """Tell something when it is due."""
-        when = max(self._calendar.now, self._when(told[0]))
-        self._calendar.call(when, self._tell, (made, told[2], told[3]))
+        when = max(self._calendar.now, self._when(told.tick))
+        self._calendar.call(when, self._tell, (made, told.again))
 
-    def _tell(self, told: tuple[EpisodeTransfer, float, bool]) -> None:
-        made, value, ends = told
-        if made.over:
-            return
-        if ends:
+    def _tell(self, told: tuple[EpisodeTransfer, int]) -> None:
+        made, again = told
+        if not made.over:
             self._open -= 1
-            made.end(int(value))
-        elif made.changed is not None:
-            made.rate = value
-            made.changed(made.token, value)
+            made.end(again)
 
     # Simulated.
 
@@ -377,8 +364,7 @@ class Episodes:
             self._wake_by(max(self._calendar.now, self._when(ceil(due * TICKS))))
 
     def _end(self, made: EpisodeTransfer) -> None:
-        again = made.inner.again_bits if made.inner is not None else 0
-        self._hear(made, again, ends=True)
+        self._hear(made, made.inner.again_bits if made.inner is not None else 0)
         self._leave()
 
     def _leave(self) -> None:
@@ -390,16 +376,12 @@ class Episodes:
         if self._step is not None:
             self._step.quiet = self._quiet
 
-    def change(self, made: EpisodeTransfer, rate: float) -> None:
-        """Take a change of the rate at which bits of a message arrive, bit/s."""
-        self._hear(made, rate, ends=False)
-
-    def _hear(self, made: EpisodeTransfer, value: float, *, ends: bool) -> None:
-        """Take what a simulated message tells; it is new unless it was told before."""
+    def _hear(self, made: EpisodeTransfer, again: int) -> None:
+        """Take the end of a simulated message; it is new unless it was told before."""
         self._seen += 1
         if self._seen <= self._count:
             return
-        told, step = (ceil(self.clock.now * TICKS), made.number, value, ends), self._step
+        told, step = Told(ceil(self.clock.now * TICKS), made.number, again), self._step
         if self._foretells and step is not None:
             step.told.append(told)
             self._memory.size += 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable
 from math import inf
+from typing import NamedTuple
 
 MOST = 100_000
 """What a memory holds, of what has begun and what was told: some 50 MB at most."""
@@ -10,9 +11,19 @@ Beginning = tuple[int, Hashable, int, float, float]
 """The tick at which a message begins, what its lane is like, which of the lanes of this episode
 that is, in the order of their first messages, the message's bits, and the radio's rate, bit/s."""
 
-Told = tuple[int, int, float, bool]
-"""The tick up to which it has happened, the message's number, and the bits that were sent again at
-its end, or the rate at which its bits arrive, bit/s; and which of the two."""
+
+class Told(NamedTuple):
+    """The end of a message.
+
+    Attributes:
+        tick: the one up to which it has happened.
+        number: the message's, in its episode.
+        again: the bits of it that were sent again.
+    """
+
+    tick: int
+    number: int
+    again: int
 
 
 class Step:

@@ -114,7 +114,7 @@ def test_the_relay_hands_over_after_the_client_s_delay_what_it_does_not_lose(
 ) -> None:
     near, far, *inner = ends
     numbers = [end.fileno() for end in inner]
-    words = [*map(str, numbers), str(share), "0", "first", f"{CLIENT}=0.2"]
+    words = [*map(str, numbers), str(share), "0", "first", "1e-4", f"{CLIENT}=0.2"]
     script = ANALYSIS / "linux/relay.py"
     with subprocess.Popen([sys.executable, str(script), *words], pass_fds=numbers) as relay:
         try:

@@ -58,6 +58,9 @@ SEEDS = 20
 PACKETS = 30_000
 """The most segments of a case, over all its flows: what ns-3 simulates in seconds."""
 
+JITTER = 1e-6
+"""How much later than others a message may start in the variants of a case without losses, s."""
+
 HOURS = 3600.0
 """The simulated time after which a message counts as lost, s, here and in transfers.cc."""
 
@@ -124,9 +127,18 @@ class Case:
             latency=delay,
         )
 
+    def starts(self, seed: int) -> Sequence[float]:
+        """Return when each message starts, s: at once by seed 0, and within a microsecond else."""
+        if not seed or self.loss:
+            return [0.0] * self.flows
+        return np.random.default_rng(seed).uniform(0.0, JITTER, self.flows).tolist()
+
     def written(self, seed: int) -> str:
         """Return the case as ns3/transfers.cc reads it."""
-        own = [f"0 {self.bytes} {self.own_rate:.0f} {each:.6f}" for each in self.own_delays]
+        own = [
+            f"{start:.9f} {self.bytes} {self.own_rate:.0f} {each:.6f}"
+            for start, each in zip(self.starts(seed), self.own_delays, strict=True)
+        ]
         head = (
             f"{self.variant} {self.discipline} {self.queue} {self.loss:.6f} {self.direction}"
             f" {seed} {self.rate:.0f} {self.delay:.6f} {self.gateways}"
@@ -212,10 +224,12 @@ class Stack(NamedTuple):
     Attributes:
         headers: bytes in front of a segment.
         law: its parameters, for a case.
+        apart: how much later each message starts than the one before it, s.
     """
 
     headers: int
     law: Callable[[Case], Tcp]
+    apart: float = 0.0
 
     def connections(self, case: Case, seed: int) -> Connections:
         """Return the connections of a case, with the seed of its losses."""
@@ -264,8 +278,10 @@ def by_fedsim(case: Case, model: Sharing, seed: int = 0, *, stack: Stack = NS3) 
     def begin(number: int) -> None:
         bearers[number].start(bits, case.own_rate, arrive, number)
 
+    starts = case.starts(seed)
     for number, own in enumerate(case.own_delays):
-        calendar.at(delay(routes[number].latency + own, model), begin, number)
+        start = starts[number] + number * stack.apart
+        calendar.at(start + delay(routes[number].latency + own, model), begin, number)
     calendar.run()
     return arrived
 

@@ -30,6 +30,7 @@ LIBRARIES = {
     "compiled": ("numba",),
     "tables": ("openpyxl", "sqlalchemy"),
     "sql": ("duckdb",),
+    "pcap": ("dpkt",),
     "docs": ("mkdocs", "mkdocstrings", "nbclient", "latex2mathml", "docstring_parser"),
     "lint": ("mypy", "ruff", "importlinter"),
     "dev": ("playwright", "cosmic_ray", "coverage", "hatchling", "build"),
@@ -39,6 +40,7 @@ LIBRARIES = {
 FILES = {
     "blocks/test_identity.py": "torch",
     "browser/test_browser.py": "dev",
+    "calibration/test_captures.py": "pcap",
     "cluster_faults/test_cluster_faults.py": "dask",
     "computing/test_compiled.py": "compiled",
     "computing/test_drawing.py": "compiled",

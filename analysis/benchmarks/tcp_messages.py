@@ -34,7 +34,7 @@ def bearers(calendar: Calendar, model: Sharing, queue: int) -> Sequence[Bearer]:
     radios = [ConstantRate(OWN)] * CLIENTS
     packets = Framing(52, 1500)
     connections = Connections(
-        Tcp(queue=queue), lambda _: packets, lambda *_: None, lambda *_: np.random.default_rng(0)
+        Tcp(queue=queue), lambda _: packets, None, lambda *_: np.random.default_rng(0)
     )
     up, _ = choose_bearers(
         calendar,

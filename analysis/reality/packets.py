@@ -236,7 +236,8 @@ class Stack(NamedTuple):
         packets = framing(self.headers, SEGMENT + self.headers)
         losses = IndependentLosses(case.loss, np.random.default_rng(seed)) if case.loss else None
         rng = np.random.default_rng([seed, 1])
-        return Connections(self.law(case), lambda _: packets, lambda *_: losses, lambda *_: rng)
+        loss = None if losses is None else lambda *_: losses
+        return Connections(self.law(case), lambda _: packets, loss, lambda *_: rng)
 
 
 def _law_of_ns3(case: Case) -> Tcp:

@@ -135,7 +135,7 @@ class Prediction:
         law = self.network.connections
         packets = [law.packaging(each) for each in self.framings]
         draws = np.random.default_rng(0)
-        return Connections(law, lambda n: packets[n], lambda *_: None, lambda *_: draws)
+        return Connections(law, lambda n: packets[n], None, lambda *_: draws)
 
 
 class _Lane:

@@ -1,4 +1,4 @@
-"""Readers of recordings: fedsim's logs, CSV, iperf3, ping, Mahimahi traces and Flower's log files.
+"""Readers of recordings: fedsim's logs, CSV, iperf3, ping, Mahimahi, captures, Flower's files.
 
 The form of a file is recognised by its content. A fault names the file, the line, what was seen and
 what is accepted.
@@ -6,19 +6,19 @@ what is accepted.
 
 import json
 import re
-from collections.abc import Iterator
-from datetime import datetime
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 from math import isfinite
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from fedsim.blocks.wording import printable
+from fedsim.calibration.captures import MAGIC, read_capture
+from fedsim.calibration.flower import is_flower_log, is_history, read_flower_log, read_history
 from fedsim.calibration.logs import read_log
-from fedsim.calibration.recording import ALL, KINDS, MESSAGES, Observation, as_table
+from fedsim.calibration.recording import ALL, KINDS, MESSAGES, Observation, as_table, refuse
 from fedsim.errors import DataError
 from fedsim.files import decompress, read_bytes
 from fedsim.physics.formats.tables import TextColumns, read_columns
@@ -30,7 +30,8 @@ _TIMES = 60
 
 ACCEPTED = (
     "a folder written by fedsim run, CSV with the columns client, start, end, bytes and direction"
-    " or kind, iperf3 --json, the output of ping, a Mahimahi trace, or a log file of Flower"
+    " or kind, iperf3 --json, the output of ping, a Mahimahi trace, a capture (pcap, pcapng), or a"
+    " log file or a History of Flower"
 )
 
 Direction = Literal["up", "down", ""]
@@ -53,23 +54,29 @@ def read_recording(path: Path, *, client: str = ALL, direction: Direction = "") 
     if path.is_dir():
         return read_log(path)
     content = decompress(read_bytes(path, _KEY, _TIMES), path, _KEY, _TIMES)
+    return as_table(_rows(content, path, client, direction))
+
+
+def _rows(content: bytes, path: Path, client: str, direction: Direction) -> Iterable[Observation]:
+    """Return the observations of a file by its content."""
+    if content.startswith(MAGIC):
+        return read_capture(content, path, client)
     text = content.decode("utf-8-sig", "backslashreplace")
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    found: Iterable[Observation]
     if first.startswith(("{", "[")):
-        return as_table(_iperf3(text, path, client))
-    if re.search(r"\bping(ing)?\b", first, re.IGNORECASE):
-        return as_table(_ping(text, path, client))
-    if re.search(_FLOWER, text):
-        return as_table(_flower(text, path))
-    if re.fullmatch(r"[0-9]+", first):
-        return as_table(_mahimahi(path, client, direction))
-    if "," not in first:
-        _refuse(path, 1, f"expected {ACCEPTED}", first)
-    return as_table(_csv(path))
-
-
-def _refuse(path: Path, line: int, accepted: str, seen: str) -> NoReturn:
-    raise DataError(_KEY, f"{path}, line {line}: {accepted}; got {printable(seen, 60)!r}")
+        found = _json(text, path, client)
+    elif re.search(r"\bping(ing)?\b", first, re.IGNORECASE):
+        found = _ping(text, path, client)
+    elif is_flower_log(text):
+        found = read_flower_log(text, path)
+    elif re.fullmatch(r"[0-9]+", first):
+        found = _mahimahi(path, client, direction)
+    elif "," in first:
+        found = _csv(path)
+    else:
+        refuse(path, 1, f"expected {ACCEPTED}", first)
+    return found
 
 
 # CSV: a header with client, start, end, bytes and direction or kind, in any order.
@@ -128,11 +135,18 @@ def _positive(text: str) -> float:
 # iperf3 --json: the bytes of each interval, of one direction or both.
 
 
-def _iperf3(text: str, path: Path, client: str) -> Iterator[Observation]:
+def _json(text: str, path: Path, client: str) -> Iterator[Observation]:
     try:
         report: Any = json.loads(text)
     except json.JSONDecodeError as error:
-        _refuse(path, error.lineno, f"expected JSON as iperf3 --json prints it ({error.msg})", text)
+        wanted = f"expected JSON as iperf3 --json prints it, or a History of Flower ({error.msg})"
+        refuse(path, error.lineno, wanted, text)
+    if is_history(report):
+        return read_history(report, path)
+    return _iperf3(report, path, client)
+
+
+def _iperf3(report: Any, path: Path, client: str) -> Iterator[Observation]:  # noqa: ANN401 - parsed JSON
     if isinstance(report, dict) and report.get("error"):
         said = printable(str(report["error"]))
         raise DataError(_KEY, f"{path}: iperf3 failed: {said}; expected a test that has ended")
@@ -151,8 +165,8 @@ def _iperf3(text: str, path: Path, client: str) -> Iterator[Observation]:
         ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         wanted = "start.test_start, and intervals with sum.start, end and bytes"
-        text = f"it is no report of iperf3 --json: expected {wanted} ({error!r})"
-        raise DataError(_KEY, f"{path}: {text}") from error
+        text = f"it is no report of iperf3 --json, and no History of Flower: expected {wanted}"
+        raise DataError(_KEY, f"{path}: {text} ({error!r})") from error
     if not rows:
         raise DataError(_KEY, f"{path}: the report has no interval with bytes; one is accepted")
     yield from rows
@@ -179,14 +193,14 @@ def _ping(text: str, path: Path, client: str) -> Iterator[Observation]:
         try:
             trip = _positive(found[1]) / 1e3
         except ValueError:
-            _refuse(path, line, "a reply has time=MILLISECONDS ms", words)
+            refuse(path, line, "a reply has time=MILLISECONDS ms", words)
         sequence = _SEQUENCE.search(words)
         begun = float(sequence[1]) if sequence else float(number)
         number += 1
         if trip > 0:
             yield Observation(0, client, 0, "ping", begun, begun + trip)
     if not number:
-        _refuse(path, 1, 'no line has a reply, such as "64 bytes from ...: time=12.3 ms"', text)
+        refuse(path, 1, 'no line has a reply, such as "64 bytes from ...: time=12.3 ms"', text)
 
 
 # Mahimahi: the bytes that could have passed in each second.
@@ -204,32 +218,3 @@ def _mahimahi(path: Path, client: str, direction: Direction) -> Iterator[Observa
         if size > 0:  # a second without an opportunity is an outage, which no constant rate has
             kind = f"{_WAYS[way]}-rate"
             yield Observation(0, client, 0, kind, float(start), float(end), float(size))
-
-
-# Flower: the lines of its log files, which know rounds and no messages.
-
-_STAMP = r"([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}),([0-9]{3})"
-_FLOWER = re.compile(rf"flwr {_STAMP}|INFO\s*:?.*\[ROUND [0-9]+")
-
-
-def _flower(text: str, path: Path) -> Iterator[Observation]:
-    """Yield the rounds of a log file of Flower: from one `[ROUND n]` to the next, or to the end."""
-    marks = list[tuple[int, float]]()
-    for line, words in enumerate(text.splitlines(), 1):
-        of_round = re.search(r"\[ROUND ([0-9]+)", words)
-        if of_round is None and "Run finished" not in words and "[SUMMARY]" not in words:
-            continue
-        stamp = re.search(_STAMP, words)
-        if stamp is None:
-            wanted = "a line of a log file with its time, as flwr's logger.configure writes it"
-            _refuse(path, line, f"expected {wanted}, such as 'flwr 2025-01-31 12:00:00,000'", words)
-        then = datetime.fromisoformat(stamp[1]).timestamp() + int(stamp[2]) / 1e3
-        if marks and then < marks[-1][1]:
-            _refuse(path, line, "times of a log never fall", words)
-        marks.append((int(of_round[1]) if of_round else 0, then))
-        if of_round is None:
-            break
-    if len(marks) < 2:
-        _refuse(path, 1, "expected a line [ROUND 1] and a later one, of a round or the end", text)
-    for (number, begun), (_, ended) in pairwise(marks):
-        yield Observation(0, ALL, number, "round", begun - marks[0][1], ended - marks[0][1])

@@ -12,13 +12,16 @@
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedsim.blocks.wording import printable
 from fedsim.errors import DataError
+from fedsim.record.atomic import write_whole
 
 ALL = "*"
 """The client of an observation that holds for all clients."""
@@ -49,6 +52,20 @@ class Observation(NamedTuple):
 def as_table(rows: Iterable[Observation]) -> pd.DataFrame:
     """Return observations as a table, in their order."""
     return pd.DataFrame(list(rows), columns=list(Observation._fields))
+
+
+def refuse(path: Path, line: int, accepted: str, seen: str) -> NoReturn:
+    """Raise the error for a line of a file: what is accepted there, and what was seen."""
+    raise DataError("log", f"{path}, line {line}: {accepted}; got {printable(seen, 60)!r}")
+
+
+def write_recording(table: pd.DataFrame, path: Path) -> None:
+    """Write a recording as CSV, of the form that `fedsim calibrate` reads.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    write_whole(path, table.to_csv(index=False, lineterminator="\n").encode())
 
 
 def join(recordings: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -290,12 +290,13 @@ def suggest(*commands: str, quiet: bool = False) -> None:
         out.print(escape(f"next: {'   or   '.join(commands)}"), style="dim", soft_wrap=True)
 
 
-def check_out(place: Path, *, file: bool = False) -> None:
+def check_out(place: Path, *, file: bool = False, option: str = "out") -> None:
     """Check that the path of `--out` can be written, before anything begins.
 
     Args:
         place: a folder, or a file.
         file: whether it is a file.
+        option: that has the path.
 
     Raises:
         DataError: it cannot be; the text names the option.
@@ -303,9 +304,9 @@ def check_out(place: Path, *, file: bool = False) -> None:
     try:
         check_folder(place.absolute().parent if file else place)
     except OutputError as error:
-        raise DataError("out", f"--out {place}: {error}") from None
+        raise DataError(option, f"--{option} {place}: {error}") from None
     if file and place.is_dir():
-        raise DataError("out", f"--out {place}: it is a folder; expected a file")
+        raise DataError(option, f"--{option} {place}: it is a folder; expected a file")
 
 
 def check_watch(*, watch: bool, browser: bool, quiet: bool) -> None:

@@ -39,6 +39,13 @@ LiveOut = Annotated[
         help="folder for the runs; runs/NAME-live of the scenario if not given",
     ),
 ]
+Record = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="write when messages and work began and ended, as CSV for `fedsim calibrate`",
+    ),
+]
 Token = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="a file with a token that server and clients share"),
@@ -84,6 +91,7 @@ def live_command(
     file: File,
     overrides: Overrides = None,
     out: LiveOut = None,
+    record: Record = None,
     plugins: Plugins = None,
     processes: Annotated[
         int,
@@ -107,7 +115,7 @@ def live_command(
         if meter is not None and processes:
             text = "got --meter and --processes; expected at most one of them"
             raise DataError("meter", f"{text}: several processes cannot share a meter")
-        plan, out = _prepare(file, overrides, plugins, out)
+        plan, out = _prepare(file, overrides, plugins, out, record)
         with _closing(meter_of(meter)) as measured, _show(plan, quiet=quiet) as callback:
             result = run_live(
                 plan,
@@ -118,7 +126,7 @@ def live_command(
                 watch=callback,
                 check=False,
             )
-        code = _finish(result, plan, as_json=as_json, quiet=quiet)
+        code = _finish(result, plan, file, record, as_json=as_json, quiet=quiet)
     raise typer.Exit(code)
 
 
@@ -131,6 +139,7 @@ def serve(
     ],
     overrides: Overrides = None,
     out: LiveOut = None,
+    record: Record = None,
     plugins: Plugins = None,
     token: Token = None,
     certificate: Certificate = None,
@@ -151,7 +160,7 @@ def serve(
 
     with _errors():
         access = _access(token, certificate, key, authority)
-        plan, out = _prepare(file, overrides, plugins, out)
+        plan, out = _prepare(file, overrides, plugins, out, record)
         with _show(plan, quiet=quiet) as callback:
             result = serve_live(
                 plan,
@@ -164,7 +173,7 @@ def serve(
                 listening=_announce,
                 check=False,
             )
-        code = _finish(result, plan, as_json=as_json, quiet=quiet)
+        code = _finish(result, plan, file, record, as_json=as_json, quiet=quiet)
     raise typer.Exit(code)
 
 
@@ -225,16 +234,30 @@ def join(
 
 
 def _prepare(
-    file: Path, overrides: Sequence[str] | None, plugins: Sequence[Path] | None, out: Path | None
+    file: Path,
+    overrides: Sequence[str] | None,
+    plugins: Sequence[Path] | None,
+    out: Path | None,
+    record: Path | None,
 ) -> "tuple[Plan, Path]":
-    """Return the plan of a scenario, and the folder for its runs."""
+    """Return the plan of a scenario, and the folder for its runs.
+
+    Raises:
+        DataError: the recording's file exists.
+    """
     from fedsim.cli.downloads import offer_downloads
+    from fedsim.errors import DataError
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
 
     plan = load(file, overrides=overrides or (), blocks=blocks_in(plugins or ()))
     out = out or Path("runs") / f"{plan.folder_name}-live"
     check_out(out)
+    if record is not None:
+        check_out(record, file=True, option="record")
+        if record.exists():
+            text = f"--record: {record} exists; expected the name of a new file"
+            raise DataError("record", text)
     offer_downloads(plan)
     return plan, out
 
@@ -269,18 +292,33 @@ def _closing(meter: "Meter") -> "Iterator[Meter]":
         meter.close()
 
 
-def _finish(result: "Result", plan: "Plan", *, as_json: bool, quiet: bool) -> int:
-    """Print what the runs have given; return the exit code."""
+def _finish(
+    result: "Result",
+    plan: "Plan",
+    file: Path,
+    record: Path | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Print what the runs have given, and write the recording; return the exit code."""
     from fedsim.cli.json_output import of_run, print_json
     from fedsim.cli.next_steps import command
     from fedsim.cli.progress import draw_overview, print_ends, report, variant_names
 
     code = print_ends(result, variant_names(plan))
+    if record is not None:
+        from fedsim.calibration.logs import read_log
+        from fedsim.calibration.recording import write_recording
+
+        write_recording(read_log(result.folder), record)
     if as_json:
         print_json(of_run(result, 0, None, draw_overview(result)))
     else:
         report(result)
-        _next(command("compare", result.folder), quiet=quiet)
+        after = [command("compare", result.folder)]
+        after += [] if record is None else [command("calibrate", record, file)]
+        _next(*after, quiet=quiet)
     return code
 
 

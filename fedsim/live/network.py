@@ -30,7 +30,7 @@ class _Peer:
         connection: to it.
         outstanding: messages that it has not reported on, each with when it was sent.
         answering: the exchange of the last report, if its reply is still to come; 0 if not.
-        offset: the server's time less the client's, s; known to within `delay`.
+        offset: the time of the server's event loop less the client's, s; known to within `delay`.
         delay: the smallest round trip of a message and its report so far, s.
     """
 
@@ -148,7 +148,13 @@ class LiveNetwork:
     # -- joining and leaving -----------------------------------------------------------
 
     def join(
-        self, client: ClientId, connection: FrameConnection, offset: float, *, metered: bool
+        self,
+        client: ClientId,
+        connection: FrameConnection,
+        offset: float,
+        delay: float = inf,
+        *,
+        metered: bool,
     ) -> None:
         """Add a client that is ready.
 
@@ -156,10 +162,12 @@ class LiveNetwork:
             client: its number.
             connection: to it.
             offset: the server's time less the client's, s.
+            delay: the round trip by which the offset is known, s. That of the handshake, whose
+                frames are small both ways, is better than one with a model in one direction.
             metered: whether it has a meter.
         """
         self.metered = self.metered and metered
-        self._peers[client] = _Peer(connection, offset, inf)
+        self._peers[client] = _Peer(connection, offset, delay)
 
     def leave(self, client: ClientId, reason: str) -> None:
         """Remove a client whose connection has ended: it does not return in this run."""
@@ -243,11 +251,12 @@ class LiveNetwork:
             text = f"{node_name(client)} reports on exchange {report.exchange}, which was not sent"
             raise FrameError(text)
         envelope, sent = peer.outstanding.popleft()
-        peer.meet(sent, report.received, report.sent, now)
+        start = self._clock.start or 0.0  # offsets are to the loop's time, as in the handshake
+        peer.meet(start + sent, report.received, report.sent, start + now)
 
         def server_time(client_time: float) -> float:
             """Return a time of the client by the server's clock; offsets are not exact."""
-            return min(max(client_time + peer.offset, sent), now)
+            return min(max(client_time + peer.offset - start, sent), now)
 
         received = server_time(report.received)
         self.delivered += envelope.bits

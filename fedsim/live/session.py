@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 
 from fedsim.errors import AdmissionError, FrameError, PeerError
 from fedsim.live.connection import FrameConnection, Timing, misplaced_frame
@@ -73,7 +74,7 @@ class Door:
 
     def join(self, session: "ServerSession", client: int, *, metered: bool) -> None:
         """Add a client that is ready to the network."""
-        self.network.join(client, session, session.offset, metered=metered)
+        self.network.join(client, session, session.offset, session.delay, metered=metered)
         self.changed.set()
 
     def fail(self, text: str) -> PeerError:
@@ -130,12 +131,13 @@ class ServerSession(FrameConnection):
 
     Attributes:
         offset: the server's time less the client's, s.
+        delay: the round trip by which it is known, s.
         ready: whether the client takes part.
     """
 
     def __init__(self, door: Door) -> None:
         super().__init__(door.timing, LONGEST_HELLO)
-        self.offset = 0.0
+        self.offset, self.delay = 0.0, inf
         self.ready = False
         self._door = door
         self._handshake = ServerHandshake(door.offer, door.token, door.why_taken)
@@ -190,6 +192,7 @@ class ServerSession(FrameConnection):
             self._door.take(client)
             self.peer = node_name(client)
             self.offset = ((self._challenged - times.received) + (now - times.sent)) / 2
+            self.delay = max((now - self._challenged) - (times.sent - times.received), 0.0)
             self._expect("has not built its part", self._door.timing.building)
         self.send(answer, content)
 

@@ -205,9 +205,11 @@ class Worker(Clocked):
             now = self._calendar.now
             seconds = work.operations / self._speed if self._speed else self._duration(work)
             begin, end = self.processor.reserve(now, seconds)
-            if end > now:
+            # Work that takes no time lets all that is ready begin, where it is evaluated together.
+            # They go on in the same order, one turn of the loop later.
+            if end > now or (number == 1 and self._evaluator.together):
                 try:
-                    await self._waits.until(end)
+                    await (self._waits.until(end) if end > now else asyncio.sleep(0))
                 except asyncio.CancelledError:
                     self._evaluator.withdraw(ticket)
                     self.processor.release(self._calendar.now, begin, end)

@@ -169,7 +169,9 @@ class Fleet:
         # Under LV08 every radio is a link of the network, in which it has its own trace.
         alike = RunLengthSequence.of(self._roster) if setup.sharing == "lv08" else kinds
         if setup.sharing == "tcp":
-            connections = Connections(setup.tcp, self._packets, self._losses, self._lost_places)
+            lossy = any(kind.radio.loss.mean for _, kind in kinds.runs)
+            losses = self._losses if lossy else None
+            connections = Connections(setup.tcp, self._packets, losses, self._lost_places)
         else:
             connections = None
         return choose_bearers(

@@ -107,7 +107,47 @@ def test_flowers_log_files_have_rounds(tmp_path: Path) -> None:
     assert (read["end"] - read["start"]).to_numpy() == pytest.approx([2.5, 0.5])
 
 
+HISTORY = {
+    "losses_distributed": [[1, 0.7], [2, 0.5]],
+    "losses_centralized": [],
+    "metrics_distributed_fit": {"accuracy": [[1, 0.1]], "num_examples": [[1, 60], [2, 50]]},
+    "metrics_distributed": {},
+    "metrics_centralized": {},
+}
+
+
+def with_times(values: Any, name: str = "train_time") -> dict[str, Any]:
+    fit = {**HISTORY["metrics_distributed_fit"], name: values}  # type: ignore[dict-item]  # a mapping
+    return {**HISTORY, "metrics_distributed_fit": fit}
+
+
+@pytest.mark.parametrize("name", ["train_time", "fit_duration", "seconds", "time_s"])
+def test_a_history_of_flower_has_the_mean_times_that_clients_return(
+    tmp_path: Path, name: str
+) -> None:
+    text = json.dumps(with_times([[1, 2.5], [2, 2.0]], name))
+    read = read_recording(write(tmp_path, text))
+    assert read["kind"].tolist() == ["compute"] * 2
+    assert read["round"].tolist() == [1, 2]
+    assert read["samples"].tolist() == [60, 50]
+    assert (read["end"] - read["start"]).tolist() == [2.5, 2.0]
+    assert number_clients(read, 3).tolist() == [-1, -1]
+
+
+def test_the_attributes_of_a_history_are_those_of_flower() -> None:
+    history = pytest.importorskip("flwr.server.history").History()
+    assert HISTORY.keys() == vars(history).keys()
+
+
 WRONG = [
+    (json.dumps({"losses_distributed": [[1, 0.7]]}), "a History of Flower has rounds and no times"),
+    (
+        json.dumps(HISTORY),
+        "metrics_distributed_fit has accuracy and num_examples; expected a metric",
+    ),
+    (json.dumps(with_times([[1, "x"]])), "metrics_distributed_fit.train_time is a list of rounds"),
+    (json.dumps(with_times([[1, -2.0]])), "got [[1, -2.0]]"),
+    (json.dumps(with_times(7)), "metrics_distributed_fit.train_time is a list of rounds"),
     ("hello\n", "line 1: expected a folder written by fedsim run, CSV with"),
     ("", "line 1: expected a folder"),
     ("client,start,end\na,1,2\n", "has no column bytes"),

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pandas.testing import assert_frame_equal
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 import fedsim
+from fedsim.calibration.readers import read_recording
 from fedsim.cli import app
 from fedsim.errors import LiveError
 from fedsim.live import run_live
@@ -69,6 +71,23 @@ def test_live_runs_all_variants_and_seeds(tmp_path: Path) -> None:
     ]
     again = CliRunner().invoke(app, ["live", str(file), "--out", str(out), "--quiet"])
     assert again.exit_code == 0, again.output
+
+
+def test_a_recording_is_one_file_that_calibrate_reads(tmp_path: Path) -> None:
+    """It has what the folder of the runs has."""
+    file, out, record = write(tmp_path), tmp_path / "out", tmp_path / "run.csv"
+    words = ["live", str(file), "--out", str(out), "--record", str(record)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    read, own = read_recording(record), read_recording(out)
+    assert (own["kind"].value_counts() == 12).all()  # 4 rounds of 3 clients
+    assert_frame_equal(read, own, rtol=1e-12)
+    again = CliRunner().invoke(app, [*words[:3], str(tmp_path / "other"), *words[4:], "--quiet"])
+    assert again.exit_code == 2
+    assert f"--record: {record} exists; expected the name of a new file" in again.stderr
+    assert not (tmp_path / "other").exists()
+    words[-1] = str(tmp_path)
+    assert "it is a folder; expected a file" in CliRunner().invoke(app, words).stderr
 
 
 def test_wrong_options_are_named(tmp_path: Path) -> None:

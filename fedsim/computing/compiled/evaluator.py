@@ -49,6 +49,7 @@ class CompiledEvaluator:
     """
 
     choice: Mapping[str, Any] = {"evaluator": "compiled", "compiler": COMPILER}
+    together = True
     draw: Draw = staticmethod(draw_minibatches)
 
     def __init__(self, losses: Sequence[LocalLoss], threads: int, pieces: int = PIECES) -> None:

@@ -172,6 +172,30 @@ class Calendar(simpy.Environment):
             else:
                 self.step()
 
+    def run_before(self, when: float) -> None:
+        """Let timers and bare calls happen that are due before the time `when`, s."""
+        queue = self._queue
+        while queue and queue[0][0] < when:
+            entry = heappop(queue)
+            if len(entry) == _CALL:
+                self.now = self._now = entry[0]
+                entry[3](entry[4])
+                continue
+            timer = entry[3]
+            callback, args = timer.callback, timer.args
+            if callback is None:
+                self._cancelled -= 1
+                continue
+            self.now = self._now = entry[0]
+            timer.callback, timer.args = None, ()
+            callback(*args)
+
+    def clear(self) -> None:
+        """Forget all that is due, and go back to the time 0."""
+        self._queue.clear()
+        self._cancelled = 0
+        self.now = self._now = 0.0
+
     @staticmethod
     def _dead(entry: tuple[Any, ...]) -> bool:
         return type(entry[3]) is Timer and entry[3].callback is None

@@ -1,6 +1,6 @@
 """The bearers of a fleet under `model: tcp`, each chosen at its lookup."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from math import inf
 from typing import NamedTuple, TypeVar
 
@@ -17,7 +17,9 @@ from fedsim.sim.lazy import ComputedSequence, RunLengthSequence
 from fedsim.sim.network.flows import Changed
 from fedsim.sim.network.lanes import Bearer
 from fedsim.sim.network.routing import LinkPlan, RoutedLane, nominal
+from fedsim.sim.network.tcp.episodes import Episodes, EpisodeTransfer
 from fedsim.sim.network.tcp.fair_queue import FairQueue
+from fedsim.sim.network.tcp.memory import EpisodeMemory
 from fedsim.sim.network.tcp.path import TcpLane, TcpPath, TcpStage
 from fedsim.sim.network.tcp.queue import LinkQueue
 from fedsim.sim.network.tcp.transfer import TcpTransfer
@@ -38,13 +40,14 @@ class Connections(NamedTuple):
     Attributes:
         law: TCP's parameters.
         packets: by client: how its messages are cut into segments.
-        loss: returns the losses at a client's radio, up or down; None for none.
+        loss: returns the losses at a client's radio, up or down; None for none. None itself where
+            no radio has any.
         rng: returns the stream that draws which packets of a train these are.
     """
 
     law: Tcp
     packets: Callable[[ClientId], Framing]
-    loss: Callable[[ClientId, bool], LossProcess | None]
+    loss: Callable[[ClientId, bool], LossProcess | None] | None
     rng: Callable[[ClientId, bool], np.random.Generator]
 
 
@@ -89,6 +92,32 @@ class TcpBearer:
         return TcpTransfer(lane, window, bits, use, token, opened=opened)
 
 
+class EpisodeBearer:
+    """The bearer of one lane, whose links remember what happened before.
+
+    Args:
+        lane: what its messages have in common.
+        episodes: of the links.
+        key: what tells the lane from the others there.
+        changed: callback for changes of the rate at which bits arrive, if any.
+    """
+
+    open = False
+
+    def __init__(
+        self, lane: TcpLane, episodes: Episodes, key: Hashable, changed: Changed | None
+    ) -> None:
+        self._lane, self._episodes, self._key, self._changed = lane, episodes, key, changed
+
+    def start(
+        self, bits: float, cap: float, finished: Callable[[T], None], token: T
+    ) -> EpisodeTransfer:
+        """See `Bearer.start`."""
+        return self._episodes.start(
+            self._lane, self._key, bits, cap, finished, token, self._changed
+        )
+
+
 class TcpBearers:
     """Makes the bearers of a fleet, and the queues of links, each of them once.
 
@@ -121,6 +150,38 @@ class TcpBearers:
         self._longest: dict[int, float] = {}
         if connections.law.queue_bdp is not None:
             self._find_longest_trips()
+        self._memory = EpisodeMemory()
+        self._episodes: dict[int, Episodes] = {}
+        self._recurs = self._may_recur()
+        self._first: dict[int, int] = {}  # by link, one that stands for those that it meets
+        self._join_links()
+
+    def _may_recur(self) -> bool:
+        """Return whether what happens once may happen again: new connections, nothing random."""
+        steady = all(link.capacity.signal is None for link in self._links)
+        runs = [lane for lanes in self._lanes for _, lane in lanes.runs]
+        steady = steady and all(lane.rate.signal is None for lane in runs)
+        return (
+            steady and self._connections.loss is None and self._connections.law.connections == "new"
+        )
+
+    def _join_links(self) -> None:
+        """Find which links are shared by lanes that share one with others."""
+        for lanes in self._lanes:
+            for _, lane in lanes.runs:
+                links = self._shared(lane)
+                for link in links:
+                    one, other = self._root(links[0]), self._root(link)
+                    self._first[max(one, other)] = min(one, other)
+
+    def _shared(self, lane: RoutedLane) -> list[int]:
+        """Return the links that may hold a lane up and that others use."""
+        return [link for link in self._plan.links(lane) if self._plan.users(link) > 1]
+
+    def _root(self, link: int) -> int:
+        while self._first.setdefault(link, link) != link:
+            link = self._first[link]
+        return link
 
     def _find_longest_trips(self) -> None:
         """Find the longest round trip of the lanes over each link."""
@@ -149,11 +210,11 @@ class TcpBearers:
         managed = self._connections.law.discipline == "fq-codel"
         return LinkQueue(law.peak, self._limit(nominal(law), trip), managed, law.signal)
 
-    def _stage(self, queue: LinkQueue, delay: float, *, shared: bool) -> TcpStage:
+    def _stage(self, queue: LinkQueue, delay: float, clock: Calendar, *, shared: bool) -> TcpStage:
         if not queue.managed:
             return TcpStage(queue, delay, shared)
         if queue not in self._fair:
-            self._fair[queue] = FairQueue(self._calendar, queue)
+            self._fair[queue] = FairQueue(clock, queue)
         return TcpStage(queue, delay, shared, self._fair[queue])
 
     def _queue_of(self, link: int) -> LinkQueue:
@@ -162,20 +223,36 @@ class TcpBearers:
             self._queues[link] = self._queue(capacity, self._longest.get(link, 0.0))
         return self._queues[link]
 
-    def bearer(self, client: ClientId, *, up: bool) -> TcpBearer:
+    def bearer(self, client: ClientId, *, up: bool) -> TcpBearer | EpisodeBearer:
         """Return the bearer of one direction of a client."""
-        lane = self._lane(client, up=up)
-        connections = self._connections
+        lane, back = self._lane(client, up=up), self._lane(client, up=not up)
+        connections, changed = self._connections, self._callback(lane)
+        if self._recurs:
+            return self._episode_bearer(lane, back, changed)
+        law, path = connections.law, self._path(lane, back, self._calendar)
+        loss = connections.loss(client, up) if connections.loss is not None else None
         return TcpBearer(
-            TcpLane(
-                self._calendar,
-                connections.law,
-                self._path(lane, self._lane(client, up=not up)),
-                self._callback(lane),
-                connections.loss(client, up),
-                lambda: connections.rng(client, up),
-            )
+            TcpLane(self._calendar, law, path, changed, loss, lambda: connections.rng(client, up))
         )
+
+    def _episode_bearer(
+        self, lane: RoutedLane, back: RoutedLane, changed: Changed | None
+    ) -> EpisodeBearer:
+        """Return the bearer of a lane whose links remember what happened before."""
+        law, shared, key = self._connections.law, self._shared(lane), (lane.client, lane.up)
+        root = self._root(shared[0]) if shared else None
+        episodes = None if root is None else self._episodes.get(root)
+        clock = Calendar() if episodes is None else episodes.clock
+        path = self._path(lane, back, clock)
+        if root is None:  # those that are alike remember the same
+            key = (0, True)
+            alike = path.parameters, changed is not None
+            episodes = Episodes(self._calendar, clock, law, self._memory, alike, alone=True)
+        elif episodes is None:
+            episodes = Episodes(self._calendar, clock, law, self._memory, root)
+            self._episodes[root] = episodes
+        told = episodes.change if changed is not None else None
+        return EpisodeBearer(TcpLane(clock, law, path, told), episodes, key, changed)
 
     def _lane(self, client: ClientId, *, up: bool) -> RoutedLane:
         lane = self._lanes[0 if up else 1][client]._replace(client=client)
@@ -183,7 +260,7 @@ class TcpBearers:
             lane = lane._replace(rate=self._own(client, up))
         return lane
 
-    def _path(self, lane: RoutedLane, back: RoutedLane) -> TcpPath:
+    def _path(self, lane: RoutedLane, back: RoutedLane, clock: Calendar) -> TcpPath:
         """Return the way of a lane, with that of its acknowledgements."""
         client, radio = lane.client, self._latency_of(lane.client)
         packets = self._connections.packets(client)
@@ -197,12 +274,17 @@ class TcpBearers:
         # What the route takes beside the radio comes behind its last link.
         stages = [
             self._stage(
-                queue, route if link == links[-1][0] else 0.0, shared=self._plan.users(link) > 1
+                queue,
+                route if link == links[-1][0] else 0.0,
+                clock,
+                shared=self._plan.users(link) > 1,
             )
             for link, queue in links
         ]
         number = 0 if lane.up else len(stages)
-        stages.insert(number, self._stage(own, radio if links else radio + route, shared=False))
+        stages.insert(
+            number, self._stage(own, radio if links else radio + route, clock, shared=False)
+        )
         rates = [back.rate, *[self._links[link].capacity for link in back.route.links]]
         header = 8.0 * packets.overhead
         bit = sum([1.0 / nominal(rate) for rate in rates])

@@ -85,10 +85,37 @@ class TcpPath:
         there = [stage.delay + stage.queue.lasts(header) for stage in stages]
         self.trip = sum(there) + back
 
+    @property
+    def parameters(self) -> tuple[object, ...]:
+        """What tells a path from others, but for the rate of the radio."""
+        stages = [
+            (stage.queue.limit, stage.queue.managed, stage.delay, stage.queue.rate)
+            for stage in self.stages
+            if stage.queue is not self.own
+        ]
+        own = self.own.limit, self.own.managed, self.stages[self.radio].delay, self.radio
+        return own, tuple(stages), self.back, self.trip, self.header, self.segment, self.crowded
+
     def rest(self, number: int, bits: float) -> float:
         """Return how long a segment of some bits takes from the end of a stage on, s."""
         behind = [stage.queue.lasts(bits) for stage in self.stages[number + 1 :]]
         return sum([stage.delay for stage in self.stages[number:]]) + sum(behind)
+
+    def clear(self) -> None:
+        """Let all queues forget what has come: another episode begins."""
+        for stage in self.stages:
+            stage.queue.clear()
+            if stage.fair is not None:
+                stage.fair.clear()
+
+    def empty_at(self, now: float) -> float:
+        """Return when all that waits is through, if nothing more comes, s."""
+        empty = now
+        for stage in self.stages:
+            waiting = stage.fair.waiting if stage.fair is not None else 0
+            free = max(stage.queue.free, now) if waiting else stage.queue.free
+            empty = max(empty, free + waiting * stage.queue.lasts(self.segment))
+        return empty
 
 
 @dataclass(slots=True, eq=False)

@@ -111,6 +111,14 @@ class LinkQueue:
             return begun + lag, end + lag
         return begun, end
 
+    def clear(self) -> None:
+        """Forget all that has come: another episode begins."""
+        self.free, self.waiting = 0.0, 0
+        self.flows = self.claimed = 0
+        self.crowded = False
+        self.waits.clear()
+        self.streams, self.windows, self.pipe = None, 0.0, 0.0
+
     # Streams.
 
     @property

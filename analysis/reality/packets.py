@@ -58,8 +58,8 @@ SEEDS = 20
 PACKETS = 30_000
 """The most segments of a case, over all its flows: what ns-3 simulates in seconds."""
 
-JITTER = 1e-6
-"""How much later than others a message may start in the variants of a case without losses, s."""
+MICRO = 1e-6
+"""What the delays of a case are given to, s."""
 
 HOURS = 3600.0
 """The simulated time after which a message counts as lost, s, here and in transfers.cc."""
@@ -127,18 +127,19 @@ class Case:
             latency=delay,
         )
 
-    def starts(self, seed: int) -> Sequence[float]:
-        """Return when each message starts, s: at once by seed 0, and within a microsecond else."""
+    def varied(self, seed: int) -> Sequence[float]:
+        """Return the delays of the clients' links, one way, s: as drawn by seed 0.
+
+        They are given to a microsecond, within which other seeds vary them.
+        """
         if not seed or self.loss:
-            return [0.0] * self.flows
-        return np.random.default_rng(seed).uniform(0.0, JITTER, self.flows).tolist()
+            return self.own_delays
+        rng = np.random.default_rng(seed)
+        return [each + MICRO * float(rng.random()) for each in self.own_delays]
 
     def written(self, seed: int) -> str:
         """Return the case as ns3/transfers.cc reads it."""
-        own = [
-            f"{start:.9f} {self.bytes} {self.own_rate:.0f} {each:.6f}"
-            for start, each in zip(self.starts(seed), self.own_delays, strict=True)
-        ]
+        own = [f"0 {self.bytes} {self.own_rate:.0f} {each:.9f}" for each in self.varied(seed)]
         head = (
             f"{self.variant} {self.discipline} {self.queue} {self.loss:.6f} {self.direction}"
             f" {seed} {self.rate:.0f} {self.delay:.6f} {self.gateways}"
@@ -259,14 +260,14 @@ def by_fedsim(case: Case, model: Sharing, seed: int = 0, *, stack: Stack = NS3) 
     """Return when each message has arrived by a model of fedsim, s."""
     calendar, arrived = Calendar(), [float("nan")] * case.flows
     radios, up = [ConstantRate(case.own_rate)] * case.flows, case.direction == "up"
-    topology = case.topology
+    topology, delays = case.topology, case.varied(seed)
     both = choose_bearers(
         calendar,
         topology,
         radios,
         radios,
         model=model,
-        radio_latency=case.own_delays,
+        radio_latency=delays,
         connections=stack.connections(case, seed) if model == "tcp" else None,
     )
     cut = framing(stack.headers, SEGMENT + stack.headers) if model == "tcp" else NONE
@@ -279,9 +280,8 @@ def by_fedsim(case: Case, model: Sharing, seed: int = 0, *, stack: Stack = NS3) 
     def begin(number: int) -> None:
         bearers[number].start(bits, case.own_rate, arrive, number)
 
-    starts = case.starts(seed)
-    for number, own in enumerate(case.own_delays):
-        start = starts[number] + number * stack.apart
+    for number, own in enumerate(delays):
+        start = number * stack.apart
         calendar.at(start + delay(routes[number].latency + own, model), begin, number)
     calendar.run()
     return arrived

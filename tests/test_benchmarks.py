@@ -55,13 +55,19 @@ def test_a_star_ends_in_the_order_of_sizes(case: str) -> None:
 def test_messages_of_both_models_arrive(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
     benchmark = module("tcp_messages")
-    monkeypatch.setattr(benchmark, "REPEATS", 1)
+    for name in ("REPEATS", "AGAIN", "RUNS"):
+        monkeypatch.setattr(benchmark, name, 1)
+    monkeypatch.setattr(benchmark, "ROUNDS", 2)
     monkeypatch.setattr(benchmark, "SIZES", {"10 kB": 8e4})
     benchmark.main()
     head, *rows = capsys.readouterr().out.splitlines()
-    assert head.split() == ["queue", "message", "fluid", "tcp", "ratio"]
-    assert [row[:22].strip() for row in rows] == list(benchmark.QUEUES)
+    assert head.split() == ["queue", "message", "fluid", "first", "ratio", "again", "ratio"]
+    queues, runs = rows[: len(benchmark.QUEUES)], rows[len(benchmark.QUEUES) :]
+    assert [row[:22].strip() for row in queues] == list(benchmark.QUEUES)
+    assert runs[0].split() == ["whole", "run", "message", "fluid", "tcp", "ratio"]
+    assert [row[:22].strip() for row in runs[1:]] == ["rounds recur", "no round recurs"]
 
 
 def test_the_live_benchmark_counts_rounds(monkeypatch: pytest.MonkeyPatch) -> None:

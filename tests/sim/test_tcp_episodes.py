@@ -56,7 +56,7 @@ class Rounds:
             topology,
             [law(OWN)] * CLIENTS,
             [law(OWN)] * CLIENTS,
-            radio_latency=[0.004 + 0.001 * client for client in range(CLIENTS)],
+            radio_latency=[0.004 + 0.001 * (client // 2) for client in range(CLIENTS)],
             watched=[watched] * CLIENTS,
             changed=lambda *news: self.told.append((self.calendar.now, *news)),
             connections=Connections(
@@ -190,6 +190,15 @@ def test_rounds_that_recur_are_simulated_once(made: list[float]) -> None:
     assert len(made) == CLIENTS
     first, last = ([at - n * 1.7 for at, *_ in told[n * CLIENTS :][:CLIENTS]] for n in (0, 49))
     assert last == pytest.approx(first, abs=1e-9)
+
+
+def test_clients_that_are_alike_stand_for_each_other(made: list[float]) -> None:
+    """Two of five clients each time; 0 and 1 are alike, and so are 2 and 3."""
+    pairs = [(0, 2), (1, 3), (1, 2), (0, 3)]
+    rounds = [[Start(first, 0.0, 60.0), Start(second, 0.002, 90.0)] for first, second in pairs]
+    told = Rounds(star(CLIENTS, uplink=3e7)).play(rounds, 1.7)
+    assert [client for _, client, _ in told] == [client for pair in pairs for client in pair]
+    assert len(made) == 2
 
 
 def test_alike_clients_that_share_nothing_are_simulated_once(made: list[float]) -> None:

@@ -152,6 +152,7 @@ class TcpBearers:
             self._find_longest_trips()
         self._memory = EpisodeMemory()
         self._episodes: dict[int, Episodes] = {}
+        self._kinds: dict[Hashable, int] = {}  # of lanes
         self._recurs = self._may_recur()
         self._first: dict[int, int] = {}  # by link, one that stands for those that it meets
         self._join_links()
@@ -239,17 +240,18 @@ class TcpBearers:
         self, lane: RoutedLane, back: RoutedLane, changed: Changed | None
     ) -> EpisodeBearer:
         """Return the bearer of a lane whose links remember what happened before."""
-        law, shared, key = self._connections.law, self._shared(lane), (lane.client, lane.up)
+        law, shared = self._connections.law, tuple(self._shared(lane))
         root = self._root(shared[0]) if shared else None
         episodes = None if root is None else self._episodes.get(root)
         clock = Calendar() if episodes is None else episodes.clock
         path = self._path(lane, back, clock)
-        if root is None:  # those that are alike remember the same
-            key = (0, True)
-            alike = path.parameters, changed is not None
-            episodes = Episodes(self._calendar, clock, law, self._memory, alike, alone=True)
-        elif episodes is None:
-            episodes = Episodes(self._calendar, clock, law, self._memory, root)
+        # Lanes that are alike remember the same, be they on one link or alone.
+        alike = shared, path.parameters, changed is not None
+        key = self._kinds.setdefault(alike, len(self._kinds))
+        if episodes is None:
+            known = root if root is not None else alike
+            episodes = Episodes(self._calendar, clock, law, self._memory, known, alone=not shared)
+        if root is not None:
             self._episodes[root] = episodes
         told = episodes.change if changed is not None else None
         return EpisodeBearer(TcpLane(clock, law, path, told), episodes, key, changed)

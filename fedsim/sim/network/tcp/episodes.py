@@ -132,6 +132,7 @@ class Episodes:
         "_count",
         "_foretells",
         "_key",
+        "_lanes",
         "_law",
         "_memory",
         "_number",
@@ -172,6 +173,7 @@ class Episodes:
         self._simulated = False
         self._step: Step | None = self._memory.root(self._key)
         self._begun: list[tuple[Beginning, TcpLane, EpisodeTransfer]] = []
+        self._lanes: dict[TcpLane, int] = {}
         self._number = 0  # of messages that have begun
         self._at = 0  # what was told of this step
         self._base = self._count = 0  # what was told before this step, and until now
@@ -187,7 +189,7 @@ class Episodes:
         token: object,
         changed: Changed | None,
     ) -> EpisodeTransfer:
-        """Let a message begin on a lane of some key; see `Bearer.start`."""
+        """Let a message begin on a lane; what those of one key send takes as long: see `Bearer`."""
         now = self._calendar.now
         if not self._open and self._is_quiet(now):
             self._start_episode(now)
@@ -195,7 +197,8 @@ class Episodes:
         made = EpisodeTransfer(self, self._number, bits, finished, token, changed)
         self._number += 1
         self._open += 1
-        beginning = (tick, key, bits, cap)
+        which = self._lanes.setdefault(lane, len(self._lanes))
+        beginning = (tick, key, which, bits, cap)
         if self._simulated:
             self._go_on(tick)
             self._note(beginning)
@@ -238,7 +241,9 @@ class Episodes:
             self._tell_due()
         elif self._running:
             tick = int((when - self._started) * TICKS + EARLY)
-            self.clock.run_before(tick / TICKS)
+            # Until the next event no message can begin, and nobody looks.
+            other = self._calendar if self._calendar.undisturbed else None
+            self.clock.run_before(tick / TICKS, other, self._started + 1 / TICKS)
             self._wait()
 
     # Told again.
@@ -364,11 +369,11 @@ class Episodes:
         self._used.append(lane)
         if len(self._used) > MANY:
             self._used = list(dict.fromkeys(self._used))
-        lane.path.own.rate = beginning[3]
+        lane.path.own.rate = beginning[4]
         made.inner = TcpTransfer(lane, Window(self._law), made.bits, self._end, made, opened=False)
 
     def _wait(self) -> None:
-        if self._running and (due := self.clock.peek()) < inf:
+        if self._running and (due := self.clock.next_time) < inf:
             self._wake_by(max(self._calendar.now, self._when(ceil(due * TICKS))))
 
     def _end(self, made: EpisodeTransfer) -> None:

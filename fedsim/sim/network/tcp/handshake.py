@@ -65,13 +65,13 @@ class Handshake:
         bits = path.header + OPTIONS
         lane.forward(SegmentTrain(self, SYN, 1, bits, now, 0.0, now, now))
 
-    def deliver(self, train: SegmentTrain) -> None:
-        """Let a packet arrive: see `TcpTransfer.deliver`."""
-        if train.number == SYN and not self._answered:
+    def deliver_one(self, number: int, bits: float, sent: float, at: float) -> None:  # noqa: ARG002
+        """Let a packet arrive: see `TcpTransfer.deliver_one`."""
+        if number == SYN and not self._answered:
             self._answered = True
             path = self._lane.path
             answer = path.back + OPTIONS * path.back_bit
-            self._lane.calendar.call(train.last + answer, self._end, None)
+            self._lane.calendar.call(at + answer, self._end, None)
 
     def _end(self, _: None) -> None:
         if self.over:
@@ -90,5 +90,5 @@ class _Sent:
     over = False
 
     @staticmethod
-    def deliver(train: SegmentTrain) -> None:
+    def deliver_one(number: int, bits: float, sent: float, at: float) -> None:
         """Ignore it."""

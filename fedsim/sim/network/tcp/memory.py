@@ -6,8 +6,9 @@ from math import inf
 MOST = 100_000
 """What a memory holds, of what has begun and what was told: some 50 MB at most."""
 
-Beginning = tuple[int, Hashable, float, float]
-"""The tick at which a message begins, the lane, its bits, and the radio's rate, bit/s."""
+Beginning = tuple[int, Hashable, int, float, float]
+"""The tick at which a message begins, what its lane is like, which of the lanes of this episode
+that is, in the order of their first messages, the message's bits, and the radio's rate, bit/s."""
 
 Told = tuple[int, int, float, bool]
 """The tick up to which it has happened, the message's number, and the bits that were sent again at

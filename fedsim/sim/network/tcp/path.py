@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -93,8 +94,13 @@ class TcpPath:
             for stage in self.stages
             if stage.queue is not self.own
         ]
-        own = self.own.limit, self.own.managed, self.stages[self.radio].delay, self.radio
-        return own, tuple(stages), self.back, self.trip, self.header, self.segment, self.crowded
+        own = self.own.limit, self.own.managed, self.stages[self.radio].delay
+        numbers = [
+            getattr(self, name)
+            for name in self.__slots__
+            if name not in {"own", "shared", "stages"}
+        ]
+        return own, tuple(stages), tuple(numbers)
 
     def rest(self, number: int, bits: float) -> float:
         """Return how long a segment of some bits takes from the end of a stage on, s."""
@@ -116,6 +122,10 @@ class TcpPath:
             free = max(stage.queue.free, now) if waiting else stage.queue.free
             empty = max(empty, free + waiting * stage.queue.lasts(self.segment))
         return empty
+
+
+Segment = tuple[Any, int, float, float, float, int]
+"""One segment on its way: see `TcpLane`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -150,6 +160,11 @@ class TcpLane:
 
     def forward(self, train: SegmentTrain) -> None:
         """Take a train over the links to the next queue that it meets others in, or to its end."""
+        if train.count == 1:
+            self._forward_one(
+                (train.owner, train.number, train.bits, train.sent, train.first, train.hop)
+            )
+            return
         if train.owner.over:
             return
         stages, now = self.path.stages, self.calendar.now
@@ -159,18 +174,8 @@ class TcpLane:
             if train.first > now and (stage.shared or fair is not None):
                 self.calendar.call(train.first, self.forward, train)
                 return
-            count, at_once = train.count, train.first == train.last
-            if count > 1 and not at_once and queue.crowded:
-                self._split(train, range(count))
+            if not self._fits(train, queue, fair):
                 return
-            room = queue.room(train.first)
-            if room < count or (fair is not None and fair.waiting):
-                if fair is not None or (count > 1 and not at_once):
-                    self._wait_or_split(train, fair)
-                    return
-                if room < 1:
-                    return  # what finds no room is dropped
-                train.count = int(room)
             if self.loss is not None:
                 if not self.pass_stage(train):
                     return
@@ -178,14 +183,65 @@ class TcpLane:
             first, last = queue.carry(train.first, train.last, train.count, train.bits)
             train.first, train.last = first + stage.delay, last + stage.delay
             train.hop += 1
-        train.owner.deliver(train)
-
-    def _wait_or_split(self, train: SegmentTrain, fair: FairQueue | None) -> None:
-        """Let segments wait by flow, or go on one by one."""
         if train.count > 1:
+            train.owner.deliver(train)
+        else:  # the others were dropped
+            train.owner.deliver_one(train.number, train.bits, train.sent, train.first)
+
+    def _fits(self, train: SegmentTrain, queue: LinkQueue, fair: FairQueue | None) -> bool:
+        """Return whether a train goes on as one; else its segments do alone, or are dropped."""
+        at_once = train.first == train.last
+        if queue.crowded and not at_once:
             self._split(train, range(train.count))
-        elif fair is not None:
-            fair.put(self, train)
+            return False
+        room = queue.room(train.first)
+        if room < train.count or (fair is not None and fair.waiting):
+            if fair is not None or not at_once:
+                self._split(train, range(train.count))
+                return False
+            if room < 1:
+                return False  # what finds no room is dropped
+            train.count = int(room)
+        return True
+
+    def _forward_one(self, segment: Segment) -> None:
+        """Take a segment over the links to the next queue that it meets others in, or to its end.
+
+        It is a tuple here, of which there are many: owner, number, bits, when it was sent and when
+        it comes to the next queue, s, and which one that is on its path.
+        """
+        owner, number, bits, sent, first, hop = segment
+        if owner.over:
+            return
+        stages, now = self.path.stages, self.calendar.now
+        while hop < len(stages):
+            stage = stages[hop]
+            if first > now and (stage.shared or stage.fair is not None):
+                self.calendar.call(
+                    first, self._forward_one, (owner, number, bits, sent, first, hop)
+                )
+                return
+            if stage.fair is not None or self.loss is not None:
+                train = SegmentTrain(owner, number, 1, bits, sent, 0.0, first, first, hop)
+                if not self._pass_alone(train, stage):
+                    return
+                first = train.first
+            else:
+                through = stage.queue.carry_one(first, bits)
+                if through < 0:
+                    return  # what finds no room is dropped
+                first = through + stage.delay
+            hop += 1
+        owner.deliver_one(number, bits, sent, first)
+
+    def _pass_alone(self, train: SegmentTrain, stage: TcpStage) -> bool:
+        """Take a segment over a link where packets may get lost, or wait by flow."""
+        fair = stage.fair
+        if stage.queue.room(train.first) < 1 or (fair is not None and fair.waiting):
+            if fair is not None:
+                fair.put(self, train)
+            return False
+        return self.pass_stage(train)
 
     def pass_stage(self, train: SegmentTrain) -> bool:
         """Take a train over a link that has room for it; return whether it goes on as one."""
@@ -208,8 +264,4 @@ class TcpLane:
         between = (train.last - train.first) / count
         for n in numbers:
             at, sent = train.first + n * between, train.sent + n * train.pace
-            self.forward(
-                SegmentTrain(
-                    train.owner, train.number + n, 1, train.bits, sent, 0.0, at, at, train.hop
-                )
-            )
+            self._forward_one((train.owner, train.number + n, train.bits, sent, at, train.hop))

@@ -93,10 +93,10 @@ class Receiver:
                 self.next += 1
             return self._say(-1)
         self.waits += 1
-        if self.waits >= EVERY:
-            return self._say(-1)
-        self.due = now + self._delay
-        return None
+        if self.waits < EVERY:
+            self.due = now + self._delay
+            return None
+        return self._say(-1)
 
     def take_train(
         self, number: int, count: int, sent: tuple[float, float], end: float

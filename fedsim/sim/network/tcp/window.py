@@ -1,6 +1,6 @@
 """The window and the timer of a TCP connection: growth, NewReno or Cubic, recovery, timeouts."""
 
-from math import floor, inf
+from math import inf
 from typing import NamedTuple
 
 from fedsim.physics.tcp import Tcp
@@ -135,7 +135,7 @@ class Window:
 
     def measure(self, sent: float, now: float) -> None:
         """Take the round trip of a segment, from the timestamps of its way there and back."""
-        trip = TICK * (floor(now / TICK) - floor(sent / TICK)) or LEAST_TRIP
+        trip = TICK * (int(now / TICK) - int(sent / TICK)) or LEAST_TRIP
         self._last_trip = trip
         self.least_trip = min(self.least_trip, trip)
         if self.trip:

@@ -1,7 +1,7 @@
 """How far is fedsim from Linux's own TCP, between real sockets in namespaces?
 
     python analysis/reality/kernel.py           the errors against what Linux did once
-    python analysis/reality/kernel.py measure   the same after measuring anew (half an hour; as root)
+    python analysis/reality/kernel.py measure   after measuring anew (40 minutes; as root)
 
 A case's time is that at which the last of its messages has arrived, and its error is relative to
 Linux's, positive where the model is too slow. Each case is measured several times: without losses

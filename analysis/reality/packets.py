@@ -7,7 +7,7 @@ ns3/results.csv, so a comparison with it needs no ns-3.
 import csv
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -26,7 +26,7 @@ from fedsim.sim.network.transmission import Sharing, choose_bearers, delay
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "ns3/transfers.cc"
-TABLE = HERE / "ns3/results.csv"
+TABLE, LOSSES = HERE / "ns3/results.csv", HERE / "ns3/losses.csv"
 
 
 MODELS: Sequence[Sharing] = ("fluid", "lv08", "tcp")
@@ -52,7 +52,10 @@ SETS = {
 }
 """The sets of cases: three to develop models with, and one that only reports their errors."""
 
-SEEDS = 20
+LOSSES_SETS = {"held-out": SETS["held-out"]}
+"""The sets whose cases with random losses were simulated."""
+
+SEEDS = 100
 """The runs of a case with random losses."""
 
 PACKETS = 30_000
@@ -287,29 +290,36 @@ def by_fedsim(case: Case, model: Sharing, seed: int = 0, *, stack: Stack = NS3) 
     return arrived
 
 
-def seeds(case: Case) -> range:
-    """Return the seeds that a case is run with: several where losses are random."""
-    return range(SEEDS if case.loss else 1)
-
-
 def write(program: Path) -> None:
-    """Ask ns-3 about all cases, and write the table."""
+    """Ask ns-3 about all cases, and write the tables."""
     with TABLE.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for name, (set_seed, cases) in SETS.items():
-            for number in range(cases):
-                case = draw(set_seed, number)
-                for seed in seeds(case):
-                    times = by_ns3(case, seed, program)
-                    writer.writerow([name, number, seed, " ".join([f"{t:.6g}" for t in times])])
+        for name, number, case in _cases(SETS, losing=False):
+            times = by_ns3(case, 0, program)
+            writer.writerow([name, number, 0, " ".join([f"{t:.6g}" for t in times])])
+    with LOSSES.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["set", "case", "times"])
+        for name, number, case in _cases(LOSSES_SETS, losing=True):
+            ends = [np.max(by_ns3(case, seed, program)) for seed in range(SEEDS)]
+            writer.writerow([name, number, " ".join([f"{t:.6g}" for t in ends])])
+
+
+def _cases(sets: Mapping[str, CaseSet], *, losing: bool) -> Iterator[tuple[str, int, Case]]:
+    """Yield the name of the set, the number and the case."""
+    for name, (set_seed, cases) in sets.items():
+        for number in range(cases):
+            case = draw(set_seed, number)
+            if (case.loss > 0) == losing:
+                yield name, number, case
 
 
 def read() -> Iterator[tuple[str, Case, int, Sequence[float]]]:
     """Yield the name of the set, the case, the seed and the arrivals of the messages by run.
 
-    Where ns-3 has given up a connection, after six SYN without an answer, there is no time to
-    compare with: such a run is left out.
+    These are the cases without random losses. Where ns-3 has given up a connection, after six SYN
+    without an answer, there is no time to compare with: such a run is left out.
     """
     with TABLE.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -317,6 +327,17 @@ def read() -> Iterator[tuple[str, Case, int, Sequence[float]]]:
             times = [float(word) for word in row["times"].split()]
             if all(map(isfinite, times)):
                 yield row["set"], case, int(row["seed"]), times
+
+
+def read_losses() -> Iterator[tuple[str, Case, Sequence[float]]]:
+    """Yield the set, the case with random losses, and the time of the last message by seed, s.
+
+    It is NaN where ns-3 has given up a connection.
+    """
+    with LOSSES.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            case = draw(LOSSES_SETS[row["set"]].seed, int(row["case"]))
+            yield row["set"], case, [float(word) for word in row["times"].split()]
 
 
 def summary(errors: Sequence[float]) -> str:

@@ -1,7 +1,7 @@
 """A long way by the kernel's `netem`: the lines for `ip` and `tc` that make it.
 
-A namespace of its own stands between the two routers. Of what it sends to either of them, each client's
-packets take the client's delay, and those with data may be lost:
+A namespace of its own stands between the two routers. Of what it sends to either of them, each
+client's packets take the client's delay, and those with data may be lost:
 
     router ── near [way] far ── router
 """

@@ -12,8 +12,8 @@ LINEAR = 4
 """The timeouts behind which Linux waits no longer than before: `tcp_syn_linear_timeouts`."""
 
 OPTIONS = 8 * 4.0
-"""The bits by which a SYN and its answer are longer than other packets without payload: it permits selective
-acknowledgements (RFC 2018), and scales windows (RFC 7323)."""
+"""The bits by which a SYN and its answer are longer than other packets without payload: it permits
+selective acknowledgements (RFC 2018), and scales windows (RFC 7323)."""
 
 SYN, ANSWER = -2, -1
 """The numbers of its packets, which are no segments of a message."""

@@ -170,7 +170,7 @@ def test_linux_itself_carries_a_case(kernel: Any) -> None:
         )
         try:
             times = kernel.by_linux(case, 0)
-            with namespaces.star(case) as built:
+            with namespaces.star(namespaces.links_of(case)) as built:
                 trips = kernel.round_trips(built)
         except (namespaces.Unavailable, PermissionError, FileNotFoundError) as reason:
             pytest.skip(f"network namespaces are not to be had here: {reason}")
@@ -211,7 +211,7 @@ def test_a_way_by_netem_has_each_client_s_delay_and_loses_data_in_one_direction(
         own_rate=8e6,
         own_delays=(0.01, 0.02),
     )
-    with namespaces.star(case):
+    with namespaces.star(namespaces.links_of(case)):
         lines = [line for each in said for line in each]
     delays = [line for line in lines if "netem" in line and "way" not in line and line != "lo"]
     data = [line for line in delays if "loss" in line]

@@ -33,7 +33,8 @@ def test_the_command_prints_the_table_of_the_page(
     monkeypatch.setattr(wifi, "read", lambda: iter(cells))
     monkeypatch.setattr(packets, "read_losses", lambda: iter(losses))
     monkeypatch.setattr(kernel, "read", lambda *_: measured)
-    monkeypatch.setattr(run, "rounds", lambda: {"presets": [0.5], "calibrated": [0.01, -0.02]})
+    for name in ("rounds", "live_rounds"):
+        monkeypatch.setattr(run, name, lambda: {"presets": [0.5], "calibrated": [0.01, -0.02]})
     run.main([])
     head, _, *rows = capsys.readouterr().out.splitlines()
     page = PAGE.read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 import packets
-from linux.namespaces import star
+from linux.namespaces import links_of, star
 from linux.relay import be_prompt
 from linux.transfers import Control, Transfers, round_trips
 from packets import Case, magnitude
@@ -115,7 +115,7 @@ def by_linux(case: Case, seed: int, law: Control | None = None) -> Sequence[floa
         seed: of the losses.
         law: of congestion, if not the case's own.
     """
-    with star(case, seed) as built:
+    with star(links_of(case), seed) as built:
         round_trips(built)
         transfers = Transfers(case, built, law or case.variant)
         try:

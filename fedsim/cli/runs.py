@@ -189,8 +189,8 @@ def check(
         if several:
             _out.print(found.table())
         _out.print(LEFT_OUT)
-        for accuracy in found.accuracy:
-            _out.print(escape(f"{accuracy.key}: {accuracy.text}"))
+        for model in found.models:
+            _out.print(escape(f"{model.key}: {model.text}"))
         for concern in found.concerns:
             _note(str(concern))
         for note in found.notes:

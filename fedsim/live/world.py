@@ -23,6 +23,7 @@ from fedsim.live.network import LiveNetwork
 from fedsim.live.returning import ReturnRule
 from fedsim.live.session import Door, ServerSession
 from fedsim.ports import ClientId, node_name
+from fedsim.progress import activity
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.server import ServerProtocol
 from fedsim.protocol.transport import ByteTransport
@@ -284,11 +285,12 @@ class LiveWorld(ObservedRun):
         span = self._settings.timing.joining
         try:
             async with asyncio.timeout(span):
-                while self._network.missing:
-                    await door.changed.wait()
-                    door.changed.clear()
-                    if own and door.failure:
-                        raise Failed(door.failure)
+                with activity(self._who_is_missing):
+                    while self._network.missing:
+                        await door.changed.wait()
+                        door.changed.clear()
+                        if own and door.failure:
+                            raise Failed(door.failure)
         except TimeoutError:
             missing = self._network.missing
             names = ", ".join(map(node_name, missing[:_FEW])) + ", ..." * (len(missing) > _FEW)
@@ -302,6 +304,10 @@ class LiveWorld(ObservedRun):
             if (time := rule.ends_at) < inf:
                 reason = f"{rule.key}: {time:g} s"
                 self._clock.at_deadline(time, self._main_task.stop, reason)
+
+    def _who_is_missing(self) -> str:
+        """Return what the server waits for, for displays in other threads."""
+        return f"waiting for {len(self._network.missing)} of {self._settings.offer.clients} clients"
 
     def meters(self) -> Meters:
         """Return the readings of the connections and the clients' meters, for the audit."""

@@ -16,9 +16,8 @@ from fedsim.cli import app
 from fedsim.errors import DataError
 from fedsim.live import run_live
 from fedsim.live.clock import OrderedLog
-from fedsim.live.connection import FrameConnection
 from fedsim.live.meters import CommandMeter, RaplMeter
-from fedsim.live.network import _Peer
+from fedsim.live.network import ClientConnection, _Peer
 from fedsim.record.ledger import Ledger
 from fedsim.record.log import EventLog
 from fedsim.record.schema import Event
@@ -126,7 +125,7 @@ def test_it_runs_where_a_loop_is_running(tmp_path: Path) -> None:
 
 def test_a_model_on_its_way_does_not_move_a_client_s_clock() -> None:
     """The handshake's round trip is the better one: a download of 1 s is no one-way latency."""
-    link = cast("FrameConnection", None)
+    link = cast("ClientConnection", None)
     known, unknown = _Peer(link, 5.0, 0.02), _Peer(link, 5.0, inf)
     for peer in (known, unknown):
         peer.meet(sent=10.0, received=6.0, answered=6.5, now=11.51)

@@ -19,6 +19,8 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.world import World
 from tests.worlds.playing import _different
 
+pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+
 PROBLEM = {
     "loss": {"kind": "squared"},
     "data": {"kind": "sklearn", "name": "diabetes"},
@@ -103,7 +105,6 @@ def restarts() -> Any:
         yield seen
 
 
-@pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
 def test_a_run_that_diverges_in_a_client_is_made_again_as_events(
     tmp_path: Path, restarts: list[int]
 ) -> None:
@@ -124,16 +125,37 @@ def test_a_handler_that_waits_for_something_else_sends_the_run_back_to_events(
     assert not _different(one, other)
 
 
+@pytest.mark.parametrize("after", ["9 h", "21 s", "0.1 s"])
+def test_silence_ends_at_the_deadline_and_who_misses_it_sends_the_run_back(
+    after: str, tmp_path: Path, restarts: list[int]
+) -> None:
+    method = {"kind": "chb", "step_size": "1/L", "momentum": 0.4, "censor": 100.0}
+    parts = {"algorithm": method, "silence": {"kind": "deadline", "after": after}}
+    one, other = both(tmp_path, scenario(**parts, stop={"rounds": 30}))
+    assert fedsim.open(one).clients["silent"].sum()
+    assert restarts == ([0] if after == "0.1 s" else [])
+    assert not _different(one, other)
+
+
+def test_check_says_what_is_played_event_by_event_and_why(tmp_path: Path) -> None:
+    by_battery = {"fleet": [{**LTE, "battery": {"charge": "40 %"}}]}
+    found = fedsim.check(scenario(variants={"mains": {}, "battery": by_battery}))
+    assert [(each.about, each.text.partition(": ")[2]) for each in found.events] == [
+        ("battery", "clients have batteries")
+    ]
+
+
 @pytest.mark.parametrize(
     ("parts", "why"),
     [
         ({}, ""),
         ({"fleet": [{**LTE, "battery": {"charge": "40 %"}}]}, "clients have batteries"),
-        ({"participation": {"kind": "full", "deadline": "9 s"}}, "participation.deadline"),
+        ({"participation": {"kind": "full", "quorum": "50 %"}}, "participation.quorum"),
+        ({"participation": {"kind": "full", "deadline": "9 h"}}, ""),
         ({"stop": {"rounds": 4, "time": "9 s"}}, "stop.time may end a run within a round"),
         ({"network": {"server": {"uplink": "1 Mbit/s"}}}, "messages share the link"),
         ({"network": {"model": "tcp"}}, "network.model tcp"),
-        ({"silence": {"kind": "deadline", "after": "9 s"}}, "silence.kind deadline"),
+        ({"silence": {"kind": "deadline", "after": "9 h"}}, ""),
     ],
 )
 def test_what_is_not_played_in_arrays_says_why(

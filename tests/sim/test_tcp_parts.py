@@ -1,7 +1,7 @@
 """The parts of TCP by themselves: queues, what waits by flow, the receiver, the scoreboard."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -246,3 +246,29 @@ def test_a_timer_that_runs_out_waits_twice_as_long_and_starts_at_one_segment() -
         assert sender.deadline == expected
         assert window.size == 1.0
     assert len(sent) == 10 + 3
+
+
+# A window that was idle.
+
+
+@pytest.mark.parametrize(
+    ("stack", "idle", "left"),
+    [
+        ("linux", 0.2, 80),
+        ("linux", 0.5, 40),
+        ("linux", 0.8, 20),
+        ("linux", 9.0, 10),
+        ("ns-3", 0.2, 80),
+        ("ns-3", 0.5, 10),
+    ],
+)
+def test_an_idle_window_is_halved_for_each_timeout_by_linux(
+    stack: Literal["linux", "ns-3"], idle: float, left: int
+) -> None:
+    """As its tcp_cwnd_restart does, down to the initial window; by RFC 5681 it begins anew."""
+    window = Window(Tcp(stack=stack))
+    window.size, window.threshold = 80.0, 50.0
+    window.timeout, window.last_sent = 0.3, 5.0
+    window.restart(10, 5.0 + idle)
+    assert window.size == left
+    assert window.threshold == (50 if left == 80 else 60)

@@ -26,13 +26,12 @@ from .dice import Block
 from .drawing import world
 from .playing import Bounded, _different
 
-_REACTS = {
-    "silence": None,
-    "participation": {"deadline", "quorum", "give_up", "over", "noticed", "heartbeat"},
+_REACTS: dict[str, set[str]] = {
+    "participation": {"quorum", "over", "noticed", "heartbeat"},
     "stop": {"time", "batteries"},
     "network": {"model", "broadcast", "tcp", "wifi", "cell", "lora"},
 }
-"""The keys of a scenario that let something react within a round; None for the whole block."""
+"""The keys of a scenario that let something react within a round."""
 
 _OF_A_CLIENT = {"count", "device", "radio"}
 _OF_A_RADIO = {"loss", "tries", "up_trace", "down_trace", "lorawan"}
@@ -54,10 +53,7 @@ def plain(block: Block) -> Block:
     """Return a world without most of what reacts within a round."""
     made = dict(block)
     for key, parts in _REACTS.items():
-        own = (
-            {} if parts is None else {k: v for k, v in made.pop(key, {}).items() if k not in parts}
-        )
-        made.pop(key, None)
+        own = {k: v for k, v in made.pop(key, {}).items() if k not in parts}
         if own:
             made[key] = own
     if made.get("participation", {}).get("kind") == "asynchronous":

@@ -45,6 +45,43 @@ class Unavailable(RuntimeError):
     """This machine does not let the caller make network namespaces, with the reason."""
 
 
+class Links(NamedTuple):
+    """The links of a star; those of clients have as many entries as there are clients.
+
+    Attributes:
+        rate: of the server's link, bit/s.
+        delay: of the server's link, one way, s.
+        queue: in front of each link, packets.
+        up, down: of the clients' links, bit/s.
+        own_delays: of the clients' links, one way, s.
+        loss: share of data packets that are lost on the server's link.
+        losing: the direction that loses them, up or down.
+        control: Linux's name of the law of congestion; empty where sockets choose it themselves.
+    """
+
+    rate: float
+    delay: float
+    queue: int
+    up: Sequence[float]
+    down: Sequence[float]
+    own_delays: Sequence[float]
+    loss: float = 0.0
+    losing: str = "up"
+    control: str = ""
+
+    @property
+    def routes(self) -> str:
+        """What follows a route, so that connections over it take the law."""
+        return f" congctl {self.control}" if self.control else ""
+
+
+def links_of(case: Case) -> Links:
+    """Return the links of a case, without gateways, and with drop-tail queues."""
+    own = [case.own_rate] * case.flows
+    delays = case.own_delays
+    return Links(case.rate, case.delay, case.queue, own, own, delays, case.loss, case.direction)
+
+
 class Star(NamedTuple):
     """The names of the namespaces.
 
@@ -142,11 +179,11 @@ def address(client: int) -> str:
 
 
 @contextmanager
-def star(case: Case, seed: int = 0) -> Iterator[Star]:
-    """Build the star of a case, within the block.
+def star(links: Links, seed: int = 0) -> Iterator[Star]:
+    """Build a star, within the block.
 
     Args:
-        case: without gateways, and with drop-tail queues.
+        links: its own.
         seed: of the losses.
 
     Raises:
@@ -154,13 +191,16 @@ def star(case: Case, seed: int = 0) -> Iterator[Star]:
     """
     own = f"fedsim{os.getpid()}"
     near, far, server = f"{own}n", f"{own}f", f"{own}s"
-    clients = [f"{own}c{number}" for number in range(case.flows)]
-    with _named([near, far, server, *clients]), _way(case, near, far, seed):
-        _join(case, clients, near)
+    clients = [f"{own}c{number}" for number in range(len(links.up))]
+    with _named([near, far, server, *clients]), _way(links, near, far, seed):
+        _join(links, clients, near)
         _batch([f"link add uplink netns {far} type veth peer name eth0 netns {server}"])
         _batch(["address add 10.255.0.1/24 dev uplink", "link set uplink up"], name=far)
         own_device = ["address add 10.255.0.2/24 dev eth0", "link set eth0 gso_max_segs 1"]
-        _batch([*own_device, "link set eth0 up", "route add default via 10.255.0.1"], name=server)
+        _batch(
+            [*own_device, "link set eth0 up", f"route add default via 10.255.0.1{links.routes}"],
+            name=server,
+        )
         yield Star(clients, server)
 
 
@@ -190,43 +230,45 @@ def has_netem() -> bool:
 
 
 @contextmanager
-def _way(case: Case, near: str, far: str, seed: int) -> Iterator[None]:
+def _way(links: Links, near: str, far: str, seed: int) -> Iterator[None]:
     """Join the two routers by a long way, within the block: the kernel's, or a relay's."""
     kernels = has_netem()
-    with _way_by_netem(case, near, far) if kernels else _way_by_relay(case, near, far, seed):
-        shape = _shaped("way", case.rate, case.queue, ethernet=kernels)
+    with _way_by_netem(links, near, far) if kernels else _way_by_relay(links, near, far, seed):
+        shape = _shaped("way", links.rate, links.queue, ethernet=kernels)
         for name in (near, far):
             _batch(shape, program="tc", name=name)
         yield
 
 
-def ways(case: Case) -> list[netem.Way]:
+def ways(links: Links) -> list[netem.Way]:
     """Return what the packets of each client take one way.
 
     The kernel hands a packet on before the time that it takes on a link of its rate, so that time
     comes here.
     """
-    slow = 8 / case.rate + 8 / case.own_rate
-    return [netem.Way(address(n), case.delay + own, slow) for n, own in enumerate(case.own_delays)]
+    slow = 8 / links.rate + 8 / links.up[0]
+    return [
+        netem.Way(address(n), links.delay + own, slow) for n, own in enumerate(links.own_delays)
+    ]
 
 
 @contextmanager
-def _way_by_netem(case: Case, near: str, far: str) -> Iterator[None]:
-    between, up = f"fedsim{os.getpid()}w", case.direction == "up"
-    each = ways(case)
+def _way_by_netem(links: Links, near: str, far: str) -> Iterator[None]:
+    between, up = f"fedsim{os.getpid()}w", links.losing == "up"
+    each = ways(links)
     with _named([between]):
         _batch([*netem.links(near, between, far)])
         _batch([*netem.of_router(netem.NEAR)], name=near)
         _batch([*netem.of_router(netem.FAR)], name=far)
         _batch([*netem.addresses("10.255.0.0/24")], name=between)
-        to_server = netem.disciplines("far", "src", each, case.loss if up else 0.0)
-        to_clients = netem.disciplines("near", "dst", each, 0.0 if up else case.loss)
+        to_server = netem.disciplines("far", "src", each, links.loss if up else 0.0)
+        to_clients = netem.disciplines("near", "dst", each, 0.0 if up else links.loss)
         _batch([*to_server, *to_clients], program="tc", name=between)
         yield
 
 
 @contextmanager
-def _way_by_relay(case: Case, near: str, far: str, seed: int) -> Iterator[None]:
+def _way_by_relay(links: Links, near: str, far: str, seed: int) -> Iterator[None]:
     opened: list[int] = []
     carrier = None
     try:
@@ -240,7 +282,7 @@ def _way_by_relay(case: Case, near: str, far: str, seed: int) -> Iterator[None]:
                 ],
                 name=router,
             )
-        carrier = _relay(case, opened, seed)
+        carrier = _relay(links, opened, seed)
         yield
     finally:
         if carrier is not None:
@@ -250,8 +292,8 @@ def _way_by_relay(case: Case, near: str, far: str, seed: int) -> Iterator[None]:
             os.close(descriptor)
 
 
-def _join(case: Case, clients: Sequence[str], near: str) -> None:
-    """Join each client to the router, by a link of its own rate."""
+def _join(links: Links, clients: Sequence[str], near: str) -> None:
+    """Join each client to the router, by a link of its own rates."""
     joints, there = [], []
     for number, client in enumerate(clients):
         router = address(number)[:-1] + "1"
@@ -261,22 +303,26 @@ def _join(case: Case, clients: Sequence[str], near: str) -> None:
     _batch(there, name=near)
     shapes = [
         line
-        for n in range(case.flows)
-        for line in _shaped(f"c{n}", case.own_rate, case.queue, ethernet=True)
+        for n, rate in enumerate(links.down)
+        for line in _shaped(f"c{n}", rate, links.queue, ethernet=True)
     ]
     _batch(shapes, program="tc", name=near)
     for number, client in enumerate(clients):
         router = address(number)[:-1] + "1"
         own = [f"address add {address(number)}/24 dev eth0", "link set eth0 gso_max_segs 1"]
-        _batch([*own, "link set eth0 up", f"route add default via {router}"], name=client)
-        _batch(_shaped("eth0", case.own_rate, case.queue, ethernet=True), program="tc", name=client)
+        _batch(
+            [*own, "link set eth0 up", f"route add default via {router}{links.routes}"], name=client
+        )
+        _batch(
+            _shaped("eth0", links.up[number], links.queue, ethernet=True), program="tc", name=client
+        )
 
 
-def _relay(case: Case, opened: Sequence[int], seed: int) -> "subprocess.Popen[bytes]":
+def _relay(links: Links, opened: Sequence[int], seed: int) -> "subprocess.Popen[bytes]":
     """Start the relay between the two devices, and wait until it is ready."""
-    losing, each = "first" if case.direction == "up" else "second", ways(case)
+    losing, each = "first" if links.losing == "up" else "second", ways(links)
     delays = [f"{way.address}={way.delay:.6f}" for way in each]
-    words = [*map(str, opened), str(case.loss), str(seed), losing, f"{each[0].slow:.6g}", *delays]
+    words = [*map(str, opened), str(links.loss), str(seed), losing, f"{each[0].slow:.6g}", *delays]
     carrier = subprocess.Popen(  # noqa: S603 - the script beside this one
         [sys.executable, str(RELAY), *words], pass_fds=opened, stdout=subprocess.PIPE
     )

@@ -6,7 +6,7 @@ FIRST and SECOND are open file descriptors of TUN devices, and each CLIENT is an
 it sends or receives takes its SECONDS one way, and SLOW seconds for each byte: the kernel hands a
 packet on before the time that it takes on a link of its rate. A SHARE of the packets with data that
 LOSING (first or second) hands in are lost, by draws of the SEED. It prints a line when
-it is ready, and ends when it is killed. It stands in for the kernel's `netem` where that is missing.
+it is ready, and ends when it is killed. It stands in for the kernel's `netem` where there is none.
 """
 
 import heapq

@@ -15,6 +15,9 @@ VARIABLE = "FEDSIM_ROUNDS"
 """The environment variable that, set to "events", has all rounds played event by event."""
 
 
+_DEADLINES = {"deadline", "give_up"}
+
+
 def why_events(setup: WorldConfig) -> str:
     """Return why the rounds of a world are played event by event; empty if in arrays.
 
@@ -50,10 +53,13 @@ def _of_protocol(setup: WorldConfig) -> Iterator[str]:
     policy, silence = setup.participation, setup.silence
     if policy.asynchronous:
         yield "an asynchronous server has no rounds"
-    if early := [each.key for each in policy.early()]:
+    # A deadline is no reaction where it is not missed; see `fedsim.sim.arrays.closing`.
+    if early := [each.key for each in policy.early() if each.key not in _DEADLINES]:
         yield f"participation.{early[0]} may close a round before all have replied"
-    if not silence.beacon or silence.closes_after < inf:
-        yield f"silence.kind {silence.kind} ends rounds by a deadline"
+    if silence.beacon and silence.closes_after < inf:
+        yield f"silence.kind {silence.kind} has both beacons and a deadline"
+    if not silence.beacon and silence.closes_after == inf:
+        yield f"silence.kind {silence.kind} has neither beacons nor a deadline"
     if rules := [rule.key for rule in setup.stop.rules if rule.mid_round]:
         yield f"stop.{rules[0]} may end a run within a round"
 

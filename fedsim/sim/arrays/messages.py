@@ -38,7 +38,7 @@ class MessageBatch:
         some = envelopes[:1] if alike else envelopes
         self._payload: Bits = np.array([each.payload_bits for each in some], np.int64)
         self._words: Bits = np.array([each.word for each in some], np.int64)
-        self.bits: Bits = self._payload + some[0].header_bits
+        self.bits: Bits = self._payload + (some[0].header_bits if some else 0)
 
     @classmethod
     def of_post(cls, post: Sequence[tuple[Sequence[ClientId], Envelope]]) -> Self:

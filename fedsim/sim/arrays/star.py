@@ -19,6 +19,7 @@ from fedsim.record.log import EventLog, Rows
 from fedsim.record.rounds import Traffic
 from fedsim.sim.arrays.classes import ClassTable, classes
 from fedsim.sim.arrays.client import ArrayClient
+from fedsim.sim.arrays.closing import Closing
 from fedsim.sim.arrays.handlers import (
     ClientClock,
     HandlerBatch,
@@ -57,6 +58,7 @@ class ArrayLanes(ServerLanes):
         handlers: of the clients.
         came: what a client has received, as its transport has decoded it.
         decodes: whether the transport does.
+        closing: when its rounds close.
         radios: of the clients.
         table: their constants.
     """
@@ -64,6 +66,8 @@ class ArrayLanes(ServerLanes):
     handlers: Handlers
     came: Envelope
     decodes: bool
+
+    closing: Closing
 
     def __init__(
         self,
@@ -107,17 +111,28 @@ class ArrayLanes(ServerLanes):
             # Which client fails first, and what the others do meanwhile, only events tell.
             raise ReactionError("a handler has failed") from error
         self.radios.settle_stateful(ids, cohort.times, order, rows)
-        up = MessageBatch(ids, cohort.replies)
-        came = self._move(up, cohort.times, cohort.events, order, rows, up=True)
-        over = float(came.over.max())
+        self._reply(cohort, now, order, rows)
+
+    def _reply(self, cohort: HandlerBatch, now: float, order: EventOrder, rows: RowBlocks) -> None:
+        """Let the clients reply, and the rest of the exchange pass; its replies arrive later."""
+        senders = np.array([n for n, each in enumerate(cohort.replies) if each is not None], int)
+        up = MessageBatch(cohort.clients[senders], [each for each in cohort.replies if each])
+        times, events, last = cohort.times[senders], cohort.events[senders], now
+        turns = list[int]()
+        if len(senders):
+            came = self._move(up, times, events, order, rows, up=True)
+            last = float(came.over.max())
+        over = self.closing.over(now, last, cohort.times, silent=len(senders) < len(cohort.clients))
         self.radios.settle_all(over, order, rows)
         places = order.places()
-        up.name(self._log, places[cohort.events])
+        if len(senders):
+            up.name(self._log, places[events])
+            turns = np.argsort(places[came.events]).tolist()
         written = rows.in_order(places)
         self.radios.number_events(places)
-        turns = np.argsort(places[came.events]).tolist()
-        played = _Played(written, ids[turns].tolist(), [up.envelopes[turn] for turn in turns])
-        self._calendar.call(over, self._finish, played)
+        whose = up.clients[turns].tolist()
+        played = _Played(written, whose, [up.envelopes[turn] for turn in turns])
+        self._calendar.call(last, self._finish, played)
 
     def _move(
         self,
@@ -216,6 +231,7 @@ class ArrayStar(Star):
     def _connect(self) -> None:
         super()._connect()
         transport, lanes = self._setup.transport, self._lanes
+        lanes.closing = Closing.of(self._setup)
         lanes.decodes = transport.to_clients(_ignore) is not _ignore
         handle, joules = self._setup.algorithm.handle, lanes.radios.joules  # type: ignore[union-attr]
         lanes.handlers = Handlers(self.clients, self._table, handle, joules, self._clock)

@@ -43,12 +43,14 @@ class Connections(NamedTuple):
         loss: returns the losses at a client's radio, up or down; None for none. None itself where
             no radio has any.
         rng: returns the stream that draws which packets of a train these are.
+        opened: whether connections that are kept are open before their first message.
     """
 
     law: Tcp
     packets: Callable[[ClientId], Framing]
     loss: Callable[[ClientId, bool], LossProcess | None] | None
     rng: Callable[[ClientId, bool], np.random.Generator]
+    opened: bool = False
 
 
 class TcpBearer:
@@ -56,14 +58,14 @@ class TcpBearer:
 
     Args:
         lane: what its messages have in common.
+        opened: whether a connection that is kept is open before its first message.
     """
 
     open = False
 
-    def __init__(self, lane: TcpLane) -> None:
-        self._lane = lane
+    def __init__(self, lane: TcpLane, *, opened: bool = False) -> None:
+        self._lane, self._opened = lane, opened
         self._kept: Window | None = None
-        self._used = 0.0
 
     def start(
         self, bits: float, cap: float, finished: Callable[[T], None], token: T
@@ -75,21 +77,15 @@ class TcpBearer:
             own.rate = cap
         if law.connections == "new":
             return TcpTransfer(lane, Window(law), bits, finished, token, opened=False)
-        window, now = self._kept, lane.calendar.now
+        window, opened = self._kept, self._opened
         if window is None:
             window = self._kept = Window(law)
-            opened = False
         else:
             opened = True
             window.begin_message()
-            if law.idle_restart and now - self._used > window.timeout:
-                window.restart(law.initial_window)
-
-        def use(message: T) -> None:
-            self._used = lane.calendar.now
-            finished(message)
-
-        return TcpTransfer(lane, window, bits, use, token, opened=opened)
+            if law.idle_restart:
+                window.restart(law.initial_window, lane.calendar.now)
+        return TcpTransfer(lane, window, bits, finished, token, opened=opened)
 
 
 class EpisodeBearer:
@@ -232,9 +228,8 @@ class TcpBearers:
             return self._episode_bearer(lane, back, changed)
         law, path = connections.law, self._path(lane, back, self._calendar)
         loss = connections.loss(client, up) if connections.loss is not None else None
-        return TcpBearer(
-            TcpLane(self._calendar, law, path, changed, loss, lambda: connections.rng(client, up))
-        )
+        own = TcpLane(self._calendar, law, path, changed, loss, lambda: connections.rng(client, up))
+        return TcpBearer(own, opened=connections.opened)
 
     def _episode_bearer(
         self, lane: RoutedLane, back: RoutedLane, changed: Changed | None

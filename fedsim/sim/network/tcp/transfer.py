@@ -235,6 +235,7 @@ class TcpTransfer:
             self._stream = self._stream.again(missing * self._bits, self._end_stream)
             self._log.follow(self._stream.flow, missing)
             return
+        self.window.last_sent = self._calendar.now
         rest = self._path.rest(self._stream.number, self._bits)
         self._calendar.call(self._calendar.now + rest, self._finish, None)
 
@@ -246,6 +247,7 @@ class TcpTransfer:
         """Send segments; the message's last one may be a shorter one."""
         self._sent += count
         bits, end = self._bits, start + pace * (count - 1)
+        self.window.last_sent = end
         if number + count == self._total:
             if count > 1 and self._crowded:
                 self._sent -= count

@@ -281,12 +281,13 @@ class TcpBearers:
         )
         rates = [back.rate, *[self._links[link].capacity for link in back.route.links]]
         header = 8.0 * packets.overhead
-        returns = radio + back.route.latency + sum([header / nominal(rate) for rate in rates])
+        bit = sum([1.0 / nominal(rate) for rate in rates])
+        returns = radio + back.route.latency + header * bit
         most = 1 + self._connections.law.initial_window
         crowded = any(
             most * self._plan.users(link) > self._queue_of(link).limit for link in binding
         )
-        return TcpPath(tuple(stages), number, returns, packets, crowded=crowded)
+        return TcpPath(tuple(stages), number, returns, bit, packets, crowded=crowded)
 
 
 class TcpLanes(ComputedSequence[Bearer]):

@@ -54,7 +54,7 @@ class Ways:
         self._last: dict[tuple[bytes, int], float] = {}
 
     def due(self, packet: bytes, target: int, now: float) -> float | None:
-        """Return when a packet that comes now is due at its device; None for nobody's."""
+        """Return when a packet that comes now is due at its device; None if it has none."""
         client = client_of(packet, self._delays)
         if client is None:
             return None

@@ -94,7 +94,7 @@ class EpisodeBearer:
     Args:
         lane: what its messages have in common.
         episodes: of the links.
-        key: what tells the lane from the others there.
+        key: what distinguishes the lane from the others there.
     """
 
     open = False
@@ -151,8 +151,8 @@ class TcpBearers:
     def _may_recur(self) -> bool:
         """Return whether what happens once may happen again: new connections, nothing random.
 
-        Nor does a rate have to be followed, as that of a client with a battery: what is told again
-        is told at a tick, and the power of a radio is integrated over exact times.
+        Nor does a rate have to be followed, as that of a client with a battery: what is replayed
+        is reported at a tick, and the power of a radio is integrated over exact times.
         """
         steady = all(link.capacity.signal is None for link in self._links)
         runs = [lane for lanes in self._lanes for _, lane in lanes.runs]
@@ -166,12 +166,12 @@ class TcpBearers:
         """Find which links are shared by lanes that share one with others."""
         for lanes in self._lanes:
             for _, lane in lanes.runs:
-                links = self._shared(lane)
+                links = self._find_shared(lane)
                 for link in links:
                     one, other = self._root(links[0]), self._root(link)
                     self._first[max(one, other)] = min(one, other)
 
-    def _shared(self, lane: RoutedLane) -> list[int]:
+    def _find_shared(self, lane: RoutedLane) -> list[int]:
         """Return the links that may hold a lane up and that others use."""
         return [link for link in self._plan.links(lane) if self._plan.users(link) > 1]
 
@@ -233,7 +233,7 @@ class TcpBearers:
 
     def _episode_bearer(self, lane: RoutedLane, back: RoutedLane) -> EpisodeBearer:
         """Return the bearer of a lane whose links remember what happened before."""
-        law, shared = self._connections.law, tuple(self._shared(lane))
+        law, shared = self._connections.law, tuple(self._find_shared(lane))
         root = self._root(shared[0]) if shared else None
         episodes = None if root is None else self._episodes.get(root)
         clock = Calendar() if episodes is None else episodes.clock

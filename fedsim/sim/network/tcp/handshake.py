@@ -79,12 +79,12 @@ class Handshake:
         lane = self._lane
         if lane.path.crowded:
             now = lane.calendar.now
-            lane.forward(SegmentTrain(_Sent, ANSWER, 1, lane.path.header, now, 0.0, now, now))
+            lane.forward(SegmentTrain(_Accepted, ANSWER, 1, lane.path.header, now, 0.0, now, now))
         self.over = True
         self._opened(self._begun)
 
 
-class _Sent:
+class _Accepted:
     """The owner of packets that only take their place in queues."""
 
     over = False

@@ -88,7 +88,7 @@ class TcpPath:
 
     @property
     def parameters(self) -> tuple[object, ...]:
-        """What tells a path from others, but for the rate of the radio."""
+        """What distinguishes a path from others, but for the rate of the radio."""
         stages = [
             (stage.queue.limit, stage.queue.managed, stage.delay, stage.queue.rate)
             for stage in self.stages

@@ -298,11 +298,11 @@ class Window:
         if flight > threshold:
             send = self._delivered * threshold / self._flight - self._out
         else:
-            owed = self._owed(delivered) if repaired else delivered
+            owed = self._count_owed(delivered) if repaired else delivered
             send = min(owed, threshold - flight)
         self.size = flight + max(send, 0.0 if self._out else 1.0)
 
-    def _owed(self, delivered: int) -> int:
+    def _count_owed(self, delivered: int) -> int:
         """Return how many segments may follow where a retransmission has arrived: RFC 6937."""
         ahead = self._delivered - self._out
         if ahead < 0 and not self._linux:  # ns-3's numbers have no sign: this one is the largest

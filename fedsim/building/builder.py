@@ -20,7 +20,7 @@ from fedsim.building.feasibility import check_deadline, check_restarts
 from fedsim.building.fit_messages import FIT_MESSAGES
 from fedsim.building.inputs import Findings, Inputs
 from fedsim.building.job import Job, deploy
-from fedsim.building.load import Load, evaluator_for, every_for, load_of
+from fedsim.building.load import ComputingLoad, evaluator_for, every_for, load_of
 from fedsim.building.network import Files
 from fedsim.building.packing import promise
 from fedsim.building.round_completion import check_broadcast, ensure_completion, slowest
@@ -319,7 +319,7 @@ class Builder:
         return self._problem
 
     def _evaluate_problem(
-        self, problem: Problem, scenario: Scenario, load: Load | None
+        self, problem: Problem, scenario: Scenario, load: ComputingLoad | None
     ) -> Evaluation:
         """Return the problem with its evaluator."""
         choice = scenario.evaluator or evaluator_for(problem, load), scenario.precision

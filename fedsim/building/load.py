@@ -35,7 +35,7 @@ LOOKS = 10
 """How often a run of many rounds is looked at, whatever that costs; and every so many in a few."""
 
 
-class Load(NamedTuple):
+class ComputingLoad(NamedTuple):
     """How much is computed, in floating-point operations.
 
     Attributes:
@@ -53,7 +53,7 @@ class Load(NamedTuple):
     rounds: float
 
 
-def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> Load | None:
+def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> ComputingLoad | None:
     """Return how much a run computes; None where clients have programs of their own.
 
     A value costs half a gradient. The operations of a row are those of the first client's.
@@ -73,7 +73,7 @@ def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> Load 
     wanted = scenario.participation.among(clients).wanted
     update = row * float(np.dot(counts, drawn)) / clients
     steps = float(getattr(algorithm, "local_steps", 1))
-    return Load(
+    return ComputingLoad(
         asked=clients if wanted is None else min(wanted, clients),
         update=update,
         traffic=update + TRAFFIC * steps * problem.dimension,
@@ -82,7 +82,7 @@ def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> Load 
     )
 
 
-def evaluator_for(problem: Problem, load: Load | None) -> EvaluatorKind:
+def evaluator_for(problem: Problem, load: ComputingLoad | None) -> EvaluatorKind:
     """Return the evaluator of a scenario that names none.
 
     Compiled kernels, where there are any for the loss, several clients are asked at once, the work
@@ -99,7 +99,7 @@ def evaluator_for(problem: Problem, load: Load | None) -> EvaluatorKind:
     return "compiled" if pays else "one-by-one"
 
 
-def every_for(scenario: Scenario, load: Load | None) -> int:
+def every_for(scenario: Scenario, load: ComputingLoad | None) -> int:
     """Return how many rounds lie between two that the observer looks at.
 
     What the scenario says. Otherwise 1 where a stop rule reads the objective or a measure, or a

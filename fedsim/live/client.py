@@ -27,7 +27,7 @@ Build = Callable[[RunOffer], ClientPart]
 
 
 @dataclass
-class Kept:
+class KeptMemory:
     """What a client keeps from one connection to the next.
 
     Attributes:
@@ -62,7 +62,7 @@ class ClientSession(FrameConnection):
         timing: Timing,
         *,
         apart: bool,
-        kept: Kept | None = None,
+        kept: KeptMemory | None = None,
         tell: Callable[[str], None] = ignore_text,
     ) -> None:
         super().__init__(timing, LONGEST_WELCOME)
@@ -72,7 +72,7 @@ class ClientSession(FrameConnection):
         self._build = build
         self._meter = meter
         self._apart = apart
-        self._kept = kept or Kept()
+        self._kept = kept or KeptMemory()
         self._tell = tell
         self._began = b""  # the first bytes that came
         self._inbox: deque[tuple[Envelope, float]] = deque()
@@ -134,9 +134,9 @@ class ClientSession(FrameConnection):
         if self._task is not None:
             self._task.cancel()
         if not self.done.done():
-            self.done.set_exception(self._explained(error))
+            self.done.set_exception(self._explain(error))
 
-    def _explained(self, error: PeerError) -> PeerError:
+    def _explain(self, error: PeerError) -> PeerError:
         """Return the error, or what it means where the other end is no server of fedsim's."""
         if self.watched or isinstance(error, AdmissionError | PeerTimeoutError):
             return error
@@ -179,7 +179,7 @@ class ClientSession(FrameConnection):
     async def _recall(self, offer: RunOffer) -> tuple[ClientMemory, bool]:
         """Return what the client knows of a run, and whether that is all that it ever knew."""
         memory = self._kept.memory
-        if memory is not None and memory.run == offer.run and memory.recover(offer.heard):
+        if memory is not None and memory.run == offer.run and memory.recover(offer.last_exchange):
             return memory, True
         if self._apart:
             part = await asyncio.to_thread(self._build, offer)

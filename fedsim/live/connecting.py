@@ -31,7 +31,7 @@ class Connector:
         self._told: dict[str, float] = {}
 
     def tell(self, text: str) -> None:
-        """Tell what happens at the address, unless that was told just now."""
+        """Report what happens at the address, unless that was reported just now."""
         now = asyncio.get_running_loop().time()
         if now - self._told.get(text, -_AGAIN) >= _AGAIN:
             self._told[text] = now
@@ -103,4 +103,4 @@ _RETRY = 0.2
 """The time between two attempts to connect, s."""
 
 _AGAIN = 60.0
-"""For how long the same text is not told again, s."""
+"""For how long the same text is not repeated, s."""

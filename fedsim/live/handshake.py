@@ -59,7 +59,7 @@ _KINDS = {
     "clients": int,
     "run": str,
     "returns": int,
-    "heard": int,
+    "last_exchange": int,
 }
 """The fields of an offer in JSON, beside the digest, with their types."""
 
@@ -75,7 +75,7 @@ class RunOffer:
         clients: the number of clients.
         run: identifies this run of the server; another one of the same seed has another.
         returns: how often this client has left the run before.
-        heard: the exchange of the last reply, or silence, of this client that has arrived; 0 for
+        last_exchange: that of the last reply, or silence, of this client that has arrived; 0 for
             none.
     """
 
@@ -86,7 +86,7 @@ class RunOffer:
     clients: int
     run: str = ""
     returns: int = 0
-    heard: int = 0
+    last_exchange: int = 0
 
     def encode(self) -> bytes:
         """Return it as JSON."""
@@ -98,7 +98,7 @@ class RunOffer:
             "clients": self.clients,
             "run": self.run,
             "returns": self.returns,
-            "heard": self.heard,
+            "last_exchange": self.last_exchange,
         }
         return json.dumps(content).encode()
 
@@ -294,7 +294,7 @@ class ClientHandshake:
         return _PROOF.pack(self._digest, proof, received, clock())
 
 
-class Ready(NamedTuple):
+class ClientReady(NamedTuple):
     """What a client says once it has built its part.
 
     Attributes:
@@ -307,11 +307,11 @@ class Ready(NamedTuple):
 
 
 def ready(fingerprint: str, *, metered: bool, knows: bool = False) -> bytes:
-    """Return the body of a READY frame: what `Ready` has, and the hash of the clients' losses."""
+    """Return the body of a READY frame: `ClientReady`, and the hash of the clients' losses."""
     return bytes([metered + 2 * knows]) + fingerprint.encode()
 
 
-def check_ready(body: bytes, fingerprint: str) -> Ready:
+def check_ready(body: bytes, fingerprint: str) -> ClientReady:
     """Check that a client has the data of the server; return what else it says.
 
     Raises:
@@ -323,4 +323,4 @@ def check_ready(body: bytes, fingerprint: str) -> Ready:
     if body[1:] != fingerprint.encode():
         text = "the client has built its losses from other data, or another version of fedsim"
         raise AdmissionError("data", f"{text}: use the same files, and the same versions")
-    return Ready(bool(body[0] & 1), bool(body[0] & 2))
+    return ClientReady(bool(body[0] & 1), bool(body[0] & 2))

@@ -14,7 +14,7 @@ from fedsim.building import Builder, Job
 from fedsim.computing.serial import one_thread
 from fedsim.errors import AdmissionError, FrameError, PeerError
 from fedsim.live.access import Access, Address
-from fedsim.live.client import Build, ClientSession, Kept
+from fedsim.live.client import Build, ClientSession, KeptMemory
 from fedsim.live.connecting import Connector
 from fedsim.live.connection import Timing, ignore_text
 from fedsim.live.handshake import NO_DIGEST, ClientHandshake, RunOffer
@@ -72,7 +72,7 @@ class PartBuilder:
             AdmissionError: the scenario file has no such run.
             ScenarioError: the server's scenario cannot be built here.
         """
-        return self._build(replace(offer, returns=0, heard=0))
+        return self._build(replace(offer, returns=0, last_exchange=0))
 
     def _build_once(self, offer: RunOffer) -> ClientPart:
         plan = self._plan
@@ -199,7 +199,7 @@ def run_clients(
 
     async def run_one(client: ClientId) -> None:
         """Take part as one client, run after run, over as many connections as that takes."""
-        another, kept, until = True, Kept(), 0.0
+        another, kept, until = True, KeptMemory(), 0.0
         loop = asyncio.get_running_loop()
         while another:
             handshake = ClientHandshake(client, digest, access.token)

@@ -209,18 +209,18 @@ class ClientMemory:
             self._forgotten = self._sent.popleft().exchange
         return reply, envelope
 
-    def recover(self, heard: int) -> bool:
+    def recover(self, last_exchange: int) -> bool:
         """Take back the replies that have not arrived; return whether all of them are known.
 
         Args:
-            heard: the exchange of the last one that has.
+            last_exchange: the exchange of the last one that has.
         """
-        while self._sent and self._sent[-1].exchange > heard:
+        while self._sent and self._sent[-1].exchange > last_exchange:
             reply = self._sent.pop().reply
             if isinstance(reply, Message) and reply is not BEACON:
                 self.protocol.take_back(reply)
                 self._method.undelivered(self.client, reply)
-        return self._forgotten <= heard
+        return self._forgotten <= last_exchange
 
 
 _MOST_SENT = 4

@@ -17,7 +17,7 @@ Size = tuple[int, ...]
 """The shape of a vector."""
 
 
-class Sizes:
+class ReplySizes:
     """The sizes of the vectors in replies, by class and field.
 
     >>> from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Sizes:
     ...     g: object
     >>> def reply(client, length):
     ...     return Reply(client, 1, Gradient(SimpleNamespace(values=np.zeros(length))))
-    >>> Sizes().misfits([reply(0, 10), reply(1, 3), reply(2, 10)])
+    >>> ReplySizes().misfits([reply(0, 10), reply(1, 3), reply(2, 10)])
     {1: 'client-1 has sent a vector of another size (gradient.g): (3,), and most send (10,)'}
     """
 
@@ -65,7 +65,7 @@ class Sizes:
 
 
 def _by_place(replies: Iterable[Reply]) -> Mapping[Place, list[tuple[ClientId, Size]]]:
-    """Return who has sent which sizes, by class and field."""
+    """Return which clients have sent which sizes, by class and field."""
     found: dict[Place, list[tuple[ClientId, Size]]] = {}
     for client, _, message in replies:
         kind = type(message)

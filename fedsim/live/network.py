@@ -90,7 +90,7 @@ class LiveNetwork:
         looks: the set to which the names of what the method reads are added.
         answer: the longest time from a message to its report, s.
         largest: the largest accepted dimension of a vector.
-        patience: how long a client that has left may take to come back, if nobody is left to be
+        patience: how long a client that has left may take to come back, if no client is left to be
             asked, s.
 
     Attributes:
@@ -161,7 +161,7 @@ class LiveNetwork:
         back = {one: times - (one in self._left) for one, times in sorted(self._returns.items())}
         return {node_name(one): times for one, times in back.items() if times}
 
-    def heard(self, client: ClientId) -> int:
+    def last_exchange(self, client: ClientId) -> int:
         """Return the exchange of the last reply, or silence, that has come; 0 for none."""
         return self._heard.get(client, 0)
 

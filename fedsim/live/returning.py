@@ -4,7 +4,7 @@ As a simulated client that was offline, one that returns is asked from the next 
 had in transit is lost, and it takes back what it knows to be lost. Two things decide by rule:
 
 - A server that sends changes of what its clients hold goes on from what it has sent. A client that
-  was away has missed some, so that its vector would be wrong from then on: nobody returns.
+  was away has missed some, so that its vector would be wrong from then on: no client returns.
 - What a client remembers of the method is lost with its process. Then another process cannot take
   its place; the same one can, after a broken connection, since it still has it.
 """

@@ -11,7 +11,7 @@ from fedsim.live.connection import FrameConnection, Timing, ignore_text, misplac
 from fedsim.live.frames import Kind, Report
 from fedsim.live.handshake import (
     LONGEST_HELLO,
-    Ready,
+    ClientReady,
     RunOffer,
     ServerHandshake,
     check_ready,
@@ -85,14 +85,14 @@ class Door:
             text = f"{name} has left this run and cannot come back: {self._returning.never}"
             raise AdmissionError("client", text)
         self._taken.add(client)
-        returns, heard = network.returns(client), network.heard(client)
-        return replace(self.offer, returns=returns, heard=heard)
+        returns, last_exchange = network.returns(client), network.last_exchange(client)
+        return replace(self.offer, returns=returns, last_exchange=last_exchange)
 
     def is_full(self) -> bool:
         """Return whether too many connections that were not let in are open."""
         return len(self.sessions) > 2 * self.offer.clients + _SPARE
 
-    def join(self, session: "ServerSession", client: int, said: Ready) -> None:
+    def join(self, session: "ServerSession", client: int, said: ClientReady) -> None:
         """Add a client that is ready to the network.
 
         Raises:

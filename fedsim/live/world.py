@@ -18,7 +18,7 @@ from fedsim.live.clock import OrderedLog, WallClock
 from fedsim.live.connection import Timing, ignore_text
 from fedsim.live.handshake import RunOffer
 from fedsim.live.limits import largest_vector
-from fedsim.live.misfits import Sizes
+from fedsim.live.misfits import ReplySizes
 from fedsim.live.network import LiveNetwork
 from fedsim.live.returning import ReturnRule
 from fedsim.live.session import Door, ServerSession
@@ -54,7 +54,7 @@ class LiveServer(RoundServer):
 
     def __init__(self, protocol: ServerProtocol, **parts: Any) -> None:
         super().__init__(protocol, **parts)
-        self._sizes = Sizes(self.initial.shape)
+        self._sizes = ReplySizes(self.initial.shape)
 
     async def _wait_finished(self) -> None:
         """Wait until the exchange is over, without the replies that do not fit.
@@ -87,7 +87,7 @@ class LiveSettings:
         refused: called with the error of each connection that was not let in.
         tell: called with a text as clients leave and come back.
         returning: which of them may come back.
-        patience: how long they may take to, if nobody is left to be asked, s.
+        patience: how long they may take to, if no client is left to be asked, s.
         facts: takes what there is beside a simulated run: bytes on connections, clients that left.
     """
 

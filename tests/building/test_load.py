@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fedsim
 from fedsim.building import Builder, load
-from fedsim.building.load import BRIEF, LOOKS, SHARE, Load, evaluator_for, every_for
+from fedsim.building.load import BRIEF, LOOKS, SHARE, ComputingLoad, evaluator_for, every_for
 from fedsim.problems import MultilayerPerceptron, Problem, Softmax, Squared
 from fedsim.record.folder import read_json
 from fedsim.scenario import Scenario
@@ -18,7 +18,7 @@ from tests.problems.examples import samples
 from tests.runs import small
 from tests.tiers import examples
 
-LONG_RUN = Load(asked=10.0, update=1e8, traffic=1e8, look=1e9, rounds=1000)
+LONG_RUN = ComputingLoad(asked=10.0, update=1e8, traffic=1e8, look=1e9, rounds=1000)
 
 
 def scenario(**changes: Any) -> Scenario:
@@ -64,7 +64,7 @@ sizes = st.floats(1e3, 1e12)
 def test_looking_costs_a_tenth_of_the_computing_or_is_brief_or_as_rare_as_is_useful(
     update: float, look: float, rounds: int
 ) -> None:
-    found = Load(asked=2.0, update=update, traffic=update, look=look, rounds=rounds)
+    found = ComputingLoad(asked=2.0, update=update, traffic=update, look=look, rounds=rounds)
     every = every_for(scenario(), found)
     most = max(rounds // LOOKS, LOOKS)
     assert 1 <= every <= most

@@ -22,7 +22,7 @@ from fedsim.live.handshake import RunOffer
 from fedsim.live.joining import LivePart, run_clients
 from fedsim.live.memory import ClientMemory
 from fedsim.live.meters import Meter
-from fedsim.live.misfits import Sizes
+from fedsim.live.misfits import ReplySizes
 from fedsim.live.returning import ReturnRule
 from fedsim.ports import Array, Message, Reply
 from fedsim.protocol.exchange import Exchange
@@ -385,13 +385,13 @@ def sizes(*lengths: int) -> list[Reply]:
 
 
 def test_the_size_of_most_replies_is_right_else_that_of_before() -> None:
-    seen = Sizes((10,))
+    seen = ReplySizes((10,))
     assert seen.misfits(sizes(10, 3)).keys() == {1}  # as what the server has sent
     assert seen.misfits(sizes(4, 4, 10)).keys() == {2}  # of this exchange
     assert seen.misfits(sizes(4, 5)).keys() == {1}  # of the one before
     assert seen.misfits(sizes(5)).keys() == {0}
     assert seen.misfits(sizes(5, 5)) == {}  # all alike
-    assert Sizes((10,)).misfits(sizes(4, 5)) == {}  # nothing is known
+    assert ReplySizes((10,)).misfits(sizes(4, 5)) == {}  # nothing is known
 
 
 def test_a_reply_that_is_taken_back_leaves_the_exchange_to_the_others() -> None:

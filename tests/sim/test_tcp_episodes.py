@@ -45,7 +45,7 @@ class Rounds:
 
     Args:
         topology: of the links.
-        watched: whether rates are told, too.
+        watched: whether rates are told, too: then nothing is replayed.
         parameters: of TCP.
     """
 
@@ -105,9 +105,9 @@ class Rounds:
 class Forgetful(memory.EpisodeMemory):
     """A memory that holds nothing."""
 
-    def root(self, key: Any) -> memory.Step:
+    def root(self, key: Any) -> memory.EpisodeStep:
         """Return that nothing is known."""
-        return memory.Step(0)
+        return memory.EpisodeStep(0)
 
 
 def simulated(monkeypatch: pytest.MonkeyPatch, *arguments: Any, **rest: Any) -> Any:
@@ -139,7 +139,6 @@ NETWORKS = st.fixed_dictionaries(
         "variant": st.sampled_from(["cubic", "newreno"]),
         "stack": st.sampled_from(["linux", "ns-3"]),
         "discipline": st.sampled_from(["drop-tail", "drop-tail", "fq-codel"]),
-        "watched": st.booleans(),
     }
 )
 TOPOLOGIES = {
@@ -235,3 +234,18 @@ def test_a_memory_is_bounded_and_what_it_forgets_is_simulated(
     told = network.play(rounds, 1.0)
     assert network.bearers[0]._episodes._memory.size < 120
     assert told == simulated(monkeypatch, star(CLIENTS, uplink=3e7)).play(rounds, 1.0)
+
+
+def test_rates_that_are_followed_add_up_to_the_bits_of_the_messages() -> None:
+    # What is replayed is told at ticks: a power that follows rates would begin and end 60 ns late.
+    watched = Rounds(star(CLIENTS, uplink=3e7, downlink=3e7, latency=0.01), watched=True)
+    starts = [[Start(client, 0.001 * client, 40.0, "waits", 0.0) for client in range(CLIENTS)]]
+    news = [each for each in watched.play(starts * 3, 5.0) if len(each) == 4]
+    passed = dict.fromkeys(range(CLIENTS), 0.0)
+    last = dict.fromkeys(range(CLIENTS), (0.0, 0.0))
+    for now, client, _, rate in news:
+        since, before = last[client]
+        passed[client] += before * (now - since)
+        last[client] = now, rate
+    assert all(rate == 0.0 for _, rate in last.values())
+    assert list(passed.values()) == pytest.approx([3 * 40.0 * SEGMENT] * CLIENTS, rel=1e-12)

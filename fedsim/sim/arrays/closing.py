@@ -1,4 +1,4 @@
-"""When an exchange in arrays closes: as all have replied, or at a deadline that nobody misses."""
+"""When an exchange in arrays closes: with the last reply, or at a deadline that all keep."""
 
 from dataclasses import dataclass
 from math import inf, nextafter
@@ -14,7 +14,7 @@ class Closing:
     """The deadlines of a round, after its broadcast.
 
     The server sets its timers as ever, and asks its protocol. What is decided here is only whether
-    these timers find what arrays can express: all replies there, and nobody at work.
+    these timers find what arrays can express: all replies there, and no client at work.
 
     Attributes:
         after: the deadline that closes it, s; infinite for none.

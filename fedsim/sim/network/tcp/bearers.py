@@ -94,24 +94,19 @@ class EpisodeBearer:
     Args:
         lane: what its messages have in common.
         episodes: of the links.
-        key: what tells the lane from the others there.
-        changed: callback for changes of the rate at which bits arrive, if any.
+        key: what distinguishes the lane from the others there.
     """
 
     open = False
 
-    def __init__(
-        self, lane: TcpLane, episodes: Episodes, key: Hashable, changed: Changed | None
-    ) -> None:
-        self._lane, self._episodes, self._key, self._changed = lane, episodes, key, changed
+    def __init__(self, lane: TcpLane, episodes: Episodes, key: Hashable) -> None:
+        self._lane, self._episodes, self._key = lane, episodes, key
 
     def start(
         self, bits: float, cap: float, finished: Callable[[T], None], token: T
     ) -> EpisodeTransfer:
         """See `Bearer.start`."""
-        return self._episodes.start(
-            self._lane, self._key, bits, cap, finished, token, self._changed
-        )
+        return self._episodes.start(self._lane, self._key, bits, cap, finished, token)
 
 
 class TcpBearers:
@@ -154,10 +149,15 @@ class TcpBearers:
         self._join_links()
 
     def _may_recur(self) -> bool:
-        """Return whether what happens once may happen again: new connections, nothing random."""
+        """Return whether what happens once may happen again: new connections, nothing random.
+
+        Nor does a rate have to be followed, as that of a client with a battery: what is replayed
+        is reported at a tick, and the power of a radio is integrated over exact times.
+        """
         steady = all(link.capacity.signal is None for link in self._links)
         runs = [lane for lanes in self._lanes for _, lane in lanes.runs]
         steady = steady and all(lane.rate.signal is None for lane in runs)
+        steady = steady and all(self._callback(lane) is None for lane in runs)
         return (
             steady and self._connections.loss is None and self._connections.law.connections == "new"
         )
@@ -166,12 +166,12 @@ class TcpBearers:
         """Find which links are shared by lanes that share one with others."""
         for lanes in self._lanes:
             for _, lane in lanes.runs:
-                links = self._shared(lane)
+                links = self._find_shared(lane)
                 for link in links:
                     one, other = self._root(links[0]), self._root(link)
                     self._first[max(one, other)] = min(one, other)
 
-    def _shared(self, lane: RoutedLane) -> list[int]:
+    def _find_shared(self, lane: RoutedLane) -> list[int]:
         """Return the links that may hold a lane up and that others use."""
         return [link for link in self._plan.links(lane) if self._plan.users(link) > 1]
 
@@ -223,33 +223,30 @@ class TcpBearers:
     def bearer(self, client: ClientId, *, up: bool) -> TcpBearer | EpisodeBearer:
         """Return the bearer of one direction of a client."""
         lane, back = self._lane(client, up=up), self._lane(client, up=not up)
-        connections, changed = self._connections, self._callback(lane)
         if self._recurs:
-            return self._episode_bearer(lane, back, changed)
+            return self._episode_bearer(lane, back)
+        connections, changed = self._connections, self._callback(lane)
         law, path = connections.law, self._path(lane, back, self._calendar)
         loss = connections.loss(client, up) if connections.loss is not None else None
         own = TcpLane(self._calendar, law, path, changed, loss, lambda: connections.rng(client, up))
         return TcpBearer(own, opened=connections.opened)
 
-    def _episode_bearer(
-        self, lane: RoutedLane, back: RoutedLane, changed: Changed | None
-    ) -> EpisodeBearer:
+    def _episode_bearer(self, lane: RoutedLane, back: RoutedLane) -> EpisodeBearer:
         """Return the bearer of a lane whose links remember what happened before."""
-        law, shared = self._connections.law, tuple(self._shared(lane))
+        law, shared = self._connections.law, tuple(self._find_shared(lane))
         root = self._root(shared[0]) if shared else None
         episodes = None if root is None else self._episodes.get(root)
         clock = Calendar() if episodes is None else episodes.clock
         path = self._path(lane, back, clock)
         # Lanes that are alike remember the same, be they on one link or alone.
-        alike = shared, path.parameters, changed is not None
+        alike = shared, path.parameters
         key = self._kinds.setdefault(alike, len(self._kinds))
         if episodes is None:
             known = root if root is not None else alike
             episodes = Episodes(self._calendar, clock, law, self._memory, known, alone=not shared)
         if root is not None:
             self._episodes[root] = episodes
-        told = episodes.change if changed is not None else None
-        return EpisodeBearer(TcpLane(clock, law, path, told), episodes, key, changed)
+        return EpisodeBearer(TcpLane(clock, law, path, None), episodes, key)
 
     def _lane(self, client: ClientId, *, up: bool) -> RoutedLane:
         lane = self._lanes[0 if up else 1][client]._replace(client=client)
@@ -284,12 +281,13 @@ class TcpBearers:
         )
         rates = [back.rate, *[self._links[link].capacity for link in back.route.links]]
         header = 8.0 * packets.overhead
-        returns = radio + back.route.latency + sum([header / nominal(rate) for rate in rates])
+        bit = sum([1.0 / nominal(rate) for rate in rates])
+        returns = radio + back.route.latency + header * bit
         most = 1 + self._connections.law.initial_window
         crowded = any(
             most * self._plan.users(link) > self._queue_of(link).limit for link in binding
         )
-        return TcpPath(tuple(stages), number, returns, packets, crowded=crowded)
+        return TcpPath(tuple(stages), number, returns, bit, packets, crowded=crowded)
 
 
 class TcpLanes(ComputedSequence[Bearer]):

@@ -1,16 +1,17 @@
-"""Episodes of links under TCP: from idle to idle, simulated once and told again when they recur.
+"""Episodes of links under TCP: from idle to idle, simulated once and replayed when they recur.
 
 Rounds repeat: the same clients begin to send messages of the same sizes at the same times, counted
 from the first of them. What follows is the same then, for all starts from idle links, with new
-connections, and nothing is random. So what such an episode has told (when messages end, and at what
-rate their bits arrive) is stored by what has begun before, as a tree: as long as what begins is
-what began before, it is told from there. Where anything else begins, or one asks for more, the
-packets are simulated from the beginning of the episode to the present, and on.
+connections, and nothing is random. So what follows (when messages end) is stored by what has begun
+before, as a tree: as long as what begins is what began before, it is replayed from there. Where
+anything else begins, or one asks for more, the packets are simulated from the beginning of the
+episode to the present, and on.
 
 Times of an episode count from its beginning, in ticks: differences of times of a long run have
-rounding errors, and are recognised all the same. What begins does so at a tick, and what is told
-is told between two ticks, after all that begins at the first of them; so it makes no difference
-whether an episode is simulated or told again.
+rounding errors, and are recognised all the same. What begins does so at a tick, and an end is
+reported between two ticks, after all that begins at the first of them; so it makes no difference
+whether an episode is simulated or replayed. Rates at which bits arrive are not reported, as their
+integrals need exact times.
 """
 
 from collections.abc import Callable, Hashable
@@ -19,8 +20,7 @@ from typing import Any
 
 from fedsim.physics.tcp import Tcp
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.flows import Changed
-from fedsim.sim.network.tcp.memory import Beginning, EpisodeMemory, Step, Told
+from fedsim.sim.network.tcp.memory import Beginning, EpisodeMemory, EpisodeStep, MessageEnd
 from fedsim.sim.network.tcp.path import TcpLane
 from fedsim.sim.network.tcp.transfer import TcpTransfer
 from fedsim.sim.network.tcp.window import Window
@@ -34,8 +34,8 @@ EARLY = 0.75
 MANY = 200_000
 """Of messages of an episode: then the lanes that they used are looked through for repeated ones."""
 
-TOLD = 0.5
-"""How much later than a tick, in ticks, is told what has happened up to it."""
+REPORTED = 0.5
+"""How much later than a tick, in ticks, is reported what has happened up to it."""
 
 
 class EpisodeTransfer:
@@ -43,22 +43,19 @@ class EpisodeTransfer:
 
     Attributes:
         number: in its episode.
-        bits, finished, token, changed: what a bearer is called with, and the rate's callback.
-        over: whether it was told that all has arrived, or it was stopped.
+        bits, finished, token: what a bearer is called with.
+        over: whether its end was reported, or it was stopped.
         inner: the simulated message, where its episode is simulated.
-        rate: at which its bits arrive, as told, bit/s.
     """
 
     __slots__ = (
         "_again",
         "_episodes",
         "bits",
-        "changed",
         "finished",
         "inner",
         "number",
         "over",
-        "rate",
         "token",
     )
 
@@ -69,12 +66,11 @@ class EpisodeTransfer:
         bits: float,
         finished: Callable[[Any], None],
         token: object,
-        changed: Changed | None,
     ) -> None:
         self._episodes, self.number, self.bits = episodes, number, bits
-        self.finished, self.token, self.changed = finished, token, changed
+        self.finished, self.token = finished, token
         self.inner: TcpTransfer | None = None
-        self.over, self.rate = False, 0.0
+        self.over = False
         self._again = 0
 
     @property
@@ -91,7 +87,7 @@ class EpisodeTransfer:
         return self._episodes.observe(self).passed(self._episodes.clock.now)
 
     def end(self, again: int) -> None:
-        """Tell that all has arrived."""
+        """Report that all has arrived."""
         self.over, self._again = True, again
         self.finished(self.token)
 
@@ -103,9 +99,6 @@ class EpisodeTransfer:
         self._again = inner.again_bits
         self._episodes.stop(self, inner)
         self.bits, self.over = inner.passed(inf), True
-        if self.rate and self.changed is not None:
-            self.rate = 0.0
-            self.changed(self.token, 0.0)
 
 
 class Episodes:
@@ -117,7 +110,7 @@ class Episodes:
         law: TCP's parameters.
         memory: of earlier episodes.
         key: what these links are known by there.
-        alone: whether there is a single lane, so that nobody disturbs its messages.
+        alone: whether there is a single lane, so that no other disturbs its messages.
 
     Attributes:
         clock: see above.
@@ -161,7 +154,7 @@ class Episodes:
         self._calendar, self.clock, self._law = calendar, clock, law
         self._memory, self._key, self._alone = memory, key, alone
         self._foretells = False
-        self._open = 0  # messages that were not told to be over
+        self._open = 0  # messages that whose ends were not reported
         self._wakes = inf  # when it looks what is due, s
         self._used: list[TcpLane] = []  # lanes whose queues have been used
         self._running = 0  # messages that are simulated
@@ -171,12 +164,12 @@ class Episodes:
     def _start_episode(self, now: float) -> None:
         self._started = now
         self._simulated = False
-        self._step: Step | None = self._memory.root(self._key)
+        self._step: EpisodeStep | None = self._memory.root(self._key)
         self._begun: list[tuple[Beginning, TcpLane, EpisodeTransfer]] = []
         self._lanes: dict[TcpLane, int] = {}
         self._number = 0  # of messages that have begun
-        self._at = 0  # what was told of this step
-        self._base = self._count = 0  # what was told before this step, and until now
+        self._at = 0  # what was reported of this step
+        self._base = self._count = 0  # what was reported before this step, and until now
         self._seen = 0  # of this, what was simulated
 
     def start(
@@ -187,14 +180,13 @@ class Episodes:
         cap: float,
         finished: Callable[[Any], None],
         token: object,
-        changed: Changed | None,
     ) -> EpisodeTransfer:
         """Let a message begin on a lane; what those of one key send takes as long: see `Bearer`."""
         now = self._calendar.now
         if not self._open and self._is_quiet(now):
             self._start_episode(now)
         tick = int((now - self._started) * TICKS + EARLY)
-        made = EpisodeTransfer(self, self._number, bits, finished, token, changed)
+        made = EpisodeTransfer(self, self._number, bits, finished, token)
         self._number += 1
         self._open += 1
         which = self._lanes.setdefault(lane, len(self._lanes))
@@ -224,8 +216,8 @@ class Episodes:
         return int((now - self._started) * TICKS + EARLY) >= quiet * TICKS
 
     def _when(self, tick: int) -> float:
-        """Return when is told what has happened up to a tick, s."""
-        return self._started + (tick + TOLD) / TICKS
+        """Return when is reported what has happened up to a tick, s."""
+        return self._started + (tick + REPORTED) / TICKS
 
     def _wake_by(self, when: float) -> None:
         if when < self._wakes:
@@ -238,69 +230,64 @@ class Episodes:
             return
         self._wakes = inf
         if not self._simulated:
-            self._tell_due()
+            self._report_due()
         elif self._running:
             tick = int((when - self._started) * TICKS + EARLY)
-            # Until the next event no message can begin, and nobody looks.
+            # Until the next event no message can begin, and none is looked at.
             other = self._calendar if self._calendar.undisturbed else None
             self.clock.run_before(tick / TICKS, other, self._started + 1 / TICKS)
             self._wait()
 
-    # Told again.
+    # MessageEnd again.
 
-    def _follow(self, step: Step, before: int) -> None:
-        """Go on with a step that is known, after some more of this one was told."""
+    def _follow(self, step: EpisodeStep, before: int) -> None:
+        """Go on with a step that is known, after some more of this one was reported."""
         if self._step is not None:
-            for told in self._step.told[self._at : before]:
-                self._plan(self._begun[told[1]][2], told)
+            for end in self._step.ends[self._at : before]:
+                self._plan(self._begun[end.number][2], end)
                 self._count += 1
         self._step, self._at, self._base = step, 0, self._count
-        self._wait_for_told()
+        self._wait_for_end()
 
-    def _wait_for_told(self) -> None:
+    def _wait_for_end(self) -> None:
         step = self._step
         if step is None or not self._open:
             return
         now = self._calendar.now
-        if self._at < len(step.told):
-            self._wake_by(max(now, self._when(step.told[self._at][0])))
+        if self._at < len(step.ends):
+            self._wake_by(max(now, self._when(step.ends[self._at].tick)))
         else:
             self._wake_by(max(now, self._when(step.known)))
 
-    def _tell_due(self) -> None:
-        """Tell what is due of the step, and find out what follows where that is not known."""
+    def _report_due(self) -> None:
+        """Report what is due of the step, and find out what follows where that is not known."""
         step, now = self._step, self._calendar.now
         if step is None or not self._open:
             return
-        while self._at < len(step.told):
-            tick, number, value, ends = step.told[self._at]
+        while self._at < len(step.ends):
+            tick, number, again = step.ends[self._at]
             if self._when(tick) > now:
                 break
             self._at += 1
             self._count += 1
-            self._tell((self._begun[number][2], value, ends))
+            self._report((self._begun[number][2], again))
             if self._simulated or self._step is not step:
                 return
-        if self._open and self._at == len(step.told) and self._when(step.known) <= now:
+        if self._open and self._at == len(step.ends) and self._when(step.known) <= now:
             self._simulate(new=False)
         else:
-            self._wait_for_told()
+            self._wait_for_end()
 
-    def _plan(self, made: EpisodeTransfer, told: Told) -> None:
-        """Tell something when it is due."""
-        when = max(self._calendar.now, self._when(told[0]))
-        self._calendar.call(when, self._tell, (made, told[2], told[3]))
+    def _plan(self, made: EpisodeTransfer, end: MessageEnd) -> None:
+        """Report an end when it is due."""
+        when = max(self._calendar.now, self._when(end.tick))
+        self._calendar.call(when, self._report, (made, end.again))
 
-    def _tell(self, told: tuple[EpisodeTransfer, float, bool]) -> None:
-        made, value, ends = told
-        if made.over:
-            return
-        if ends:
+    def _report(self, end: tuple[EpisodeTransfer, int]) -> None:
+        made, again = end
+        if not made.over:
             self._open -= 1
-            made.end(int(value))
-        elif made.changed is not None:
-            made.rate = value
-            made.changed(made.token, value)
+            made.end(again)
 
     # Simulated.
 
@@ -314,8 +301,8 @@ class Episodes:
 
     def _foretell(
         self, beginning: Beginning, lane: TcpLane, made: EpisodeTransfer
-    ) -> tuple[Step, int] | None:
-        """Simulate a message that nobody disturbs to its end at once; return what follows."""
+    ) -> tuple[EpisodeStep, int] | None:
+        """Simulate a message that no other disturbs to its end at once; return what follows."""
         first = self._step
         self._clear()
         self._note(beginning)
@@ -360,7 +347,7 @@ class Episodes:
         step.known = max(step.known, tick)
         found = step.nexts.get(beginning)
         if found is None:
-            found = step.nexts[beginning] = Step(tick), before
+            found = step.nexts[beginning] = EpisodeStep(tick), before
             self._memory.size += 1
         self._step, self._base = found[0], self._count
 
@@ -377,8 +364,7 @@ class Episodes:
             self._wake_by(max(self._calendar.now, self._when(ceil(due * TICKS))))
 
     def _end(self, made: EpisodeTransfer) -> None:
-        again = made.inner.again_bits if made.inner is not None else 0
-        self._hear(made, again, ends=True)
+        self._hear(made, made.inner.again_bits if made.inner is not None else 0)
         self._leave()
 
     def _leave(self) -> None:
@@ -390,25 +376,21 @@ class Episodes:
         if self._step is not None:
             self._step.quiet = self._quiet
 
-    def change(self, made: EpisodeTransfer, rate: float) -> None:
-        """Take a change of the rate at which bits of a message arrive, bit/s."""
-        self._hear(made, rate, ends=False)
-
-    def _hear(self, made: EpisodeTransfer, value: float, *, ends: bool) -> None:
-        """Take what a simulated message tells; it is new unless it was told before."""
+    def _hear(self, made: EpisodeTransfer, again: int) -> None:
+        """Take the end of a simulated message; it is new unless it was reported before."""
         self._seen += 1
         if self._seen <= self._count:
             return
-        told, step = (ceil(self.clock.now * TICKS), made.number, value, ends), self._step
+        end, step = MessageEnd(ceil(self.clock.now * TICKS), made.number, again), self._step
         if self._foretells and step is not None:
-            step.told.append(told)
+            step.ends.append(end)
             self._memory.size += 1
             return
         self._count += 1
-        if step is not None and self._count - self._base > len(step.told):
-            step.told.append(told)
+        if step is not None and self._count - self._base > len(step.ends):
+            step.ends.append(end)
             self._memory.size += 1
-        self._plan(made, told)
+        self._plan(made, end)
 
     # What only a simulated message knows.
 

@@ -39,6 +39,7 @@ class TcpPath:
         stages: the links, in order.
         radio: the number of the radio's.
         back: how long an acknowledgement takes, s.
+        back_bit: how much longer it takes for each bit more, s.
         packets: how messages are cut into segments.
         crowded: whether the first windows of all that share a queue may be too many for it.
 
@@ -53,6 +54,7 @@ class TcpPath:
 
     __slots__ = (
         "back",
+        "back_bit",
         "crowded",
         "header",
         "narrow",
@@ -69,11 +71,13 @@ class TcpPath:
         stages: Sequence[TcpStage],
         radio: int,
         back: float,
+        back_bit: float,
         packets: Framing,
         *,
         crowded: bool,
     ) -> None:
-        self.stages, self.radio, self.back, self.crowded = stages, radio, back, crowded
+        self.stages, self.radio, self.crowded = stages, radio, crowded
+        self.back, self.back_bit = back, back_bit
         self.own = stages[radio].queue
         self.shared = tuple([stage.queue for stage in stages if stage.shared])
         self.header = header = 8.0 * packets.overhead
@@ -84,7 +88,7 @@ class TcpPath:
 
     @property
     def parameters(self) -> tuple[object, ...]:
-        """What tells a path from others, but for the rate of the radio."""
+        """What distinguishes a path from others, but for the rate of the radio."""
         stages = [
             (stage.queue.limit, stage.queue.managed, stage.delay, stage.queue.rate)
             for stage in self.stages

@@ -33,6 +33,10 @@ LEAST_TRAIN = 2
 LOOKED_AT = 4
 """The segments of a train whose round trips may end slow start: longer ones of others hide them."""
 
+BLOCK, BLOCKS = 64.0, 3
+"""The bits by which an acknowledgement is longer for each piece that has arrived out of order, and
+the most pieces that it names: RFC 2018, with timestamps."""
+
 SHARE = 16
 """A train is no longer than this part of the shortest queue: what comes while a train passes finds
 all of it in the queue."""
@@ -335,7 +339,10 @@ class TcpTransfer:
 
     def _say(self, said: Acknowledgement, at: float) -> None:
         """Let the receiver acknowledge at some time."""
-        self._calendar.call(at + self._path.back, self._take_acknowledgement, said)
+        back = self._path.back
+        if self._receiver.missing:
+            back += self._path.back_bit * BLOCK * min(self._receiver.blocks, BLOCKS)
+        self._calendar.call(at + back, self._take_acknowledgement, said)
 
     def _look_for_late(self, _: None) -> None:
         """Let the receiver acknowledge a segment that no other has followed, if it is time to."""

@@ -298,9 +298,16 @@ class Window:
         if flight > threshold:
             send = self._delivered * threshold / self._flight - self._out
         else:
-            owed = max(self._delivered - self._out, delivered) + 1 if repaired else delivered
+            owed = self._count_owed(delivered) if repaired else delivered
             send = min(owed, threshold - flight)
         self.size = flight + max(send, 0.0 if self._out else 1.0)
+
+    def _count_owed(self, delivered: int) -> int:
+        """Return how many segments may follow where a retransmission has arrived: RFC 6937."""
+        ahead = self._delivered - self._out
+        if ahead < 0 and not self._linux:  # ns-3's numbers have no sign: this one is the largest
+            return ahead + 1
+        return max(ahead, delivered) + 1
 
     def count_sent(self) -> None:
         """Count a segment that is sent while losses are repaired."""

@@ -34,11 +34,11 @@ class Accuracy(NamedTuple):
 TRANSFERS: Mapping[str, Accuracy] = {
     "fluid": Accuracy(55, 85, 80),
     "lv08": Accuracy(64, 330, 80),
-    "tcp": Accuracy(0.038, 11, 80),
+    "tcp": Accuracy(0.03, 8.9, 80),
 }
 """By the model of a network, in percent; `tcp` with `stack: ns-3`."""
 
-LINUX = Accuracy(1.3, 14, 60, "sockets of Linux (6.18")
+LINUX = Accuracy(1.3, 24, 60, "sockets of Linux (6.18")
 """Of `tcp` with its default, `stack: linux`."""
 
 AIR = {

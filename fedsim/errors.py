@@ -263,7 +263,8 @@ class AdmissionError(PeerError):
     """A server has not let a client in, or a client does not accept the server.
 
     Attributes:
-        code: of the reason: "version", "token", "scenario", "client", "data" or "full".
+        code: of the reason: "version", "token", "scenario", "client", "connected", "data", "full",
+            or "broken" where the client was let in, and has broken the protocol.
     """
 
     def __init__(self, code: str, message: str) -> None:

@@ -20,7 +20,6 @@ EXTRAS = {
     "fedsim.torch": "torch",
     "fedsim.problems.modules": "torch",
     "fedsim.problems.modules.layers": "torch",
-    "fedsim.computing.compiled": "compiled",
 }
 """Packages that need an extra to be imported."""
 

@@ -88,6 +88,8 @@ WORLDS: dict[str, Block] = {
     "all wait": {},
     "slow links": {"network": SLOW_LINKS},
     "links in turns": {"network": {"server": {**SLOW_LINKS["server"], "discipline": "fifo"}}},
+    "turns on links without a limit": {"network": {"server": {"discipline": "fifo"}}}
+    | {"participation": {"kind": "full", "quorum": "40 %"}, "stop": {"rounds": 1}},
     "TCP": {"network": {"topology": "tree", "gateways": 2, "model": "lv08", **SLOW_LINKS}},
     "windows": {"network": {"topology": "tree", "gateways": 2, "model": "tcp", **SLOW_LINKS}},
     "windows that are lost": {"network": {"model": "tcp", "tcp": {"queue": 2}, **SLOW_LINKS}}
@@ -182,6 +184,21 @@ def test_it_sees_radios_that_are_not_paid_to_the_end(
     assert reason.startswith("client-0: the log has no state of the radio from ")
     with pytest.raises(AssertionError, match="one state at each instant"):
         assert_ledger_balanced(folder)
+
+
+def test_what_waits_in_a_queue_pays_for_connection_alone(tmp_path: Path) -> None:
+    """As the run ends two of three are behind the first, on a link that has no limit of its own."""
+    network = {"server": {"discipline": "fifo"}}
+    early = {"participation": {"kind": "full", "quorum": "30 %"}, "stop": {"rounds": 1}}
+    radios: list[Any] = [LOSSY | {"loss": {"kind": "none"}}] * 3
+    same = {"device": SLOW | {"speed": "1 Tflop/s"}}
+    block = world(fleet=fleet(radios, **same), network=network, **early)
+    run = fedsim.run(block, out=tmp_path / "out")
+    sent = run.events[(run.events["event"] == "send") & (run.events["node"] != "server")]
+    assert sent["detail"].astype(object).fillna("").tolist() == ["", "in flight", "in flight"]
+    for row in sent.to_dict("records")[1:]:  # connected at the power of the tail; no bit has passed
+        assert row["joules"] == pytest.approx(2.0 * row["duration"], rel=1e-9)
+    assert not broken(run.runs[0])
 
 
 Rows = list[dict[str, Any]]

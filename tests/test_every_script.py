@@ -46,6 +46,7 @@ TESTED = {
     "papers/run": "test_papers",
     "reality/calibrating": "test_reality",
     "reality/kernel": "test_reality_linux",
+    "reality/live_links": "test_reality_live",
     "reality/packets": "test_reality",
     "reality/transfers": "test_reality",
     "reality/run": "test_reality_table",

@@ -49,7 +49,7 @@ def test_every_extra_that_is_named_is_one() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = re.compile(r"(?:pip\s+install\s+(?:-e\s+)?'\.\[|missing\([^()]*, \")(\w+)[\]\"]")
     seen = {extra for text in texts().values() for extra in named.findall(text)}
-    assert seen >= {"torch", "flower", "dask", "compiled"}
+    assert seen >= {"torch", "flower", "dask"}
     assert seen <= set(project["optional-dependencies"])
 
 

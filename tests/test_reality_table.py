@@ -27,11 +27,14 @@ def test_the_command_prints_the_table_of_the_page(
     packets, kernel, wifi = run.transfers.packets, run.kernel, run.wifi
     few = [each for each in packets.read() if each[1].flows * each[1].bytes < 2e5]
     cells = [each for each in wifi.read() if each[1].stations < 4]
-    measured = {number: times for number, times in kernel.read().items() if number < 12}
+    losses = list(packets.read_losses())[-3:]
+    measured = {number: times for number, times in kernel.read("held-out").items() if number < 12}
     monkeypatch.setattr(packets, "read", lambda: iter(few))
     monkeypatch.setattr(wifi, "read", lambda: iter(cells))
-    monkeypatch.setattr(kernel, "read", lambda: measured)
-    monkeypatch.setattr(run, "rounds", lambda: {"presets": [0.5], "calibrated": [0.01, -0.02]})
+    monkeypatch.setattr(packets, "read_losses", lambda: iter(losses))
+    monkeypatch.setattr(kernel, "read", lambda *_: measured)
+    for name in ("rounds", "live_rounds"):
+        monkeypatch.setattr(run, name, lambda: {"presets": [0.5], "calibrated": [0.01, -0.02]})
     run.main([])
     head, _, *rows = capsys.readouterr().out.splitlines()
     page = PAGE.read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import simpy
@@ -59,6 +59,8 @@ FREE: Any = Free()
 class Echo(GradientDescent):
     """The least that an algorithm does: ask all, take what comes, commit."""
 
+    in_arrays: ClassVar[bool] = True
+
     async def serve(self, server: Server) -> None:
         """Exchange and commit."""
         message = Iterate(server.pack(NOTHING))
@@ -88,8 +90,8 @@ def bare_timeouts(count: int) -> None:
     env.run()
 
 
-def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
-    """Run CLIENTS x rounds client-rounds, event log included."""
+def setup(links: Topology | None = None, rounds: int = ROUNDS) -> WorldConfig:
+    """Return a world of CLIENTS clients, for some rounds."""
     radios = [
         Radio.in_si(
             kind="custom",
@@ -103,7 +105,7 @@ def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
         for i in range(CLIENTS)
     ]
     fleet = [ClientConfig(DEVICE, radio, radio.rates({}), FREE) for radio in radios]
-    setup = WorldConfig(
+    return WorldConfig(
         algorithm=Echo(step_size=1.0),
         fleet=fleet,
         initial=NOTHING,
@@ -118,10 +120,19 @@ def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
         topology=links,
         stop=Stop(rounds=rounds),
     )
+
+
+def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
+    """Run CLIENTS x rounds client-rounds, event log included."""
+    run(setup(links, rounds))
+
+
+def run(world_setup: WorldConfig) -> None:
+    """Run a world, event log included."""
     with tempfile.TemporaryDirectory() as folder:
         models = ModelTable(PartWriter(Path(folder), "models"), NOTHING.shape)
         with RunRecorder(Path(folder), CLIENTS, models=models) as book:
-            world = World(setup, book)
+            world = World(world_setup, book)
             world.close(world.run())
 
 

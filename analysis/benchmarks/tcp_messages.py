@@ -3,7 +3,13 @@
 A hundred clients send a message each, at once, over a server's link of 100 Mbit/s, 20 ms away. Both
 models are measured in the same run, in turn, by the time of the process; a ratio is the median of
 those of the turns. Everything that a run does not do once for each message is left out: links and
-bearers are there before.
+bearers are there before. The messages of the first round are simulated; those of later ones recur,
+here ten times.
+
+The second table has whole runs: rounds of a broadcast to all clients, some computing, and a reply
+of each, with the log and all else that a run has, and a method that costs nothing. A message is a
+broadcast to one client, or a reply. Computing takes the same time in every round, so that all
+rounds after the first recur; or another one each time, and none of the replies' does.
 
     python analysis/benchmarks/tcp_messages.py
 """
@@ -11,19 +17,26 @@ bearers are there before.
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
+import client_round
 import numpy as np
 
-from fedsim.physics.radios import ConstantRate
+from fedsim.physics.radios import ConstantRate, Radio
 from fedsim.physics.radios.base import Framing
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import star
+from fedsim.ports import Array, Work
+from fedsim.sim.config import ClientConfig
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Bearer
 from fedsim.sim.network.tcp.bearers import Connections
 from fedsim.sim.network.transmission import Sharing, choose_bearers
 
 CLIENTS, RATE, OWN, REPEATS = 100, 1e8, 2e7, 7
+AGAIN, ROUNDS, RUNS = 10, 40, 3
 LATENCIES = tuple(0.01 + 0.0001 * client for client in range(CLIENTS))
 SIZES = {"10 kB": 8e4, "100 kB": 8e5, "1 MB": 8e6}
 QUEUES = {"room for all windows": 10_000, "Linux's queue": 1000, "a short queue": 100}
@@ -34,7 +47,7 @@ def bearers(calendar: Calendar, model: Sharing, queue: int) -> Sequence[Bearer]:
     radios = [ConstantRate(OWN)] * CLIENTS
     packets = Framing(52, 1500)
     connections = Connections(
-        Tcp(queue=queue), lambda _: packets, lambda *_: None, lambda *_: np.random.default_rng(0)
+        Tcp(queue=queue), lambda _: packets, None, lambda *_: np.random.default_rng(0)
     )
     up, _ = choose_bearers(
         calendar,
@@ -48,31 +61,99 @@ def bearers(calendar: Calendar, model: Sharing, queue: int) -> Sequence[Bearer]:
     return [up[client] for client in range(CLIENTS)]
 
 
-def seconds(model: Sharing, queue: int, bits: float) -> float:
-    """Return the processor's time for a message, s."""
+def seconds(model: Sharing, queue: int, bits: float) -> tuple[float, float]:
+    """Return the processor's time for a message, s: of the first round, and of those that recur."""
     calendar, arrived = Calendar(), list[int]()
     made = bearers(calendar, model, queue)
-    begun = time.process_time()
-    for client, bearer in enumerate(made):
-        bearer.start(bits, OWN, arrived.append, client)
-    calendar.run()
-    spent = time.process_time() - begun
-    if len(arrived) != CLIENTS:
-        raise RuntimeError(f"{len(arrived)} of {CLIENTS} messages have arrived")
-    return spent / CLIENTS
+    spent = []
+    for rounds in (1, AGAIN):
+        begun = time.process_time()
+        for _ in range(rounds):
+            for client, bearer in enumerate(made):
+                bearer.start(bits, OWN, arrived.append, client)
+            calendar.run()
+        spent.append((time.process_time() - begun) / (rounds * CLIENTS))
+    if len(arrived) != (1 + AGAIN) * CLIENTS:
+        raise RuntimeError(f"{len(arrived)} of {(1 + AGAIN) * CLIENTS} messages have arrived")
+    return spent[0], spent[1]
+
+
+# Whole runs.
+
+
+class Computing:
+    """An oracle whose gradient is work for the virtual processor only.
+
+    Args:
+        client: whose it is.
+        recurs: whether it takes the same time in every round.
+    """
+
+    def __init__(self, client: int, *, recurs: bool) -> None:
+        self._rng = None if recurs else np.random.default_rng(client)
+        self._operations = 1e8 + 1e5 * client
+
+    def gradient(self, w: Array) -> Work:
+        """Describe the work."""
+        drawn = 1.0 if self._rng is None else self._rng.uniform(0.5, 1.5)
+        return Work(client_round.nothing, None, (w,), drawn * self._operations)
+
+
+def run(model: Sharing, bits: float, rounds: int, *, recurs: bool) -> None:
+    """Run rounds with messages of some bits."""
+    setup = client_round.setup(star(CLIENTS, uplink=RATE, downlink=RATE), rounds)
+    oracles: list[Any] = [Computing(client, recurs=recurs) for client in range(CLIENTS)]
+    joules = {"energy_up": 1e-7, "energy_down": 1e-7, "base": 1.0}
+    radios = [
+        Radio.in_si(kind="custom", up=OWN, down=OWN, latency=latency, **joules)
+        for latency in LATENCIES
+    ]
+    fleet = [
+        ClientConfig(client_round.DEVICE, radio, radio.rates({}), oracle)
+        for radio, oracle in zip(radios, oracles, strict=True)
+    ]
+    setup = replace(setup, fleet=fleet, header_bits=round(bits), sharing=model)
+    client_round.run(setup)
+
+
+def run_seconds(model: Sharing, bits: float, *, recurs: bool) -> float:
+    """Return the processor's time for a message of a run, s."""
+    spent = client_round.seconds(partial(run, model, bits, ROUNDS, recurs=recurs))
+    return spent / (2 * CLIENTS * ROUNDS)
+
+
+def report(name: str, size: str, columns: Sequence[Sequence[float]]) -> None:
+    """Print a row: the times of all columns, and the ratios of the others to the first."""
+    medians = [statistics.median(column) for column in columns]
+    row = f"{name:22s}{size:>9s}{1e6 * medians[0]:>8.1f} us"
+    for column, median in zip(columns[1:], medians[1:], strict=True):
+        ratio = statistics.median(
+            [each / unit for each, unit in zip(column, columns[0], strict=True)]
+        )
+        row += f"{1e6 * median:>9.1f} us{ratio:>8.1f}"
+    print(row)
 
 
 def main() -> None:
-    """Print the table."""
-    print(f"{'queue':22s}{'message':>9s}{'fluid':>10s}{'tcp':>10s}{'ratio':>7s}")
+    """Print both tables."""
+    print(
+        f"{'queue':22s}{'message':>9s}{'fluid':>11s}{'first':>12s}{'ratio':>8s}{'again':>12s}{'ratio':>8s}"
+    )
     for name, queue in QUEUES.items():
         for size, bits in SIZES.items():
-            pairs = [
-                (seconds("fluid", queue, bits), seconds("tcp", queue, bits)) for _ in range(REPEATS)
+            turns = [
+                (seconds("fluid", queue, bits)[0], *seconds("tcp", queue, bits))
+                for _ in range(REPEATS)
             ]
-            fluid, tcp = (statistics.median(column) for column in zip(*pairs, strict=True))
-            ratio = statistics.median([tcp / fluid for fluid, tcp in pairs])
-            print(f"{name:22s}{size:>9s}{1e6 * fluid:>7.0f} us{1e6 * tcp:>7.0f} us{ratio:>7.1f}")
+            report(name, size, [*zip(*turns, strict=True)])
+    print(f"{'whole run':22s}{'message':>9s}{'fluid':>11s}{'tcp':>12s}{'ratio':>8s}")
+    for name, recurs in {"rounds recur": True, "no round recurs": False}.items():
+        for size, bits in SIZES.items():
+            pairs = [
+                [run_seconds(model, bits, recurs=recurs) for model in ("fluid", "tcp")]
+                for _ in range(RUNS)
+            ]
+            report(name, size, [*zip(*pairs, strict=True)])
 
 
 if __name__ == "__main__":

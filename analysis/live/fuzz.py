@@ -54,11 +54,16 @@ SCENARIO = {
 
 
 class Wire(asyncio.Transport):
-    """A transport without a socket: what is written is kept."""
+    """A transport without a socket: what is written is kept.
 
-    def __init__(self) -> None:
+    Args:
+        end: of the connection, which is told when it is over.
+    """
+
+    def __init__(self, end: FrameConnection) -> None:
         super().__init__()
         self.written = b""
+        self._end: FrameConnection | None = end
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Keep the data."""
@@ -69,10 +74,14 @@ class Wire(asyncio.Transport):
         return 0
 
     def close(self) -> None:
-        """Do nothing."""
+        """End the connection: all is sent."""
+        end, self._end = self._end, None
+        if end is not None:
+            asyncio.get_running_loop().call_soon(end.connection_lost, None)
 
     def abort(self) -> None:
-        """Do nothing."""
+        """End the connection."""
+        self.close()
 
 
 def _offer(job: Job) -> RunOffer:
@@ -114,7 +123,8 @@ class Conversation:
         self.job, self.setup = job, setup
         ends = network, setup.initial.size, job.problem.fingerprint, Timing(), self.refused.append
         self.door = Door(_offer(job), TOKEN, *ends)
-        self.server, self.server_wire = ServerSession(self.door), Wire()
+        self.server = ServerSession(self.door)
+        self.server_wire = Wire(self.server)
         self.server.connection_made(self.server_wire)
 
     def _count(self, client: int, envelope: Envelope) -> None:
@@ -139,7 +149,7 @@ def client_end(job: Job) -> tuple[ClientSession, Wire]:
     handshake = ClientHandshake(0, NO_DIGEST, TOKEN)
     build: Callable[[RunOffer], LivePart] = partial(_part, LivePart(job))
     session = ClientSession(handshake, build, NoMeter(), Timing(), apart=False)
-    wire = Wire()
+    wire = Wire(session)
     session.connection_made(wire)
     return session, wire
 

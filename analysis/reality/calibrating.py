@@ -12,10 +12,12 @@ ns-3's; the ranking is that of the methods by the time of their second half.
 
 import csv
 import json
+import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,7 @@ class Setting:
         own_delay: of the clients' links, one way, s.
         speed: of the clients' devices, flop/s.
         sigma: of the logarithm of a task's time.
+        rows: samples of each client, to which its work is proportional.
     """
 
     features: int
@@ -88,6 +91,7 @@ class Setting:
     own_delay: Sequence[float]
     speed: Sequence[float]
     sigma: float
+    rows: int = 30
 
 
 def draw(number: int) -> Setting:
@@ -117,7 +121,7 @@ DATA = "data.npz"
 def write_data(setting: Setting, folder: Path) -> None:
     """Write the samples of a setting's problem."""
     rng = np.random.default_rng(1)
-    rows, features = 30 * CLIENTS, setting.features
+    rows, features = setting.rows * CLIENTS, setting.features
     scale = np.repeat(np.linspace(0.4, 1.0, CLIENTS), rows // CLIENTS)  # so that some are silent
     X = scale[:, None] * rng.normal(size=(rows, features)) / np.sqrt(features)
     np.savez(folder / DATA, X=X, y=np.sign(X @ rng.normal(size=features)))
@@ -133,7 +137,11 @@ def scenario(setting: Setting, model: str, folder: Path) -> dict[str, Any]:
     """
     # IP, TCP with timestamps, and PPP; the segments are those of ns3/rounds.cc.
     segment = packets.SEGMENT + packets.HEADERS
-    radio = {"kind": RADIO, "framing": f"{packets.HEADERS} B", "packet": f"{segment} B"}
+    radio = {
+        "kind": RADIO,
+        "framing": f"{packets.HEADERS} B",
+        "packet": f"{segment} B",
+    }
     link = {"uplink": f"{setting.rate} bit/s", "downlink": f"{setting.rate} bit/s"}
     network: dict[str, Any] = {
         "model": model,
@@ -226,17 +234,21 @@ def read() -> pd.DataFrame:
 
 
 def write_recording(rows: pd.DataFrame, path: Path) -> None:
-    """Write rounds as a recording of the form that any program can write: CSV."""
+    """Write rounds as a recording of the form that any program can write: CSV.
+
+    Args:
+        rows: with COLUMNS, and where it is less than the time between two messages, the `work`.
+        path: to write to.
+    """
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["run", "client", "round", "kind", "start", "end", "bytes", "operations"])
         for row in rows.to_dict("records"):
             head = [list(METHODS).index(row["method"]), row["client"], row["round"]]
             down = row["down_begin"], row["down_end"], row["down_bytes"]
+            begun = row["up_begin"] - row["work"] if "work" in row else row["down_end"]
             writer.writerow([*head, "download", *down, ""])
-            writer.writerow(
-                [*head, "compute", row["down_end"], row["up_begin"], 0, row["operations"]]
-            )
+            writer.writerow([*head, "compute", begun, row["up_begin"], 0, row["operations"]])
             writer.writerow([*head, "upload", row["up_begin"], row["up_end"], row["up_bytes"], ""])
 
 
@@ -293,17 +305,34 @@ def compare(rows: pd.DataFrame, predicted: pd.DataFrame) -> Finding:
     return Finding((late["seconds"] / late["real"] - 1.0).tolist(), tau)
 
 
-def findings(number: int, table: pd.DataFrame) -> Iterator[tuple[str, str, Finding]]:
-    """Yield the errors of a setting by model and fleet: that of the presets, and calibrated."""
-    rows = table[table["setting"] == number]
+Findings = Sequence[tuple[str, str, Finding]]
+"""Those of a setting, each with its model and fleet: that of the presets, and calibrated."""
+
+
+def findings(number: int) -> Findings:
+    """Return the errors of a setting."""
+    table = read()
+    return list(find(draw(number), table[table["setting"] == number], scenario))
+
+
+def find(
+    setting: Setting, rows: pd.DataFrame, study_of: Callable[[Setting, str, Path], dict[str, Any]]
+) -> Iterator[tuple[str, str, Finding]]:
+    """Yield the errors of a setting by model and fleet.
+
+    Args:
+        setting: its network and clients.
+        rows: what was real.
+        study_of: returns what a user knows of a setting, by the model and the folder of samples.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_recording(rows, folder / "recording.csv")
-        write_data(draw(number), folder)
-        trained = {**scenario(draw(number), MODELS[0], folder), "seeds": SEEDS}
+        write_data(setting, folder)
+        trained = {**study_of(setting, MODELS[0], folder), "seeds": SEEDS}
         fedsim.run(trained, out=folder / "trained")
         for model in MODELS:
-            given = scenario(draw(number), model, folder)
+            given = study_of(setting, model, folder)
             fleets = {
                 "presets": given,
                 "calibrated": calibrated(given, folder / "recording.csv"),
@@ -313,13 +342,35 @@ def findings(number: int, table: pd.DataFrame) -> Iterator[tuple[str, str, Findi
                 yield model, fleet, compare(rows, made)
 
 
-def report(settings: Sequence[int]) -> None:
-    """Print the table of errors, each setting by itself, and all of them."""
-    table, every = read(), dict[tuple[str, str], list[Finding]]()
+def each_of(
+    settings: Sequence[int], find_one: Callable[[int], Findings]
+) -> Iterator[tuple[int, Findings]]:
+    """Yield what is found in each setting, in their order; in as many processes as processors."""
+    if len(settings) == 1:
+        yield settings[0], find_one(settings[0])
+        return
+    with ProcessPoolExecutor(os.cpu_count(), initializer=be_quiet) as pool:
+        yield from zip(settings, pool.map(find_one, settings), strict=True)
+
+
+def be_quiet() -> None:
+    """Leave out the warnings of methods whose steps are longer than their theory's."""
+    for kind in (fedsim.TheoryWarning, fedsim.RunWarning):
+        warnings.simplefilter("ignore", kind)
+
+
+def report(settings: Sequence[int], find_one: Callable[[int], Findings]) -> None:
+    """Print the table of errors, each setting by itself, and all of them.
+
+    Args:
+        settings: their numbers.
+        find_one: returns what is found in one of them.
+    """
+    every = dict[tuple[str, str], list[Finding]]()
     print("| model | fleet | setting | median | nine of ten | worst | Kendall's tau |")
     print("|---|---|---|---|---|---|---|")
-    for number in settings:
-        for model, fleet, found in findings(number, table):
+    for number, own in each_of(settings, find_one):
+        for model, fleet, found in own:
             every.setdefault((model, fleet), []).append(found)
             print(_row(model, fleet, str(number), [found]), flush=True)
     for (model, fleet), each in every.items():
@@ -338,13 +389,13 @@ def _row(model: str, fleet: str, setting: str, found: Sequence[Finding]) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     """Print the errors, after a simulation if that is asked for."""
-    warnings.simplefilter("ignore", fedsim.TheoryWarning)
+    be_quiet()
     if list(arguments) == ["simulate"]:
         with tempfile.TemporaryDirectory() as folder:
             simulate(packets.compile_ns3(Path(folder), SOURCE))
     elif arguments:
         sys.exit(f"got {' '.join(arguments)}; expected nothing, or: simulate")
-    report(range(SETTINGS))
+    report(range(SETTINGS), findings)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How far is fedsim from Linux's own TCP, between real sockets in namespaces?
 
     python analysis/reality/kernel.py           the errors against what Linux did once
-    python analysis/reality/kernel.py measure   the same after measuring anew (minutes; as root)
+    python analysis/reality/kernel.py measure   after measuring anew (40 minutes; as root)
 
 A case's time is that at which the last of its messages has arrived, and its error is relative to
 Linux's, positive where the model is too slow. Each case is measured several times: without losses
@@ -14,27 +14,49 @@ import csv
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import packets
-from linux.namespaces import star
+from linux.namespaces import links_of, star
 from linux.relay import be_prompt
-from linux.transfers import Transfers, round_trips
+from linux.transfers import Control, Transfers, round_trips
 from packets import Case, magnitude
 
 from fedsim.physics.tcp import Tcp
 
 TABLE = Path(__file__).with_name("linux") / "results.csv"
 
-COLUMNS = ("case", "run", "times")
-
-CASES = 75
+COLUMNS = ("set", "control", "case", "times")
 
 RUNS = {False: 3, True: 15}
 """How often a case is measured, without random losses and with them."""
 
-SECONDS = 12.0
-"""The longest that the payload of a case takes over the narrowest link, s."""
+
+class CaseSet(NamedTuple):
+    """A set of drawn cases.
+
+    Attributes:
+        seed: of the draws.
+        cases: their number.
+        rate: the highest of the server's link, bit/s.
+        seconds: the longest that the payload of a case takes over the narrowest link, s.
+    """
+
+    seed: int
+    cases: int
+    rate: float
+    seconds: float
+
+
+SETS = {
+    "develop": CaseSet(3307, 75, 5e7, 12.0),
+    "held-out": CaseSet(20261125, 75, 2e7, 6.0),
+}
+"""The sets of cases: one to develop the model with, and one that only reports its errors."""
+
+PLANS = (("held-out", "drawn"), ("held-out", "bbr"), ("develop", "drawn"))
+"""What is measured: a set, by the congestion controls that were drawn, or by BBR for all."""
 
 PACKETS = 20_000
 """The most segments of a case: what the relay hands over without being late."""
@@ -42,25 +64,32 @@ PACKETS = 20_000
 HEADERS = 52
 """What IP, and TCP with timestamps, add to a segment, bytes."""
 
+APART = 3e-5
+"""The time from one message's call to connect to the next one's in the measuring process, s."""
+
+SPREAD = 0.1
+"""Measurements of a case differ where the longest one is longer than the shortest by more."""
+
 KINDS = ("one flow", "many flows, first windows fit the queue")
 OVERFLOW = "many flows, first windows overflow the queue"
+NONE, DIFFER = "no losses", "no losses, measurements differ by at most 10 %"
 LOSSES = ("random losses: median", "random losses: 9 of 10")
 ITSELF = "Linux itself"
 
 
-def draw(number: int) -> Case:
-    """Draw a case in the ranges that the relay can carry, up to 50 Mbit/s.
+def draw(of: CaseSet, number: int) -> Case:
+    """Draw a case of a set, in the ranges that the relay can carry.
 
     Every third one is a single flow, and every fifth one loses packets at random.
     """
-    rng = np.random.default_rng([3307, number])
+    rng = np.random.default_rng([of.seed, number])
     flows = 1 if number % 3 == 0 else round(magnitude(rng, 2, 30))
-    rate, trip = magnitude(rng, 1e6, 5e7), magnitude(rng, 1e-2, 3e-1)
+    rate, trip = magnitude(rng, 1e6, of.rate), magnitude(rng, 1e-2, 3e-1)
     queue = round(magnitude(rng, 30, 300))
     if rng.random() < 0.5:  # in products of rate and round trip
         queue = max(10, round(magnitude(rng, 0.25, 4.0) * rate * trip / (8 * 1500)))
     own_rate = round(rate * magnitude(rng, 0.5, 10.0))
-    most = min(PACKETS * packets.SEGMENT, SECONDS * min(rate, flows * own_rate) / 8) / flows
+    most = min(PACKETS * packets.SEGMENT, of.seconds * min(rate, flows * own_rate) / 8) / flows
     own = rng.uniform(0.3, 0.7, flows) if rng.random() < 0.5 else np.full(flows, 0.5)
     return Case(
         variant="cubic" if rng.random() < 0.6 else "newreno",
@@ -78,11 +107,17 @@ def draw(number: int) -> Case:
     )
 
 
-def by_linux(case: Case, seed: int) -> Sequence[float]:
-    """Return when each message has arrived over Linux's sockets, s from the call to connect."""
-    with star(case, seed) as built:
+def by_linux(case: Case, seed: int, law: Control | None = None) -> Sequence[float]:
+    """Return when each message has arrived over Linux's sockets, s from the first call to connect.
+
+    Args:
+        case: of the star and the messages.
+        seed: of the losses.
+        law: of congestion, if not the case's own.
+    """
+    with star(links_of(case), seed) as built:
         round_trips(built)
-        transfers = Transfers(case, built)
+        transfers = Transfers(case, built, law or case.variant)
         try:
             times: Sequence[float] = transfers.run()
         finally:
@@ -90,36 +125,43 @@ def by_linux(case: Case, seed: int) -> Sequence[float]:
     return times
 
 
+Error = tuple[str, float]
+"""The row of the table, and the relative error of a case."""
+
+
 def _law_of_linux(case: Case) -> Tcp:
     return Tcp(variant=case.variant, queue=case.queue)
 
 
-LINUX = packets.Stack(HEADERS, _law_of_linux)
+LINUX = packets.Stack(HEADERS, _law_of_linux, APART)
 """The block's defaults, which are Linux's."""
 
 
-def measure() -> None:
-    """Measure all cases, and write the table."""
+def measure(plans: Sequence[tuple[str, str]] = PLANS) -> None:
+    """Measure cases, and write the table."""
     be_prompt()
     with TABLE.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for number in range(CASES):
-            case = draw(number)
-            for run in range(RUNS[case.loss > 0]):
-                times = by_linux(case, run)
-                writer.writerow([number, run, " ".join([f"{time:.5g}" for time in times])])
+        for name, control in plans:
+            for number in range(SETS[name].cases):
+                case = draw(SETS[name], number)
+                law: Control = "bbr" if control == "bbr" else case.variant
+                runs = range(RUNS[case.loss > 0])
+                times = [np.max(by_linux(case, run, law)) for run in runs]
+                words = " ".join([f"{time:.5g}" for time in times])
+                writer.writerow([name, control, number, words])
                 file.flush()
 
 
-def read() -> Mapping[int, Sequence[float]]:
-    """Return the time of the last message, s, by case and run."""
-    found: dict[int, list[float]] = {}
+def read(name: str, control: str = "drawn") -> Mapping[int, Sequence[float]]:
+    """Return the times of the last message, s, by case of a set."""
     with TABLE.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            times = [float(word) for word in row["times"].split()]
-            found.setdefault(int(row["case"]), []).append(max(times))
-    return found
+        return {
+            int(row["case"]): [float(word) for word in row["times"].split()]
+            for row in csv.DictReader(file)
+            if (row["set"], row["control"]) == (name, control)
+        }
 
 
 def kind(case: Case) -> str:
@@ -128,40 +170,59 @@ def kind(case: Case) -> str:
     return OVERFLOW if case.flows > 1 and windows > case.queue else KINDS[case.flows > 1]
 
 
-def errors(model: packets.Sharing) -> Iterator[tuple[str, float]]:
-    """Yield the row of the table and the relative error of each case."""
-    for number, measured in read().items():
-        case = draw(number)
+def rows(case: Case, measured: Sequence[float]) -> Iterator[str]:
+    """Yield the rows that a case without random losses belongs to."""
+    yield kind(case)
+    yield NONE
+    if max(measured) <= (1 + SPREAD) * min(measured):
+        yield DIFFER
+
+
+def errors(model: packets.Sharing, name: str, control: str = "drawn") -> Iterator[Error]:
+    """Yield the errors of a model on a set."""
+    for number, measured in read(name, control).items():
+        case = draw(SETS[name], number)
         runs = range(len(measured) if case.loss else 1)
         ours = [max(packets.by_fedsim(case, model, run, stack=LINUX)) for run in runs]
         if not case.loss:
-            yield kind(case), float(ours[0] / np.median(measured) - 1.0)
+            for row in rows(case, measured):
+                yield row, float(ours[0] / np.median(measured) - 1.0)
             continue
-        for name, share in zip(LOSSES, (0.5, 0.9), strict=True):
-            yield name, float(np.quantile(ours, share) / np.quantile(measured, share) - 1.0)
+        for row, share in zip(LOSSES, (0.5, 0.9), strict=True):
+            yield row, float(np.quantile(ours, share) / np.quantile(measured, share) - 1.0)
 
 
-def repeated() -> Iterator[tuple[str, float]]:
+def repeated(name: str, control: str = "drawn") -> Iterator[Error]:
     """Yield how far single measurements without losses are from the median of their case."""
-    for number, measured in read().items():
-        case = draw(number)
+    for number, measured in read(name, control).items():
+        case = draw(SETS[name], number)
         if not case.loss:
             for one in measured:
-                yield kind(case), float(one / np.median(measured) - 1.0)
+                for row in rows(case, measured):
+                    yield row, float(one / np.median(measured) - 1.0)
+
+
+def compared() -> Iterator[tuple[str, str, Iterator[Error]]]:
+    """Yield what a part of the table shows: a set, a model, and its errors."""
+    for name in SETS:
+        for model in packets.MODELS:
+            yield name, f"`{model}`", errors(model, name)
+        yield name, ITSELF, repeated(name)
+    yield "held-out", "`tcp`, Linux under BBR", errors("tcp", "held-out", "bbr")
+    yield "held-out", f"{ITSELF} under BBR", repeated("held-out", "bbr")
 
 
 def report() -> None:
     """Print the table of errors."""
-    print("| model | case | number | mean | median | 9 of 10 | worst |")
-    print("|---|---|---|---|---|---|---|")
-    named = {f"`{model}`": errors(model) for model in packets.MODELS}
-    for name, each in {**named, ITSELF: repeated()}.items():
+    print("| set | model | case | number | mean | median | 9 of 10 | worst |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, model, each in compared():
         found: dict[str, list[float]] = {}
         for row, error in each:
             found.setdefault(row, []).append(error)
-        for row in (*KINDS, OVERFLOW, *LOSSES):
+        for row in (*KINDS, OVERFLOW, NONE, DIFFER, *LOSSES):
             if row in found:
-                print(f"| {name} | {row} | {packets.summary(found[row])} |")
+                print(f"| {name} | {model} | {row} | {packets.summary(found[row])} |")
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ ns3/results.csv, so a comparison with it needs no ns-3.
 import csv
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -26,7 +26,7 @@ from fedsim.sim.network.transmission import Sharing, choose_bearers, delay
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "ns3/transfers.cc"
-TABLE = HERE / "ns3/results.csv"
+TABLE, LOSSES = HERE / "ns3/results.csv", HERE / "ns3/losses.csv"
 
 
 MODELS: Sequence[Sharing] = ("fluid", "lv08", "tcp")
@@ -52,11 +52,17 @@ SETS = {
 }
 """The sets of cases: three to develop models with, and one that only reports their errors."""
 
-SEEDS = 20
+LOSSES_SETS = {"held-out": SETS["held-out"]}
+"""The sets whose cases with random losses were simulated."""
+
+SEEDS = 100
 """The runs of a case with random losses."""
 
 PACKETS = 30_000
 """The most segments of a case, over all its flows: what ns-3 simulates in seconds."""
+
+MICRO = 1e-6
+"""What the delays of a case are given to, s."""
 
 HOURS = 3600.0
 """The simulated time after which a message counts as lost, s, here and in transfers.cc."""
@@ -124,9 +130,19 @@ class Case:
             latency=delay,
         )
 
+    def varied(self, seed: int) -> Sequence[float]:
+        """Return the delays of the clients' links, one way, s: as drawn by seed 0.
+
+        They are given to a microsecond, within which other seeds vary them.
+        """
+        if not seed or self.loss:
+            return self.own_delays
+        rng = np.random.default_rng(seed)
+        return [each + MICRO * float(rng.random()) for each in self.own_delays]
+
     def written(self, seed: int) -> str:
         """Return the case as ns3/transfers.cc reads it."""
-        own = [f"0 {self.bytes} {self.own_rate:.0f} {each:.6f}" for each in self.own_delays]
+        own = [f"0 {self.bytes} {self.own_rate:.0f} {each:.9f}" for each in self.varied(seed)]
         head = (
             f"{self.variant} {self.discipline} {self.queue} {self.loss:.6f} {self.direction}"
             f" {seed} {self.rate:.0f} {self.delay:.6f} {self.gateways}"
@@ -212,17 +228,20 @@ class Stack(NamedTuple):
     Attributes:
         headers: bytes in front of a segment.
         law: its parameters, for a case.
+        apart: how much later each message starts than the one before it, s.
     """
 
     headers: int
     law: Callable[[Case], Tcp]
+    apart: float = 0.0
 
     def connections(self, case: Case, seed: int) -> Connections:
         """Return the connections of a case, with the seed of its losses."""
         packets = framing(self.headers, SEGMENT + self.headers)
         losses = IndependentLosses(case.loss, np.random.default_rng(seed)) if case.loss else None
         rng = np.random.default_rng([seed, 1])
-        return Connections(self.law(case), lambda _: packets, lambda *_: losses, lambda *_: rng)
+        loss = None if losses is None else lambda *_: losses
+        return Connections(self.law(case), lambda _: packets, loss, lambda *_: rng)
 
 
 def _law_of_ns3(case: Case) -> Tcp:
@@ -244,14 +263,14 @@ def by_fedsim(case: Case, model: Sharing, seed: int = 0, *, stack: Stack = NS3) 
     """Return when each message has arrived by a model of fedsim, s."""
     calendar, arrived = Calendar(), [float("nan")] * case.flows
     radios, up = [ConstantRate(case.own_rate)] * case.flows, case.direction == "up"
-    topology = case.topology
+    topology, delays = case.topology, case.varied(seed)
     both = choose_bearers(
         calendar,
         topology,
         radios,
         radios,
         model=model,
-        radio_latency=case.own_delays,
+        radio_latency=delays,
         connections=stack.connections(case, seed) if model == "tcp" else None,
     )
     cut = framing(stack.headers, SEGMENT + stack.headers) if model == "tcp" else NONE
@@ -264,35 +283,43 @@ def by_fedsim(case: Case, model: Sharing, seed: int = 0, *, stack: Stack = NS3) 
     def begin(number: int) -> None:
         bearers[number].start(bits, case.own_rate, arrive, number)
 
-    for number, own in enumerate(case.own_delays):
-        calendar.at(delay(routes[number].latency + own, model), begin, number)
+    for number, own in enumerate(delays):
+        start = number * stack.apart
+        calendar.at(start + delay(routes[number].latency + own, model), begin, number)
     calendar.run()
     return arrived
 
 
-def seeds(case: Case) -> range:
-    """Return the seeds that a case is run with: several where losses are random."""
-    return range(SEEDS if case.loss else 1)
-
-
 def write(program: Path) -> None:
-    """Ask ns-3 about all cases, and write the table."""
+    """Ask ns-3 about all cases, and write the tables."""
     with TABLE.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for name, (set_seed, cases) in SETS.items():
-            for number in range(cases):
-                case = draw(set_seed, number)
-                for seed in seeds(case):
-                    times = by_ns3(case, seed, program)
-                    writer.writerow([name, number, seed, " ".join([f"{t:.6g}" for t in times])])
+        for name, number, case in _cases(SETS, losing=False):
+            times = by_ns3(case, 0, program)
+            writer.writerow([name, number, 0, " ".join([f"{t:.6g}" for t in times])])
+    with LOSSES.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["set", "case", "times"])
+        for name, number, case in _cases(LOSSES_SETS, losing=True):
+            ends = [np.max(by_ns3(case, seed, program)) for seed in range(SEEDS)]
+            writer.writerow([name, number, " ".join([f"{t:.6g}" for t in ends])])
+
+
+def _cases(sets: Mapping[str, CaseSet], *, losing: bool) -> Iterator[tuple[str, int, Case]]:
+    """Yield the name of the set, the number and the case."""
+    for name, (set_seed, cases) in sets.items():
+        for number in range(cases):
+            case = draw(set_seed, number)
+            if (case.loss > 0) == losing:
+                yield name, number, case
 
 
 def read() -> Iterator[tuple[str, Case, int, Sequence[float]]]:
     """Yield the name of the set, the case, the seed and the arrivals of the messages by run.
 
-    Where ns-3 has given up a connection, after six SYN without an answer, there is no time to
-    compare with: such a run is left out.
+    These are the cases without random losses. Where ns-3 has given up a connection, after six SYN
+    without an answer, there is no time to compare with: such a run is left out.
     """
     with TABLE.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -300,6 +327,17 @@ def read() -> Iterator[tuple[str, Case, int, Sequence[float]]]:
             times = [float(word) for word in row["times"].split()]
             if all(map(isfinite, times)):
                 yield row["set"], case, int(row["seed"]), times
+
+
+def read_losses() -> Iterator[tuple[str, Case, Sequence[float]]]:
+    """Yield the set, the case with random losses, and the time of the last message by seed, s.
+
+    It is NaN where ns-3 has given up a connection.
+    """
+    with LOSSES.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            case = draw(LOSSES_SETS[row["set"]].seed, int(row["case"]))
+            yield row["set"], case, [float(word) for word in row["times"].split()]
 
 
 def summary(errors: Sequence[float]) -> str:

@@ -10,7 +10,6 @@ script of this folder that the table names asks its own reference anew.
 
 import csv
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -18,11 +17,10 @@ from typing import NamedTuple
 
 import calibrating
 import kernel
+import live_links
 import numpy as np
 import transfers
 import wifi
-
-import fedsim
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs/explanation/truth.md"
@@ -89,7 +87,7 @@ def transfer_errors(model: transfers.packets.Sharing) -> Sequence[tuple[str, flo
 @cache
 def linux_errors() -> Sequence[tuple[str, float]]:
     """Return the row of the table and the error of each case against Linux's sockets."""
-    return list(kernel.errors("tcp"))
+    return list(kernel.errors("tcp", "held-out"))
 
 
 def of_ns3(model: transfers.packets.Sharing, kind: str) -> Callable[[], Sequence[float]]:
@@ -110,9 +108,21 @@ def of_cells() -> Sequence[float]:
 @cache
 def rounds() -> Mapping[str, Sequence[float]]:
     """Return the errors of rounds' durations under `model: tcp`, by fleet."""
-    table, errors = calibrating.read(), dict[str, list[float]]()
-    for number in SETTINGS:
-        for model, fleet, finding in calibrating.findings(number, table):
+    return _by_fleet(SETTINGS, calibrating.findings)
+
+
+@cache
+def live_rounds() -> Mapping[str, Sequence[float]]:
+    """Return the same of live runs."""
+    return _by_fleet(range(live_links.SETTINGS), live_links.findings)
+
+
+def _by_fleet(
+    settings: Sequence[int], find_one: Callable[[int], calibrating.Findings]
+) -> Mapping[str, Sequence[float]]:
+    errors = dict[str, list[float]]()
+    for _, found in calibrating.each_of(settings, find_one):
+        for model, fleet, finding in found:
             if model == "tcp":
                 errors.setdefault(fleet, []).extend(finding.errors)
     return errors
@@ -121,6 +131,11 @@ def rounds() -> Mapping[str, Sequence[float]]:
 def of_rounds(fleet: str) -> Callable[[], Sequence[float]]:
     """Return what finds the errors of the rounds of a fleet."""
     return lambda: rounds()[fleet]
+
+
+def of_live(fleet: str) -> Callable[[], Sequence[float]]:
+    """Return what finds the errors of the rounds of live runs."""
+    return lambda: live_rounds()[fleet]
 
 
 SETTINGS = range(calibrating.SETTINGS)
@@ -154,7 +169,7 @@ ROWS = (
     ),
     Row(
         "the same, random losses",
-        "ns-3, medians of 20 seeds",
+        "ns-3, medians of 100 seeds",
         of_ns3("tcp", "random losses: median"),
         "a single run",
         "transfers.py",
@@ -162,8 +177,8 @@ ROWS = (
     Row(
         "`tcp`",
         "Linux's sockets",
-        of_linux((*kernel.KINDS, kernel.OVERFLOW)),
-        "which of many messages times out; BBR",
+        of_linux([kernel.NONE]),
+        "which of many messages times out",
         "kernel.py",
     ),
     Row(
@@ -194,6 +209,20 @@ ROWS = (
         "devices and links that changed since",
         "calibrating.py",
     ),
+    Row(
+        "`tcp`, a fleet of presets",
+        "live runs over links that Linux shapes",
+        of_live("presets"),
+        "other fleets than that of the presets",
+        "live_links.py",
+    ),
+    Row(
+        "`tcp`, the fleet calibrated",
+        "the same, their second half",
+        of_live("calibrated"),
+        "first windows that overflow a queue",
+        "live_links.py",
+    ),
 )
 
 
@@ -208,7 +237,7 @@ def main(arguments: Sequence[str]) -> None:
     """Print the table, or write it into the page."""
     if list(arguments) not in ([], ["--page"]):
         sys.exit(f"got {' '.join(arguments)}; expected nothing, or: --page")
-    warnings.simplefilter("ignore", fedsim.TheoryWarning)
+    calibrating.be_quiet()
     if not arguments:
         for line in lines():
             print(line, flush=True)

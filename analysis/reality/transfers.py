@@ -11,6 +11,7 @@ over the seeds, and of the time that nine of ten stay below.
 import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 
 import numpy as np
@@ -20,28 +21,46 @@ from fedsim.sim.network.transmission import Sharing
 
 KINDS = ("one flow", "many flows", "no losses", "random losses: median", "random losses: 9 of 10")
 
+SHARES = (0.5, 0.9)
+"""The quantiles over the seeds that are compared."""
+
+RESAMPLES = 200
+
+SETS = tuple(packets.SETS)
+
 
 Error = tuple[str, str, packets.Case, float]
 """The set, the row of the table, the case, and the relative error."""
 
 
-def errors(model: Sharing, sets: Collection[str] = packets.SETS) -> Iterator[Error]:
+def errors(model: Sharing, sets: Collection[str] = SETS) -> Iterator[Error]:
     """Yield the errors of a model on some sets of cases."""
-    runs: dict[tuple[str, packets.Case], list[tuple[float, float]]] = {}
     for name, case, seed, times in packets.read():
-        if name not in sets:
+        if name in sets:
+            error = max(packets.by_fedsim(case, model, seed)) / max(times) - 1.0
+            yield name, KINDS[case.flows > 1], case, error
+            yield name, KINDS[2], case, error
+    for name, case, ends in packets.read_losses():
+        if name not in sets or not any(map(isfinite, ends)):
             continue
-        ours = max(packets.by_fedsim(case, model, seed))
-        runs.setdefault((name, case), []).append((ours, max(times)))
-    for (name, case), found in runs.items():
-        if not case.loss:
-            ours, theirs = found[0]
-            yield name, KINDS[case.flows > 1], case, ours / theirs - 1.0
-            yield name, KINDS[2], case, ours / theirs - 1.0
+        seeds = [seed for seed, end in enumerate(ends) if isfinite(end)]
+        # Only `tcp` has seeds, for only it has losses of packets.
+        ours = [max(packets.by_fedsim(case, model, n)) for n in (seeds if model == "tcp" else [0])]
+        for kind, share in zip(KINDS[3:], SHARES, strict=True):
+            theirs = np.quantile([ends[seed] for seed in seeds], share)
+            yield name, kind, case, float(np.quantile(ours, share) / theirs - 1.0)
+
+
+def itself(sets: Collection[str] = SETS) -> Iterator[Error]:
+    """Yield how far two samples of ns-3's runs are apart: the root mean square over resamples."""
+    for name, case, ends in packets.read_losses():
+        if name not in sets or not any(map(isfinite, ends)):
             continue
-        for kind, share in zip(KINDS[3:], (0.5, 0.9), strict=True):
-            ours, theirs = np.quantile(found, share, axis=0)
-            yield name, kind, case, float(ours / theirs - 1.0)
+        rng, runs = np.random.default_rng(0), np.array([end for end in ends if isfinite(end)])
+        for kind, share in zip(KINDS[3:], SHARES, strict=True):
+            drawn = np.quantile(rng.choice(runs, (2, RESAMPLES, len(runs))), share, axis=2)
+            apart = np.sqrt(np.mean((drawn[0] / drawn[1] - 1.0) ** 2))
+            yield name, kind, case, float(apart)
 
 
 def situation(case: packets.Case) -> str:
@@ -60,12 +79,19 @@ def report() -> None:
     print("\n| model | set | cases | number | mean | median | 9 of 10 | worst |")
     print("|---|---|---|---|---|---|---|---|")
     for model, each in every.items():
-        found: dict[tuple[str, str], list[float]] = {}
-        for name, kind, _, error in each:
-            found.setdefault((name, kind), []).append(error)
-        for name in packets.SETS:
-            for kind in KINDS:
-                print(f"| `{model}` | {name} | {kind} | {packets.summary(found[name, kind])} |")
+        _report_rows(f"`{model}`", each)
+    _report_rows("ns-3 itself", list(itself()))
+
+
+def _report_rows(model: str, each: Sequence[Error]) -> None:
+    """Print the rows of a model, by set and kind of cases."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for name, kind, _, error in each:
+        found.setdefault((name, kind), []).append(error)
+    for name in SETS:
+        for kind in KINDS:
+            if (name, kind) in found:
+                print(f"| {model} | {name} | {kind} | {packets.summary(found[name, kind])} |")
 
 
 def _report_situations(every: Mapping[Sharing, Sequence[Error]]) -> None:

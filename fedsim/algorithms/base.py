@@ -262,6 +262,10 @@ class Algorithm(Spec, Generic[Memory]):
     """Whether its theory covers client sampling (partial participation). If False, sampling gives a
     concern; a method whose own `concerns` treat sampling leaves it True."""
 
+    in_arrays: ClassVar[bool] = False
+    """Whether `serve` and `handle`, as written in this very class, wait for nothing but messages
+    and `compute`, so that rounds may be played in arrays. Of fedsim's own methods it is known."""
+
     kind: str
 
     def __class_getitem__(cls, memory: object) -> type[Self]:

@@ -45,7 +45,7 @@ def show(value: object) -> str:
 def nearest(name: object, known: Iterable[str]) -> str:
     """Return "; did you mean 'x'?" for the known name nearest to `name`, or an empty text.
 
-    If no name is near, those that contain `name` are suggested: '5g-low' or '5g-mmwave' for "5g".
+    If no name is near, those that contain `name` are suggested: '5g-low' and others for "5g".
     """
     folded = {each.casefold(): each for each in known}
     asked = str(name).casefold()[:_LONGEST]

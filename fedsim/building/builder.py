@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from fedsim.algorithms import Algorithm, Arrivals, Concern, ProblemInfo
 from fedsim.algorithms.messages import register_messages
 from fedsim.blocks.in_memory import held_in
-from fedsim.building.evaluation import Evaluation, evaluation, problem_of
+from fedsim.building.evaluation import Evaluation, EvaluatorKind, evaluation, problem_of
 from fedsim.building.feasibility import check_deadline, check_restarts
 from fedsim.building.fit_messages import FIT_MESSAGES
 from fedsim.building.inputs import Findings, Inputs
 from fedsim.building.job import Job, deploy
+from fedsim.building.load import ComputingLoad, evaluator_for, every_for, load_of
 from fedsim.building.network import Files
 from fedsim.building.packing import promise
 from fedsim.building.round_completion import check_broadcast, ensure_completion, slowest
@@ -33,6 +34,7 @@ from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
 from fedsim.problems.partition import stacked_features
 from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.restricted import convex
+from fedsim.problems.samples import Precision
 from fedsim.progress import activity
 from fedsim.protocol.participation import PARTICIPATION, AsynchronousParticipation, Participation
 from fedsim.protocol.selection import sampling_order
@@ -177,7 +179,7 @@ class Builder:
         self._files = Files(plan.folder)
         self._inputs = Inputs(plan.folder)
         self._key = ""
-        self._choice: tuple[str, str] | None = None
+        self._choice: tuple[EvaluatorKind, Precision] | None = None
         self._evaluation: Evaluation
         self._problem: Problem
         self._drawn = False
@@ -257,7 +259,10 @@ class Builder:
             )
             looked_at = solved.evaluation
             measured = observers(scenario, looked_at.problem, findings)
-            job = Job(variant, seed, *solved[:4], groups, deployment, policy, measured, looked_at)
+            job = Job(
+                *(variant, seed, *solved[:4], groups, deployment, policy, measured, looked_at),
+                every=solved.every,
+            )
             check_broadcast(scenario, deployment, findings)
             closes = ensure_completion(
                 scenario,
@@ -291,13 +296,15 @@ class Builder:
             for key in scenario.stop.readers("gap"):
                 findings.add(f"stop.{key}", _no_gap(scenario))
         try:
-            looked_at = self._evaluate_problem(problem, scenario)
+            load = load_of(problem, algorithm, scenario)
+            looked_at = self._evaluate_problem(problem, scenario, load)
         except DataError as error:
             findings.add(error.key, str(error))
             return None
         with activity("checking the conditions of the method's theory"):
             concerns = _concerns(algorithm, info)
-        return _Solved(problem, algorithm, reference, concerns, looked_at)
+        every = every_for(scenario, load)
+        return _Solved(problem, algorithm, reference, concerns, looked_at, every)
 
     def _get_problem(self, scenario: Scenario, seed: int) -> Problem:
         spec, clients = scenario.problem, scenario.clients or None
@@ -311,9 +318,11 @@ class Builder:
             self._key, self._choice = key, None
         return self._problem
 
-    def _evaluate_problem(self, problem: Problem, scenario: Scenario) -> Evaluation:
+    def _evaluate_problem(
+        self, problem: Problem, scenario: Scenario, load: ComputingLoad | None
+    ) -> Evaluation:
         """Return the problem with its evaluator."""
-        choice = scenario.evaluator, scenario.precision
+        choice = scenario.evaluator or evaluator_for(problem, load), scenario.precision
         if choice != self._choice:
             self._evaluation = evaluation(problem, *choice)
             self._choice = choice
@@ -363,7 +372,7 @@ def missing_data(plan: Plan) -> list[str]:
 class _Solved(NamedTuple):
     """A problem, the method configured for it, its optimum where known, and what theory says.
 
-    And the evaluator of the clients' work.
+    And the evaluator of the clients' work, and which rounds are looked at.
     """
 
     problem: Problem
@@ -371,6 +380,7 @@ class _Solved(NamedTuple):
     reference: Reference | None
     concerns: tuple[Concern, ...]
     evaluation: Evaluation
+    every: int
 
 
 def _ideal(solved: _Solved | None) -> tuple[Group, ...]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -10,10 +9,10 @@ import numpy as np
 
 from fedsim.computing import Evaluator, SerialEvaluator
 from fedsim.computing.serial import usable_threads
+from fedsim.computing.supported import compilable
 from fedsim.computing.threaded import ThreadedEvaluator
 from fedsim.computing.vmap import SimultaneousLoss, VmapEvaluator
 from fedsim.errors import DataError
-from fedsim.extras import missing
 from fedsim.ports import Array, Oracle
 from fedsim.problems import (
     HeldOutClients,
@@ -121,12 +120,6 @@ def _reference(loss: Loss, losses: ClientLosses) -> Evaluator:
 
 def _compile(made: ClientLosses) -> Evaluator:
     losses = list(made)
-    if find_spec("numba") is None:
-        text = missing("compiled", "Numba", "compiled")
-        raise DataError("evaluator", f"{text}; one-by-one takes nothing more")
-    from fedsim.computing.compiled import compilable  # noqa: PLC0415 - likewise
-    from fedsim.computing.compiled.evaluator import CompiledEvaluator  # noqa: PLC0415 - needs Numba, and takes 0.5 s
-
     if not compilable(losses):
         text = (
             f"got compiled, but there are no such kernels for the loss {losses[0].loss.kind} on "
@@ -134,6 +127,8 @@ def _compile(made: ClientLosses) -> Evaluator:
             "dense rows for mlp; take one-by-one"
         )
         raise DataError("evaluator", text)
+    from fedsim.computing.compiled.evaluator import CompiledEvaluator  # noqa: PLC0415 - of a compiler: 0.5 s
+
     return CompiledEvaluator(losses, usable_threads())
 
 

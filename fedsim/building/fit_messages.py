@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from fedsim.ports import Array, Client, Message, Payload, Server
 from fedsim.problems.tables.fit_exchange import FitExchange
-from fedsim.sim.client import TakeBack
 from fedsim.sim.config import Method
+from fedsim.sim.participant import TakeBack
 from fedsim.wire import Octets
 
 _TRIES = 3

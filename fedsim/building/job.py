@@ -31,8 +31,10 @@ from fedsim.ports import SERVER, ClientId, Oracle
 from fedsim.problems import Observer, Problem, Reference
 from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation
+from fedsim.protocol.stopping import Observe
 from fedsim.protocol.transport import VALUES, Transport
 from fedsim.record.folder import MODELS
+from fedsim.record.manifest import EVERY
 from fedsim.record.models import CheckpointWriter, ModelTable
 from fedsim.record.parts import PartWriter
 from fedsim.scenario import Group, Scenario, Variant
@@ -183,6 +185,7 @@ def assemble(
     policy: Participation,
     oracles: Sequence[Oracle],
     numerics: Numerics,
+    every: int = 1,
 ) -> WorldConfig:
     """Return everything that a world is made of.
 
@@ -193,6 +196,7 @@ def assemble(
         policy: the clients asked, and when a round closes.
         oracles: the clients' losses, in order.
         numerics: what is computed.
+        every: how many rounds lie between two that the observer looks at.
     """
     return WorldConfig(
         # Not `asdict`, which would copy every array and block in it.
@@ -212,7 +216,7 @@ def assemble(
         silence=scenario.silence,
         participation=policy,
         stop=scenario.stop,
-        observe=scenario.observe,
+        observe=Observe(every=every),
         higher=_higher(scenario),
     )
 
@@ -255,6 +259,7 @@ class Job:
         observers: what is evaluated every round beside the objective.
         concerns: the conditions of the method's theory that do not hold.
         evaluation: the evaluator of the clients' work, and the problem as observers take it.
+        every: how many rounds lie between two that the observer looks at.
         drawn: whether a random number was drawn for the problem or the method.
         transport: how messages are carried between nodes, which has no effect on logs.
         inputs: the hashes of the files that the scenario names beside its data, by path.
@@ -271,6 +276,7 @@ class Job:
     participation: Participation
     observers: tuple[Observer, ...]
     evaluation: Evaluation
+    every: int = 1
     drawn: bool = False
     transport: Transport = VALUES
     inputs: Mapping[str, str] = field(default_factory=dict)
@@ -335,8 +341,9 @@ class Job:
 
     @property
     def computing(self) -> Mapping[str, Any]:
-        """What was chosen of how its numbers are computed, for the manifest."""
-        return self.evaluation.choice
+        """What was chosen of how its numbers are computed, and when looked at, for the manifest."""
+        chosen = self.scenario.observe.every is None and self.every > 1
+        return {**self.evaluation.choice, **({EVERY: self.every} if chosen else {})}
 
     @property
     def facts(self) -> dict[str, Sequence[object]]:
@@ -367,7 +374,7 @@ class Job:
         """Everything that the world is made of."""
         oracles = self.evaluation.oracles
         parts = self.deployment, self.participation, oracles, self._numerics()
-        return assemble(self.scenario, self.seed, *parts)
+        return assemble(self.scenario, self.seed, *parts, self.every)
 
     @property
     def _method(self) -> Algorithm | FittingMethod:

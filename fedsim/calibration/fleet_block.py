@@ -8,7 +8,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from fedsim.calibration.constants import LINK, ClientGroups, FittedConstant
+from fedsim.calibration.constants import LATENCY, LINK, ClientGroups, FittedConstant
 from fedsim.physics.networks import ServerLink
 from fedsim.record.atomic import write_whole
 from fedsim.scenario import Plan
@@ -17,6 +17,9 @@ from fedsim.scenario.plan import Written
 
 _DIGITS = 7
 """The digits of a constant in a scenario: more than any recording determines."""
+
+_INSTANT = 1e-9
+"""A latency below it is none, s."""
 
 
 def format_constant(fleet: ClientGroups, key: str, value: float, digits: int = _DIGITS) -> str:
@@ -29,6 +32,8 @@ def format_constant(fleet: ClientGroups, key: str, value: float, digits: int = _
         digits: that are kept.
     """
     rounded = float(f"{value:.{digits - 1}e}")
+    if key.endswith(LATENCY) and rounded < _INSTANT:
+        rounded = 0.0  # at its bound: a search ends a little above it
     if key.endswith(".sigma"):
         return f"{rounded:g}" if digits < _DIGITS else repr(rounded)
     if key in LINK:

@@ -28,6 +28,7 @@ FLOOR = 1e-6
 
 _TURNS = 20
 _TRIES = 40
+_LOOKS = 5
 _CHANGE = 1e-2  # of every sigma, below which the turns end
 
 Residuals = Callable[[Array], Array]
@@ -66,16 +67,16 @@ def maximise(
     Args:
         residuals: of logarithms, by the parameters, shape (n,).
         jacobian: their derivatives, shape (n, p).
-        starts: parameters to start from, each of shape (p,); the best of their optima is taken.
+        starts: parameters to start from, each of shape (p,); the one that soon fits best is taken.
         bounds: the smallest and the largest value of each.
         kinds: the number of the kind of each observation, from 0, shape (n,).
         tolerance: a relative change of the sum of squares, below which the search ends.
     """
     sigmas, count = np.ones(int(kinds.max()) + 1), len(starts[0])
-    search = partial(optimize.least_squares, bounds=bounds, x_scale="jac", max_nfev=_TRIES)
+    search = partial(optimize.least_squares, bounds=bounds, x_scale="jac")
     x = starts[0]
-    if len(starts) > 1:
-        tried = [search(residuals, x, jac=jacobian) for x in starts]
+    if len(starts) > 1:  # a few steps show which of them leads to the lowest place
+        tried = [search(residuals, x, jac=jacobian, max_nfev=_LOOKS) for x in starts]
         x = min(tried, key=lambda each: float(each.cost)).x
     free = max(1.0 - count / len(kinds), 1.0 / len(kinds))
     for _ in range(_TURNS):
@@ -86,6 +87,7 @@ def maximise(
             xtol=tolerance,
             ftol=tolerance,
             gtol=tolerance,
+            max_nfev=_TRIES,
         )
         x, before = found.x, sigmas
         squares = np.bincount(kinds, residuals(x) ** 2) / np.bincount(kinds)

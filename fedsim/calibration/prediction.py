@@ -135,7 +135,8 @@ class Prediction:
         law = self.network.connections
         packets = [law.packaging(each) for each in self.framings]
         draws = np.random.default_rng(0)
-        return Connections(law, lambda n: packets[n], lambda *_: None, lambda *_: draws)
+        # A connection that is kept was opened as its client joined, before any message.
+        return Connections(law, lambda n: packets[n], None, lambda *_: draws, opened=True)
 
 
 class _Lane:

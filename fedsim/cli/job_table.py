@@ -17,6 +17,7 @@ from fedsim.building.round_completion import GIVE_UP, MANY, relays_of, slowest
 from fedsim.memory import format_size as shown_size
 from fedsim.ports import Array
 from fedsim.problems import ProgramLoss, ProgramProblem
+from fedsim.record.manifest import EVALUATOR
 from fedsim.record.scenarios import NOTHING, differing, format_value
 from fedsim.running.probe import COSTS, Opening, group_costs, members_of
 from fedsim.scenario import Plan, Scenario
@@ -75,6 +76,7 @@ def _facts(job: Job) -> Iterator[str]:
         yield "no optimum is known"
     else:
         yield f"optimum {format_number(job.reference.value, '.10g')}, by {job.reference.method}"
+    yield _evaluator(job)
     yield _observer(job)
     if size := vector_memory(job.scenario, len(job.members), job.problem.dimension):
         yield (
@@ -102,9 +104,23 @@ def _notice(job: Job) -> str:
     return f"the server notices that a client has left {when} (participation.noticed)"
 
 
+def _evaluator(job: Job) -> str:
+    """Describe what computes the clients' work, and whether the scenario says so."""
+    name = job.computing[EVALUATOR]
+    by = "" if job.scenario.evaluator else ", chosen by what the run computes"
+    return f"the clients' work is computed {_EVALUATORS[name]} (evaluator: {name}{by})"
+
+
+_EVALUATORS = {
+    "one-by-one": "one piece after the other",
+    "compiled": "by compiled kernels, many clients at once",
+    "vmap": "as one operation for many clients",
+}
+
+
 def _observer(job: Job) -> str:
     """Describe the observer's share of all computation; a value costs half a gradient."""
-    rows, every = [loss.rows for loss in job.problem.losses], job.scenario.observe.every
+    rows, every = [loss.rows for loss in job.problem.losses], job.every
     wanted = job.scenario.participation.among(len(rows)).wanted
     sampled = 1.0 if wanted is None else wanted / len(rows)
     clients = sampled * sum(job.algorithm.samples_per_round(external) for external in rows)

@@ -1,7 +1,7 @@
 """Commands that make runs live, over real sockets: live, serve, join."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,12 +10,15 @@ from rich.markup import escape
 
 from fedsim.cli.app import (
     AsJson,
+    BrowserPage,
     File,
     Overrides,
     Plugins,
     Quiet,
+    WatchPage,
     app,
     check_out,
+    check_watch,
 )
 from fedsim.cli.app import err as _err
 from fedsim.cli.app import errors as _errors
@@ -99,6 +102,8 @@ def live_command(
     ] = 0,
     meter: MeteredBy = None,
     quiet: Quiet = False,  # noqa: FBT002 - a flag
+    watch: WatchPage = False,  # noqa: FBT002 - a flag
+    browser: BrowserPage = False,  # noqa: FBT002 - a flag
     as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Run a scenario live on this machine: server and clients over TCP.
@@ -112,11 +117,16 @@ def live_command(
     from fedsim.live.meters import meter_of
 
     with _errors():
+        check_watch(watch=watch, browser=browser, quiet=quiet)
         if meter is not None and processes:
             text = "got --meter and --processes; expected at most one of them"
             raise DataError("meter", f"{text}: several processes cannot share a meter")
         plan, out = _prepare(file, overrides, plugins, out, record)
-        with _closing(meter_of(meter)) as measured, _show(plan, quiet=quiet) as callback:
+        with (
+            _closing(meter_of(meter)) as measured,
+            _follow_in_browser(out) if browser else nullcontext(),
+            _show(plan, out, quiet=quiet, watch=watch) as callback,
+        ):
             result = run_live(
                 plan,
                 out=out,
@@ -148,20 +158,27 @@ def serve(
     wait: Wait = _WAIT,
     silence: Silent = _SILENCE,
     quiet: Quiet = False,  # noqa: FBT002 - a flag
+    watch: WatchPage = False,  # noqa: FBT002 - a flag
+    browser: BrowserPage = False,  # noqa: FBT002 - a flag
     as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Be the server of live runs, for clients that join over TCP.
 
     All variants and seeds are run one after the other; each begins
-    when all clients of the fleet have joined. Beyond this machine
-    clients have to be checked, by --token or by certificates.
+    when all clients of the fleet have joined. A client that has left
+    may come back. Beyond this machine clients have to be checked, by
+    --token or by certificates.
     """
     from fedsim.live import serve as serve_live
 
     with _errors():
+        check_watch(watch=watch, browser=browser, quiet=quiet)
         access = _access(token, certificate, key, authority)
         plan, out = _prepare(file, overrides, plugins, out, record)
-        with _show(plan, quiet=quiet) as callback:
+        with (
+            _follow_in_browser(out) if browser else nullcontext(),
+            _show(plan, out, quiet=quiet, watch=watch) as callback,
+        ):
             result = serve_live(
                 plan,
                 listen,
@@ -170,6 +187,7 @@ def serve(
                 timing=_timing(wait, silence),
                 watch=callback,
                 refused=_remark,
+                tell=_tell,
                 listening=_announce,
                 check=False,
             )
@@ -209,7 +227,8 @@ def join(
 
     It takes part in all runs, and ends with the last one. A client
     builds its part from the same data as the server; paths in a
-    scenario that the server sends begin at the current folder.
+    scenario that the server sends begin at the current folder. After
+    a broken connection it comes back by itself.
     """
     from fedsim.live import join as join_live
     from fedsim.live.meters import meter_of
@@ -228,6 +247,7 @@ def join(
                 access=access,
                 meter=measured,
                 timing=_timing(wait, silence),
+                tell=_tell_nothing if quiet else _tell,
             )
     if not quiet:
         _err.print("all runs of the server are over")
@@ -273,15 +293,30 @@ def _words(
 
 
 @contextmanager
-def _show(plan: "Plan", *, quiet: bool) -> "Iterator[Watch]":
+def _show(plan: "Plan", out: Path, *, quiet: bool, watch: bool) -> "Iterator[Watch]":
     """Show runs in the terminal within the block; yield the callback for their progress."""
-    from fedsim.cli.progress import progress_table, variant_names
-    from fedsim.running.run import ignore_progress
+    from fedsim.cli.progress import variant_names
+    from fedsim.cli.showing import show_runs
 
     count = sum(len(variant.seeds) for variant in plan.variants)
-    table = progress_table(_err, count, variant_names(plan))
-    with nullcontext(ignore_progress) if quiet else table as callback, _theory():
+    shown = show_runs(out, count, variant_names(plan), quiet=quiet, watch=watch)
+    with shown as callback, _theory():
         yield callback
+
+
+def _follow_in_browser(out: Path) -> AbstractContextManager[None]:
+    from fedsim.cli.showing import follow_in_browser
+
+    return follow_in_browser(out)
+
+
+def _tell(text: str) -> None:
+    """Print what happens to a connection."""
+    _err.print(escape(text), highlight=False, soft_wrap=True)
+
+
+def _tell_nothing(_: str) -> None:
+    """Print nothing."""
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Commands that make runs: run, check, reprice."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,10 +28,8 @@ from fedsim.cli.app import (
     app,
     check_out,
     check_watch,
-    comparison_options,
     within,
 )
-from fedsim.cli.app import err as _err
 from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import mention_size as _mention_size
 from fedsim.cli.app import note as _note
@@ -39,12 +37,10 @@ from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
 from fedsim.cli.app import suggest as _next
 from fedsim.cli.app import theory as _theory
-from fedsim.cli.app import write_output as _write_output
 
 if TYPE_CHECKING:
     from fedsim.results import Result
     from fedsim.running.folder import Shard
-    from fedsim.running.run import Watch
     from fedsim.scenario import Plan
 
 
@@ -73,6 +69,7 @@ def run_command(
     from fedsim.cli.downloads import offer_downloads
     from fedsim.cli.next_steps import TypedRun, after_run
     from fedsim.cli.progress import print_ends, variant_names
+    from fedsim.cli.showing import follow_in_browser, show_runs
     from fedsim.running.api import run_plan
     from fedsim.running.folder import check_place, study_of
     from fedsim.scenario import load
@@ -91,8 +88,8 @@ def run_command(
             check_place(study_of(plan), out)
         count, labels, before = _count(plan, share), variant_names(plan), _dates_of_ends(out)
         make = partial(run_plan, plan, out=out, jobs=jobs, cluster=cluster, share=share)
-        show = _show_runs(out, count, labels, quiet=quiet, watch=watch)
-        with _follow_in_browser(out) if browser else nullcontext():
+        show = show_runs(out, count, labels, quiet=quiet, watch=watch)
+        with follow_in_browser(out) if browser else nullcontext():
             with show as callback, _theory():
                 result = make(watch=callback, fresh=fresh, carry=carry, tell=_remark, check=False)
             code = print_ends(result, labels)  # above the tables, so that failures are not missed
@@ -120,44 +117,6 @@ def _print_result(result: "Result", kept: int, share: "Shard", *, as_json: bool)
     else:
         where = f"{share.number}/{share.shares}: {count} of the runs are in {result.folder}"
         _out.print(f"shard {escape(where)}")
-
-
-@contextmanager
-def _show_runs(
-    out: Path, count: int, labels: Mapping[str, str], *, quiet: bool, watch: bool
-) -> "Iterator[Watch]":
-    """Show runs in the terminal within the block; yield the callback for their progress."""
-    from fedsim.cli.live_page import live_page
-    from fedsim.cli.progress import progress_table
-    from fedsim.running.run import ignore_progress
-
-    hidden = nullcontext(ignore_progress)
-    table = hidden if quiet or watch else progress_table(_err, count, labels)
-    with live_page(_err, out) if watch else nullcontext(), table as callback:
-        yield callback
-
-
-@contextmanager
-def _follow_in_browser(out: Path) -> Iterator[None]:
-    """Serve the page of a study within the block, and write its report at the end."""
-    from fedsim.analysis import Comparison
-    from fedsim.browser import open_browser, serve_page
-    from fedsim.errors import DataError
-    from fedsim.report import write_comparison
-
-    with serve_page(out) as address:
-        _err.print(f"follow the runs at {address}", markup=False, highlight=False)
-        open_browser(address)
-        yield
-        try:  # while the page, still served, shows how the runs have ended
-            comparison = Comparison.of([out])
-            options = comparison_options(comparison)
-            with _write_output("report", [out], out / "report.html", options) as made:
-                write_comparison(comparison, made.path)
-        except DataError as error:
-            _remark(f"there is no report: {error}")
-        else:
-            _err.print(f"report in {made.place}", markup=False, highlight=False)
 
 
 def _dates_of_ends(out: Path) -> dict[Path, int]:
@@ -230,8 +189,8 @@ def check(
         if several:
             _out.print(found.table())
         _out.print(LEFT_OUT)
-        for accuracy in found.accuracy:
-            _out.print(escape(f"{accuracy.key}: {accuracy.text}"))
+        for model in found.models:
+            _out.print(escape(f"{model.key}: {model.text}"))
         for concern in found.concerns:
             _note(str(concern))
         for note in found.notes:

@@ -29,6 +29,7 @@ class SerialEvaluator:
     """
 
     choice: Mapping[str, Any] = {"evaluator": "one-by-one"}
+    together = False
     draw: Draw = staticmethod(draw_minibatches)
 
     def __init__(self, losses: Sequence[LocalLoss] = ()) -> None:
@@ -93,6 +94,16 @@ class Evaluator(Protocol):
     @property
     def choice(self) -> Mapping[str, Any]:
         """The evaluator's settings that may change last bits, for the manifest."""
+        ...
+
+    @property
+    def together(self) -> bool:
+        """Whether work that is submitted before a result is requested is computed along with it.
+
+        Work that takes no simulated time then waits until all that starts at its instant is
+        submitted; otherwise it is evaluated at once. A property of the kind of evaluator alone,
+        since it may change the order of rows of one instant.
+        """
         ...
 
     @property

@@ -57,6 +57,7 @@ class ThreadedEvaluator:
     """
 
     choice: Mapping[str, Any] = SerialEvaluator.choice
+    together = SerialEvaluator.together  # as on a machine of one processor
     draw: Draw = staticmethod(SerialEvaluator.draw)
 
     def __init__(self, losses: Sequence[LocalLoss], threads: int) -> None:

@@ -88,6 +88,7 @@ class VmapEvaluator:
     """
 
     choice: Mapping[str, Any] = {"evaluator": "vmap"}
+    together = True
 
     def __init__(self, loss: SimultaneousLoss, others: Evaluator) -> None:
         self._loss = loss

@@ -322,6 +322,11 @@ class Noting:
         return self._evaluator.choice
 
     @property
+    def together(self) -> bool:
+        """See `Evaluator.together`."""
+        return self._evaluator.together
+
+    @property
     def draw(self) -> Draw:
         """See `Evaluator.draw`."""
         return self._evaluator.draw

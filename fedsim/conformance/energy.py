@@ -91,6 +91,7 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
         and network.model == "fluid"
         and network.wifi is None
         and network.cell is None
+        and network.server.discipline == "fair"  # a queue holds up even where the link has no limit
         and min(network.server.uplink, network.server.downlink) == inf
     )
     down = free or network.peers is not None  # a peer's downlink is limited by its radio alone

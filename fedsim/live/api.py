@@ -1,32 +1,38 @@
 """The functions `run_live` and `serve`: live runs of a scenario, into a folder of runs."""
 
 import socket
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from fedsim.blocks.spec import Spec
 from fedsim.building import Builder, Job
 from fedsim.errors import DataError, OutputError, PeerError
 from fedsim.live.access import Access, Address, fresh_token
-from fedsim.live.connection import Timing
+from fedsim.live.connection import Timing, ignore_text
 from fedsim.live.handshake import RunOffer
 from fedsim.live.joining import LivePart, digest_of, join, run_clients
 from fedsim.live.meters import Meter, NoMeter
 from fedsim.live.refusals import check_live
+from fedsim.live.returning import ReturnRule
 from fedsim.live.workers import client_processes
 from fedsim.live.world import LiveSettings, LiveWorld, StartClients
 from fedsim.record.folder import RunFolder
+from fedsim.record.live import clear_live
 from fedsim.record.lock import hold
 from fedsim.record.manifest import LIVE
 from fedsim.record.recorder import RunRecorder
 from fedsim.results import Result
 from fedsim.running.api import session_folder, warn_of_theory
-from fedsim.running.campaign import check_ends
+from fedsim.running.campaign import MADE, check_ends
 from fedsim.running.folder import check_place, study_of
+from fedsim.running.history import record_call
+from fedsim.running.live import LiveReporter
 from fedsim.running.run import Watch, ending, execute, ignore_progress
 from fedsim.scenario import Plan, dump, load
 from fedsim.sim.config import WorldConfig
@@ -83,7 +89,7 @@ def run_live(
         live = _LiveStudy(plan, listener, access, timing or Timing(), watch)
         if processes:
             port = listener.getsockname()[1]
-            words = command or _words(source, overrides)
+            words, live.patience = command or _words(source, overrides), live.timing.joining
             with client_processes(words, live.clients, processes, port, token):
                 return live.into(out, check=check)
         live.start = partial(
@@ -103,10 +109,13 @@ def serve(
     timing: Timing | None = None,
     watch: Watch = ignore_progress,
     refused: Callable[[PeerError], None] = lambda _: None,
+    tell: Callable[[str], None] = ignore_text,
     listening: Callable[[Address], None] = lambda _: None,
     check: bool = True,
 ) -> Result:
     """Run every variant of a scenario under every seed live, for clients that join.
+
+    A client that has left may take its place again; if all have left, they are waited for.
 
     Args:
         source: a YAML file, a mapping, or a plan.
@@ -118,6 +127,7 @@ def serve(
         timing: see above.
         watch: see above.
         refused: called with the error of each connection that was not let in.
+        tell: called with a text as a client leaves, or comes back.
         listening: called with the address, once clients can connect.
         check: see above.
 
@@ -139,7 +149,9 @@ def serve(
     address, access = Address.parse(listen), access or Access()
     access.check(address)
     with _listener(address) as listener:
-        live = _LiveStudy(plan, listener, access, timing or Timing(), watch, refused)
+        timing = timing or Timing()
+        live = _LiveStudy(plan, listener, access, timing, watch, refused, tell)
+        live.patience = timing.joining
         listening(Address(address.host, listener.getsockname()[1]))
         return live.into(out, check=check)
 
@@ -196,7 +208,8 @@ class _LiveStudy:
         listener: a socket that listens.
         access: how clients are checked.
         timing: of connections.
-        watch, refused: see `serve`.
+        watch, refused, tell: see `serve`.
+        patience: how long clients that have left may take to come back, s.
         start: starts clients in this process, given the job, the offer and the port.
     """
 
@@ -206,6 +219,8 @@ class _LiveStudy:
     timing: Timing
     watch: Watch
     refused: Callable[[PeerError], None] = lambda _: None
+    tell: Callable[[str], None] = ignore_text
+    patience: float = 0.0
     start: Callable[[Job, RunOffer, int], Sequence[Coroutine[Any, Any, None]]] = field(
         default=lambda _job, _offer, _port: ()
     )
@@ -225,26 +240,36 @@ class _LiveStudy:
         with hold(folder):
             for variant, seed in self._runs:
                 RunFolder.check(folder, variant.name, seed)
+            clear_live(folder)
             study.write(folder)
-            last = len(self._runs) - 1
-            paths = [
-                self._make(self._builder.build(variant, seed), folder, another=number < last)
-                for number, (variant, seed) in enumerate(self._runs)
-            ]
-        result = Result(folder, tuple(paths), (), temporary=out is None)
+            with record_call(folder, study, len(self._runs), "", fresh=True) as call:
+                paths = self._make_all(folder, call.counts)
+                result = Result(folder, tuple(paths), (), temporary=out is None)
+                call.close(result)
         if check:
             check_ends(result, stacklevel=4)
         return result
+
+    def _make_all(self, folder: Path, counts: Counter[str]) -> list[Path]:
+        """Make all runs, and publish their progress; return their folders."""
+        live, paths = LiveReporter(folder, self.plan), list[Path]()
+        with live.publish(len(self._runs)):
+            watch = live.watch(self.watch)
+            for number, (variant, seed) in enumerate(self._runs):
+                job, another = self._builder.build(variant, seed), number < len(self._runs) - 1
+                paths.append(self._make(job, folder, watch, another=another))
+                counts[MADE] += 1
+        return paths
 
     @property
     def _runs(self) -> list[Any]:
         return [(variant, seed) for variant in self.plan.variants for seed in variant.seeds]
 
-    def _make(self, job: Job, folder: Path, *, another: bool) -> Path:
+    def _make(self, job: Job, folder: Path, watch: Watch, *, another: bool) -> Path:
         """Make one run."""
         own = job.scenario.model_copy(update={"seed": job.seed, "seeds": 1})
         name, clients = job.variant.name, len(job.members)
-        offer = RunOffer(digest_of(self.plan), name, job.seed, dump(own), clients)
+        offer = RunOffer(digest_of(self.plan), name, job.seed, dump(own), clients, token_hex(8))
         facts: dict[str, Any] = {}
         start: StartClients = partial(self.start, job, offer)
         settings = LiveSettings(
@@ -257,12 +282,15 @@ class _LiveStudy:
             timing=self.timing,
             start_clients=start,
             refused=self.refused,
+            tell=self.tell,
+            returning=ReturnRule.of(job),
+            patience=self.patience,
             facts=facts,
         )
 
         def make_world(setup: WorldConfig, book: RunRecorder, on_round: OnRound) -> LiveWorld:
             return LiveWorld(setup, book, on_round, settings=settings)
 
-        path = execute(job, folder, self.watch, {LIVE: facts}, make_world=make_world)
-        self.watch(ending(job, folder))
+        path = execute(job, folder, watch, {LIVE: facts}, make_world=make_world)
+        watch(ending(job, folder))
         return path

@@ -1,132 +1,40 @@
-"""A client of a live run: its session with the server, and the port that its handler runs on."""
+"""A client's end of a connection: the handshake, then messages and their answers."""
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from math import inf
+from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Protocol, cast
 
-import numpy as np
-
-from fedsim.computing.serial import finite
-from fedsim.errors import Diverged, PeerError, PeerTimeoutError
-from fedsim.live.connection import FrameConnection, Timing, misplaced_frame
-from fedsim.live.frames import Kind, Report, WorkSpan, frame
-from fedsim.live.handshake import LONGEST_WELCOME, ClientHandshake, RunOffer, ready
-from fedsim.live.limits import largest_vector, longest_message
+from fedsim.errors import AdmissionError, Diverged, FrameError, PeerError, PeerTimeoutError
+from fedsim.live.connection import FrameConnection, Timing, ignore_text, misplaced_frame
+from fedsim.live.frames import Kind, Report, frame
+from fedsim.live.handshake import (
+    LONGEST_WELCOME,
+    ClientHandshake,
+    RunOffer,
+    read_refusal,
+    ready,
+)
+from fedsim.live.limits import longest_message
+from fedsim.live.memory import ClientMemory, ClientPart
 from fedsim.live.meters import Meter
-from fedsim.ports import SERVER, SILENCE, Array, ClientId, Oracle, Payload, Work, node_name
-from fedsim.protocol.transport import ByteTransport, ClientProtocol, Envelope, Unpacking
-from fedsim.sim.config import Method, WorldConfig
-from fedsim.wire.packers import Packing
-
-
-class ClientPart(Protocol):
-    """What a client builds of a scenario; a `fedsim.building.Job` has all of it."""
-
-    @property
-    def setup(self) -> WorldConfig:
-        """Everything that its world is made of."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the clients' losses."""
-        ...
-
-
-class LiveClient:
-    """Implements `fedsim.ports.Client`: work takes the time that it takes.
-
-    Args:
-        setup: of the run.
-        protocol: its endpoint.
-        meter: of the energy of its work.
-        apart: whether work is evaluated in a thread, so that the connection stays alive meanwhile.
-
-    Attributes:
-        id: its number.
-        oracle: its loss.
-        state: the algorithm's own.
-        spans: the work done since they were last taken.
-        looks: what the method has read beside its messages.
-    """
-
-    def __init__(
-        self, setup: WorldConfig, protocol: ClientProtocol, meter: Meter, *, apart: bool
-    ) -> None:
-        self.id: ClientId = protocol.id
-        self.oracle: Oracle = setup.fleet[protocol.id].oracle
-        self.state: Any = setup.algorithm.memory(setup.initial)
-        self.spans: list[WorkSpan] = []
-        self.looks: set[str] = set()
-        self._protocol = protocol
-        self._setup = setup
-        self._meter = meter
-        self._apart = apart
-        self._start = monotonic()
-        self._rng: np.random.Generator | None = None
-
-    @property
-    def round(self) -> int:
-        """The round of the message being handled."""
-        return self._protocol.round
-
-    @property
-    def now(self) -> float:
-        """Seconds since this client began."""
-        self.looks.add("now")
-        return monotonic() - self._start
-
-    @property
-    def battery(self) -> float | None:
-        """None: a live run knows of no battery."""
-        self.looks.add("battery")
-        return None
-
-    @property
-    def pack(self) -> Callable[..., Payload]:
-        """See `fedsim.ports.Client.pack`."""
-        return self._protocol.packing.pack
-
-    @property
-    def rng(self) -> np.random.Generator:
-        """This client's own random stream, that of the simulated run."""
-        if self._rng is None:
-            self._rng = self._setup.rng("client", self.id)
-        return self._rng
-
-    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
-        """See `fedsim.ports.Client.compute`.
-
-        Raises:
-            Diverged: a vector that was computed is not finite.
-        """
-        if not 0.0 <= work.operations < inf:
-            raise ValueError(f"work has a finite number of operations, not {work.operations}")
-        evaluator = self._setup.evaluator
-        before, began = self._meter.joules(), monotonic()
-        ticket = evaluator.submit(work)
-        if begun is not None:
-            for number in range(1, work.pieces + 1):
-                begun(number)
-        result: Array
-        if self._apart:
-            result = await asyncio.to_thread(evaluator.result, ticket)
-        else:
-            result = evaluator.result(ticket)
-        ended, spent = monotonic(), self._meter.joules() - before
-        amounts = work.operations, work.samples
-        self.spans.append(WorkSpan(began, ended, work.pieces, *amounts, spent))
-        if not finite(result):
-            text = f"client {self.id} has computed what is not finite"
-            raise Diverged(self._protocol.round, text)
-        return result
-
+from fedsim.ports import SILENCE, node_name
+from fedsim.protocol.transport import Envelope
 
 Build = Callable[[RunOffer], ClientPart]
 """Builds a client's part of the run that the server offers; may take long."""
+
+
+@dataclass
+class KeptMemory:
+    """What a client keeps from one connection to the next.
+
+    Attributes:
+        memory: of the run that it was let into last; None for none.
+    """
+
+    memory: ClientMemory | None = None
 
 
 class ClientSession(FrameConnection):
@@ -138,9 +46,12 @@ class ClientSession(FrameConnection):
         meter: of the energy of its work.
         timing: of the connection.
         apart: whether building and work are done in threads.
+        kept: what it has kept of former connections, and keeps for later ones.
+        tell: called with what a user may want to know.
 
     Attributes:
         done: its result is whether another run follows; or the reason why it has ended.
+        admitted: whether the server has let it in.
     """
 
     def __init__(
@@ -151,6 +62,8 @@ class ClientSession(FrameConnection):
         timing: Timing,
         *,
         apart: bool,
+        kept: KeptMemory | None = None,
+        tell: Callable[[str], None] = ignore_text,
     ) -> None:
         super().__init__(timing, LONGEST_WELCOME)
         self.peer = "the server"
@@ -159,31 +72,51 @@ class ClientSession(FrameConnection):
         self._build = build
         self._meter = meter
         self._apart = apart
+        self._kept = kept or KeptMemory()
+        self._tell = tell
+        self._began = b""  # the first bytes that came
         self._inbox: deque[tuple[Envelope, float]] = deque()
         self._waiting_for: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
-        self._late: asyncio.TimerHandle | None = None
+        self._timers: list[asyncio.TimerHandle] = []
         self._read: Callable[[bytes], Envelope] | None = None  # once it has built its part
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the server has let it in."""
+        return self._handshake.offer is not None
 
     def on_open(self) -> None:
         """Begin the handshake."""
         # The system accepts connections while the server still builds the run.
-        self.watched, span = False, self._timing.joining
+        self.watched, span, loop = False, self._timing.joining, asyncio.get_running_loop()
         error = PeerTimeoutError(f"the server has not answered within {span:g} s")
-        self._late = asyncio.get_running_loop().call_later(span, self.drop, error)
+        text = f"connected; the server does not answer yet: waiting for {span:g} s"
+        self._timers = [
+            loop.call_later(span, self.drop, error),
+            loop.call_later(_PATIENCE, self._tell, text),
+        ]
         self.send(*self._handshake.begin())
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol.data_received`."""
+        if not self.watched:
+            self._began = self._began or data[:_FEW]
+        super().data_received(data)
 
     def on_frame(self, kind: Kind, body: bytes) -> None:
         """Handle a frame of the server."""
         self.watched = True
-        if self._handshake.offer is None:
-            self._on_handshake(kind, body)
-        elif kind is Kind.END:
-            self._finish(another=bool(body and body[0]))
-        elif kind is Kind.MESSAGE and self._read is not None:
+        if kind is Kind.MESSAGE and self._read is not None:
             self._inbox.append((self._read(body), monotonic()))
             if self._waiting_for is not None and not self._waiting_for.done():
                 self._waiting_for.set_result(None)
+        elif not self.admitted:
+            self._on_handshake(kind, body)
+        elif kind is Kind.END:
+            self._finish(another=bool(body and body[0]))
+        elif kind is Kind.REFUSED:
+            raise read_refusal(body)
         else:
             raise misplaced_frame(kind, self.peer)
 
@@ -192,18 +125,33 @@ class ClientSession(FrameConnection):
         if answer is not None:
             self.send(Kind.PROOF, answer)
         if (offer := self._handshake.offer) is not None:
-            if self._late is not None:
-                self._late.cancel()
+            self._stop_waiting()
             self._task = asyncio.create_task(self._run(offer))
 
     def on_end(self, error: PeerError) -> None:
         """End the client: the server is gone."""
-        if self._late is not None:
-            self._late.cancel()
+        self._stop_waiting()
         if self._task is not None:
             self._task.cancel()
         if not self.done.done():
-            self.done.set_exception(error)
+            self.done.set_exception(self._explain(error))
+
+    def _explain(self, error: PeerError) -> PeerError:
+        """Return the error, or what it means where the other end is no server of fedsim's."""
+        if self.watched or isinstance(error, AdmissionError | PeerTimeoutError):
+            return error
+        if self._began[:1] in _OF_TLS and self._began[1:2] == b"\3":
+            text = "it speaks TLS; give --certificate, --key and --authority"
+            return AdmissionError("token", f"the server is no one that was asked for: {text}")
+        if isinstance(error, FrameError):
+            text = f"it begins with {self._began!r}; is the port the one of `fedsim serve`?"
+            return FrameError(f"the server speaks another protocol than fedsim's: {text}")
+        why = "it may speak another protocol than fedsim's, or ask for TLS"
+        return PeerError(f"{error} before it has said anything: {why}")
+
+    def _stop_waiting(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
 
     def _finish(self, *, another: bool) -> None:
         if self._task is not None:
@@ -217,11 +165,9 @@ class ClientSession(FrameConnection):
     async def _run(self, offer: RunOffer) -> None:
         """Build the client, and answer messages for as long as the connection lasts."""
         try:
-            if self._apart:
-                part = await asyncio.to_thread(self._build, offer)
-            else:
-                part = self._build(offer)
-            await self._answer_all(part)
+            memory, knows = await self._recall(offer)
+            self._tell(f"let in to the run {offer.variant}, seed {offer.seed}")
+            await self._answer_all(memory, knows=knows)
         except PeerError as error:
             self.drop(error)
         except Exception as error:  # noqa: BLE001 - any of a handler: the server has to know
@@ -230,36 +176,48 @@ class ClientSession(FrameConnection):
             if not self.done.done():
                 self.done.set_exception(error)
 
-    async def _answer_all(self, part: ClientPart) -> None:
-        setup, number = part.setup, self._handshake.client
-        transport, unpacking = cast("ByteTransport", setup.transport), Unpacking()
-        protocol = ClientProtocol(
-            number,
-            Packing(setup.packer_up, number),
-            beacons=setup.silence.beacon,
-            header_bits=setup.header_bits,
-            transport=transport,
-        )
-        client = LiveClient(setup, protocol, self._meter, apart=self._apart)
-        handle = cast("Method", setup.algorithm).handle
-        self.peer = f"the server of {node_name(number)}"
-        size = setup.initial.size
-        self.limit, largest = longest_message(size), largest_vector(size)
-        self._read = lambda body: transport.read(body, SERVER, unpacking, largest)
-        self.send(Kind.READY, ready(part.fingerprint, metered=self._meter.known))
-        inbox = self._inbox
+    async def _recall(self, offer: RunOffer) -> tuple[ClientMemory, bool]:
+        """Return what the client knows of a run, and whether that is all that it ever knew."""
+        memory = self._kept.memory
+        if memory is not None and memory.run == offer.run and memory.recover(offer.last_exchange):
+            return memory, True
+        if self._apart:
+            part = await asyncio.to_thread(self._build, offer)
+        else:
+            part = self._build(offer)
+        number = self._handshake.client
+        self._kept.memory = ClientMemory(part, number, offer, self._meter, apart=self._apart)
+        return self._kept.memory, offer.returns == 0
+
+    async def _answer_all(self, memory: ClientMemory, *, knows: bool) -> None:
+        client, inbox = memory.client, self._inbox
+        self.peer = f"the server of {node_name(self._handshake.client)}"
+        self.limit = longest_message(memory.part.setup.initial.size)
+        self._read = memory.read
+        said = ready(memory.part.fingerprint, metered=self._meter.known, knows=knows)
+        self.send(Kind.READY, said)
+        loop = asyncio.get_running_loop()
         while True:
             while not inbox:
-                self._waiting_for = asyncio.get_running_loop().create_future()
+                self._waiting_for = loop.create_future()
                 await self._waiting_for
             asked, received = inbox.popleft()
-            reply = await handle(client, protocol.open(asked))
-            envelope = protocol.answer(asked, reply)
-            spans, client.spans = tuple(client.spans), []
+            reply, envelope = await memory.answer(asked)
             silent, looks = reply is SILENCE, frozenset(client.looks)
+            spans = tuple(client.spans)
             report = Report(asked.exchange, received, monotonic(), silent, looks, spans)
             data = frame(Kind.REPORT, report.encode())
             self.send_bytes(data if envelope is None else data + frame(Kind.MESSAGE, envelope.data))
+
+
+_PATIENCE = 2.0
+"""After how long without an answer a client says that it waits, s."""
+
+_FEW = 16
+"""The number of bytes that are shown of another protocol."""
+
+_OF_TLS = {b"\x15", b"\x16"}
+"""The first byte of a record of TLS: an alert, or a handshake; the second is 3."""
 
 
 def describe_failure(error: BaseException) -> bytes:

@@ -47,6 +47,10 @@ class WallClock:
         return loop.call_at((self.start or 0.0) + when, callback, *args)
 
 
+_ENDS = frozenset({int(Event.ROUND), int(Event.ABANDONED)})
+"""The events with which a round ends."""
+
+
 class OrderedLog:
     """Puts rows in order of time before they go into an event log.
 
@@ -64,7 +68,7 @@ class OrderedLog:
     def append(self, t: float, duration: float, event: int, *args: Any, **named: Any) -> None:
         """Add a row; see `EventLog.append`."""
         self._rows.append((t, self._log.append, (duration, event, *args), named))
-        if event in {Event.ROUND, Event.ABANDONED}:
+        if event in _ENDS:
             self.release()
 
     def append_message(self, t: float, *args: Any) -> None:

@@ -10,6 +10,7 @@ import asyncio
 from abc import abstractmethod
 from dataclasses import dataclass
 from math import ceil
+from typing import cast
 
 from fedsim.errors import DecodeError, FrameError, PeerError, PeerTimeoutError
 from fedsim.live.frames import FRONT_BYTES, FrameReader, Kind, frame
@@ -36,6 +37,10 @@ class Timing:
     building: float = 600.0
     joining: float = 120.0
     answer: float = 3600.0
+
+
+def ignore_text(_: str) -> None:
+    """Ignore what there is to tell."""
 
 
 _QUEUED = 4
@@ -85,6 +90,10 @@ class FrameConnection(asyncio.Protocol):
     def on_end(self, error: PeerError) -> None:
         """Handle the end of the connection, once; the error says why."""
 
+    def on_broken(self, error: FrameError) -> None:
+        """Handle what breaks the protocol: end the connection."""
+        self.drop(error)
+
     def on_tick(self) -> None:
         """Handle a tick of the timer; a `PeerError` drops the connection."""
 
@@ -114,11 +123,16 @@ class FrameConnection(asyncio.Protocol):
             self.drop(PeerTimeoutError(f"{self.peer} reads too slowly: {most} bytes wait for it"))
 
     def close(self) -> None:
-        """Close the connection once everything was sent; `on_end` is not called."""
+        """Close the connection once everything was sent; `on_end` is not called.
+
+        A peer that does not take what was sent keeps it for `Timing.silence` at most.
+        """
         if not self.ended:
             self.ended = True
             self._stop_timer()
             self._transport.close()
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._timing.silence, self._transport.abort)
 
     def abort(self) -> None:
         """End the connection now, whatever has not been sent; `on_end` is not called."""
@@ -138,8 +152,7 @@ class FrameConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio.BaseProtocol.connection_made`."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of TCP, with or without TLS
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # of TCP, with or without TLS
         self._tick_later()
         self.on_open()
 
@@ -152,14 +165,18 @@ class FrameConnection(asyncio.Protocol):
                     self.on_frame(kind, body)
                 if self.ended:
                     return
+        except FrameError as error:
+            self.on_broken(error)
         except PeerError as error:
             self.drop(error)
         except (DecodeError, RemoteProtocolError) as error:
-            self.drop(FrameError(f"{self.peer} has sent what is no message of a run: {error}"))
+            text = f"{self.peer} has sent what is no message of a run: {error}"
+            self.on_broken(FrameError(text))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.BaseProtocol.connection_lost`."""
         self.lost.set()
+        self._stop_timer()
         why = "has closed the connection" if exc is None else f"is not reachable any more: {exc}"
         self.drop(PeerError(f"{self.peer} {why}"))
 

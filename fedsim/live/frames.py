@@ -8,9 +8,9 @@ its limit as soon as the length is there, so that memory is bounded by that limi
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
-from math import isfinite
+from math import inf, isfinite
+from typing import NamedTuple
 
 from fedsim.errors import FrameError
 
@@ -46,6 +46,9 @@ class Kind(IntEnum):
     """Server: the run has ended, and whether another one follows."""
 
 
+_KINDS = {int(kind): kind for kind in Kind}
+
+
 def frame(kind: Kind, body: bytes = b"") -> bytes:
     """Return a frame as bytes."""
     return _FRONT.pack(len(body), kind) + body
@@ -71,25 +74,31 @@ class FrameReader:
         Raises:
             FrameError: a kind is unknown, or a body is longer than the limit.
         """
-        buffer = self._buffer
-        buffer += data
+        # What has arrived ends with a frame nearly always: then nothing is copied but the bodies.
+        held: bytes | bytearray = data
+        if self._buffer:
+            self._buffer += data
+            held = self._buffer
         start = 0
         try:
-            while len(buffer) - start >= FRONT_BYTES:
-                length, number = _FRONT.unpack_from(buffer, start)
+            while len(held) - start >= FRONT_BYTES:
+                length, number = _FRONT.unpack_from(held, start)
                 if length > self.limit:
                     text = f"a frame announces {length} bytes; at most {self.limit} are accepted"
                     raise FrameError(text)
-                if not Kind.HELLO <= number <= Kind.END:
+                if number not in _KINDS:
                     raise FrameError(f"no frame has the kind {number}; kinds are 1 to {Kind.END}")
                 end = start + FRONT_BYTES + length
-                if end > len(buffer):
+                if end > len(held):
                     break
-                body = bytes(buffer[start + FRONT_BYTES : end])
+                body = bytes(held[start + FRONT_BYTES : end])
                 start = end
-                yield Kind(number), body
+                yield _KINDS[number], body
         finally:
-            del buffer[:start]
+            if held is self._buffer:
+                del self._buffer[:start]
+            else:
+                self._buffer += held[start:]
 
 
 # Reports: what a client has done with a message.
@@ -99,10 +108,10 @@ _SPAN = struct.Struct("<ddIddd")
 _MOST_SPANS = 255
 
 _SILENT, _READS_CLOCK, _READS_BATTERY = 1, 2, 4
+_LOOKS = tuple(map(frozenset[str], ((), ("now",), ("battery",), ("now", "battery"))))
 
 
-@dataclass(frozen=True, slots=True)
-class WorkSpan:
+class WorkSpan(NamedTuple):
     """Work that a client has done, by its own clock.
 
     Attributes:
@@ -120,8 +129,7 @@ class WorkSpan:
     joules: float
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What a client has done with one message, by its own clock.
 
     Attributes:
@@ -146,12 +154,7 @@ class Report:
         flags |= _READS_CLOCK * ("now" in self.looks) | _READS_BATTERY * ("battery" in self.looks)
         spans = self.spans[-_MOST_SPANS:]
         front = _REPORT.pack(self.exchange, flags, self.received, self.sent, len(spans))
-        return front + b"".join(
-            _SPAN.pack(
-                each.began, each.ended, each.pieces, each.operations, each.samples, each.joules
-            )
-            for each in spans
-        )
+        return front + b"".join([_SPAN.pack(*each) for each in spans])
 
     @classmethod
     def decode(cls, body: bytes) -> "Report":
@@ -165,24 +168,21 @@ class Report:
         exchange, flags, received, sent, count = _REPORT.unpack_from(body)
         if len(body) != _REPORT.size + count * _SPAN.size or flags > 7:
             raise FrameError(f"{len(body)} bytes with flags {flags} are no report of {count} spans")
-        spans = tuple(
-            WorkSpan(*_SPAN.unpack_from(body, _REPORT.size + number * _SPAN.size))
-            for number in range(count)
-        )
+        spans = tuple(map(WorkSpan._make, _SPAN.iter_unpack(body[_REPORT.size :])))
         if not (isfinite(received) and isfinite(sent) and received <= sent):
             raise FrameError(f"a report says: received at {received:g} s, answered at {sent:g} s")
         for each in spans:
             if not _is_possible(each):
                 raise FrameError(f"a report has an impossible span: {each}")
-        looks = {"now"} if flags & _READS_CLOCK else set()
-        looks |= {"battery"} if flags & _READS_BATTERY else set()
-        return cls(exchange, received, sent, bool(flags & _SILENT), frozenset(looks), spans)
+        looks = _LOOKS[flags // _READS_CLOCK]
+        return cls(exchange, received, sent, bool(flags & _SILENT), looks, spans)
 
 
 _MOST_PIECES = 1_000_000
 
 
 def _is_possible(span: WorkSpan) -> bool:
-    known = all(map(isfinite, (span.began, span.ended, span.operations, span.samples)))
-    amounts = min(span.operations, span.samples) >= 0 and not span.joules < 0
-    return known and amounts and span.began <= span.ended and 1 <= span.pieces <= _MOST_PIECES
+    began, ended, pieces, operations, samples, joules = span
+    times = isfinite(began) and isfinite(ended) and began <= ended
+    amounts = 0 <= operations < inf and 0 <= samples < inf and not joules < 0
+    return times and amounts and 1 <= pieces <= _MOST_PIECES

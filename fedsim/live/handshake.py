@@ -5,7 +5,10 @@
                <-  CHALLENGE  nonce, whether a token is asked for
     PROOF      digest of its scenario, HMAC ->
                <-  WELCOME    HMAC, the run     or  REFUSED  code, reason
-    READY      hash of the clients' losses  ->
+    READY      hash of the clients' losses  ->   or  <-  REFUSED
+
+READY says, too, whether the client has a meter, and whether it still knows what it knew of this run
+before it left it; WELCOME has what a client that returns needs for that.
 
 Both HMACs are SHA-256 with the token as the key, over the role and everything that was exchanged
 before, nonces included: the token itself never travels, a recorded handshake is of no use for
@@ -26,7 +29,7 @@ from fedsim.errors import AdmissionError, FrameError
 from fedsim.live.frames import Kind
 from fedsim.ports import ClientId
 
-VERSION = 1
+VERSION = 2
 """The version of frames and handshake."""
 
 MAGIC = b"fedsim-live"
@@ -46,7 +49,19 @@ LONGEST_WELCOME = 1 << 22
 LEAST_TOKEN = 16
 """The length of the shortest accepted token, bytes."""
 
-_CODES = ("version", "token", "scenario", "client", "data", "full")
+_CODES = ("version", "token", "scenario", "client", "data", "full", "connected", "broken")
+
+
+_KINDS = {
+    "variant": str,
+    "seed": int,
+    "scenario": str,
+    "clients": int,
+    "run": str,
+    "returns": int,
+    "last_exchange": int,
+}
+"""The fields of an offer in JSON, beside the digest, with their types."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +73,10 @@ class RunOffer:
         variant, seed: of the run.
         scenario: the text of the scenario of this run, for clients without the file.
         clients: the number of clients.
+        run: identifies this run of the server; another one of the same seed has another.
+        returns: how often this client has left the run before.
+        last_exchange: that of the last reply, or silence, of this client that has arrived; 0 for
+            none.
     """
 
     digest: bytes
@@ -65,6 +84,9 @@ class RunOffer:
     seed: int
     scenario: str
     clients: int
+    run: str = ""
+    returns: int = 0
+    last_exchange: int = 0
 
     def encode(self) -> bytes:
         """Return it as JSON."""
@@ -74,6 +96,9 @@ class RunOffer:
             "seed": self.seed,
             "scenario": self.scenario,
             "clients": self.clients,
+            "run": self.run,
+            "returns": self.returns,
+            "last_exchange": self.last_exchange,
         }
         return json.dumps(content).encode()
 
@@ -86,12 +111,11 @@ class RunOffer:
         """
         try:
             content: Any = json.loads(data)
-            known = {name: content[name] for name in ("variant", "seed", "scenario", "clients")}
+            known = {name: content[name] for name in _KINDS}
             made = cls(bytes.fromhex(content["digest"]), **known)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise FrameError(f"the server's offer of a run cannot be read: {error!r}") from None
-        kinds = (made.variant, str), (made.seed, int), (made.scenario, str), (made.clients, int)
-        if not all(type(value) is kind for value, kind in kinds):
+        if not all(type(known[name]) is kind for name, kind in _KINDS.items()):
             raise FrameError(f"the server's offer of a run has fields of other types: {known}")
         return made
 
@@ -145,7 +169,7 @@ class ServerHandshake:
     Args:
         offer: the run that clients are let into.
         token: shared with the clients; None if none is asked for.
-        taken: returns why a number of a client cannot be taken; empty if it can.
+        take: returns the offer for one client; raises AdmissionError if its number cannot be taken.
 
     Attributes:
         client: the number of the client; -1 until it is let in.
@@ -154,14 +178,14 @@ class ServerHandshake:
     """
 
     def __init__(
-        self, offer: RunOffer, token: bytes | None, taken: Callable[[ClientId], str]
+        self, offer: RunOffer, token: bytes | None, take: Callable[[ClientId], RunOffer]
     ) -> None:
         self.client: ClientId = -1
         self.admitted = False
         self.times: Times | None = None
         self._offer = offer
         self._token = token
-        self._taken = taken
+        self._take = take
         self._hello = b""
         self._number = -1
         self._challenge = b""
@@ -203,11 +227,10 @@ class ServerHandshake:
         if self._number >= self._offer.clients:
             text = f"there are clients 0 to {self._offer.clients - 1}, and no {self._number}"
             raise AdmissionError("client", text)
-        if reason := self._taken(self._number):
-            raise AdmissionError("client", reason)
+        offer = self._take(self._number)
         self.client, self.admitted = self._number, True
         self.times = Times(received, sent)
-        return Kind.WELCOME, own.ljust(_MAC_BYTES, b"\0") + self._offer.encode()
+        return Kind.WELCOME, own.ljust(_MAC_BYTES, b"\0") + offer.encode()
 
 
 class ClientHandshake:
@@ -271,21 +294,33 @@ class ClientHandshake:
         return _PROOF.pack(self._digest, proof, received, clock())
 
 
-def ready(fingerprint: str, *, metered: bool) -> bytes:
-    """Return the body of a READY frame: whether the client has a meter, and the losses' hash."""
-    return bytes([metered]) + fingerprint.encode()
+class ClientReady(NamedTuple):
+    """What a client says once it has built its part.
+
+    Attributes:
+        metered: whether it has a meter.
+        knows: whether it knows what it knew of this run before it left it.
+    """
+
+    metered: bool
+    knows: bool
 
 
-def check_ready(body: bytes, fingerprint: str) -> bool:
-    """Check that a client has the data of the server; return whether it has a meter.
+def ready(fingerprint: str, *, metered: bool, knows: bool = False) -> bytes:
+    """Return the body of a READY frame: `ClientReady`, and the hash of the clients' losses."""
+    return bytes([metered + 2 * knows]) + fingerprint.encode()
+
+
+def check_ready(body: bytes, fingerprint: str) -> ClientReady:
+    """Check that a client has the data of the server; return what else it says.
 
     Raises:
         AdmissionError: it has other data.
         FrameError: the body is none of a READY frame.
     """
-    if not body or body[0] > 1:
+    if not body or body[0] > 3:
         raise FrameError("a READY frame does not say whether there is a meter")
     if body[1:] != fingerprint.encode():
         text = "the client has built its losses from other data, or another version of fedsim"
         raise AdmissionError("data", f"{text}: use the same files, and the same versions")
-    return bool(body[0])
+    return ClientReady(bool(body[0] & 1), bool(body[0] & 2))

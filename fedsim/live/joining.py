@@ -1,25 +1,26 @@
 """Clients that join a server: `join`, and the sessions that it runs."""
 
 import asyncio
-import ssl
-from collections.abc import Coroutine, Sequence
+import gc
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from fedsim.blocks.spec import Spec
 from fedsim.building import Builder, Job
 from fedsim.computing.serial import one_thread
-from fedsim.errors import AdmissionError, PeerError
+from fedsim.errors import AdmissionError, FrameError, PeerError
 from fedsim.live.access import Access, Address
-from fedsim.live.client import Build, ClientPart, ClientSession
-from fedsim.live.connection import Timing
+from fedsim.live.client import Build, ClientSession, KeptMemory
+from fedsim.live.connecting import Connector
+from fedsim.live.connection import Timing, ignore_text
 from fedsim.live.handshake import NO_DIGEST, ClientHandshake, RunOffer
+from fedsim.live.memory import ClientPart
 from fedsim.live.meters import Meter, NoMeter
-from fedsim.ports import ClientId
+from fedsim.ports import ClientId, node_name
 from fedsim.protocol.stopping import Stop
 from fedsim.record.scenarios import parse
 from fedsim.scenario import Plan, Variant, load
@@ -36,7 +37,7 @@ def digest_of(plan: Plan) -> bytes:
 
 @dataclass(frozen=True)
 class LivePart:
-    """A job, as a client's part of a run; see `fedsim.live.client.ClientPart`."""
+    """A job, as a client's part of a run; see `fedsim.live.memory.ClientPart`."""
 
     job: Job
 
@@ -71,7 +72,7 @@ class PartBuilder:
             AdmissionError: the scenario file has no such run.
             ScenarioError: the server's scenario cannot be built here.
         """
-        return self._build(offer)
+        return self._build(replace(offer, returns=0, last_exchange=0))
 
     def _build_once(self, offer: RunOffer) -> ClientPart:
         plan = self._plan
@@ -84,7 +85,9 @@ class PartBuilder:
                 raise AdmissionError("scenario", f"the scenario has no variant {offer.variant!r}")
             variant = named[offer.variant]
         with one_thread():
-            return LivePart(Builder(plan, "bytes").build(_for_client(variant), offer.seed))
+            part = LivePart(Builder(plan, "bytes").build(_for_client(variant), offer.seed))
+        gc.freeze()  # it stays until the end of the runs, and is no garbage before
+        return part
 
 
 def _for_client(variant: Variant) -> Variant:
@@ -105,8 +108,11 @@ def join(
     access: Access | None = None,
     meter: Meter | None = None,
     timing: Timing | None = None,
+    tell: Callable[[str], None] = ignore_text,
 ) -> None:
     """Take part in all runs of a server, as one client or several; return when they are over.
+
+    A client whose connection breaks connects again, and takes its place again with what it knows.
 
     Args:
         address: of the server, HOST:PORT.
@@ -116,7 +122,8 @@ def join(
         blocks: user-defined classes that the scenario may name by their kind.
         access: by what server and client know each other.
         meter: of the energy of the clients' work.
-        timing: of the connections.
+        timing: of the connections; for its `joining` a server is waited for.
+        tell: called with what is waited for, and where.
 
     Raises:
         AdmissionError: the server has refused, or is not trusted.
@@ -144,12 +151,15 @@ def join(
         meter or NoMeter(),
         timing or Timing(),
         apart=len(clients) == 1,
+        tell=tell,
     )
     with one_thread():
         try:
             asyncio.run(_run_all(sessions))
         except* PeerError as group:
             raise group.exceptions[0] from None
+        finally:
+            gc.unfreeze()
 
 
 async def _run_all(sessions: Sequence[Coroutine[Any, Any, None]]) -> None:
@@ -169,6 +179,7 @@ def run_clients(
     *,
     apart: bool = False,
     once: bool = False,
+    tell: Callable[[str], None] = ignore_text,
 ) -> Sequence[Coroutine[Any, Any, None]]:
     """Return the coroutines of clients, each of which takes part in all runs of a server.
 
@@ -181,50 +192,41 @@ def run_clients(
         meter: of the energy of the clients' work.
         timing: of the connections.
         apart: whether work is done in threads.
-        once: whether to take part in one run only.
+        once: whether to take part in one run only, over one connection.
+        tell: see `join`.
     """
-    certificates = access.certificates
-    context = None if certificates is None else certificates.client()
+    connector = Connector(address, access, timing, tell)
 
     async def run_one(client: ClientId) -> None:
-        """Take part as one client, run after run."""
-        another = True
+        """Take part as one client, run after run, over as many connections as that takes."""
+        another, kept, until = True, KeptMemory(), 0.0
+        loop = asyncio.get_running_loop()
         while another:
             handshake = ClientHandshake(client, digest, access.token)
-            session = ClientSession(handshake, build, meter, timing, apart=apart)
-            await _connect(session, address, context, timing)
-            another = await session.done and not once
+            session = ClientSession(
+                handshake, build, meter, timing, apart=apart, kept=kept, tell=connector.tell
+            )
+            try:
+                await connector.connect(session)
+                another = await session.done and not once
+            except PeerError as error:
+                if session.admitted:
+                    until = loop.time() + timing.joining
+                if once or not _may_pass(error) or loop.time() >= until:
+                    raise
+                back = f"trying to come back for {timing.joining:g} s"
+                connector.tell(f"{node_name(client)}: {error}; {back}")
+                await asyncio.sleep(_RETRY)
 
     return [run_one(client) for client in clients]
 
 
-async def _connect(
-    session: ClientSession, address: Address, context: ssl.SSLContext | None, timing: Timing
-) -> None:
-    """Connect to a server, which may have to start first.
-
-    Raises:
-        PeerError: it cannot be reached in time, or TLS has failed.
-    """
-    loop, until = asyncio.get_running_loop(), monotonic() + timing.joining
-    while True:
-        try:
-            await loop.create_connection(
-                lambda: session,
-                *address,
-                ssl=context,
-                ssl_handshake_timeout=None if context is None else timing.joining,
-            )
-        except ssl.SSLError as error:
-            raise AdmissionError("token", f"TLS with {address} has failed: {error}") from None
-        except OSError as error:
-            if monotonic() > until:
-                text = f"the server at {address} cannot be reached: {error.strerror or error}"
-                raise PeerError(text) from None
-            await asyncio.sleep(_RETRY)
-        else:
-            return
+def _may_pass(error: PeerError) -> bool:
+    """Return whether a connection that has ended so may be made again."""
+    if isinstance(error, AdmissionError):
+        return error.code == "connected"  # the server has not noticed yet that the old one is gone
+    return not isinstance(error, FrameError)
 
 
 _RETRY = 0.2
-"""The time between two attempts to connect, s."""
+"""The time between two attempts to come back, s."""

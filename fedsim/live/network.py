@@ -1,16 +1,16 @@
 """The server's view of its clients: those connected, what was sent to them, what came back."""
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf, isnan, nan
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from fedsim.errors import Diverged, Failed, FrameError, PeerTimeoutError
+from fedsim.errors import Diverged, Failed, FrameError, PeerError, PeerTimeoutError
 from fedsim.live.clock import OrderedLog, WallClock
-from fedsim.live.connection import FrameConnection
 from fedsim.live.frames import Kind, Report, frame
 from fedsim.ports import SERVER, Array, ClientId, node_name
 from fedsim.protocol.selection import OFFLINE
@@ -18,8 +18,28 @@ from fedsim.protocol.transport import ByteTransport, Envelope, Receive, Unpackin
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 
+_COMPUTE = int(Event.COMPUTE)
+_NO_MESSAGE = -1, 0, 0, 0
+"""The columns of a row about no message: its name, and its bits."""
+
 ABORTED, IN_FLIGHT = "aborted", "in flight"
 """What becomes of a message that is not known to have arrived."""
+
+
+class ClientConnection(Protocol):
+    """The server's end of a client's connection, as the network needs it."""
+
+    def send(self, kind: Kind, body: bytes = b"") -> None:
+        """Send a frame."""
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send whole frames."""
+
+    def close(self) -> None:
+        """Close it once everything was sent."""
+
+    def expel(self, error: PeerError) -> None:
+        """End it for good, and tell the client why."""
 
 
 @dataclass
@@ -30,11 +50,12 @@ class _Peer:
         connection: to it.
         outstanding: messages that it has not reported on, each with when it was sent.
         answering: the exchange of the last report, if its reply is still to come; 0 if not.
-        offset: the server's time less the client's, s; known to within `delay`.
+        sent: when that report was sent.
+        offset: the time of the server's event loop less the client's, s; known to within `delay`.
         delay: the smallest round trip of a message and its report so far, s.
     """
 
-    connection: FrameConnection
+    connection: ClientConnection
     offset: float
     delay: float
     outstanding: deque[tuple[Envelope, float]] = field(default_factory=deque)
@@ -47,6 +68,13 @@ class _Peer:
         if delay <= self.delay:
             self.delay = max(delay, 0.0)
             self.offset = ((sent - received) + (now - answered)) / 2
+
+
+class _Departure(NamedTuple):
+    """When and why a client has left."""
+
+    t: float
+    reason: str
 
 
 class LiveNetwork:
@@ -62,6 +90,8 @@ class LiveNetwork:
         looks: the set to which the names of what the method reads are added.
         answer: the longest time from a message to its report, s.
         largest: the largest accepted dimension of a vector.
+        patience: how long a client that has left may take to come back, if no client is left to be
+            asked, s.
 
     Attributes:
         delivered, lost, in_flight: bits that arrived, that were given up, and in transit at the
@@ -87,6 +117,7 @@ class LiveNetwork:
         looks: set[str],
         answer: float,
         largest: int,
+        patience: float = 0.0,
     ) -> None:
         self.delivered = self.lost = self.in_flight = 0
         self.joules: Array = np.zeros(clients)
@@ -101,7 +132,10 @@ class LiveNetwork:
         self._largest = largest
         self._unpacking = Unpacking()
         self._peers: dict[ClientId, _Peer] = {}
-        self._left: dict[ClientId, str] = {}
+        self._patience = patience
+        self._left: dict[ClientId, _Departure] = {}
+        self._returns: Counter[ClientId] = Counter()
+        self._heard: dict[ClientId, int] = {}
         self._news: asyncio.Future[None] | None = None
         self._closed = False
 
@@ -114,12 +148,26 @@ class LiveNetwork:
 
     @property
     def departures(self) -> dict[ClientId, str]:
-        """The clients that have left, each with the reason."""
-        return dict(self._left)
+        """The clients that have left and have not come back, each with the reason."""
+        return {client: each.reason for client, each in self._left.items()}
+
+    def returns(self, client: ClientId) -> int:
+        """Return how often a client has left."""
+        return self._returns[client]
+
+    @property
+    def returned(self) -> dict[str, int]:
+        """How often clients have come back, by their names."""
+        back = {one: times - (one in self._left) for one, times in sorted(self._returns.items())}
+        return {node_name(one): times for one, times in back.items() if times}
+
+    def last_exchange(self, client: ClientId) -> int:
+        """Return the exchange of the last reply, or silence, that has come; 0 for none."""
+        return self._heard.get(client, 0)
 
     @property
     def always_complete(self) -> bool:
-        """Whether no client has left."""
+        """Whether no client is away."""
         return not self._left
 
     def obstacle(self, client: ClientId) -> str:
@@ -131,32 +179,50 @@ class LiveNetwork:
         return True
 
     def why_gone(self, clients: Sequence[ClientId]) -> str:
-        """See `Attendance.why_gone`: a client that has left does not return."""
+        """See `Attendance.why_gone`: a client that has left may come back for a while."""
         if any(client in self._peers for client in clients):
             return ""
+        if self._clock.now < self._last_return(clients):
+            return ""
         return f"no client can take part any more: {OFFLINE} ({len(clients)})"
+
+    def _last_return(self, clients: Iterable[ClientId]) -> float:
+        """Return until when one of these clients is waited for."""
+        left = (self._left[client].t for client in clients if client in self._left)
+        return max(left, default=-inf) + self._patience
 
     def charge(self, client: ClientId) -> float:  # noqa: ARG002 - see `Attendance`
         """Return NaN: a live run knows of no battery."""
         return nan
 
     async def change(self) -> None:
-        """Wait until a client has left."""
+        """Wait until a client has left or come back, or is not waited for any more."""
         self._news = asyncio.get_running_loop().create_future()
-        await self._news
+        ends = (each.t + self._patience for each in self._left.values())
+        later = [end for end in ends if end > self._clock.now]
+        timer = self._clock.at_deadline(min(later), self._notify) if later else None
+        try:
+            await self._news
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _notify(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
 
     # -- joining and leaving -----------------------------------------------------------
 
     def join(
         self,
         client: ClientId,
-        connection: FrameConnection,
+        connection: ClientConnection,
         offset: float,
         delay: float = inf,
         *,
         metered: bool,
     ) -> None:
-        """Add a client that is ready.
+        """Add a client that is ready: it is asked from the next exchange on.
 
         Args:
             client: its number.
@@ -168,21 +234,34 @@ class LiveNetwork:
         """
         self.metered = self.metered and metered
         self._peers[client] = _Peer(connection, offset, delay)
+        if (away := self._left.pop(client, None)) is not None:
+            now = self._clock.now
+            self._log.append(now, now - away.t, Event.ONLINE, client, NO_PEER)
+            self._notify()
 
-    def leave(self, client: ClientId, reason: str) -> None:
-        """Remove a client whose connection has ended: it does not return in this run."""
+    def leave(self, client: ClientId, reason: str) -> bool:
+        """Remove a client whose connection has ended; return whether it leaves the run by that.
+
+        Before the run begins it does not. What is in transit to it is lost, and so is its reply.
+        """
         peer = self._peers.pop(client, None)
         if peer is None or self._closed or self._clock.start is None:
-            return  # before the run begins it may come back
-        self._left[client] = reason
+            return False
         now = self._clock.now
+        self._left[client] = _Departure(now, reason)
+        self._returns[client] += 1
         for envelope, sent in peer.outstanding:
             self._write_lost(client, envelope, now - sent, ABORTED)
         word = self._log.word(reason)
         self._log.append(now, 0.0, Event.OFFLINE, client, NO_PEER, detail=word)
         self.on_lost(client)
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
+        self._notify()
+        return True
+
+    def expel(self, client: ClientId, error: PeerError) -> None:
+        """End the connection of a client, which may not come back into this run."""
+        if client in self._peers:
+            self._peers[client].connection.expel(error)
 
     def fail(self, client: ClientId, number: int, text: str) -> None:
         """Handle the failure of a client's handler in some round; 0 if it has not diverged."""
@@ -237,6 +316,7 @@ class LiveNetwork:
         else:
             traffic.beacons += 1
         self.delivered += envelope.bits
+        self._heard[client] = envelope.exchange
         self._write_delivered(client, SERVER, envelope, now, max(now - peer.sent, 0.0))
         self.on_reply(client, envelope)
 
@@ -251,35 +331,27 @@ class LiveNetwork:
             text = f"{node_name(client)} reports on exchange {report.exchange}, which was not sent"
             raise FrameError(text)
         envelope, sent = peer.outstanding.popleft()
-        peer.meet(sent, report.received, report.sent, now)
+        start = self._clock.start or 0.0  # offsets are to the loop's time, as in the handshake
+        peer.meet(start + sent, report.received, report.sent, start + now)
 
-        def server_time(client_time: float) -> float:
-            """Return a time of the client by the server's clock; offsets are not exact."""
-            return min(max(client_time + peer.offset, sent), now)
-
-        received = server_time(report.received)
+        # A time of the client by the server's clock: offsets are not exact.
+        offset = peer.offset - start
+        received = min(max(report.received + offset, sent), now)
         self.delivered += envelope.bits
         self._write_delivered(SERVER, client, envelope, received, received - sent)
         for each in report.spans:
-            ended = server_time(each.ended)
+            ended = min(max(each.ended + offset, sent), now)
             seconds = (each.ended - each.began) / each.pieces
             joules = 0.0 if isnan(each.joules) else each.joules / each.pieces
+            head = ended, seconds, _COMPUTE, client, NO_PEER, envelope.round, *_NO_MESSAGE
             for _ in range(each.pieces):
-                self.joules[client] += joules
-                self._traffic.joules += joules
-                self._log.append(
-                    ended,
-                    seconds,
-                    Event.COMPUTE,
-                    client,
-                    NO_PEER,
-                    envelope.round,
-                    joules=joules,
-                    operations=each.operations,
-                    samples=each.samples,
-                )
-        peer.sent = server_time(report.sent)
+                if joules:
+                    self.joules[client] += joules
+                    self._traffic.joules += joules
+                self._log.append(*head, joules, nan, -1, each.operations, each.samples)
+        peer.sent = min(max(report.sent + offset, sent), now)
         if report.silent:
+            self._heard[client] = report.exchange
             self._log.append(peer.sent, 0.0, Event.SILENT, client, SERVER, envelope.round)
         peer.answering = report.exchange
         self._looks |= report.looks

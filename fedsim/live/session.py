@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from math import inf
 
 from fedsim.errors import AdmissionError, FrameError, PeerError
-from fedsim.live.connection import FrameConnection, Timing, misplaced_frame
+from fedsim.live.connection import FrameConnection, Timing, ignore_text, misplaced_frame
 from fedsim.live.frames import Kind, Report
 from fedsim.live.handshake import (
     LONGEST_HELLO,
+    ClientReady,
     RunOffer,
     ServerHandshake,
     check_ready,
@@ -17,6 +19,7 @@ from fedsim.live.handshake import (
 )
 from fedsim.live.limits import LONGEST_REPORT, longest_message
 from fedsim.live.network import LiveNetwork
+from fedsim.live.returning import ReturnRule
 from fedsim.ports import node_name
 
 
@@ -31,9 +34,12 @@ class Door:
         fingerprint: the hash of the clients' losses.
         timing: of the connections.
         refused: called with the error of each connection that was not let in.
+        returning: which clients may come back.
+        tell: called with a text as a client leaves, or comes back.
 
     Attributes:
         sessions: the connections that are open, let in or not.
+        closing: those that were refused, and may have to take the reason yet.
         sent_bytes, received_bytes: of connections that have ended.
         changed: set when a client has become ready, or has failed before that.
         failure: of the first client that could not build its part; empty for none.
@@ -48,34 +54,66 @@ class Door:
         fingerprint: str,
         timing: Timing,
         refused: Callable[[PeerError], None],
+        returning: ReturnRule | None = None,
+        tell: Callable[[str], None] = ignore_text,
     ) -> None:
         self.offer, self.token, self.network = offer, token, network
         self.fingerprint, self.timing, self.refused = fingerprint, timing, refused
         self.sessions: set[ServerSession] = set()
+        self.closing: set[ServerSession] = set()
         self.sent_bytes = self.received_bytes = 0
         self.changed = asyncio.Event()
         self.failure = ""
         self.limit = max(longest_message(dimension), LONGEST_REPORT)
+        self._returning, self._tell = returning or ReturnRule(), tell
         self._taken: set[int] = set()
+        self._expelled: dict[int, str] = {}
 
-    def why_taken(self, client: int) -> str:
-        """Return why a number of a client cannot be taken; empty if it can."""
-        if client in self.network.departures:
-            return f"{node_name(client)} has left this run, and what it knew of it is lost"
-        return f"{node_name(client)} is connected already" if client in self._taken else ""
+    def take(self, client: int) -> RunOffer:
+        """Reserve a number for a connection that is let in; return the offer for it.
 
-    def take(self, client: int) -> None:
-        """Reserve a number for a connection that was let in."""
+        Raises:
+            AdmissionError: it cannot be taken.
+        """
+        name, network = node_name(client), self.network
+        if client in self._taken:
+            span = f"a broken connection is noticed after {self.timing.silence:g} s"
+            raise AdmissionError("connected", f"{name} is connected already; {span}")
+        if why := self._expelled.get(client):
+            raise AdmissionError("broken", f"{name} may not come back into this run: {why}")
+        if client in network.departures and self._returning.never:
+            text = f"{name} has left this run and cannot come back: {self._returning.never}"
+            raise AdmissionError("client", text)
         self._taken.add(client)
+        returns, last_exchange = network.returns(client), network.last_exchange(client)
+        return replace(self.offer, returns=returns, last_exchange=last_exchange)
 
     def is_full(self) -> bool:
         """Return whether too many connections that were not let in are open."""
         return len(self.sessions) > 2 * self.offer.clients + _SPARE
 
-    def join(self, session: "ServerSession", client: int, *, metered: bool) -> None:
-        """Add a client that is ready to the network."""
-        self.network.join(client, session, session.offset, session.delay, metered=metered)
+    def join(self, session: "ServerSession", client: int, said: ClientReady) -> None:
+        """Add a client that is ready to the network.
+
+        Raises:
+            AdmissionError: it has left this run, and cannot come back as it is.
+        """
+        name, network, rule = node_name(client), self.network, self._returning
+        back = client in network.departures
+        if back and rule.remembers and not said.knows:
+            text = f"{name} has left this run, and what it remembered ({rule.remembers}) is lost"
+            raise AdmissionError("client", f"{text}: only the same process can come back")
+        if back and network.metered and not said.metered:
+            raise AdmissionError("client", f"{name} had a meter, and comes back without one")
+        offset, delay = session.offset, session.delay
+        network.join(client, session, offset, delay, metered=said.metered)
         self.changed.set()
+        if back:
+            self._tell(f"{name} is back, and is asked again from the next exchange on")
+
+    def expel(self, client: int, error: PeerError) -> None:
+        """Note that a client has broken the protocol: it may not come back into this run."""
+        self._expelled[client] = str(error)
 
     def fail(self, text: str) -> PeerError:
         """Handle the failure of a client that is not ready; return the error."""
@@ -90,10 +128,10 @@ class Door:
             self.refused(error)
             return
         self._taken.discard(client)
-        if session.ready:
-            self.network.leave(client, str(error))
-        else:
+        if not session.ready:
             self.refused(error)
+        elif self.network.leave(client, str(error)):
+            self._tell(f"{node_name(client)} has left: {error}")
 
     def forget(self, session: "ServerSession") -> None:
         """Count the bytes of a connection that has ended."""
@@ -112,7 +150,7 @@ class Door:
             async with asyncio.timeout(_FLUSH):
                 for session in sessions:
                     await session.lost.wait()
-        for session in sessions:
+        for session in (*sessions, *self.closing):
             session.abort()
 
 
@@ -140,7 +178,7 @@ class ServerSession(FrameConnection):
         self.offset, self.delay = 0.0, inf
         self.ready = False
         self._door = door
-        self._handshake = ServerHandshake(door.offer, door.token, door.why_taken)
+        self._handshake = ServerHandshake(door.offer, door.token, door.take)
         self._challenged = 0.0
         self._late: asyncio.TimerHandle | None = None
 
@@ -179,6 +217,7 @@ class ServerSession(FrameConnection):
             self._late.cancel()
         client = self._handshake.client
         self.close()
+        self._door.closing.add(self)
         self._door.end(self, client, error)
 
     def _on_handshake(self, kind: Kind, body: bytes) -> None:
@@ -189,7 +228,6 @@ class ServerSession(FrameConnection):
         times = self._handshake.times
         if times is not None:
             client = self._handshake.client
-            self._door.take(client)
             self.peer = node_name(client)
             self.offset = ((self._challenged - times.received) + (now - times.sent)) / 2
             self.delay = max((now - self._challenged) - (times.sent - times.received), 0.0)
@@ -202,11 +240,11 @@ class ServerSession(FrameConnection):
             raise self._door.fail(f"{self.peer} cannot build its part: {text}")
         if kind is not Kind.READY:
             raise misplaced_frame(kind, self.peer)
-        metered = check_ready(body, self._door.fingerprint)
+        said = check_ready(body, self._door.fingerprint)
+        self._door.join(self, self._handshake.client, said)
         self.ready, self.limit = True, self._door.limit
         if self._late is not None:
             self._late.cancel()
-        self._door.join(self, self._handshake.client, metered=metered)
 
     def _on_message(self, kind: Kind, body: bytes) -> None:
         network, client = self._door.network, self._handshake.client
@@ -221,6 +259,24 @@ class ServerSession(FrameConnection):
             network.fail(client, number, text)
         else:
             raise misplaced_frame(kind, self.peer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `asyncio.BaseProtocol.connection_lost`."""
+        self._door.closing.discard(self)
+        super().connection_lost(exc)
+
+    def on_broken(self, error: FrameError) -> None:
+        """Tell a client that was let in why it may not come back; end the connection."""
+        if self.ready:
+            self.expel(error)
+        else:
+            self.drop(error)
+
+    def expel(self, error: PeerError) -> None:
+        """End the connection of a client for good, and tell it why."""
+        if not self.ended:
+            self._door.expel(self._handshake.client, error)
+            self._refuse(AdmissionError("broken", str(error)))
 
     def on_tick(self) -> None:
         """Check that the client is not overdue."""

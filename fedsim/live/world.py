@@ -1,6 +1,7 @@
 """The live world: a server that listens, and the clients that it was started for."""
 
 import asyncio
+import gc
 import socket
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,16 +12,20 @@ from typing import Any, cast
 
 import numpy as np
 
-from fedsim.errors import ClientsMissingError, Failed, FedsimError, PeerError
+from fedsim.errors import ClientsMissingError, Failed, FedsimError, FrameError, PeerError
 from fedsim.live.access import Access
 from fedsim.live.clock import OrderedLog, WallClock
-from fedsim.live.connection import Timing
+from fedsim.live.connection import Timing, ignore_text
 from fedsim.live.handshake import RunOffer
 from fedsim.live.limits import largest_vector
+from fedsim.live.misfits import ReplySizes
 from fedsim.live.network import LiveNetwork
+from fedsim.live.returning import ReturnRule
 from fedsim.live.session import Door, ServerSession
-from fedsim.ports import node_name
+from fedsim.ports import ClientId, node_name
+from fedsim.progress import activity
 from fedsim.protocol.participation import Participation
+from fedsim.protocol.server import ServerProtocol
 from fedsim.protocol.transport import ByteTransport
 from fedsim.record.ledger import Meters
 from fedsim.record.recorder import RunRecorder
@@ -39,7 +44,31 @@ StartClients = Callable[[int], Sequence[Coroutine[Any, Any, None]]]
 
 
 class LiveServer(RoundServer):
-    """A server in real time: its timers are the event loop's, its messages on connections."""
+    """A server in real time: its timers are the event loop's, its messages on connections.
+
+    Attributes:
+        expel: ends the connection of a client whose replies do not fit, for good.
+    """
+
+    expel: Callable[[ClientId, PeerError], None]
+
+    def __init__(self, protocol: ServerProtocol, **parts: Any) -> None:
+        super().__init__(protocol, **parts)
+        self._sizes = ReplySizes(self.initial.shape)
+
+    async def _wait_finished(self) -> None:
+        """Wait until the exchange is over, without the replies that do not fit.
+
+        Where it needs other replies in their place, it goes on, and its deadline begins anew.
+        """
+        while True:
+            await super()._wait_finished()
+            misfits = self._sizes.misfits(self._protocol.unused)
+            if not misfits:
+                return
+            for client, why in misfits.items():
+                self._protocol.disown(client)
+                self.expel(client, FrameError(why))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +85,9 @@ class LiveSettings:
         timing: of connections.
         start_clients: see `StartClients`.
         refused: called with the error of each connection that was not let in.
+        tell: called with a text as clients leave and come back.
+        returning: which of them may come back.
+        patience: how long they may take to, if no client is left to be asked, s.
         facts: takes what there is beside a simulated run: bytes on connections, clients that left.
     """
 
@@ -68,6 +100,9 @@ class LiveSettings:
     timing: Timing = field(default_factory=Timing)
     start_clients: StartClients = lambda _: ()
     refused: Callable[[PeerError], None] = ignore_round
+    tell: Callable[[str], None] = ignore_text
+    returning: ReturnRule = field(default_factory=ReturnRule)
+    patience: float = 0.0
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -126,6 +161,7 @@ class LiveWorld(ObservedRun):
             self._looks,
             settings.timing.answer,
             largest_vector(setup.initial.size),
+            0.0 if settings.returning.never else settings.patience,
         )
         self._observer = Observer(
             self._setup,
@@ -141,6 +177,7 @@ class LiveWorld(ObservedRun):
         self._main_task = MainTask(method.serve, self._server, lambda: ())
         self._network.on_reply = self._server.receive
         self._network.on_lost = self._server.lose
+        self._server.expel = self._network.expel
         self._network.on_failed = self._main_task.fail
 
     def _make_server(self, transport: ByteTransport) -> LiveServer:
@@ -175,7 +212,12 @@ class LiveWorld(ObservedRun):
             Diverged: the model or the objective stopped being finite.
             Failed: the handler of a client has failed.
         """
-        return self._run_observed(lambda: run_to_end(self._run()))
+        # What stands before the run stays: looking through it for garbage took a tenth of the time.
+        gc.freeze()
+        try:
+            return self._run_observed(lambda: run_to_end(self._run()))
+        finally:
+            gc.unfreeze()
 
     async def _run(self) -> Ending:
         settings, loop = self._settings, asyncio.get_running_loop()
@@ -187,6 +229,8 @@ class LiveWorld(ObservedRun):
             settings.fingerprint,
             settings.timing,
             settings.refused,
+            settings.returning,
+            settings.tell,
         )
         certificates = settings.access.certificates
         server = await loop.create_server(
@@ -210,6 +254,7 @@ class LiveWorld(ObservedRun):
                 sent_bytes=door.sent_bytes,
                 received_bytes=door.received_bytes,
                 left={node_name(one): why for one, why in self._network.departures.items()},
+                returned=self._network.returned,
             )
 
     async def _serve(self) -> Ending:
@@ -240,11 +285,12 @@ class LiveWorld(ObservedRun):
         span = self._settings.timing.joining
         try:
             async with asyncio.timeout(span):
-                while self._network.missing:
-                    await door.changed.wait()
-                    door.changed.clear()
-                    if own and door.failure:
-                        raise Failed(door.failure)
+                with activity(self._who_is_missing):
+                    while self._network.missing:
+                        await door.changed.wait()
+                        door.changed.clear()
+                        if own and door.failure:
+                            raise Failed(door.failure)
         except TimeoutError:
             missing = self._network.missing
             names = ", ".join(map(node_name, missing[:_FEW])) + ", ..." * (len(missing) > _FEW)
@@ -258,6 +304,10 @@ class LiveWorld(ObservedRun):
             if (time := rule.ends_at) < inf:
                 reason = f"{rule.key}: {time:g} s"
                 self._clock.at_deadline(time, self._main_task.stop, reason)
+
+    def _who_is_missing(self) -> str:
+        """Return what the server waits for, for displays in other threads."""
+        return f"waiting for {len(self._network.missing)} of {self._settings.offer.clients} clients"
 
     def meters(self) -> Meters:
         """Return the readings of the connections and the clients' meters, for the audit."""

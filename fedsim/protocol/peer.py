@@ -8,7 +8,8 @@ of earlier ones are dropped: they hold models that have been replaced.
 from collections.abc import Mapping, Sequence
 
 from fedsim.ports import ClientId, Message, Reply, node_name
-from fedsim.protocol.server import Exchange, Post, ReplyOutcome
+from fedsim.protocol.exchange import Exchange
+from fedsim.protocol.server import Post, ReplyOutcome
 from fedsim.protocol.transport import (
     BEACON,
     VALUES,

@@ -243,13 +243,14 @@ def _rule(model: type[StopRule], value: object) -> StopRule:
 class Observe(Spec):
     """Which rounds' models are evaluated: other rounds have no objective, gap or measures."""
 
-    every: int = Field(
-        default=1,
+    every: int | None = Field(
+        default=None,
         ge=1,
         description="those of rounds n, 2n, ..., and the last one; a stop by the gap applies at "
-        "these only",
+        "these only; by default 1, or where looking would take long and no stop rule needs it, as "
+        "many as keep it at a tenth of the clients' computing",
     )
 
     def looks(self, number: int) -> bool:
         """Return whether a round is on the schedule, regardless of whether it is the last."""
-        return number % self.every == 0
+        return number % (self.every or 1) == 0

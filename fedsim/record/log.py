@@ -69,6 +69,7 @@ class EventLog:
 
     def __init__(self, folder: Path, clients: int, audit: Callable[[Rows], None]) -> None:
         self.rows = 0
+        self._flushed = 0  # records
         self.emissions: Emissions | None = None
         self.metered = True
         self._grams: list[Array] = []  # of the rows in memory that are priced, the first ones
@@ -159,6 +160,24 @@ class EventLog:
         if len(self._buffer) >= self._limit:
             self.flush()
 
+    def extend(self, records: Rows) -> None:
+        """Add many records at once: rows, and delivered messages as `append_message` does.
+
+        They are flushed where they would be if they came one by one.
+        """
+        at = 0
+        while at < len(records):
+            room = -(-(self._limit - len(self._buffer)) // ROW.size)
+            self._buffer += records[at : at + room].tobytes()
+            at += room
+            if len(self._buffer) >= self._limit:
+                self.flush()
+
+    @property
+    def records(self) -> int:
+        """The number of records so far, of which a delivered message is one."""
+        return self._flushed + len(self._buffer) // ROW.size
+
     def pending(self) -> Rows:
         """Return the rows in memory that are not on disk yet."""
         return expand_rows(np.frombuffer(bytes(self._buffer), dtype=ROW_DTYPE))
@@ -185,6 +204,7 @@ class EventLog:
         self._cut = True
         self._digest.update(self._buffer)
         rows = self.pending()
+        self._flushed += len(self._buffer) // ROW.size
         self.total_emissions()
         self._buffer.clear()
         self._priced = 0

@@ -35,6 +35,13 @@ MADE_FROM = "scenario"
 COMPUTING = "computing"
 """The key of the evaluator that computed a run's numbers."""
 
+EVALUATOR = "evaluator"
+"""The key, below `COMPUTING`, of what computed the clients' work."""
+
+EVERY = "observe.every"
+"""The key, below `COMPUTING`, of how many rounds lie between two looks, where the scenario leaves
+it open and it is not 1."""
+
 INPUTS = "inputs"
 """The key of the hashes of the files that the scenario names beside its data, by path."""
 

@@ -41,7 +41,7 @@ from fedsim.ports import (
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import Stop
 from fedsim.record.folder import MODELS
-from fedsim.record.manifest import COMPUTING, FILES
+from fedsim.record.manifest import COMPUTING, EVERY, FILES
 from fedsim.record.models import COLUMNS, SHAPE, CheckpointWriter, chunks
 from fedsim.record.parts import PartWriter
 from fedsim.record.read import read_run
@@ -336,9 +336,9 @@ class Repricing:
             packer_down=_no_packer,
         )
         oracles = [no_loss] * len(self.members)
-        return assemble(
-            self.variant.scenario, self.seed, self.deployment, self.policy, oracles, numerics
-        )
+        parts = self.deployment, self.policy, oracles, numerics
+        every = self.variant.scenario.observe.every or self.computing.get(EVERY, 1)
+        return assemble(self.variant.scenario, self.seed, *parts, every)
 
     def _refusal(self, text: str, number: int, client: ClientId | None) -> RepricingError:
         """Return the error of a world that departs from the history."""

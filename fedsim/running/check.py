@@ -22,6 +22,7 @@ from fedsim.running.probe import ROUNDS, Extent, Opening, extent, group_costs, o
 from fedsim.running.run import why_unresumable
 from fedsim.scenario import Plan, load
 from fedsim.scenario.plan import Written
+from fedsim.sim.arrays.fits import why_events
 from fedsim.text import as_html, as_text, plain, quantity, visible
 
 # Preflight notes on a scenario; see `Note` in `fedsim.record.scenarios`.
@@ -63,6 +64,16 @@ def accuracy_notes(jobs: Sequence[Job]) -> Iterator[Note]:
             alike.setdefault("; ".join(found), []).append(job.variant.name)
     for text, variants in alike.items():
         yield Note(", ".join(variants), "network.model", text)
+
+
+def event_notes(jobs: Sequence[Job]) -> Iterator[Note]:
+    """Yield why rounds are played event by event; a note for variants that share the reason."""
+    alike: dict[str, list[str]] = {}
+    for job in jobs:
+        if why := why_events(job.setup):
+            alike.setdefault(why, []).append(job.variant.name)
+    for why, names in alike.items():
+        yield Note(", ".join(names), "rounds", f"played event by event, not in arrays: {why}")
 
 
 def unresumable_notes(plan: Plan) -> Iterator[Note]:
@@ -165,6 +176,10 @@ _FIGURES = {
 """Heads of the table: columns of `Check.variants`, and their units."""
 
 
+_LARGE = 1000
+"""A round of fewer clients takes milliseconds, whichever way it is played."""
+
+
 @dataclass(frozen=True, repr=False)
 class Check:
     """The runs of a scenario and the costs of their first rounds; a notebook shows it as a table.
@@ -180,6 +195,7 @@ class Check:
         notes: settings without effect, or with an unexpected one.
         concerns: conditions of a method's theory that do not hold.
         accuracy: how far the times of messages are from packets.
+        events: why rounds are played event by event, and not in arrays, which takes less time.
         jobs: the variants, each built under its first seed.
         openings: the first rounds of their runs, by variant.
     """
@@ -191,6 +207,7 @@ class Check:
     notes: tuple[Note, ...]
     concerns: tuple[Note, ...]
     accuracy: tuple[Note, ...]
+    events: tuple[Note, ...]
     jobs: tuple[Job, ...] = field(repr=False)
     openings: Mapping[str, Opening] = field(repr=False)
 
@@ -198,6 +215,12 @@ class Check:
     def title(self) -> str:
         """The number of runs and their estimated time."""
         return str(self.extent)
+
+    @property
+    def models(self) -> tuple[Note, ...]:
+        """The accuracy, and for rounds of many clients why they are played event by event."""
+        large = bool((self.variants["asked"] >= _LARGE).any())
+        return (*self.accuracy, *self.events) if large else self.accuracy
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -274,6 +297,7 @@ def check_plan(plan: Plan) -> Check:
         (*added_notes(plan), *preflight_notes(jobs, openings)),
         concerns,
         (*accuracy_notes(jobs),),
+        (*event_notes(jobs),),
         jobs,
         openings,
     )

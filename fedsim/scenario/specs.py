@@ -410,11 +410,12 @@ class ScenarioKeys(Spec):
         description="of what numbers samples are held, and gradients and objectives computed; "
         "steps, servers and what is sent stay as they are",
     )
-    evaluator: Literal["one-by-one", "compiled", "vmap"] = Field(
-        default="one-by-one",
+    evaluator: Literal["one-by-one", "compiled", "vmap"] | None = Field(
+        default=None,
         description="what computes: NumPy or PyTorch, one piece of work after the other; kernels "
-        "that Numba compiles (the extra compiled), many clients at once, on threads; or, for the "
-        "loss torch, PyTorch's vmap, the steps of many clients as one; they differ in last bits",
+        "that Numba compiles, many clients at once, on threads; or, for the loss torch, PyTorch's "
+        "vmap, the steps of many clients as one; they differ in last bits. By default compiled "
+        "where the run computes much and its loss has such kernels, otherwise one-by-one",
     )
     measures: AnyMeasures = as_written((), "what the observer evaluates beside the objective")
     observe: Given[Observe, Observe | Keys] = as_written({}, "which rounds the observer looks at")

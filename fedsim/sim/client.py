@@ -9,13 +9,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from math import inf, nan
 from types import CoroutineType
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 
 from fedsim.computing import Evaluator
 from fedsim.computing.serial import finite
 from fedsim.errors import Diverged, WorkDurationError
+from fedsim.physics.devices import DeviceLaw
 from fedsim.ports import (
     SERVER,
     SILENCE,
@@ -36,44 +37,12 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.engine.light_task import Driver, LightTask
 from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.network.transport import ServerLanes
+from fedsim.sim.participant import Belongings, Endpoint, TakeBack, Waits
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.supply import Supply
-from fedsim.wire.packers import Packing
-from fedsim.worlds.clock import Clocked
+from fedsim.worlds.clock import Clock, Clocked
 
 _COMPUTE = int(Event.COMPUTE)
-
-TakeBack = Callable[[Any, Any], None]
-"""`Algorithm.undelivered`, a function of the client and its message."""
-
-
-class Waits(Protocol):
-    """The waits of a worker."""
-
-    def until(self, when: float) -> Awaitable[None]:
-        """Wait until a time."""
-        ...
-
-
-class Endpoint(Protocol):
-    """The part of a protocol endpoint that a worker needs.
-
-    Attributes:
-        id: the node's number.
-        round: the one that it is in.
-    """
-
-    id: ClientId
-    round: int
-
-    @property
-    def packing(self) -> Packing:
-        """The packers of its messages."""
-        ...
-
-    def take_back(self, message: Message) -> None:
-        """Forget a message that is known to be lost, as if it had never been packed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,52 +74,49 @@ class Equipment:
     looks: set[str]
 
 
-class Worker(Clocked):
-    """What `fedsim.ports.Client` and `fedsim.ports.Node` have in common.
+class Participant(Clocked):
+    """What `fedsim.ports.Client` has apart from the passing of time.
 
     Attributes:
         id: its number.
         oracle: its loss.
         state: the algorithm's own.
-        processor: its own.
     """
 
     __slots__ = (
+        "_device",
         "_evaluator",
-        "_log",
         "_make_rng",
         "_protocol",
         "_rng",
         "_slow",
         "_speed",
-        "_supply",
         "_take_back",
-        "_traffic",
-        "_waits",
         "id",
         "oracle",
-        "processor",
         "state",
     )
 
-    def __init__(self, protocol: Endpoint, equipment: Equipment) -> None:
-        super().__init__(equipment.calendar, equipment.looks)
+    def __init__(
+        self, protocol: Endpoint, clock: Clock, device: DeviceLaw, own: Belongings
+    ) -> None:
+        super().__init__(clock, own.looks)
         self.id = protocol.id
-        self.oracle = equipment.oracle
-        self.state = equipment.state
-        self.processor = equipment.processor
+        self.oracle = own.oracle
+        self.state = own.state
         self._protocol = protocol
-        self._make_rng = equipment.rng
-        self._supply = equipment.supply
-        device = equipment.processor.device
+        self._make_rng = own.rng
+        self._device = device
         self._speed = None if device.slowdown.drawn else device.constant
-        self._take_back = equipment.take_back
-        self._evaluator = equipment.evaluator
-        self._log = equipment.log
-        self._traffic = equipment.traffic
-        self._waits: Waits  # set by the task that runs it
+        self._take_back = own.take_back
+        self._evaluator = own.evaluator
         self._rng: np.random.Generator | None = None  # of what it draws from first
         self._slow: np.random.Generator | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in reports."""
+        return node_name(self.id)
 
     @property
     def round(self) -> int:
@@ -176,44 +142,29 @@ class Worker(Clocked):
             self._slow = self._make_rng("slowdown", self.id)
         return self._slow
 
-    @property
-    def battery(self) -> float | None:
-        """The state of charge in [0, 1]; None on mains."""
-        self._looks.add("battery")
-        return None if self._supply is None else self._supply.share
-
     def undelivered(self, _: ClientId, reply: Message | Silence) -> None:
         """Report to the algorithm that a message of this node is known to be lost."""
         if isinstance(reply, Message) and reply is not BEACON:
             self._protocol.take_back(reply)
             self._take_back(self, reply)
 
-    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
-        """See `fedsim.ports.Client.compute`.
+    def _submit(self, work: Work) -> object:
+        """Hand work to the evaluator; return the ticket for its result.
 
-        Work that is cancelled is charged up to that moment.
+        Raises:
+            ValueError: it has no finite number of operations.
+        """
+        if not 0.0 <= work.operations < inf:
+            raise ValueError(f"work has a finite number of operations, not {work.operations}")
+        ticket: object = self._evaluator.submit(work)
+        return ticket
+
+    def _collect(self, ticket: object) -> Array:
+        """Return the result of work that is done.
 
         Raises:
             Diverged: a vector that was computed is not finite.
         """
-        if not 0.0 <= work.operations < inf:
-            raise ValueError(f"work has a finite number of operations, not {work.operations}")
-        ticket = self._evaluator.submit(work)
-        for number in range(1, work.pieces + 1):
-            if begun is not None:
-                begun(number)
-            now = self._calendar.now
-            seconds = work.operations / self._speed if self._speed else self._duration(work)
-            begin, end = self.processor.reserve(now, seconds)
-            if end > now:
-                try:
-                    await self._waits.until(end)
-                except asyncio.CancelledError:
-                    self._evaluator.withdraw(ticket)
-                    self.processor.release(self._calendar.now, begin, end)
-                    self._charge(max(self._calendar.now - begin, 0.0))
-                    raise
-            self._charge(end - begin, work.operations, work.samples)
         result = self._evaluator.result(ticket)
         if not finite(result):
             raise Diverged(
@@ -227,7 +178,7 @@ class Worker(Clocked):
         Raises:
             WorkDurationError: it never ends, or ends before it begins.
         """
-        device = self.processor.device
+        device = self._device
         seconds = device.seconds(work.operations, work.samples)
         if device.slowdown.drawn:
             seconds *= device.slowdown.draw(self._slowdowns)
@@ -238,6 +189,58 @@ class Worker(Clocked):
                 f" and the factors of its slowdown {device.slowdown.kind} are finite and at least 0"
             )
         return seconds
+
+
+class Worker(Participant):
+    """What `fedsim.ports.Client` and `fedsim.ports.Node` have in common.
+
+    Attributes:
+        processor: its own.
+    """
+
+    __slots__ = ("_log", "_supply", "_traffic", "_waits", "processor")
+
+    def __init__(self, protocol: Endpoint, equipment: Equipment) -> None:
+        super().__init__(protocol, equipment.calendar, equipment.processor.device, equipment)
+        self.processor = equipment.processor
+        self._supply = equipment.supply
+        self._log = equipment.log
+        self._traffic = equipment.traffic
+        self._waits: Waits  # set by the task that runs it
+
+    @property
+    def battery(self) -> float | None:
+        """The state of charge in [0, 1]; None on mains."""
+        self._looks.add("battery")
+        return None if self._supply is None else self._supply.share
+
+    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
+        """See `fedsim.ports.Client.compute`.
+
+        Work that is cancelled is charged up to that moment.
+
+        Raises:
+            Diverged: a vector that was computed is not finite.
+        """
+        ticket = self._submit(work)
+        for number in range(1, work.pieces + 1):
+            if begun is not None:
+                begun(number)
+            now = self._calendar.now
+            seconds = work.operations / self._speed if self._speed else self._duration(work)
+            begin, end = self.processor.reserve(now, seconds)
+            # Work that takes no time lets all that is ready begin, where it is evaluated together.
+            # They go on in the same order, one turn of the loop later.
+            if end > now or (number == 1 and self._evaluator.together):
+                try:
+                    await (self._waits.until(end) if end > now else asyncio.sleep(0))
+                except asyncio.CancelledError:
+                    self._evaluator.withdraw(ticket)
+                    self.processor.release(self._calendar.now, begin, end)
+                    self._charge(max(self._calendar.now - begin, 0.0))
+                    raise
+            self._charge(end - begin, work.operations, work.samples)
+        return self._collect(ticket)
 
     def _charge(self, seconds: float, operations: float = 0.0, samples: float = 0.0) -> None:
         joules = self.processor.spend(seconds)
@@ -378,11 +381,6 @@ class SimClient(Worker, Driver):
         self._aborted = False
         if self._task is not None:
             self._task.uncancel()
-
-    @property
-    def name(self) -> str:
-        """Its name in reports."""
-        return node_name(self.id)
 
     def on_end(self, failure: BaseException | None) -> None:
         """Handle the end of its task: nothing is left to answer, or it answers no more."""

@@ -27,7 +27,8 @@ from fedsim.protocol.server import ServerProtocol
 from fedsim.protocol.silence import BeaconSilence, SilencePolicy
 from fedsim.protocol.stopping import Observe, Stop
 from fedsim.protocol.transport import VALUES, Transport
-from fedsim.sim.client import Handler, TakeBack
+from fedsim.sim.client import Handler
+from fedsim.sim.participant import TakeBack
 
 
 class Remembers(Protocol):

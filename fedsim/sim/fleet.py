@@ -102,6 +102,10 @@ class Fleet:
         idle: the meter of their idle power.
         presence: which clients are present.
         supplies: their batteries; clients on mains have no entry.
+        kinds: for each client one like it; see `Roster`.
+        take_back: the method's; see `fedsim.sim.participant.TakeBack`.
+        in_arrays: what each client whose rounds are played in arrays has spent, shape (M,); None
+            where they are played as events.
         radios: theirs.
     """
 
@@ -112,10 +116,11 @@ class Fleet:
         self._calendar = calendar
         self._log = log
         self._traffic = traffic
-        self._take_back = setup.algorithm.undelivered  # read once: it is an object for each time
+        self.take_back = setup.algorithm.undelivered  # read once: it is an object for each time
+        self.in_arrays: Array | None = None
         self._followers: dict[ClientId, Sequence[Lane]] = {}
         self._roster = roster = Roster.of(setup.fleet)
-        self._kinds = kinds = roster.kinds
+        self.kinds = kinds = roster.kinds
         self.idle = IdleMeter(kinds.array(_idle), log.emissions)
         self.presence = Presence(calendar, log, self.idle)
         self.supplies = {
@@ -141,7 +146,7 @@ class Fleet:
 
     def _processor(self, client: ClientId) -> Processor:
         """Create a client's processor, once."""
-        made = Processor(self._kinds[client].device, self._calendar, self.supplies.get(client))
+        made = Processor(self.kinds[client].device, self._calendar, self.supplies.get(client))
         self._processors.append(made)
         self._owners.append(client)
         return made
@@ -165,11 +170,13 @@ class Fleet:
 
     def _choose_bearers(self) -> tuple[Sequence[Bearer], Sequence[Bearer]]:
         """Return the bearers of the uplinks and the downlinks."""
-        setup, kinds = self._setup, self._kinds
+        setup, kinds = self._setup, self.kinds
         # Under LV08 every radio is a link of the network, in which it has its own trace.
         alike = RunLengthSequence.of(self._roster) if setup.sharing == "lv08" else kinds
         if setup.sharing == "tcp":
-            connections = Connections(setup.tcp, self._packets, self._losses, self._lost_places)
+            lossy = any(kind.radio.loss.mean for _, kind in kinds.runs)
+            losses = self._losses if lossy else None
+            connections = Connections(setup.tcp, self._packets, losses, self._lost_places)
         else:
             connections = None
         return choose_bearers(
@@ -207,14 +214,14 @@ class Fleet:
 
     def _packets(self, client: ClientId) -> Framing:
         """Return how a client's messages are cut into packets."""
-        setup, own = self._setup, self._kinds[client].radio.packaging
-        if setup.wifi is not None and not self._kinds[client].radio.cellular:
+        setup, own = self._setup, self.kinds[client].radio.packaging
+        if setup.wifi is not None and not self.kinds[client].radio.cellular:
             return setup.wifi.packaging(own)
         return setup.tcp.packaging(own) if setup.sharing == "tcp" else own
 
     def _losses(self, client: ClientId, up: bool) -> LossProcess | None:  # noqa: FBT001
         """Return the losses of one direction of a client's radio, if there are any."""
-        loss, way = self._kinds[client].radio.loss, "up" if up else "down"
+        loss, way = self.kinds[client].radio.loss, "up" if up else "down"
         return loss.process(self._setup.rng("loss", client, way)) if loss.mean else None
 
     def _lost_places(self, client: ClientId, up: bool) -> np.random.Generator:  # noqa: FBT001
@@ -223,7 +230,7 @@ class Fleet:
 
     def _law(self, client: ClientId, up: bool) -> RateLaw:  # noqa: FBT001
         """Return the rate law of one direction of a client's radio."""
-        kind = self._kinds[client]
+        kind = self.kinds[client]
         own = any(trace.starts_anywhere for trace in kind.radio.traces.values())
         rates = self._roster[client].rates if own else kind.rates
         return rates.up if up else rates.down
@@ -264,19 +271,19 @@ class Fleet:
     def _watched_rates(self) -> RunLengthSequence[bool]:
         """Return which rates a battery follows; in a cell all receive at the rate of one client."""
         if not self._setup.cells:
-            return self._kinds.map(lambda kind: kind.battery is not None)
-        groups = {kind.group for _, kind in self._kinds.runs if kind.battery is not None}
-        return self._kinds.map(lambda kind: kind.group in groups)
+            return self.kinds.map(lambda kind: kind.battery is not None)
+        groups = {kind.group for _, kind in self.kinds.runs if kind.battery is not None}
+        return self.kinds.map(lambda kind: kind.group in groups)
 
     def network(self) -> ServerLanes:
         """Return the network of the lanes of a star."""
         ends = self._calendar, self.lane, self._log, self._traffic
         if self._setup.cells:
-            return CellNetwork(*ends, self._kinds, self._follow)
+            return CellNetwork(*ends, self.kinds, self._follow)
         if (gateway := self._setup.lora) is not None:
             rng, present = partial(self._setup.rng, "lora"), self.presence.is_present
             radio = self.radios.__getitem__
-            return LoRaNetwork(*ends, self._kinds, gateway, radio, rng, present)
+            return LoRaNetwork(*ends, self.kinds, gateway, radio, rng, present)
         network = ServerLanes(*ends)
         network.relays = self._relays
         return network
@@ -315,16 +322,20 @@ class Fleet:
             evaluator=setup.evaluator,
             log=self._log,
             traffic=self._traffic,
-            oracle=self._roster.oracle(client),
+            oracle=self.oracle(client),
             state=setup.algorithm.memory(setup.initial),
             rng=setup.rng,
-            take_back=self._take_back,
+            take_back=self.take_back,
             looks=looks,
         )
 
+    def oracle(self, client: ClientId) -> Oracle:
+        """Return a client's loss."""
+        return self._roster.oracle(client)
+
     def joules(self) -> Array:
         """Return what each client spent beyond its idle power, shape (M,)."""
-        spent = np.zeros(len(self._roster))
+        spent = np.zeros(len(self._roster)) if self.in_arrays is None else self.in_arrays.copy()
         for client, processor in zip(self._owners, self._processors, strict=True):
             spent[client] += processor.joules
         for client, radio in self.radios.items():

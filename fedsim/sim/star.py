@@ -2,17 +2,18 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 from fedsim.ports import ClientId, Message
 from fedsim.protocol.transport import ClientProtocol, Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
-from fedsim.sim.client import SimClient
+from fedsim.sim.client import Participant, SimClient
 from fedsim.sim.config import Method, WorldConfig
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.lazy import LazyTable
+from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.server import SimServer
 from fedsim.wire.packers import Packing
 from fedsim.worlds.main_task import MainTask
@@ -48,21 +49,29 @@ class Star:
         self._traffic = traffic
         self._looks = looks
         self._setup = setup
-        self.network = fleet.network()
+        self.network = self._make_network()
         self.server = self._make_server(setup)
-        self.clients = LazyTable(self._make_client)
-        transport = setup.transport
-        self.network.connect(
-            transport.to_server(self.server.receive),
-            transport.to_clients(self._on_received),
-            self._on_undelivered,
-        )
-        self.network.prepare(fleet.supplies)
+        self.clients: LazyTable[Any] = LazyTable(self._make_client)
+        self._connect()
         self._method = cast("Method", setup.algorithm)
         self._main_task = MainTask(self._method.serve, self.server, self._end_clients)
         self.run, self.stop = self._main_task.run, self._main_task.stop
         # Read once: each time they are read of their objects makes another one.
         self._handle, self._fail = self._method.handle, self._main_task.fail
+
+    def _make_network(self) -> ServerLanes:
+        """Return the lanes."""
+        return self._fleet.network()
+
+    def _connect(self) -> None:
+        """Let messages go to the server and to the clients."""
+        transport, network = self._setup.transport, self.network
+        network.connect(
+            transport.to_server(self.server.receive),
+            transport.to_clients(self._on_received),
+            self._on_undelivered,
+        )
+        network.prepare(self._fleet.supplies)
 
     def _make_server(self, setup: WorldConfig) -> SimServer:
         return SimServer(
@@ -82,17 +91,20 @@ class Star:
             looks=self._looks,
         )
 
-    def _make_client(self, number: ClientId) -> SimClient:
+    def _protocol(self, number: ClientId) -> ClientProtocol:
+        """Return the endpoint of a client."""
         setup = self._setup
-        protocol = ClientProtocol(
+        return ClientProtocol(
             number,
             Packing(setup.packer_up, number),
             beacons=setup.silence.beacon,
             header_bits=setup.header_bits,
             transport=setup.transport,
         )
-        equipment = self._fleet.equipment(number, self._looks)
-        client = SimClient(protocol, self.network, equipment, self._handle, self._fail)
+
+    def _make_client(self, number: ClientId) -> Participant:
+        equipment, own = self._fleet.equipment(number, self._looks), self._protocol(number)
+        client = SimClient(own, self.network, equipment, self._handle, self._fail)
         if self._main_task.over:
             client.end()
         return client

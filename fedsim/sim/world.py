@@ -6,11 +6,16 @@ from typing import Protocol
 from fedsim.errors import Deadlock
 from fedsim.ports import ClientId
 from fedsim.progress import activity
+from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.record.ledger import Meters
 from fedsim.record.recorder import RunRecorder
+from fedsim.record.resumed import ResumedRecorder
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.record.summary import Ending
+from fedsim.sim.arrays.fits import why_events
+from fedsim.sim.arrays.handlers import ReactionError
+from fedsim.sim.arrays.star import ArrayStar
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.engine.calendar import DEADLINE, Calendar
 from fedsim.sim.engine.loop import simulate
@@ -72,10 +77,17 @@ class World(ObservedRun):
         self, setup: WorldConfig, book: RunRecorder, on_round: OnRound = ignore_round
     ) -> None:
         super().__init__()
-        self.calendar = calendar = Calendar()
         book.log.emissions = emissions_of(Roster.of(setup.fleet).kinds)
-        self.traffic = traffic = Traffic(grams=book.log.total_emissions())
         self._setup, self._rules = setup, tuple(setup.stop.rules)
+        self._opening = book.log.records
+        self._first = book, on_round
+        self._assemble(book, on_round, in_arrays=not why_events(setup))
+
+    def _assemble(self, book: RunRecorder, on_round: OnRound, *, in_arrays: bool) -> None:
+        """Make all parts of the world, at its beginning."""
+        setup = self._setup
+        self.calendar = calendar = Calendar()
+        self.traffic = traffic = Traffic(grams=book.log.total_emissions())
         self._book, self._log = book, book.log
         self._fleet = fleet = Fleet(setup, calendar, book.log, traffic)
         policy = setup.participation
@@ -89,15 +101,16 @@ class World(ObservedRun):
             on_round,
             may_stay=limited or not fleet.presence.always_complete,
         )
-        self.actors = self._make_actors()
+        self.actors = self._make_actors(in_arrays=in_arrays)
         fleet.presence.on_lost = self.actors.lose
         fleet.presence.on_depleted = self._count_dead
 
-    def _make_actors(self) -> Actors:
+    def _make_actors(self, *, in_arrays: bool) -> Actors:
         setup, fleet, observer, looks = self._setup, self._fleet, self._observer, self._looks
         if setup.overlay is not None:
             return Peers(setup, fleet, observer, self.traffic, looks)
-        return Star(setup, fleet, observer, self.calendar, self._log, self.traffic, looks)
+        kind = ArrayStar if in_arrays else Star
+        return kind(setup, fleet, observer, self.calendar, self._log, self.traffic, looks)
 
     @property
     def now(self) -> float:
@@ -128,13 +141,31 @@ class World(ObservedRun):
         """Run to the end, and diagnose a deadlock."""
         try:
             with activity(lambda: self.actors.doing):
-                return simulate(self.actors.run(), self.calendar)
+                try:
+                    return simulate(self.actors.run(), self.calendar)
+                except ReactionError:
+                    self._start_again()
+                    return simulate(self.actors.run(), self.calendar)
         except Deadlock:
             if not (stuck := self.actors.stuck):
                 raise  # a method waits for something of its own
             now = f"{self.calendar.now:g} s"
             text = f"nothing happens any more after t = {now}, yet {stuck}; {self.actors.remedy}"
             raise Deadlock(text) from None
+
+    def _start_again(self) -> None:
+        """Make the run again event by event: something in a round was not foreseen in arrays.
+
+        What is written of its first rounds stays, for it would be the same.
+        """
+        book, on_round = self._first
+        seen = book.rounds.rounds
+
+        def unseen(end: RoundEnd) -> None:
+            if end.round > seen:
+                on_round(end)
+
+        self._assemble(ResumedRecorder(book, self._opening), unseen, in_arrays=False)
 
     def meters(self) -> Meters:
         """Return the meters of the physical world, for the audit."""

@@ -11,8 +11,7 @@ pattern is rejected, even if the reader of a payload has no check for it.
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -38,8 +37,7 @@ Sent = Encodable | Update
 """Payloads with an encoding: self-contained ones, and changes of the receiver's state."""
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """The header of a message.
 
     Attributes:
@@ -143,7 +141,7 @@ def decode_message(data: bytes, largest: int = LARGEST_DIMENSION) -> tuple[Heade
     if len(data) < _HEADER.size:
         raise DecodeError(f"a header has {_HEADER.size} bytes, got {len(data)}")
     version, *fields = _HEADER.unpack_from(data)
-    header = Header(*fields)
+    header = Header._make(fields)
     if version != VERSION:
         raise DecodeError(f"version {version} is not known, only {VERSION}")
     if header.sender < SERVER:

@@ -61,8 +61,11 @@ class ValueFormat(Enum):
 
     def decode(self, data: bytes | memoryview) -> Array:
         """Decode the output of `encode`: a flat, read-only float64 array."""
-        with np.errstate(invalid="ignore"):  # a received signalling NaN is a NaN
-            values = self._widen(np.frombuffer(data, dtype=self.dtype))
+        if self is ValueFormat.FLOAT64:  # a copy, and no conversion that could warn
+            values = np.frombuffer(data, dtype=self.dtype).astype(np.float64)
+        else:
+            with np.errstate(invalid="ignore"):  # a received signalling NaN is a NaN
+                values = self._widen(np.frombuffer(data, dtype=self.dtype))
         values.flags.writeable = False
         return values
 

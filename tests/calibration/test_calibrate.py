@@ -1,6 +1,7 @@
 """Known constants are recovered from simulated runs; what a log cannot tell is named."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -279,3 +280,14 @@ def test_constants_are_recovered_over_seeds(tmp_path: Path) -> None:
     logs = np.log([each.value / 3e6 for each in found])
     assert abs(logs.mean()) < 3 * 0.2 / np.sqrt(32 * len(found))
     assert sum(each.low < 3e6 < each.high for each in found) >= 8
+
+
+def test_a_latency_at_its_bound_is_written_as_none(log: Path) -> None:
+    """A search ends a little above 0, at what no scenario may state."""
+    found = calibrate(log, scenario(GUESS))
+    nearly = [
+        replace(each, value=2e-26, low=0.0) if each.key.endswith("latency") else each
+        for each in found.constants
+    ]
+    blocks = replace(found, constants=tuple(nearly)).blocks()
+    assert float(load(scenario(blocks)).variants[0].scenario.fleet[0].radio.latency) == 0.0

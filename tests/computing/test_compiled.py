@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from fedsim.computing import SerialEvaluator
-from fedsim.computing.compiled import CompiledProgram, compilable
+from fedsim.computing.compiled import CompiledProgram
 from fedsim.computing.compiled.evaluator import CompiledEvaluator
+from fedsim.computing.supported import compilable
 from fedsim.ports import Array, Work
 from fedsim.problems import Logistic, Loss, MultilayerPerceptron, Problem, Samples, Softmax, Squared
 from fedsim.problems.client_loss import LocalLoss

@@ -37,7 +37,6 @@ def costs(table: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns=["objective", "gap"])
 
 
-@pytest.mark.needs("compiled")
 def test_compiled_runs_follow_the_reference_and_never_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +159,6 @@ def test_without_a_compiler_the_scenario_says_what_it_takes(
         check(small(evaluator="compiled"))
 
 
-@pytest.mark.needs("compiled")
 def test_a_loss_without_compiled_kernels_is_refused() -> None:
     problem = {
         "loss": {"kind": "neyman-pearson"},

@@ -21,10 +21,12 @@ from fedsim.live.frames import FrameReader, Kind, Report, frame
 from fedsim.live.handshake import NO_DIGEST, ClientHandshake, RunOffer, ready
 from fedsim.live.joining import LivePart, run_clients
 from fedsim.live.meters import NoMeter
+from fedsim.live.returning import ReturnRule
 from fedsim.live.world import LiveSettings, LiveWorld
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.summary import status_of
 from fedsim.scenario import load
+from fedsim.wire import Dense, ValueFormat, decode_message, encode_message
 
 TOKEN = b"a token that is shared"
 FAST = Timing(beat=0.05, silence=0.25, handshake=1.0, building=5.0, joining=1.0, answer=5.0)
@@ -62,6 +64,19 @@ class RawClient:
         self._frames: list[tuple[Kind, bytes]] = []
         self.stream: asyncio.StreamReader
         self.writer: asyncio.StreamWriter
+
+    def reply(self, model: bytes, size: int = 0) -> None:
+        """Answer a message with a gradient of zeros, of the model's size if no other is given."""
+        header, _ = decode_message(model)
+        numbers = {"round_number": header.round_number, "exchange": header.exchange}
+        length = size or self.job.setup.initial.size
+        values = Dense.of(np.zeros(length), ValueFormat.FLOAT64)
+        kind = len(self.job.algorithm.messages)
+        self.report(header.exchange)
+        self.send(
+            Kind.MESSAGE,
+            encode_message([values], message_type=kind, sender=self.number, **numbers),
+        )
 
     def another(self, number: int) -> "RawClient":
         """Return a further connection, under a number."""
@@ -115,10 +130,11 @@ class RawClient:
             if proof is not None:
                 self.send(Kind.PROOF, proof)
 
-    async def join(self) -> None:
+    async def join(self, *, knows: bool = False) -> None:
         """Be let in, and be ready."""
         await self.enter()
-        self.send(Kind.READY, ready(self.job.problem.fingerprint, metered=False))
+        said = ready(self.job.problem.fingerprint, metered=False, knows=knows)
+        self.send(Kind.READY, said)
 
     async def message(self) -> bytes:
         """Return the body of the next frame, which has to be a message."""
@@ -151,6 +167,7 @@ class Lived:
         refused: the errors of connections that were not let in.
         facts: those of the manifest.
         failures: what raw clients have raised.
+        told: what a user at the server was told.
     """
 
     status: str
@@ -159,6 +176,7 @@ class Lived:
     refused: list[PeerError]
     facts: Mapping[str, Any]
     failures: list[BaseException]
+    told: list[str]
 
     def details(self, event: str) -> list[str]:
         """Return the details of all rows of an event."""
@@ -177,6 +195,8 @@ def live(
     access: Access | None = None,
     own_access: Access | None = None,
     send_buffer: int = 0,
+    returning: ReturnRule | None = None,
+    patience: float = 0.0,
     token: bytes | None = TOKEN,
     **changes: Any,
 ) -> Lived:
@@ -189,6 +209,8 @@ def live(
         timing: of all connections.
         access: of the server and the good clients.
         own_access: of the good clients, if it is another one.
+        returning: see `LiveSettings`; that of the scenario if None.
+        patience: see `LiveSettings`.
         send_buffer: of the server's sockets, bytes; 0 for the system's.
         token: of the raw clients.
         changes: of the scenario.
@@ -198,6 +220,7 @@ def live(
     failures: list[BaseException] = []
     refused: list[PeerError] = []
     facts: dict[str, Any] = {}
+    told: list[str] = []
     offer = RunOffer(bytes(32), "base", 1, "a scenario", len(job.members))
 
     async def behave(port: int, number: int, behaviour: Behaviour) -> None:
@@ -230,6 +253,9 @@ def live(
             timing=timing,
             start_clients=start,
             refused=refused.append,
+            tell=told.append,
+            returning=returning or ReturnRule.of(job),
+            patience=patience,
             facts=facts,
         )
         folder.mkdir(exist_ok=True)
@@ -242,7 +268,7 @@ def live(
                     status, reason = status_of(type(error)), str(error)
             world.close(reason)
     events = pd.read_parquet(folder / "events.parquet")
-    return Lived(status, reason, events, refused, facts, failures)
+    return Lived(status, reason, events, refused, facts, failures, told)
 
 
 def _part(part: LivePart, _: RunOffer) -> LivePart:

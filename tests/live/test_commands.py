@@ -1,5 +1,8 @@
 """The commands live, serve and join, and what they refuse."""
 
+import asyncio
+import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -112,7 +115,37 @@ def test_wrong_options_are_named(tmp_path: Path) -> None:
 def test_a_client_names_a_server_that_is_not_there() -> None:
     done = CliRunner().invoke(app, ["join", "127.0.0.1:1", "--client", "0", "--wait", "1"])
     assert done.exit_code == 1
-    assert done.stderr.startswith("the server at 127.0.0.1:1 cannot be reached: ")
+    first, last = done.stderr.splitlines()
+    why = "nothing listens there yet (connection refused)"
+    assert first == f"127.0.0.1:1: {why}; trying for 1 s (--wait)"
+    assert last == f"the server at 127.0.0.1:1 cannot be reached: {why} (tried for 1 s)"
+
+
+def test_an_unknown_host_is_told_from_one_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def resolve(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", resolve)
+    done = CliRunner().invoke(app, ["join", "nowhere.invalid:7000", "--client", "0"])
+    assert done.exit_code == 1
+    assert done.stderr == "the host nowhere.invalid is not known: Name or service not known\n"
+
+
+def test_a_live_run_has_a_history_and_is_watched_as_others(tmp_path: Path) -> None:
+    file, out = write(tmp_path), str(tmp_path / "out")
+    done = CliRunner().invoke(app, ["live", str(file), "--out", out, "--watch", "--json"])
+    assert done.exit_code == 0, done.output
+    told = CliRunner().invoke(app, ["history", out, "--json"])
+    (call,) = json.loads(told.stdout)
+    assert (call["name"], call["ended"], call["runs"], call["made"]) == ("study", "done", 1, 1)
+    for command in ("live", "serve"):
+        words = [command, str(file), "--watch", "--quiet"]
+        words += ["--listen", "127.0.0.1:0"] * (command == "serve")
+        refused = CliRunner().invoke(app, words)
+        assert refused.exit_code == 2
+        assert "got --watch and --quiet; expected at most one of them" in refused.stderr
 
 
 @pytest.mark.slow

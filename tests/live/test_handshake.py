@@ -25,8 +25,8 @@ DIGEST = bytes(range(32))
 OFFER = RunOffer(DIGEST, "base", 3, "seed: 3", 10)
 
 
-def nothing_taken(_: int) -> str:
-    return ""
+def nothing_taken(_: int) -> RunOffer:
+    return OFFER
 
 
 def meet(client: ClientHandshake, server: ServerHandshake) -> list[tuple[Kind, bytes]]:
@@ -69,6 +69,10 @@ def test_a_recorded_proof_is_of_no_use() -> None:
     assert refused.value.code == "token"
 
 
+def is_there(number: int) -> RunOffer:
+    raise AdmissionError("connected", f"client-{number} is there")
+
+
 def refuse(server: ServerHandshake, client: ClientHandshake) -> AdmissionError:
     proof = client.receive(*server.receive(*client.begin()), lambda: 0.0)
     assert proof is not None
@@ -95,7 +99,7 @@ def test_what_is_refused_is_named() -> None:
         ServerHandshake(OFFER, TOKEN, nothing_taken), ClientHandshake(10, DIGEST, TOKEN)
     )
     assert str(beyond) == "there are clients 0 to 9, and no 10"
-    there = ServerHandshake(OFFER, TOKEN, lambda number: f"client-{number} is there")
+    there = ServerHandshake(OFFER, TOKEN, is_there)
     assert str(refuse(there, ClientHandshake(9, DIGEST, TOKEN))) == "client-9 is there"
 
 
@@ -121,8 +125,10 @@ def test_a_client_does_not_trust_a_server_without_the_token() -> None:
 
 
 def test_other_data_are_refused() -> None:
-    assert check_ready(ready("abc", metered=True), "abc")
-    assert not check_ready(ready("abc", metered=False), "abc")
+    for metered in (False, True):
+        for knows in (False, True):
+            said = check_ready(ready("abc", metered=metered, knows=knows), "abc")
+            assert said == (metered, knows)
     with pytest.raises(AdmissionError, match="built its losses from other data"):
         check_ready(ready("abd", metered=True), "abc")
     with pytest.raises(FrameError):

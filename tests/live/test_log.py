@@ -16,9 +16,8 @@ from fedsim.cli import app
 from fedsim.errors import DataError
 from fedsim.live import run_live
 from fedsim.live.clock import OrderedLog
-from fedsim.live.connection import FrameConnection
 from fedsim.live.meters import CommandMeter, RaplMeter
-from fedsim.live.network import _Peer
+from fedsim.live.network import ClientConnection, _Peer
 from fedsim.record.ledger import Ledger
 from fedsim.record.log import EventLog
 from fedsim.record.schema import Event
@@ -60,6 +59,16 @@ def test_times_are_in_order_and_within_the_run(made: Result) -> None:
         computed = rows[rows["event"] == "compute"].set_index("node")["t"]
         arrived = rows[(rows["event"] == "receive") & (rows["node"] == "server")]
         assert (arrived.set_index("peer")["t"] >= computed.reindex(arrived["peer"])).all()
+
+
+def test_work_begins_once_its_message_is_there(made: Result) -> None:
+    """Both are times of the client, so the offset of its clock is the same for them."""
+    events = made.events
+    work = events[events["event"] == "compute"].set_index(["round", "node"])
+    down = events[(events["event"] == "receive") & (events["peer"] == "server")]
+    arrived = down.set_index(["round", "node"])["t"].reindex(work.index)
+    assert (work["t"] - work["duration"] >= arrived - 1e-9).all()
+    assert (down["duration"] > 0).all()
 
 
 def test_columns_and_types_are_those_of_a_simulated_run(made: Result, tmp_path: Path) -> None:
@@ -116,7 +125,7 @@ def test_it_runs_where_a_loop_is_running(tmp_path: Path) -> None:
 
 def test_a_model_on_its_way_does_not_move_a_client_s_clock() -> None:
     """The handshake's round trip is the better one: a download of 1 s is no one-way latency."""
-    link = cast("FrameConnection", None)
+    link = cast("ClientConnection", None)
     known, unknown = _Peer(link, 5.0, 0.02), _Peer(link, 5.0, inf)
     for peer in (known, unknown):
         peer.meet(sent=10.0, received=6.0, answered=6.5, now=11.51)

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from fedsim.conformance.link import EveryClientPresent
 from fedsim.ports import ClientId
+from fedsim.protocol.exchange import Exchange
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.selection import Selection
-from fedsim.protocol.server import Exchange, ReplyOutcome, ServerProtocol
+from fedsim.protocol.server import ReplyOutcome, ServerProtocol
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.transport import BEACON, Envelope, LocalProtocolError, RemoteProtocolError
 from tests.policies import participation_of, silence_of

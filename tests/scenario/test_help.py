@@ -118,8 +118,8 @@ def test_a_parameter_of_other_methods_says_whose_it_is(file: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("radio: lte", "radio: 5g", "did you mean '5g-low' or '5g-mmwave'?"),
-        ("radio: lte", "radio: {kind: 5g}", "did you mean '5g-low' or '5g-mmwave'?"),
+        ("radio: lte", "radio: 5g", "did you mean '5g-low', '5g-mmwave' or '5g-sa'?"),
+        ("radio: lte", "radio: {kind: 5g}", "did you mean '5g-low', '5g-mmwave' or '5g-sa'?"),
         ("device: phone-mid", "device: phone-m", "'phone-mid'"),
         ("name: diabetes", "name: mnist", "did you mean {kind: catalogue, name: mnist}?"),
         ("kind: sklearn, name: diabetes", "kind: mnist", "{kind: catalogue, name: mnist}?"),

@@ -27,6 +27,7 @@ DEVICE_TABLE: dict[str, tuple[float, float, float, float | None, str]] = {
 # name: Mbit/s up, down; RTT ms; bytes of framing, of a packet.
 LINK_TABLE: dict[str, tuple[float, float, float, int, int]] = {
     "ble": (0.7, 0.7, 30, 17, 244),
+    "ble-5": (1.2, 1.2, 30, 17, 244),
     "zigbee": (0.1, 0.1, 20, 27, 127),
     "nb-iot": (0.03, 0.025, 1500, 40, 1500),
     "umts": (0.94, 2.0, 120, 40, 1500),
@@ -53,6 +54,7 @@ POWER_TABLE: dict[str, tuple[float, float, float, float, float, float, float, st
 # name: mW while it sends, receives, is idle.
 STATE_TABLE: dict[str, tuple[float, float, float]] = {
     "ble": (14.4, 13.8, 0),
+    "ble-5": (19.2, 18.8, 0),
     "zigbee": (52, 56, 0),
     "nb-iot": (792, 166, 22),
     "wifi-6": (1740, 363, 0),

@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 
 import fedsim
 from fedsim.record.log import EventLog
+from fedsim.sim.arrays.fits import VARIABLE
 from fedsim.sim.client import SimClient
 from tests.conftest import ROOT
 
@@ -50,8 +51,9 @@ class Follower:
 
 
 @pytest.fixture
-def followed(tmp_path: Path) -> list[str]:
+def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that a message of a phone passes in the quickstart, where one client is left."""
+    monkeypatch.setenv(VARIABLE, "events")
     scenario = YAML(typ="safe").load(ROOT / "scenarios/quickstart.yaml")
     del scenario["variants"]
     phones = scenario["fleet"][0]

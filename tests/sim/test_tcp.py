@@ -52,7 +52,10 @@ class Network:
         rng = np.random.default_rng(1)
         losses: LossProcess | None = IndependentLosses(share, rng) if share else None
         connections = Connections(
-            Tcp(**parameters), lambda _: PACKETS, lambda *_: losses, lambda *_: rng
+            Tcp(**parameters),
+            lambda _: PACKETS,
+            None if losses is None else lambda *_: losses,
+            lambda *_: rng,
         )
         self.cap = own if isinstance(own, float) else own.peak
         self.up, self.down = choose_bearers(

@@ -1,5 +1,8 @@
 """The parts of TCP by themselves: queues, what waits by flow, the receiver, the scoreboard."""
 
+from types import SimpleNamespace
+from typing import Any, Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +10,7 @@ from hypothesis import strategies as st
 from fedsim.physics.tcp import Tcp
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.tcp.fair_queue import INTERVAL, FairQueue
+from fedsim.sim.network.tcp.handshake import Handshake
 from fedsim.sim.network.tcp.queue import LinkQueue, SegmentTrain
 from fedsim.sim.network.tcp.receiver import EVERY, Receiver
 from fedsim.sim.network.tcp.scoreboard import DUPLICATES, Scoreboard
@@ -137,6 +141,49 @@ def test_a_receiver_says_at_once_what_is_missing_and_when_it_has_come() -> None:
     assert receiver.take(1, 1.5, 1.6) == (4, -1, 1.3)  # once more, for nothing
 
 
+@given(st.permutations(range(10)))
+def test_a_receiver_counts_the_pieces_that_it_has_out_of_order(order: list[int]) -> None:
+    receiver, arrived = Receiver(0.2, quick=False), set[int]()
+    for number in order:
+        receiver.take(number, 0.0, 1.0)
+        arrived.add(number)
+        early = {each for each in arrived if each > receiver.next}
+        assert receiver.blocks == len([each for each in early if each - 1 not in early])
+
+
+@pytest.mark.parametrize(
+    ("stack", "times"),
+    [("linux", [0, 1, 2, 3, 4, 5, 7, 11, 19]), ("ns-3", [0, 1, 3, 7, 15, 31])],
+)
+def test_a_syn_without_an_answer_is_sent_again(stack: Any, times: list[float]) -> None:
+    """RFC 6298 doubles the time each time; Linux does behind its `tcp_syn_linear_timeouts`."""
+    calendar, sent = Calendar(), list[float]()
+    lane: Any = SimpleNamespace(
+        calendar=calendar,
+        law=Tcp(stack=stack),
+        path=SimpleNamespace(crowded=True, header=416.0, shared=()),
+        loss=None,
+        forward=lambda _: sent.append(calendar.now),
+    )
+    Handshake(lane, lambda _: None)
+    while calendar.peek() <= times[-1]:
+        calendar.step()
+    assert sent == times
+
+
+@pytest.mark.parametrize(("stack", "owed"), [("linux", 2), ("ns-3", 0)])
+def test_a_repair_that_has_arrived_lets_two_follow_but_ns3_s_sign_is_lost(
+    stack: Any, owed: int
+) -> None:
+    """RFC 6937's slow-start bound, where one more has been sent than has arrived."""
+    window = Window(Tcp(stack=stack))
+    window.enter_recovery(10, 10, 1)
+    for _ in range(3):
+        window.count_sent()
+    window.recover(1, 3, repaired=True)  # two have arrived by now, and three were sent
+    assert window.size == 3 + owed
+
+
 # The scoreboard.
 
 
@@ -199,3 +246,29 @@ def test_a_timer_that_runs_out_waits_twice_as_long_and_starts_at_one_segment() -
         assert sender.deadline == expected
         assert window.size == 1.0
     assert len(sent) == 10 + 3
+
+
+# A window that was idle.
+
+
+@pytest.mark.parametrize(
+    ("stack", "idle", "left"),
+    [
+        ("linux", 0.2, 80),
+        ("linux", 0.5, 40),
+        ("linux", 0.8, 20),
+        ("linux", 9.0, 10),
+        ("ns-3", 0.2, 80),
+        ("ns-3", 0.5, 10),
+    ],
+)
+def test_an_idle_window_is_halved_for_each_timeout_by_linux(
+    stack: Literal["linux", "ns-3"], idle: float, left: int
+) -> None:
+    """As its tcp_cwnd_restart does, down to the initial window; by RFC 5681 it begins anew."""
+    window = Window(Tcp(stack=stack))
+    window.size, window.threshold = 80.0, 50.0
+    window.timeout, window.last_sent = 0.3, 5.0
+    window.restart(10, 5.0 + idle)
+    assert window.size == left
+    assert window.threshold == (50 if left == 80 else 60)

@@ -8,7 +8,6 @@ How many of so many damaged strings, from a seed, are read:
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 
 import numpy as np
 
@@ -50,7 +49,7 @@ def is_read(data: bytes) -> bool:
         assert encode(payloads[0]) == data
     with contextlib.suppress(DecodeError):
         header, parts = decode_message(data)
-        fields = asdict(header)
+        fields = header._asdict()
         assert fields.pop("length") == sum(part.bits for part in parts) // 8
         assert encode_message(parts, **fields) == data
         payloads += parts

@@ -129,7 +129,7 @@ def rounds(run: Evidence) -> Iterator[str]:
 
 def looked_at(run: Evidence, number: int) -> bool:
     """Say whether a round is one whose model is looked at, be it the last one or not."""
-    return number % run.scenario.observe.every == 0 or number >= run.scenario.stop.rounds
+    return number % (run.scenario.observe.every or 1) == 0 or number >= run.scenario.stop.rounds
 
 
 def _objectives(run: Evidence) -> Iterator[str]:

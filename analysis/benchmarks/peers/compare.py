@@ -6,9 +6,10 @@
 Every contestant is a process that is ready before the first turn; then they take turns, so that
 what else the machine does falls on all of them alike. What is printed is the median over turns of
 client-updates a second (a client's whole work of a round), and its ratio to the limit. fedsim's
-figures are those of whole rounds: with messages over radios, energy, the log, and an observer that
-looks at every tenth model. Others are installed from their packages, each into an environment of
-its own in the folder, when they are asked for; they compute in float32.
+figures are those of whole rounds: with messages over radios, energy, the log and an observer; as it
+comes, evaluator and observed rounds are those that it chooses itself. Others are installed from
+their packages, each into an environment of its own in the folder, when they are asked for; they
+compute in float32.
 """
 
 import argparse
@@ -39,10 +40,11 @@ NETWORKS = {"w5"}
 """Those in which the first contestant is a plain loop in PyTorch, and no limit of the machine."""
 
 FEDSIM = {
-    "fedsim": ("base",),
-    "fedsim, no observer": ("base", "observe.every=1000000"),
+    "fedsim, as it comes": ("base",),
+    "fedsim, without a fleet": ("base", "fleet=[]"),
     "fedsim, float32": ("float32",),
-    "fedsim, one by one": ("reference",),
+    "fedsim, compiled": ("compiled", "observe.every=10"),
+    "fedsim, one by one": ("reference", "observe.every=10"),
 }
 
 

@@ -1,11 +1,12 @@
 """A long way between two TUN devices: every packet is handed over after a delay, and some are lost.
 
-    python analysis/reality/linux/relay.py FIRST SECOND SHARE SEED LOSING CLIENT=SECONDS ...
+    python analysis/reality/linux/relay.py FIRST SECOND SHARE SEED LOSING SLOW CLIENT=SECONDS ...
 
 FIRST and SECOND are open file descriptors of TUN devices, and each CLIENT is an IPv4 address: what
-it sends or receives takes its SECONDS one way. A SHARE of the packets with data that LOSING (first
-or second) hands in are lost, by draws of the SEED. It prints a line when it is ready, and ends when
-it is killed. It stands in for the kernel's `netem` where that is missing.
+it sends or receives takes its SECONDS one way, and SLOW seconds for each byte: the kernel hands a
+packet on before the time that it takes on a link of its rate. A SHARE of the packets with data that
+LOSING (first or second) hands in are lost, by draws of the SEED. It prints a line when
+it is ready, and ends when it is killed. It stands in for the kernel's `netem` where there is none.
 """
 
 import heapq
@@ -40,10 +41,32 @@ def client_of(packet: bytes, delays: Mapping[bytes, float]) -> bytes | None:
     return source if source in delays else target if target in delays else None
 
 
+class Ways:
+    """How long packets take between the devices, in the order in which those of a client came.
+
+    Args:
+        delays: by client, s.
+        slow: for each byte beside, s.
+    """
+
+    def __init__(self, delays: Mapping[bytes, float], slow: float) -> None:
+        self._delays, self._slow = delays, slow
+        self._last: dict[tuple[bytes, int], float] = {}
+
+    def due(self, packet: bytes, target: int, now: float) -> float | None:
+        """Return when a packet that comes now is due at its device; None if it has none."""
+        client = client_of(packet, self._delays)
+        if client is None:
+            return None
+        due = now + self._delays[client] + self._slow * len(packet)
+        self._last[client, target] = due = max(due, self._last.get((client, target), due))
+        return due
+
+
 def take(
     ready: int,
     other: int,
-    delays: Mapping[bytes, float],
+    ways: Ways,
     lost: Callable[[bytes], bool],
     waiting: list[Packet],
     number: int,
@@ -58,9 +81,9 @@ def take(
             packet = os.read(ready, LARGEST)
         except BlockingIOError:
             break
-        client = client_of(packet, delays)
-        if client is not None and not lost(packet):
-            heapq.heappush(waiting, (time.monotonic() + delays[client], number, other, packet))
+        due = None if lost(packet) else ways.due(packet, other, time.monotonic())
+        if due is not None:
+            heapq.heappush(waiting, (due, number, other, packet))
             number += 1
     return number
 
@@ -72,9 +95,7 @@ def hand_over(waiting: list[Packet]) -> None:
         os.write(target, packet)
 
 
-def relay(
-    ends: tuple[int, int], delays: Mapping[bytes, float], lost: Callable[[int, bytes], bool]
-) -> None:
+def relay(ends: tuple[int, int], ways: Ways, lost: Callable[[int, bytes], bool]) -> None:
     """Carry packets between two devices until the process is killed."""
     waiting: list[Packet] = []
     number = 0
@@ -85,7 +106,7 @@ def relay(
         rest = max(0.0, waiting[0][0] - time.monotonic()) if waiting else None
         for ready in select.select(ends, [], [], rest)[0]:
             other = ends[1] if ready == ends[0] else ends[0]
-            number = take(ready, other, delays, partial(lost, ready), waiting, number)
+            number = take(ready, other, ways, partial(lost, ready), waiting, number)
         hand_over(waiting)
 
 
@@ -98,7 +119,7 @@ def be_prompt() -> None:
 def main(arguments: Sequence[str]) -> None:
     """Carry packets as the arguments say."""
     be_prompt()
-    first, second, share, seed, losing, *clients = arguments
+    first, second, share, seed, losing, slow, *clients = arguments
     ends = int(first), int(second)
     source, rng, loss = ends[losing == "second"], random.Random(int(seed)), float(share)  # noqa: S311
     delays = {
@@ -109,7 +130,7 @@ def main(arguments: Sequence[str]) -> None:
     def lost(end: int, packet: bytes) -> bool:
         return loss > 0 and end == source and len(packet) > DATA and rng.random() < loss
 
-    relay(ends, delays, lost)
+    relay(ends, Ways(delays, float(slow)), lost)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 import selectors
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from linux.namespaces import SERVER, Star, address, inside
 from packets import Case
@@ -15,14 +16,17 @@ PATIENCE = 600.0
 
 CHUNK = 1 << 20
 
-CONTROL = {"cubic": b"cubic", "newreno": b"reno"}
-"""Linux's names of the laws of congestion."""
+Control = Literal["cubic", "newreno", "bbr"]
+"""A law of congestion."""
+
+CONTROL: Mapping[Control, bytes] = {"cubic": b"cubic", "newreno": b"reno", "bbr": b"bbr"}
+"""Linux's names of them."""
 
 
-def _socket(case: Case, namespace: str) -> socket.socket:
+def _socket(law: Control, namespace: str) -> socket.socket:
     with inside(namespace):
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CONTROL[case.variant])
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CONTROL[law])
     made.settimeout(0.0)
     return made
 
@@ -59,7 +63,7 @@ class Transfers:
         arrived: when each was complete, s from the call to connect; NaN before.
     """
 
-    def __init__(self, case: Case, star: Star) -> None:
+    def __init__(self, case: Case, star: Star, law: Control) -> None:
         self._case = case
         self._selector = selectors.DefaultSelector()
         self._payload = memoryview(bytes(CHUNK))
@@ -74,8 +78,8 @@ class Transfers:
         self._accepted: list[socket.socket] = []
         for client, place in zip(star.clients, self._places, strict=True):
             sender, receiver = (client, star.server) if up else (star.server, client)
-            self._senders.append(_socket(case, sender))
-            listener = _socket(case, receiver)
+            self._senders.append(_socket(law, sender))
+            listener = _socket(law, receiver)
             self._listeners.append(listener)
             listener.bind(place)
             listener.listen(1)

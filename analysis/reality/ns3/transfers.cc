@@ -7,7 +7,7 @@
 //   queue        of every device, packets
 //   loss         share of packets lost on the server's link, in the data's direction
 //   direction    up (clients to server) or down
-//   seed         of the losses
+//   seed         of the losses, and of FQ-CoDel's hash of flows
 //   rate delay   of the server's link: bit/s, one way in s
 //   gateways     0 for a star; else each gateway's link follows:
 //   rate delay   of all links of gateways, where there are any
@@ -147,7 +147,8 @@ int main() {
         return 1;
     }
     unfinished = flows;
-    RngSeedManager::SetSeed(seed + 1);
+    RngSeedManager::SetRun(seed + 1);  // a stream of its own; those of small seeds are alike
+    Config::SetDefault("ns3::FqCoDelQueueDisc::Perturbation", UintegerValue(seed));
     Configure(variant);
 
     const bool up = direction == "up";

@@ -217,7 +217,7 @@ def caveats(runs: EndedRuns, costs: Mapping[str, pd.DataFrame]) -> list[str]:
         costs: target -> a row a run, as `cost_to_target` gives it.
     """
     parts = [[f"left out: {text}" for text in runs.left_out]]
-    parts += [list(failures(runs)), list(_risen(runs)), list(_problems(runs))]
+    parts += [list(failures(runs)), list(_list_risen(runs)), list(_problems(runs))]
     parts += [list(unusable(runs)), list(_alike(runs))]
     for target, table in costs.items():
         parts += [list(_repeats(runs, target, table)), list(_survivors(runs, target, table))]
@@ -237,7 +237,7 @@ def failures(runs: EndedRuns) -> Iterator[str]:
         yield "no run has completed a round: let them run for longer"
 
 
-def _risen(runs: EndedRuns) -> Iterator[str]:
+def _list_risen(runs: EndedRuns) -> Iterator[str]:
     """Yield runs that ended above their initial objective."""
     for row in runs.summary.to_dict("records"):
         notes = row["notes"] if isinstance(row.get("notes"), list) else ()

@@ -1,9 +1,9 @@
-"""Compiled kernels: imported only if a scenario chooses them, since they need Numba."""
+"""Compiled kernels: imported only where they compute, since loading Numba takes half a second."""
 
 from fedsim.computing.compiled.compiler import COMPILER
 from fedsim.computing.compiled.loops import draw_minibatches
 from fedsim.computing.compiled.pages import DONE, PIECES, Page
-from fedsim.computing.compiled.program import CompiledProgram, compilable
+from fedsim.computing.compiled.program import CompiledProgram
 
 __all__ = [
     "COMPILER",
@@ -11,6 +11,5 @@ __all__ = [
     "PIECES",
     "CompiledProgram",
     "Page",
-    "compilable",
     "draw_minibatches",
 ]

@@ -26,6 +26,7 @@ from fedsim.computing.serial import SerialEvaluator
 from fedsim.ports import Array, Work
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.samples import Draw
+from fedsim.progress import activity
 
 BACKLOG = 32
 """The number of pending pieces at which a thread is woken, so that its cost is spread over them."""
@@ -49,6 +50,7 @@ class CompiledEvaluator:
     """
 
     choice: Mapping[str, Any] = {"evaluator": "compiled", "compiler": COMPILER}
+    together = True
     draw: Draw = staticmethod(draw_minibatches)
 
     def __init__(self, losses: Sequence[LocalLoss], threads: int, pieces: int = PIECES) -> None:
@@ -61,6 +63,7 @@ class CompiledEvaluator:
         self._ended = Condition(self._lock)  # notified when a thread has finished its pieces
         self._busy = 0
         self._room = self._program.room()
+        self._loading = True  # until the first work or value
 
     @property
     def losses(self) -> Sequence[LocalLoss]:
@@ -76,6 +79,8 @@ class CompiledEvaluator:
         """See `Evaluator.submit`: compiled work is pending until a thread is free."""
         if not self._program.takes(work):
             return self._reference.submit(work)
+        if self._loading:
+            self._load()
         page = self._pages[-1]
         if page.full:
             page = Page(self._pieces)
@@ -109,11 +114,19 @@ class CompiledEvaluator:
 
     def values(self, w: Array) -> list[float]:
         """See `Evaluator.values`: each client's value by itself, a range of clients a thread."""
+        if self._loading:
+            self._load()
         ranges = self._program.shares(self._threads)
         others = [self._helpers.submit(self._program.values, w, *each) for each in ranges[1:]]
         parts = [self._program.values(w, *ranges[0]), *(other.result() for other in others)]
         penalty = self._program.penalty(w)
         return [float(value) + penalty for part in parts for value in part]
+
+    def _load(self) -> None:
+        """Load the kernels, and compile those that are not in the user's cache."""
+        self._loading = False
+        with activity("loading kernels, which takes some ten seconds the first time"):
+            self._program.load(self._pages[-1], self._room)
 
     def _waiting(self) -> Page | None:
         """Return the oldest page with pending work, if any; the caller holds the lock."""

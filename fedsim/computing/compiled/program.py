@@ -13,18 +13,9 @@ from fedsim.computing.compiled.loss_functions import code
 from fedsim.computing.compiled.pages import DONE, Page, Piece, Whole
 from fedsim.computing.compiled.rows import Data, LossSpecification
 from fedsim.ports import Array, Work
-from fedsim.problems import (
-    Logistic,
-    MultilayerPerceptron,
-    Softmax,
-    Squared,
-    TraceRegression,
-    kernels,
-)
+from fedsim.problems import MultilayerPerceptron, kernels
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.samples import Minibatches
-
-_KNOWN = (Squared, TraceRegression, Logistic, Softmax, MultilayerPerceptron)
 
 _NO_ROWS: Whole = np.zeros((0, 0), np.int64)
 _NOTHING: Array = np.zeros(0)
@@ -69,19 +60,6 @@ _READ: dict[Callable[..., Array], Callable[..., _Steps]] = {
     kernels.sgd_steps: _sgd,
 }
 """The kernels with a compiled form, and the functions that translate their arguments."""
-
-
-def compilable(losses: Sequence[LocalLoss]) -> bool:
-    """Return whether there are compiled kernels for the losses of all clients.
-
-    There are for built-in losses of dense rows and, except for a perceptron, of sparse ones; not
-    for user-defined subclasses, which may compute something else.
-    """
-    if not losses or type(losses[0].loss) not in _KNOWN:
-        return False
-    are_dense = {isinstance(loss.arranged.X, np.ndarray) for loss in losses}
-    perceptron = isinstance(losses[0].loss, MultilayerPerceptron)
-    return len(are_dense) == 1 and not (perceptron and False in are_dense)
 
 
 class CompiledProgram:
@@ -151,6 +129,11 @@ class CompiledProgram:
         form = self._form
         size = 2 * form.size + 4 * form.m + form.c
         return np.empty(2 * form.size), np.empty(size, self._data.like.dtype)
+
+    def load(self, page: Page, room: Room) -> None:
+        """Load the kernels, without evaluating anything."""
+        self.evaluate(page, room, most=0)
+        self.values(np.zeros(self._form.size), 0, 0)
 
     def evaluate(self, page: Page, room: Room, only: int = -1, most: int = sys.maxsize) -> int:
         """Evaluate waiting pieces of a page, each by itself; return their number.

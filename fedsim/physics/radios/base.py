@@ -20,8 +20,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, inf
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
@@ -154,6 +156,34 @@ def check_listening(radio: Spec, on: str, cycle: str) -> None:
 # Packets: the division of a message, and the headers that it adds.
 
 
+Whole = TypeVar("Whole", int, NDArray[np.int64])
+
+
+def packet_count(message: Whole, overhead: Whole, packet: Whole) -> Whole:
+    """Return the number of packets of a message, or of each of many.
+
+    Example:
+        >>> packet_count(8 * 1441, 60, 1500)
+        2
+
+    Args:
+        message: its bits.
+        overhead: the header bytes of each packet.
+        packet: the largest packet, bytes, including the overhead.
+    """
+    return -(-message // (8 * (packet - overhead)))
+
+
+def header_bits(message: Whole, overhead: Whole, packet: Whole) -> Whole:
+    """Return the bits of the headers of these packets; arguments as for `packet_count`.
+
+    Example:
+        >>> header_bits(8 * 1441, 60, 1500)
+        960
+    """
+    return 8 * overhead * packet_count(message, overhead, packet)
+
+
 @dataclass(frozen=True, slots=True)
 class Framing:
     """The headers of packets: `overhead` bytes of every packet of at most `packet` bytes.
@@ -181,11 +211,11 @@ class Framing:
 
     def packets(self, message: int) -> int:
         """Return the number of packets of a message, given in bits; 0 for no bits."""
-        return -(-message // (8 * (self.packet - self.overhead)))
+        return packet_count(message, self.overhead, self.packet)
 
     def bits(self, message: int) -> int:
         """Return the bits of headers of a message, given in bits."""
-        return 8 * self.overhead * self.packets(message)
+        return header_bits(message, self.overhead, self.packet)
 
 
 @lru_cache

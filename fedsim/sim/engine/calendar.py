@@ -74,6 +74,7 @@ class Calendar(simpy.Environment):
         background: timers in the heap that go on whether or not a client works: batteries, and
             clients that join and leave. The caller that sets one counts it.
         background_waits: how many tasks wait for what only such timers may bring.
+        undisturbed: whether nothing looks at anything, or begins anything, between two events.
     """
 
     # Shadows a property of SimPy's: what is read several times a message is a slot.
@@ -92,6 +93,7 @@ class Calendar(simpy.Environment):
         self._cancelled = 0
         self.background = 0
         self.background_waits = 0
+        self.undisturbed = False
 
     def call(
         self,
@@ -164,13 +166,65 @@ class Calendar(simpy.Environment):
             EmptySchedule: nothing will ever happen again.
         """
         queue = self._queue
-        while not ready:
-            if queue and len(queue[0]) == _CALL:
-                now, _, _, callback, argument = heappop(queue)
-                self.now = self._now = now
-                callback(argument)
-            else:
-                self.step()
+        self.undisturbed = True
+        try:
+            while not ready:
+                if queue and len(queue[0]) == _CALL:
+                    now, _, _, callback, argument = heappop(queue)
+                    self.now = self._now = now
+                    callback(argument)
+                else:
+                    self.step()
+        finally:
+            self.undisturbed = False
+
+    def run(self, until: Any = None) -> Any:  # noqa: ANN401 - as SimPy has it
+        """See SimPy's `Environment.run`."""
+        self.undisturbed = True
+        try:
+            return super().run(until)
+        finally:
+            self.undisturbed = False
+
+    @property
+    def next_time(self) -> float:
+        """When the next event is due, or one that was cancelled, s; inf for none."""
+        return self._queue[0][0] if self._queue else inf
+
+    def run_before(self, when: float, other: "Calendar | None" = None, since: float = 0.0) -> None:
+        """Let timers and bare calls happen that are due before the time `when`.
+
+        Args:
+            when: on this calendar, s.
+            other: a calendar that stands still meanwhile: what is due before anything is there
+                happens, too.
+            since: the time of that calendar that is 0 on this one, s.
+        """
+        queue, others = self._queue, self._queue if other is None else other._queue
+        while queue:
+            if queue[0][0] >= when and (
+                other is None or (others and queue[0][0] + since >= others[0][0])
+            ):
+                return
+            entry = heappop(queue)
+            if len(entry) == _CALL:
+                self.now = self._now = entry[0]
+                entry[3](entry[4])
+                continue
+            timer = entry[3]
+            callback, args = timer.callback, timer.args
+            if callback is None:
+                self._cancelled -= 1
+                continue
+            self.now = self._now = entry[0]
+            timer.callback, timer.args = None, ()
+            callback(*args)
+
+    def clear(self) -> None:
+        """Forget all that is due, and go back to the time 0."""
+        self._queue.clear()
+        self._cancelled = 0
+        self.now = self._now = 0.0
 
     @staticmethod
     def _dead(entry: tuple[Any, ...]) -> bool:

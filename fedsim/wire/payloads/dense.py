@@ -20,6 +20,12 @@ from fedsim.wire.payloads.sparse import Sparse
 _LARGEST_RANK = 64
 """The largest number of dimensions of a NumPy array."""
 
+_WRITTEN = [Struct(f"<B{rank}I") for rank in range(_LARGEST_RANK + 1)]
+"""The shape of an array of each rank, as it is written: the rank, and the extents."""
+
+_READ = [Struct(f"<{rank}I") for rank in range(_LARGEST_RANK + 1)]
+"""The same, without the rank."""
+
 
 @dataclass(frozen=True, eq=False)
 class Dense:
@@ -53,8 +59,8 @@ class Dense:
 
     def body(self) -> bytes:
         """Encode the shape and the values."""
-        shape = Struct(f"<B{self.values.ndim}I").pack(self.values.ndim, *self.values.shape)
-        return shape + self.format.encode(self.values)
+        rank = self.values.ndim
+        return _WRITTEN[rank].pack(rank, *self.values.shape) + self.format.encode(self.values)
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:
@@ -62,7 +68,7 @@ class Dense:
         rank = reader.byte()
         if rank > _LARGEST_RANK:
             raise DecodeError(f"an array of {rank} dimensions; at most {_LARGEST_RANK}")
-        shape = reader.unpack(Struct(f"<{rank}I"))
+        shape = reader.unpack(_READ[rank])
         values = reader.values(prod(shape), form)
         try:
             return cls(values.reshape(shape), form)

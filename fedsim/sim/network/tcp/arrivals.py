@@ -59,7 +59,7 @@ class TcpArrivals:
         now, recent = self._calendar.now, self._recent
         while recent and recent[0][1] <= now:
             self._passed += recent.popleft()[2]
-        first = max(first, now)
+        first = max(now, first)
         recent.append((first, last, count))
         if self._changed is not None and last > first:
             rate = count * self._bits / self._total / (last - first)

@@ -1,6 +1,6 @@
 """The bearers of a fleet under `model: tcp`, each chosen at its lookup."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from math import inf
 from typing import NamedTuple, TypeVar
 
@@ -17,7 +17,9 @@ from fedsim.sim.lazy import ComputedSequence, RunLengthSequence
 from fedsim.sim.network.flows import Changed
 from fedsim.sim.network.lanes import Bearer
 from fedsim.sim.network.routing import LinkPlan, RoutedLane, nominal
+from fedsim.sim.network.tcp.episodes import Episodes, EpisodeTransfer
 from fedsim.sim.network.tcp.fair_queue import FairQueue
+from fedsim.sim.network.tcp.memory import EpisodeMemory
 from fedsim.sim.network.tcp.path import TcpLane, TcpPath, TcpStage
 from fedsim.sim.network.tcp.queue import LinkQueue
 from fedsim.sim.network.tcp.transfer import TcpTransfer
@@ -38,14 +40,17 @@ class Connections(NamedTuple):
     Attributes:
         law: TCP's parameters.
         packets: by client: how its messages are cut into segments.
-        loss: returns the losses at a client's radio, up or down; None for none.
+        loss: returns the losses at a client's radio, up or down; None for none. None itself where
+            no radio has any.
         rng: returns the stream that draws which packets of a train these are.
+        opened: whether connections that are kept are open before their first message.
     """
 
     law: Tcp
     packets: Callable[[ClientId], Framing]
-    loss: Callable[[ClientId, bool], LossProcess | None]
+    loss: Callable[[ClientId, bool], LossProcess | None] | None
     rng: Callable[[ClientId, bool], np.random.Generator]
+    opened: bool = False
 
 
 class TcpBearer:
@@ -53,14 +58,14 @@ class TcpBearer:
 
     Args:
         lane: what its messages have in common.
+        opened: whether a connection that is kept is open before its first message.
     """
 
     open = False
 
-    def __init__(self, lane: TcpLane) -> None:
-        self._lane = lane
+    def __init__(self, lane: TcpLane, *, opened: bool = False) -> None:
+        self._lane, self._opened = lane, opened
         self._kept: Window | None = None
-        self._used = 0.0
 
     def start(
         self, bits: float, cap: float, finished: Callable[[T], None], token: T
@@ -72,21 +77,36 @@ class TcpBearer:
             own.rate = cap
         if law.connections == "new":
             return TcpTransfer(lane, Window(law), bits, finished, token, opened=False)
-        window, now = self._kept, lane.calendar.now
+        window, opened = self._kept, self._opened
         if window is None:
             window = self._kept = Window(law)
-            opened = False
         else:
             opened = True
             window.begin_message()
-            if law.idle_restart and now - self._used > window.timeout:
-                window.restart(law.initial_window)
+            if law.idle_restart:
+                window.restart(law.initial_window, lane.calendar.now)
+        return TcpTransfer(lane, window, bits, finished, token, opened=opened)
 
-        def use(message: T) -> None:
-            self._used = lane.calendar.now
-            finished(message)
 
-        return TcpTransfer(lane, window, bits, use, token, opened=opened)
+class EpisodeBearer:
+    """The bearer of one lane, whose links remember what happened before.
+
+    Args:
+        lane: what its messages have in common.
+        episodes: of the links.
+        key: what distinguishes the lane from the others there.
+    """
+
+    open = False
+
+    def __init__(self, lane: TcpLane, episodes: Episodes, key: Hashable) -> None:
+        self._lane, self._episodes, self._key = lane, episodes, key
+
+    def start(
+        self, bits: float, cap: float, finished: Callable[[T], None], token: T
+    ) -> EpisodeTransfer:
+        """See `Bearer.start`."""
+        return self._episodes.start(self._lane, self._key, bits, cap, finished, token)
 
 
 class TcpBearers:
@@ -121,6 +141,44 @@ class TcpBearers:
         self._longest: dict[int, float] = {}
         if connections.law.queue_bdp is not None:
             self._find_longest_trips()
+        self._memory = EpisodeMemory()
+        self._episodes: dict[int, Episodes] = {}
+        self._kinds: dict[Hashable, int] = {}  # of lanes
+        self._recurs = self._may_recur()
+        self._first: dict[int, int] = {}  # by link, one that stands for those that it meets
+        self._join_links()
+
+    def _may_recur(self) -> bool:
+        """Return whether what happens once may happen again: new connections, nothing random.
+
+        Nor does a rate have to be followed, as that of a client with a battery: what is replayed
+        is reported at a tick, and the power of a radio is integrated over exact times.
+        """
+        steady = all(link.capacity.signal is None for link in self._links)
+        runs = [lane for lanes in self._lanes for _, lane in lanes.runs]
+        steady = steady and all(lane.rate.signal is None for lane in runs)
+        steady = steady and all(self._callback(lane) is None for lane in runs)
+        return (
+            steady and self._connections.loss is None and self._connections.law.connections == "new"
+        )
+
+    def _join_links(self) -> None:
+        """Find which links are shared by lanes that share one with others."""
+        for lanes in self._lanes:
+            for _, lane in lanes.runs:
+                links = self._find_shared(lane)
+                for link in links:
+                    one, other = self._root(links[0]), self._root(link)
+                    self._first[max(one, other)] = min(one, other)
+
+    def _find_shared(self, lane: RoutedLane) -> list[int]:
+        """Return the links that may hold a lane up and that others use."""
+        return [link for link in self._plan.links(lane) if self._plan.users(link) > 1]
+
+    def _root(self, link: int) -> int:
+        while self._first.setdefault(link, link) != link:
+            link = self._first[link]
+        return link
 
     def _find_longest_trips(self) -> None:
         """Find the longest round trip of the lanes over each link."""
@@ -149,11 +207,11 @@ class TcpBearers:
         managed = self._connections.law.discipline == "fq-codel"
         return LinkQueue(law.peak, self._limit(nominal(law), trip), managed, law.signal)
 
-    def _stage(self, queue: LinkQueue, delay: float, *, shared: bool) -> TcpStage:
+    def _stage(self, queue: LinkQueue, delay: float, clock: Calendar, *, shared: bool) -> TcpStage:
         if not queue.managed:
             return TcpStage(queue, delay, shared)
         if queue not in self._fair:
-            self._fair[queue] = FairQueue(self._calendar, queue)
+            self._fair[queue] = FairQueue(clock, queue)
         return TcpStage(queue, delay, shared, self._fair[queue])
 
     def _queue_of(self, link: int) -> LinkQueue:
@@ -162,20 +220,33 @@ class TcpBearers:
             self._queues[link] = self._queue(capacity, self._longest.get(link, 0.0))
         return self._queues[link]
 
-    def bearer(self, client: ClientId, *, up: bool) -> TcpBearer:
+    def bearer(self, client: ClientId, *, up: bool) -> TcpBearer | EpisodeBearer:
         """Return the bearer of one direction of a client."""
-        lane = self._lane(client, up=up)
-        connections = self._connections
-        return TcpBearer(
-            TcpLane(
-                self._calendar,
-                connections.law,
-                self._path(lane, self._lane(client, up=not up)),
-                self._callback(lane),
-                connections.loss(client, up),
-                lambda: connections.rng(client, up),
-            )
-        )
+        lane, back = self._lane(client, up=up), self._lane(client, up=not up)
+        if self._recurs:
+            return self._episode_bearer(lane, back)
+        connections, changed = self._connections, self._callback(lane)
+        law, path = connections.law, self._path(lane, back, self._calendar)
+        loss = connections.loss(client, up) if connections.loss is not None else None
+        own = TcpLane(self._calendar, law, path, changed, loss, lambda: connections.rng(client, up))
+        return TcpBearer(own, opened=connections.opened)
+
+    def _episode_bearer(self, lane: RoutedLane, back: RoutedLane) -> EpisodeBearer:
+        """Return the bearer of a lane whose links remember what happened before."""
+        law, shared = self._connections.law, tuple(self._find_shared(lane))
+        root = self._root(shared[0]) if shared else None
+        episodes = None if root is None else self._episodes.get(root)
+        clock = Calendar() if episodes is None else episodes.clock
+        path = self._path(lane, back, clock)
+        # Lanes that are alike remember the same, be they on one link or alone.
+        alike = shared, path.parameters
+        key = self._kinds.setdefault(alike, len(self._kinds))
+        if episodes is None:
+            known = root if root is not None else alike
+            episodes = Episodes(self._calendar, clock, law, self._memory, known, alone=not shared)
+        if root is not None:
+            self._episodes[root] = episodes
+        return EpisodeBearer(TcpLane(clock, law, path, None), episodes, key)
 
     def _lane(self, client: ClientId, *, up: bool) -> RoutedLane:
         lane = self._lanes[0 if up else 1][client]._replace(client=client)
@@ -183,7 +254,7 @@ class TcpBearers:
             lane = lane._replace(rate=self._own(client, up))
         return lane
 
-    def _path(self, lane: RoutedLane, back: RoutedLane) -> TcpPath:
+    def _path(self, lane: RoutedLane, back: RoutedLane, clock: Calendar) -> TcpPath:
         """Return the way of a lane, with that of its acknowledgements."""
         client, radio = lane.client, self._latency_of(lane.client)
         packets = self._connections.packets(client)
@@ -197,20 +268,26 @@ class TcpBearers:
         # What the route takes beside the radio comes behind its last link.
         stages = [
             self._stage(
-                queue, route if link == links[-1][0] else 0.0, shared=self._plan.users(link) > 1
+                queue,
+                route if link == links[-1][0] else 0.0,
+                clock,
+                shared=self._plan.users(link) > 1,
             )
             for link, queue in links
         ]
         number = 0 if lane.up else len(stages)
-        stages.insert(number, self._stage(own, radio if links else radio + route, shared=False))
+        stages.insert(
+            number, self._stage(own, radio if links else radio + route, clock, shared=False)
+        )
         rates = [back.rate, *[self._links[link].capacity for link in back.route.links]]
         header = 8.0 * packets.overhead
-        returns = radio + back.route.latency + sum([header / nominal(rate) for rate in rates])
+        bit = sum([1.0 / nominal(rate) for rate in rates])
+        returns = radio + back.route.latency + header * bit
         most = 1 + self._connections.law.initial_window
         crowded = any(
             most * self._plan.users(link) > self._queue_of(link).limit for link in binding
         )
-        return TcpPath(tuple(stages), number, returns, packets, crowded=crowded)
+        return TcpPath(tuple(stages), number, returns, bit, packets, crowded=crowded)
 
 
 class TcpLanes(ComputedSequence[Bearer]):

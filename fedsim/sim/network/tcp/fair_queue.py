@@ -114,6 +114,13 @@ class FairQueue:
         self._fresh, self._old = deque[_Flow](), deque[_Flow]()
         self.waiting = 0
 
+    def clear(self) -> None:
+        """Forget all that has come: another episode begins."""
+        self._flows.clear()
+        self._fresh.clear()
+        self._old.clear()
+        self.waiting = 0
+
     def put(self, lane: Forwarder, packet: SegmentTrain) -> None:
         """Let a packet of a lane wait, that comes now; a lane has one connection at a time."""
         now, flow = self._calendar.now, self._flows.get(lane)

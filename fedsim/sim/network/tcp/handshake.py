@@ -8,9 +8,12 @@ from fedsim.sim.network.tcp.queue import SegmentTrain
 FIRST_TIMEOUT = 1.0
 """Of a SYN, s; doubled each time: RFC 6298."""
 
+LINEAR = 4
+"""The timeouts behind which Linux waits no longer than before: `tcp_syn_linear_timeouts`."""
+
 OPTIONS = 8 * 4.0
-"""The bits by which a SYN is longer than other packets without payload: it permits selective
-acknowledgements (RFC 2018), and scales windows (RFC 7323)."""
+"""The bits by which a SYN and its answer are longer than other packets without payload: it permits
+selective acknowledgements (RFC 2018), and scales windows (RFC 7323)."""
 
 SYN, ANSWER = -2, -1
 """The numbers of its packets, which are no segments of a message."""
@@ -27,11 +30,12 @@ class Handshake:
         over: whether it is answered, or was given up.
     """
 
-    __slots__ = ("_answered", "_begun", "_lane", "_opened", "_timeout", "over")
+    __slots__ = ("_answered", "_begun", "_lane", "_linear", "_opened", "_timeout", "over")
 
     def __init__(self, lane: TcpLane, opened: Callable[[float], None]) -> None:
         self._lane, self._opened = lane, opened
         self._timeout = FIRST_TIMEOUT
+        self._linear = LINEAR if lane.law.stack == "linux" else 0
         self._begun = 0.0
         self._answered = self.over = False
         self._send(None)
@@ -49,18 +53,25 @@ class Handshake:
             and all(queue.free <= now for queue in path.shared)
         ):
             # All that may wait together have room, so nothing holds it up.
-            lane.calendar.call(now + path.trip, self._end, None)
+            longer = OPTIONS * path.back_bit
+            longer += sum([stage.queue.lasts(OPTIONS) for stage in path.stages])
+            lane.calendar.call(now + path.trip + longer, self._end, None)
             return
         lane.calendar.call(now + self._timeout, self._send, None)
-        self._timeout *= 2
+        if self._linear:
+            self._linear -= 1
+        else:
+            self._timeout *= 2
         bits = path.header + OPTIONS
         lane.forward(SegmentTrain(self, SYN, 1, bits, now, 0.0, now, now))
 
-    def deliver(self, train: SegmentTrain) -> None:
-        """Let a packet arrive: see `TcpTransfer.deliver`."""
-        if train.number == SYN and not self._answered:
+    def deliver_one(self, number: int, bits: float, sent: float, at: float) -> None:  # noqa: ARG002
+        """Let a packet arrive: see `TcpTransfer.deliver_one`."""
+        if number == SYN and not self._answered:
             self._answered = True
-            self._lane.calendar.call(train.last + self._lane.path.back, self._end, None)
+            path = self._lane.path
+            answer = path.back + OPTIONS * path.back_bit
+            self._lane.calendar.call(at + answer, self._end, None)
 
     def _end(self, _: None) -> None:
         if self.over:
@@ -68,16 +79,16 @@ class Handshake:
         lane = self._lane
         if lane.path.crowded:
             now = lane.calendar.now
-            lane.forward(SegmentTrain(_Sent, ANSWER, 1, lane.path.header, now, 0.0, now, now))
+            lane.forward(SegmentTrain(_Accepted, ANSWER, 1, lane.path.header, now, 0.0, now, now))
         self.over = True
         self._opened(self._begun)
 
 
-class _Sent:
+class _Accepted:
     """The owner of packets that only take their place in queues."""
 
     over = False
 
     @staticmethod
-    def deliver(train: SegmentTrain) -> None:
+    def deliver_one(number: int, bits: float, sent: float, at: float) -> None:
         """Ignore it."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,7 @@ class TcpPath:
         stages: the links, in order.
         radio: the number of the radio's.
         back: how long an acknowledgement takes, s.
+        back_bit: how much longer it takes for each bit more, s.
         packets: how messages are cut into segments.
         crowded: whether the first windows of all that share a queue may be too many for it.
 
@@ -52,6 +54,7 @@ class TcpPath:
 
     __slots__ = (
         "back",
+        "back_bit",
         "crowded",
         "header",
         "narrow",
@@ -68,11 +71,13 @@ class TcpPath:
         stages: Sequence[TcpStage],
         radio: int,
         back: float,
+        back_bit: float,
         packets: Framing,
         *,
         crowded: bool,
     ) -> None:
-        self.stages, self.radio, self.back, self.crowded = stages, radio, back, crowded
+        self.stages, self.radio, self.crowded = stages, radio, crowded
+        self.back, self.back_bit = back, back_bit
         self.own = stages[radio].queue
         self.shared = tuple([stage.queue for stage in stages if stage.shared])
         self.header = header = 8.0 * packets.overhead
@@ -81,10 +86,46 @@ class TcpPath:
         there = [stage.delay + stage.queue.lasts(header) for stage in stages]
         self.trip = sum(there) + back
 
+    @property
+    def parameters(self) -> tuple[object, ...]:
+        """What distinguishes a path from others, but for the rate of the radio."""
+        stages = [
+            (stage.queue.limit, stage.queue.managed, stage.delay, stage.queue.rate)
+            for stage in self.stages
+            if stage.queue is not self.own
+        ]
+        own = self.own.limit, self.own.managed, self.stages[self.radio].delay
+        numbers = [
+            getattr(self, name)
+            for name in self.__slots__
+            if name not in {"own", "shared", "stages"}
+        ]
+        return own, tuple(stages), tuple(numbers)
+
     def rest(self, number: int, bits: float) -> float:
         """Return how long a segment of some bits takes from the end of a stage on, s."""
         behind = [stage.queue.lasts(bits) for stage in self.stages[number + 1 :]]
         return sum([stage.delay for stage in self.stages[number:]]) + sum(behind)
+
+    def clear(self) -> None:
+        """Let all queues forget what has come: another episode begins."""
+        for stage in self.stages:
+            stage.queue.clear()
+            if stage.fair is not None:
+                stage.fair.clear()
+
+    def empty_at(self, now: float) -> float:
+        """Return when all that waits is through, if nothing more comes, s."""
+        empty = now
+        for stage in self.stages:
+            waiting = stage.fair.waiting if stage.fair is not None else 0
+            free = max(stage.queue.free, now) if waiting else stage.queue.free
+            empty = max(empty, free + waiting * stage.queue.lasts(self.segment))
+        return empty
+
+
+Segment = tuple[Any, int, float, float, float, int]
+"""One segment on its way: see `TcpLane`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -119,6 +160,11 @@ class TcpLane:
 
     def forward(self, train: SegmentTrain) -> None:
         """Take a train over the links to the next queue that it meets others in, or to its end."""
+        if train.count == 1:
+            self._forward_one(
+                (train.owner, train.number, train.bits, train.sent, train.first, train.hop)
+            )
+            return
         if train.owner.over:
             return
         stages, now = self.path.stages, self.calendar.now
@@ -128,18 +174,8 @@ class TcpLane:
             if train.first > now and (stage.shared or fair is not None):
                 self.calendar.call(train.first, self.forward, train)
                 return
-            count, at_once = train.count, train.first == train.last
-            if count > 1 and not at_once and queue.crowded:
-                self._split(train, range(count))
+            if not self._fits(train, queue, fair):
                 return
-            room = queue.room(train.first)
-            if room < count or (fair is not None and fair.waiting):
-                if fair is not None or (count > 1 and not at_once):
-                    self._wait_or_split(train, fair)
-                    return
-                if room < 1:
-                    return  # what finds no room is dropped
-                train.count = int(room)
             if self.loss is not None:
                 if not self.pass_stage(train):
                     return
@@ -147,14 +183,65 @@ class TcpLane:
             first, last = queue.carry(train.first, train.last, train.count, train.bits)
             train.first, train.last = first + stage.delay, last + stage.delay
             train.hop += 1
-        train.owner.deliver(train)
-
-    def _wait_or_split(self, train: SegmentTrain, fair: FairQueue | None) -> None:
-        """Let segments wait by flow, or go on one by one."""
         if train.count > 1:
+            train.owner.deliver(train)
+        else:  # the others were dropped
+            train.owner.deliver_one(train.number, train.bits, train.sent, train.first)
+
+    def _fits(self, train: SegmentTrain, queue: LinkQueue, fair: FairQueue | None) -> bool:
+        """Return whether a train goes on as one; else its segments do alone, or are dropped."""
+        at_once = train.first == train.last
+        if queue.crowded and not at_once:
             self._split(train, range(train.count))
-        elif fair is not None:
-            fair.put(self, train)
+            return False
+        room = queue.room(train.first)
+        if room < train.count or (fair is not None and fair.waiting):
+            if fair is not None or not at_once:
+                self._split(train, range(train.count))
+                return False
+            if room < 1:
+                return False  # what finds no room is dropped
+            train.count = int(room)
+        return True
+
+    def _forward_one(self, segment: Segment) -> None:
+        """Take a segment over the links to the next queue that it meets others in, or to its end.
+
+        It is a tuple here, of which there are many: owner, number, bits, when it was sent and when
+        it comes to the next queue, s, and which one that is on its path.
+        """
+        owner, number, bits, sent, first, hop = segment
+        if owner.over:
+            return
+        stages, now = self.path.stages, self.calendar.now
+        while hop < len(stages):
+            stage = stages[hop]
+            if first > now and (stage.shared or stage.fair is not None):
+                self.calendar.call(
+                    first, self._forward_one, (owner, number, bits, sent, first, hop)
+                )
+                return
+            if stage.fair is not None or self.loss is not None:
+                train = SegmentTrain(owner, number, 1, bits, sent, 0.0, first, first, hop)
+                if not self._pass_alone(train, stage):
+                    return
+                first = train.first
+            else:
+                through = stage.queue.carry_one(first, bits)
+                if through < 0:
+                    return  # what finds no room is dropped
+                first = through + stage.delay
+            hop += 1
+        owner.deliver_one(number, bits, sent, first)
+
+    def _pass_alone(self, train: SegmentTrain, stage: TcpStage) -> bool:
+        """Take a segment over a link where packets may get lost, or wait by flow."""
+        fair = stage.fair
+        if stage.queue.room(train.first) < 1 or (fair is not None and fair.waiting):
+            if fair is not None:
+                fair.put(self, train)
+            return False
+        return self.pass_stage(train)
 
     def pass_stage(self, train: SegmentTrain) -> bool:
         """Take a train over a link that has room for it; return whether it goes on as one."""
@@ -177,8 +264,4 @@ class TcpLane:
         between = (train.last - train.first) / count
         for n in numbers:
             at, sent = train.first + n * between, train.sent + n * train.pace
-            self.forward(
-                SegmentTrain(
-                    train.owner, train.number + n, 1, train.bits, sent, 0.0, at, at, train.hop
-                )
-            )
+            self._forward_one((train.owner, train.number + n, train.bits, sent, at, train.hop))

@@ -111,6 +111,33 @@ class LinkQueue:
             return begun + lag, end + lag
         return begun, end
 
+    def carry_one(self, first: float, bits: float) -> float:
+        """Take a packet, if there is room for it; return when it is through, s, or else -1."""
+        free = self.free
+        if self.signal is not None or self.windows:
+            return self.carry(first, first, 1, bits)[0] if self.room(first) >= 1 else -1.0
+        slot = bits / self.rate
+        if free <= first:  # nothing waits
+            if self.waiting:
+                self.waits.clear()
+                self.waiting = 0
+            self.free = free = first + slot
+            return free
+        if self.waiting >= self.limit and self.room(first) < 1:
+            return -1.0
+        self.waits.append((free, slot, 1))
+        self.waiting += 1
+        self.free = free = free + slot
+        return free
+
+    def clear(self) -> None:
+        """Forget all that has come: another episode begins."""
+        self.free, self.waiting = 0.0, 0
+        self.flows = self.claimed = 0
+        self.crowded = False
+        self.waits.clear()
+        self.streams, self.windows, self.pipe = None, 0.0, 0.0
+
     # Streams.
 
     @property

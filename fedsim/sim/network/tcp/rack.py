@@ -78,6 +78,10 @@ class RackScoreboard(Scoreboard):
         self.find_lost()
         return found
 
+    def advance(self, number: int) -> None:
+        """Note that all segments before one have arrived, where nothing else is known."""
+        self.first, self._delivered = number, max(self._delivered, (number - 1, 0))
+
     def lose_none(self) -> None:
         """Take nothing for lost any more."""
         self._lost.clear()
@@ -146,11 +150,11 @@ class RackSender(Sender):
 
     __slots__ = ("_overtaken_by", "_probe", "_probed", "_sent_again_at", "_unsure", "board")
 
+    make_board = RackScoreboard
     board: RackScoreboard
 
     def __init__(self, window: Window, total: int, launch: Callable[[int, float], None]) -> None:
         super().__init__(window, total, launch)
-        self.board = RackScoreboard()
         self._probe = inf  # when a probe is sent, s
         self._unsure = 0  # segments before this one were taken for lost, and some may be
         self._probed = False  # whether one was, and no acknowledgement has come since
@@ -160,7 +164,8 @@ class RackSender(Sender):
     @property
     def steady(self) -> bool:
         """Whether it knows of no loss, waits for no repair, and has not forgotten any."""
-        return super().steady and self.board.first >= self._unsure
+        board = self.board
+        return self._state is Congestion.OPEN and board.clean and board.first >= self._unsure
 
     def arm(self, now: float) -> None:
         """Start the timer, unless it runs."""

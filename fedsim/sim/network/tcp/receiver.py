@@ -50,14 +50,16 @@ class Receiver:
 
     Attributes:
         next: all segments before this one have arrived.
+        blocks: the pieces of the message that have arrived behind that.
         due: when it acknowledges a single segment, s; infinite where none waits for that.
     """
 
-    __slots__ = ("_delay", "_early", "_echo", "_said", "due", "next", "waits")
+    __slots__ = ("_delay", "_early", "_echo", "_said", "blocks", "due", "next", "waits")
 
     def __init__(self, delay: float, *, quick: bool) -> None:
         self._delay = delay
         self._early = set[int]()
+        self.blocks = 0
         self._echo, self._said = 0.0, 0
         self.waits = EVERY if quick else 0  # segments that were not acknowledged
         self.next, self.due = 0, inf
@@ -77,6 +79,7 @@ class Receiver:
         if number != self.next:
             if number < self.next or number in self._early:
                 return self._say(-1)
+            self.blocks += 1 - (number - 1 in self._early) - (number + 1 in self._early)
             self._early.add(number)
             return self._say(number)
         if number <= self._said:
@@ -84,15 +87,16 @@ class Receiver:
         self.next += 1
         if self._early:
             early = self._early
+            self.blocks -= self.next in early
             while self.next in early:
                 early.remove(self.next)
                 self.next += 1
             return self._say(-1)
         self.waits += 1
-        if self.waits >= EVERY:
-            return self._say(-1)
-        self.due = now + self._delay
-        return None
+        if self.waits < EVERY:
+            self.due = now + self._delay
+            return None
+        return self._say(-1)
 
     def take_train(
         self, number: int, count: int, sent: tuple[float, float], end: float

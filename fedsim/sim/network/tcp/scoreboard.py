@@ -79,6 +79,10 @@ class Scoreboard:
             self.again.discard(each)
         return delivered, repaired
 
+    def advance(self, number: int) -> None:
+        """Note that all segments before one have arrived, where nothing else is known."""
+        self.first = number
+
     def is_repaired(self, number: int) -> bool:
         """Return whether a segment was sent again, and has not arrived."""
         return number in self.again and number not in self._arrived

@@ -55,9 +55,12 @@ class Sender:
         "deadline",
     )
 
+    make_board: type[Scoreboard] = Scoreboard
+    """What it notes its segments on."""
+
     def __init__(self, window: Window, total: int, launch: Callable[[int, float], None]) -> None:
         self._window, self._total, self._launch = window, total, launch
-        self.board = Scoreboard()
+        self.board = self.make_board()
         self.deadline = inf
         self._state = Congestion.OPEN
         self._duplicates = 0
@@ -142,6 +145,25 @@ class Sender:
             self._repair(number - first, delivered, now, repaired=repaired, news=news)
         else:
             self._advance(number - first, now, news=news)
+
+    def acknowledge_in_order(self, said: Acknowledgement, now: float) -> None:
+        """Do what `acknowledge` does where it is steady, and nothing arrived out of order."""
+        board, window = self.board, self._window
+        number, _, echo = said
+        first = board.first
+        if number <= first:
+            if number == first and number < board.next:
+                window.note_acknowledgement(now)
+            return
+        if number > self._timed:
+            window.measure(echo, now)
+        board.advance(number)
+        window.note_acknowledgement(now)
+        self._duplicates = 0
+        if number >= self._recover:
+            self._recovers = False
+        window.grow(number - first, number, board.next, now)
+        self._restart_timer(now)
 
     def acknowledge_train(self, said: TrainAcknowledgement, now: float) -> None:
         """Take several acknowledgements, the first of which comes now."""

@@ -64,7 +64,10 @@ def may_flow(window: Window, left: int, path: TcpPath) -> bool:
 
 
 def narrow_link(path: TcpPath) -> int | None:
-    """Return which link of a path alone holds its messages up; None where no single one does."""
+    """Return which link of a path alone holds its messages up.
+
+    None where no single one does, or where all windows together have no room: timeouts decide then.
+    """
     shares = []
     for stage in path.stages:
         queue = stage.queue
@@ -77,7 +80,9 @@ def narrow_link(path: TcpPath) -> int | None:
     others = [shares[number] for number in shared if number != least]
     if shares[least] == inf or min(others, default=inf) < APART * shares[least]:
         return None
-    return least
+    queue = path.stages[least].queue
+    room = queue.limit + queue.rate * path.trip / path.segment
+    return least if queue.managed or room >= WIDEST * queue.flows else None
 
 
 def begin(

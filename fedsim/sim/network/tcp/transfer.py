@@ -10,7 +10,6 @@ and what is left of it flows as a stream, at once.
 
 from collections.abc import Callable
 from math import inf
-from operator import attrgetter
 from typing import Any
 
 from fedsim.sim.engine.calendar import Timer
@@ -31,11 +30,12 @@ trips later, in slow start."""
 LEAST_TRAIN = 2
 """The segments of a train, where the window has them and none can be dropped."""
 
-CROWDED = attrgetter("crowded")
-"""Returns whether a queue is: for a look at several of them at a time."""
-
 LOOKED_AT = 4
 """The segments of a train whose round trips may end slow start: longer ones of others hide them."""
+
+BLOCK, BLOCKS = 64.0, 3
+"""The bits by which an acknowledgement is longer for each piece that has arrived out of order, and
+the most pieces that it names: RFC 2018, with timestamps."""
 
 SHARE = 16
 """A train is no longer than this part of the shortest queue: what comes while a train passes finds
@@ -144,15 +144,17 @@ class TcpTransfer:
 
     def _claim(self, count: int) -> None:
         """Claim room for some segments in the queues that others use too."""
-        if count != self._claimed:
-            for queue in self._path.shared:
-                queue.claim(count - self._claimed)
-            self._claimed = count
+        for queue in self._path.shared:
+            queue.claim(count - self._claimed)
+        self._claimed = count
 
     @property
     def _crowded(self) -> bool:
         """Whether other messages may make queues drop segments of this one."""
-        return any(map(CROWDED, self._path.shared))
+        for queue in self._path.shared:  # noqa: SIM110 - `any` takes longer, many times a message
+            if queue.crowded:
+                return True
+        return False
 
     def _open(self, begun: float) -> None:
         now = self._calendar.now
@@ -164,11 +166,15 @@ class TcpTransfer:
 
     def _send(self, now: float, span: float) -> None:
         """Send what the window allows, spread over the time of the acknowledgements."""
-        sender, board, size = self._sender, self._sender.board, self.window.size
-        if not sender.steady:
-            sender.send(now)
+        if self._sender.steady:
+            self._send_new(now, span)
+        else:
+            self._sender.send(now)
             self._set_timer()
-            return
+
+    def _send_new(self, now: float, span: float) -> None:
+        """Send new segments, where nothing is known to be lost."""
+        sender, board, size = self._sender, self._sender.board, self.window.size
         left, flight = self._total - board.next, board.next - board.first
         todo = min(int(size + CLOSE) - flight, left)
         if todo <= 0:
@@ -176,7 +182,9 @@ class TcpTransfer:
             return
         if left >= stream.LEAST and self._flows_on(left):
             return
-        self._claim(min(left + flight, int(AHEAD * size)))
+        claimed = min(left + flight, int(AHEAD * size))
+        if claimed != self._claimed:
+            self._claim(claimed)
         sender.arm(now)
         self._set_timer()
         most, number = todo, board.next
@@ -227,6 +235,7 @@ class TcpTransfer:
             self._stream = self._stream.again(missing * self._bits, self._end_stream)
             self._log.follow(self._stream.flow, missing)
             return
+        self.window.last_sent = self._calendar.now
         rest = self._path.rest(self._stream.number, self._bits)
         self._calendar.call(self._calendar.now + rest, self._finish, None)
 
@@ -238,6 +247,7 @@ class TcpTransfer:
         """Send segments; the message's last one may be a shorter one."""
         self._sent += count
         bits, end = self._bits, start + pace * (count - 1)
+        self.window.last_sent = end
         if number + count == self._total:
             if count > 1 and self._crowded:
                 self._sent -= count
@@ -250,7 +260,7 @@ class TcpTransfer:
     # The receiver.
 
     def deliver(self, train: SegmentTrain) -> None:
-        """Let a train arrive."""
+        """Let a train of several segments arrive."""
         receiver, first, last, count = self._receiver, train.first, train.last, train.count
         before = receiver.arrived
         if before == self._total:
@@ -258,20 +268,48 @@ class TcpTransfer:
         due = receiver.due
         if due < first:
             self._say(receiver.say_late(), due)
-        if count > 1 and train.number == receiver.next and not (receiver.missing or self._crowded):
+        if train.number == receiver.next and not (receiver.missing or self._crowded):
             self._deliver_in_order(train)
         else:
             self._deliver_each(train)
         arrived = receiver.arrived
         if arrived > before:
             # `first` is when its first segment is there in full, which has begun to arrive before.
-            slot = (last - first) / (count - 1) if count > 1 else self._path.own.lasts(train.bits)
-            self._log.note(first - slot, last, arrived - before)
+            self._log.note(first - (last - first) / (count - 1), last, arrived - before)
+        self._wait_for_more(arrived, last)
+
+    def deliver_one(self, number: int, bits: float, sent: float, at: float) -> None:
+        """Let a segment arrive.
+
+        Args:
+            number: its own.
+            bits: in it.
+            sent: when it was sent, s.
+            at: when it arrives, s.
+        """
+        receiver = self._receiver
+        before = receiver.arrived
+        if before == self._total:
+            return
+        due = receiver.due
+        if due < at:
+            self._say(receiver.say_late(), due)
+        said = receiver.take(number, sent, at)
+        if said is not None and said.number < self._total:
+            self._say(said, at)
+        arrived = receiver.arrived
+        if arrived > before:
+            self._log.note(at - self._path.own.lasts(bits), at, 1)
+        if arrived == self._total or receiver.due < inf:
+            self._wait_for_more(arrived, at)
+
+    def _wait_for_more(self, arrived: int, last: float) -> None:
+        """End with the last segment, or wait for the second one of an acknowledgement."""
         if arrived == self._total:
             self._calendar.call(last, self._finish, None)
-        elif receiver.due < inf and not self._waits:
+        elif self._receiver.due < inf and not self._waits:
             self._waits = True
-            self._calendar.call(receiver.due, self._look_for_late, None)
+            self._calendar.call(self._receiver.due, self._look_for_late, None)
 
     def _deliver_each(self, train: SegmentTrain) -> None:
         """Let the segments of a train arrive, each of which may be acknowledged at once."""
@@ -301,7 +339,10 @@ class TcpTransfer:
 
     def _say(self, said: Acknowledgement, at: float) -> None:
         """Let the receiver acknowledge at some time."""
-        self._calendar.call(at + self._path.back, self._take_acknowledgement, said)
+        back = self._path.back
+        if self._receiver.missing:
+            back += self._path.back_bit * BLOCK * min(self._receiver.blocks, BLOCKS)
+        self._calendar.call(at + back, self._take_acknowledgement, said)
 
     def _look_for_late(self, _: None) -> None:
         """Let the receiver acknowledge a segment that no other has followed, if it is time to."""
@@ -324,9 +365,13 @@ class TcpTransfer:
 
     def _take_acknowledgement(self, said: Acknowledgement) -> None:
         if not self.over and self._stream is None:
-            now = self._calendar.now
-            self._sender.acknowledge(said, now)
-            self._send(now, 0.0)
+            now, sender = self._calendar.now, self._sender
+            if said.early < 0 and sender.steady:
+                sender.acknowledge_in_order(said, now)
+                self._send_new(now, 0.0)
+            else:
+                sender.acknowledge(said, now)
+                self._send(now, 0.0)
 
     def _take_acknowledgements(self, said: TrainAcknowledgement) -> None:
         if not self.over and self._stream is None:

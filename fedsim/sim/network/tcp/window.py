@@ -1,6 +1,6 @@
 """The window and the timer of a TCP connection: growth, NewReno or Cubic, recovery, timeouts."""
 
-from math import floor, inf
+from math import ceil, floor, inf
 from typing import NamedTuple
 
 from fedsim.physics.tcp import Tcp
@@ -66,6 +66,7 @@ class Window:
         trip: the mean of the round trips, s; 0 before the first one.
         least_trip: the smallest one, s.
         least_timeout: the least part of a timeout, or the least one, s.
+        last_sent: when a segment was last sent, s.
     """
 
     __slots__ = (
@@ -91,6 +92,7 @@ class Window:
         "_round_trip",
         "_samples",
         "_variation",
+        "last_sent",
         "least_timeout",
         "least_trip",
         "size",
@@ -107,6 +109,7 @@ class Window:
         self.size = float(law.initial_window)
         self.threshold = inf
         self.timeout = 1.0
+        self.last_sent = 0.0
         self._flight, self._out, self._delivered = 1, 0, 0  # of proportional recovery
         self.trip, self._variation, self._last_trip = 0.0, 0.0, 0.0
         self.least_trip = inf
@@ -124,18 +127,26 @@ class Window:
         """Start counting the segments of another message."""
         self._round_end = -1
 
-    def restart(self, initial: int) -> None:
-        """Shrink after the connection has been idle for a timeout: RFC 2861, RFC 5681."""
+    def restart(self, initial: int, now: float) -> None:
+        """Shrink if the connection has been idle for longer than a timeout.
+
+        By RFC 5681 it begins anew. Linux halves it for each timeout, down to the initial window, as
+        RFC 2861 has it.
+        """
+        idle = now - self.last_sent
+        if idle <= self.timeout:
+            return
         if self.size > initial:
             self.threshold = max(self.threshold, 0.75 * self.size)
-            self.size = float(initial)
+            shares = 0.5 ** (ceil(idle / self.timeout) - 1) if self._linux else 0.0
+            self.size = max(floor(self.size * shares), float(initial))
         self._epoch = -1.0
 
     # The timer.
 
     def measure(self, sent: float, now: float) -> None:
         """Take the round trip of a segment, from the timestamps of its way there and back."""
-        trip = TICK * (floor(now / TICK) - floor(sent / TICK)) or LEAST_TRIP
+        trip = TICK * (int(now / TICK) - int(sent / TICK)) or LEAST_TRIP
         self._last_trip = trip
         self.least_trip = min(self.least_trip, trip)
         if self.trip:
@@ -287,9 +298,16 @@ class Window:
         if flight > threshold:
             send = self._delivered * threshold / self._flight - self._out
         else:
-            owed = max(self._delivered - self._out, delivered) + 1 if repaired else delivered
+            owed = self._count_owed(delivered) if repaired else delivered
             send = min(owed, threshold - flight)
         self.size = flight + max(send, 0.0 if self._out else 1.0)
+
+    def _count_owed(self, delivered: int) -> int:
+        """Return how many segments may follow where a retransmission has arrived: RFC 6937."""
+        ahead = self._delivered - self._out
+        if ahead < 0 and not self._linux:  # ns-3's numbers have no sign: this one is the largest
+            return ahead + 1
+        return max(ahead, delivered) + 1
 
     def count_sent(self) -> None:
         """Count a segment that is sent while losses are repaired."""

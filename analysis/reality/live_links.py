@@ -1,0 +1,233 @@
+"""Does a calibrated simulation predict rounds of a live run over shaped links?
+
+    python analysis/reality/live_links.py                 by what was measured once
+    python analysis/reality/live_links.py measure         after measuring anew (as root)
+    python analysis/reality/live_links.py measure 3 5     the same, of these settings only
+
+In each of twelve drawn settings `fedsim serve` and four `fedsim join` are processes in network
+namespaces of their own, joined by links that Linux shapes (see linux/namespaces.py), and run four
+methods. The first half of their rounds calibrates a fleet, from a scenario that has the presets;
+the second half is predicted. What was measured is in live_links/results.csv, so the table needs no
+namespaces; calibrating.py has the methods, and does the same with ns-3.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import calibrating
+import numpy as np
+import packets
+import pandas as pd
+from calibrating import CLIENTS, METHODS, ROUNDS, Setting
+from linux.namespaces import SERVER, Links, Star, inside, star
+from linux.relay import be_prompt
+
+from fedsim.calibration.readers import read_recording
+
+HERE = Path(__file__).resolve().parent
+PACED = HERE / "linux/paced.py"
+TABLE = HERE / "live_links/results.csv"
+
+SETTINGS = 12
+
+COLUMNS = (
+    *("setting", "method", "round", "client", "down_bytes", "operations", "up_bytes"),
+    *("down_begin", "down_end", "work", "up_begin", "up_end"),
+)
+
+HEADERS = 52
+"""What IP, and TCP with timestamps, add to a segment, bytes."""
+
+PORT = 7000
+
+MOST = 50e6
+"""The rate up to which the relay of packets is not late, bit/s."""
+
+
+def draw(number: int) -> Setting:
+    """Draw a setting: clients of 1 to 50 Mbit/s up and down, and round trips of 10 to 300 ms.
+
+    A dense model takes 0.2 to 0.5 s over the slowest link.
+    """
+    rng = np.random.default_rng([3333, number])
+    up, down = ([packets.magnitude(rng, 1e6, 50e6) for _ in range(CLIENTS)] for _ in range(2))
+    trip = packets.magnitude(rng, 1e-2, 0.2)
+    own = rng.uniform(0.3, 1.0, CLIENTS) * trip / 2
+    largest = packets.magnitude(rng, 0.2, 0.5) * min(*up, *down) / 32
+    return Setting(
+        features=round(min(max(largest, 2_000), 60_000)),
+        queue=int(rng.integers(40, 300)),
+        rate=round(min(max(sum(up) * packets.magnitude(rng, 0.5, 3.0), *up), MOST)),
+        delay=round(trip / 4, 6),
+        up=[round(each) for each in up],
+        down=[round(each) for each in down],
+        own_delay=[round(float(each), 6) for each in own],
+        speed=[packets.magnitude(rng, 0.04e9, 0.2e9) for _ in range(CLIENTS)],
+        sigma=float(rng.uniform(0.02, 0.1)),
+        rows=100,
+    )
+
+
+def scenario(setting: Setting, model: str, folder: Path) -> dict[str, Any]:
+    """Return the study of a setting as a user has it that knows presets, network and stack."""
+    study = calibrating.scenario(setting, model, folder)
+    framing = {"framing": f"{HEADERS} B", "packet": f"{packets.SEGMENT + HEADERS} B"}
+    framing["promotion_time"] = "0 s"  # no radio sleeps here
+    study["fleet"] = [{**each, "radio": {**each["radio"], **framing}} for each in study["fleet"]]
+    if model == "tcp":
+        study["network"]["tcp"] = {"queue": setting.queue, "connections": "kept"}
+    return study
+
+
+# What Linux says.
+
+
+def links_of(setting: Setting) -> Links:
+    """Return the links of a setting."""
+    return Links(
+        *(setting.rate, setting.delay, setting.queue),
+        *(setting.up, setting.down, setting.own_delay),
+        control="cubic",
+    )
+
+
+def measure(number: int, setting: Setting, rounds: int = ROUNDS) -> pd.DataFrame:
+    """Return the rows of one setting, by live runs of all methods.
+
+    Args:
+        number: of the setting.
+        setting: its own.
+        rounds: of each method.
+
+    Raises:
+        Unavailable: this machine does not allow it.
+    """
+    links = links_of(setting)
+    with tempfile.TemporaryDirectory() as name, star(links) as built:
+        folder = Path(name)
+        calibrating.write_data(setting, folder)
+        study = scenario(setting, "fluid", folder)
+        study |= {"stop": {"rounds": rounds}, "observe": {"every": rounds}}
+        study["evaluator"] = "one-by-one"  # whose work linux/paced.py lengthens
+        (folder / "study.yaml").write_text(json.dumps(study), encoding="utf-8")
+        _run_live(setting, built, folder)
+        recording = read_recording(folder / "recording.csv")
+    return rows_of(recording).assign(setting=number)
+
+
+def _run_live(setting: Setting, built: Star, folder: Path) -> None:
+    """Run the study in a folder: the server and each client in a namespace of its own."""
+    token = folder / "token"
+    token.write_text("of an experiment within one machine", encoding="utf-8")
+    common = ["--token", str(token), "--quiet"]
+    files = ["--out", str(folder / "runs"), "--record", str(folder / "recording.csv")]
+    place = f"{SERVER}:{PORT}"
+    serve = [
+        "-m",
+        "fedsim",
+        "serve",
+        str(folder / "study.yaml"),
+        "--listen",
+        place,
+        *files,
+        *common,
+    ]
+    with ExitStack() as stack:
+        server = stack.enter_context(_process(serve, built.server))
+        own = []
+        for number, (client, speed) in enumerate(zip(built.clients, setting.speed, strict=True)):
+            pace = [str(PACED), str(speed), str(setting.sigma)]
+            words = [*pace, "join", place, "--client", str(number), *common]
+            own.append(stack.enter_context(_process(words, client)))
+        try:
+            code = server.wait()
+        finally:
+            for each in (server, *own):
+                each.kill()
+    if code:
+        raise RuntimeError(f"fedsim serve has ended with {code}")
+
+
+def _process(words: Sequence[str], namespace: str) -> "subprocess.Popen[bytes]":
+    """Start Python in a namespace, before other programs where that is allowed."""
+    command = ["nice", "-n", "-15", sys.executable, *words]
+    with inside(namespace):
+        return subprocess.Popen(command)  # noqa: S603 - fedsim
+
+
+def rows_of(recording: pd.DataFrame) -> pd.DataFrame:
+    """Return a recording as a row for each method, round and client, with times of the server."""
+    recording = recording.assign(
+        method=[list(METHODS)[run] for run in recording["run"]],
+        client=recording["client"].str.removeprefix("client-").astype(int),
+        work=recording["end"] - recording["start"],
+    )
+    keys = ["method", "round", "client"]
+    down, work, up = (
+        recording[recording["kind"] == kind].groupby(keys)
+        for kind in ("download", "compute", "upload")
+    )
+    rows = pd.DataFrame(
+        {
+            "down_bytes": np.ceil(down["bytes"].sum()).astype(int),
+            "operations": work["operations"].sum(),
+            "up_bytes": np.ceil(up["bytes"].sum()).astype(int),
+            "down_begin": down["start"].min(),
+            "down_end": down["end"].max(),
+            "work": work["work"].sum(),
+            "up_begin": up["start"].max(),
+            "up_end": up["end"].max(),
+        }
+    ).reset_index()
+    rows["method"] = pd.Categorical(rows["method"], list(METHODS))
+    return rows.sort_values(keys, ignore_index=True)
+
+
+def measure_all(numbers: Sequence[int]) -> None:
+    """Measure some settings, and write them into the table."""
+    be_prompt()
+    for number in numbers:
+        begun = time.monotonic()
+        rows = measure(number, draw(number))
+        known = read() if TABLE.exists() else rows.iloc[:0]
+        table = pd.concat([known[known["setting"] != number], rows])[list(COLUMNS)]
+        table = table.sort_values("setting", kind="stable")
+        table.to_csv(TABLE, index=False, float_format="%.7g", lineterminator="\n")
+        print(f"setting {number}: measured in {time.monotonic() - begun:.0f} s", file=sys.stderr)
+
+
+def read() -> pd.DataFrame:
+    """Return what was measured once."""
+    return pd.read_csv(TABLE)
+
+
+# Predictions.
+
+
+def findings(number: int) -> calibrating.Findings:
+    """Return the errors of a setting by model and fleet."""
+    table = read()
+    return list(calibrating.find(draw(number), table[table["setting"] == number], scenario))
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the errors, after measuring if that is asked for."""
+    calibrating.be_quiet()
+    first, *others = arguments or [""]
+    if first == "measure" and all(each.isdecimal() and int(each) < SETTINGS for each in others):
+        measure_all([int(each) for each in others] or range(SETTINGS))
+    elif arguments:
+        wanted = f"nothing, or: measure, and numbers of settings from 0 to {SETTINGS - 1}"
+        sys.exit(f"got {' '.join(arguments)}; expected {wanted}")
+    calibrating.report(sorted(set(read()["setting"])), findings)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

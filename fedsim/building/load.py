@@ -1,0 +1,116 @@
+"""What a scenario leaves open of how it is computed, chosen from the scenario alone.
+
+The choices depend on how much is computed: the work of a client, how many are asked at once, how
+many rounds there are, and the kind of loss. They never depend on what is installed, on the machine
+or on how long anything takes, so that a scenario has the same log everywhere.
+"""
+
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+
+from fedsim.algorithms import Algorithm
+from fedsim.building.evaluation import EvaluatorKind
+from fedsim.computing.supported import has_kernels
+from fedsim.problems import Problem, ProgramProblem
+from fedsim.scenario import Scenario
+
+LONG = 4e9
+"""The operations of a run, some seconds of NumPy, from which loading kernels pays."""
+
+LARGE = 1e5
+"""The operations of a client's work, tens of microseconds, from which a kernel is worth a call."""
+
+TRAFFIC = 8.0
+"""Operations that take as long as a step's passes over each value of the model and its gradient."""
+
+BRIEF = 2e7
+"""The operations of a look, some ten milliseconds, up to which every round is looked at."""
+
+SHARE = 0.1
+"""The share of the clients' computing that looking may cost."""
+
+LOOKS = 10
+"""How often a run of many rounds is looked at, whatever that costs; and every so many in a few."""
+
+
+class ComputingLoad(NamedTuple):
+    """How much is computed, in floating-point operations.
+
+    Attributes:
+        asked: the mean number of clients that work in a round.
+        update: of a client's work in a round.
+        traffic: of the same, with what it moves between memory and processor in each step.
+        look: of the objective at one model, on all rows of all clients.
+        rounds: the largest number of rounds.
+    """
+
+    asked: float
+    update: float
+    traffic: float
+    look: float
+    rounds: float
+
+
+def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> ComputingLoad | None:
+    """Return how much a run computes; None where clients have programs of their own.
+
+    A value costs half a gradient. The operations of a row are those of the first client's.
+
+    Args:
+        problem: the clients' losses.
+        algorithm: configured for the problem.
+        scenario: says which clients are asked, and for how many rounds.
+    """
+    if isinstance(problem, ProgramProblem):
+        return None
+    first = problem.losses[0]
+    row = first.gradient_operations / max(first.rows, 1)
+    sizes, counts = np.unique(problem.rows, return_counts=True)
+    drawn = [algorithm.samples_per_round(int(size)) for size in sizes]
+    clients = int(counts.sum())
+    wanted = scenario.participation.among(clients).wanted
+    update = row * float(np.dot(counts, drawn)) / clients
+    steps = float(getattr(algorithm, "local_steps", 1))
+    return ComputingLoad(
+        asked=clients if wanted is None else min(wanted, clients),
+        update=update,
+        traffic=update + TRAFFIC * steps * problem.dimension,
+        look=row * float(np.dot(counts, sizes)) / 2,
+        rounds=scenario.stop.rounds,
+    )
+
+
+def evaluator_for(problem: Problem, load: ComputingLoad | None) -> EvaluatorKind:
+    """Return the evaluator of a scenario that names none.
+
+    Compiled kernels, where there are any for the loss, several clients are asked at once, the work
+    of each is worth a call, and the run is long enough for loading them; otherwise NumPy or
+    PyTorch, one piece of work after the other.
+    """
+    pays = (
+        load is not None
+        and load.asked > 1
+        and load.traffic >= LARGE
+        and load.traffic * load.asked * load.rounds >= LONG
+        and has_kernels(problem.losses[0])
+    )
+    return "compiled" if pays else "one-by-one"
+
+
+def every_for(scenario: Scenario, load: ComputingLoad | None) -> int:
+    """Return how many rounds lie between two that the observer looks at.
+
+    What the scenario says. Otherwise 1 where a stop rule reads the objective or a measure, or a
+    look is brief; else the least number for which looking costs at most a tenth of the clients'
+    computing, but so that a run of a hundred rounds or more is looked at ten times at least, and a
+    shorter one in every tenth round.
+    """
+    if scenario.observe.every is not None:
+        return scenario.observe.every
+    reads = scenario.stop.own or any(rule.columns for rule in scenario.stop.rules)
+    if load is None or reads or load.look <= BRIEF:
+        return 1
+    wanted = ceil(load.look / (SHARE * max(load.asked * load.update, 1.0)) - 1e-9)
+    return int(min(max(wanted, 1), max(load.rounds // LOOKS, LOOKS)))

@@ -1,0 +1,52 @@
+"""Showing runs while they are made: bars, the page of the terminal, or that of a browser."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedsim.cli.app import comparison_options
+from fedsim.cli.app import err as _err
+from fedsim.cli.app import remark as _remark
+from fedsim.cli.app import write_output as _write_output
+
+if TYPE_CHECKING:
+    from fedsim.running.run import Watch
+
+
+@contextmanager
+def show_runs(
+    out: Path, count: int, labels: Mapping[str, str], *, quiet: bool, watch: bool
+) -> "Iterator[Watch]":
+    """Show runs in the terminal within the block; yield the callback for their progress."""
+    from fedsim.cli.live_page import live_page
+    from fedsim.cli.progress import progress_table
+    from fedsim.running.run import ignore_progress
+
+    hidden = nullcontext(ignore_progress)
+    table = hidden if quiet or watch else progress_table(_err, count, labels)
+    with live_page(_err, out) if watch else nullcontext(), table as callback:
+        yield callback
+
+
+@contextmanager
+def follow_in_browser(out: Path) -> Iterator[None]:
+    """Serve the page of a study within the block, and write its report at the end."""
+    from fedsim.analysis import Comparison
+    from fedsim.browser import open_browser, serve_page
+    from fedsim.errors import DataError
+    from fedsim.report import write_comparison
+
+    with serve_page(out) as address:
+        _err.print(f"follow the runs at {address}", markup=False, highlight=False)
+        open_browser(address)
+        yield
+        try:  # while the page, still served, shows how the runs have ended
+            comparison = Comparison.of([out])
+            options = comparison_options(comparison)
+            with _write_output("report", [out], out / "report.html", options) as made:
+                write_comparison(comparison, made.path)
+        except DataError as error:
+            _remark(f"there is no report: {error}")
+        else:
+            _err.print(f"report in {made.place}", markup=False, highlight=False)

@@ -1,0 +1,117 @@
+"""One exchange of a node: whose reports it waits for, and when it is closed."""
+
+from enum import Enum
+from math import inf
+
+from fedsim.ports import ClientId, Reply, node_name
+
+_FEW = 5
+"""Missing clients are listed by name up to this number, counted beyond it."""
+
+
+class Phase(Enum):
+    """The life of an exchange: open, then closed or given up."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    GIVEN_UP = "given up"
+
+
+class Exchange:
+    """It is open until all reports, enough reports, or its deadline; then it is closed.
+
+    Attributes:
+        number: from 1.
+        waiting: the clients whose report is outstanding.
+        asked: the number of recipients when it was opened.
+        goal: this number of reports closes it immediately.
+        least: the minimum number of reports for its deadline to close it.
+        replies: the reports with a message.
+        reported: the number of reports, with or without a message.
+        overdue: whether its deadline has passed.
+        phase: of its life.
+        deserted: whether it closed because no client was left to wait for.
+    """
+
+    __slots__ = (
+        "asked",
+        "deserted",
+        "goal",
+        "least",
+        "number",
+        "overdue",
+        "phase",
+        "replies",
+        "reported",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        waiting: set[ClientId],
+        goal: float = inf,
+        least: int = 0,
+        reported: int = 0,
+    ) -> None:
+        self.number = number
+        self.waiting = waiting
+        self.asked = len(waiting)
+        self.goal = goal
+        self.least = least
+        self.replies: list[Reply] = []
+        self.reported = reported
+        self.overdue = False
+        self.phase = Phase.OPEN if waiting else Phase.CLOSED
+        self.deserted = not waiting
+
+    @property
+    def over(self) -> bool:
+        """Whether it is closed or given up."""
+        return self.phase is not Phase.OPEN
+
+    def disown(self, client: ClientId) -> None:
+        """Take back that a client has reported; the exchange goes on if it needs others for it."""
+        kept = [reply for reply in self.replies if reply.client != client]
+        self.reported -= len(self.replies) - len(kept)
+        self.replies = kept
+        if self.phase is Phase.CLOSED:
+            self.phase = Phase.OPEN
+            self.look()
+
+    def client_left(self, client: ClientId) -> bool:
+        """Remove a client that left; return whether the exchange is over."""
+        self.waiting.discard(client)
+        return self.look()
+
+    def pass_deadline(self) -> bool:
+        """Mark the deadline as expired; return whether the exchange is over."""
+        self.overdue = True
+        return self.look()
+
+    def give_up(self) -> bool:
+        """Give up the exchange if it is open; return True."""
+        if self.phase is Phase.OPEN:
+            self.phase = Phase.GIVEN_UP
+        return True
+
+    def look(self) -> bool:
+        """Close the exchange if its condition holds; return whether it is over."""
+        enough = self.reported >= (self.least if self.overdue else self.goal)
+        if (enough or not self.waiting) and self.phase is Phase.OPEN:
+            self.phase = Phase.CLOSED
+            self.deserted = not self.waiting
+        return self.phase is not Phase.OPEN
+
+    @property
+    def progress(self) -> str:
+        """A sentence with the number of reports, the number needed, and the missing clients."""
+        needed = self.goal if self.goal < inf else (self.least if self.overdue else self.asked)
+        if not self.asked:
+            return "none of the clients that were to be asked is available"
+        if not self.waiting:
+            return f"{self.reported} of {self.asked} have reported, and all others have left"
+        missing = [node_name(client) for client in sorted(self.waiting)]
+        named = ", ".join(missing) if len(missing) <= _FEW else f"{len(missing)} clients"
+        come = f"{self.reported} of {self.asked} have reported, {needed:g} are needed"
+        return f"{come}; missing: {named}"

@@ -1,0 +1,108 @@
+"""A book that is kept once more from the beginning: what stands in it already is not written twice.
+
+A run is a function of its scenario. So where it has to be made again in another way, its first
+rows are those that are there, and the rest follows them.
+"""
+
+from typing import Any
+
+from fedsim.ports import Array
+from fedsim.record.ledger import Meters
+from fedsim.record.log import EventLog, Rows
+from fedsim.record.models import CheckpointWriter
+from fedsim.record.recorder import RunRecorder
+from fedsim.record.rounds import RoundTable
+
+
+class _ResumedLog(EventLog):
+    """A log whose first records are written already."""
+
+    def __init__(self, log: EventLog, skipped: int) -> None:
+        self._log = log
+        self._left = skipped
+        self.emissions = log.emissions
+        self.word = log.word
+
+    def append(self, *values: Any, **named: Any) -> None:
+        """Add a row, or pass over one that is there."""
+        if self._left:
+            self._left -= 1
+        else:
+            self._log.append(*values, **named)
+
+    def append_message(self, *values: Any) -> None:
+        """Add a message, or pass over one that is there."""
+        if self._left:
+            self._left -= 1
+        else:
+            self._log.append_message(*values)
+
+    def extend(self, records: Rows) -> None:
+        """Add records, or pass over those that are there."""
+        new = records[self._left :]
+        self._left -= len(records) - len(new)
+        self._log.extend(new)
+
+    def total_emissions(self) -> float | None:
+        """Return the emissions of what is written."""
+        return self._log.total_emissions()
+
+    def flush(self) -> None:
+        """Write the rows in memory."""
+        self._log.flush()
+
+
+class _ResumedRounds(RoundTable):
+    """A table whose first rounds are written already."""
+
+    def __init__(self, rounds: RoundTable) -> None:
+        self._all = rounds
+        self.rounds = 0
+
+    def add(self, *values: Any, **named: Any) -> None:
+        """Add a round, or pass over one that is there."""
+        self.rounds += 1
+        if self.rounds > self._all.rounds:
+            self._all.add(*values, **named)
+
+    def amend(self, **named: Any) -> None:
+        """Complete the last round."""
+        self._all.amend(**named)
+
+
+class _ResumedModels:
+    """A writer whose first models are written already."""
+
+    def __init__(self, models: CheckpointWriter, seen: int) -> None:
+        self._models, self._seen = models, seen
+
+    def see(self, number: int, model: Array) -> None:
+        """See the model of a round, unless it was seen already."""
+        if number > self._seen:
+            self._models.see(number, model)
+
+    def close(self) -> None:
+        """Do nothing: the book itself is closed."""
+
+    def abandon(self) -> None:
+        """Do nothing, alike."""
+
+
+class ResumedRecorder(RunRecorder):
+    """Passes over what a recorder has written already, and then writes to that.
+
+    Args:
+        book: the recorder.
+        opening: how many records its log had before the world began.
+    """
+
+    def __init__(self, book: RunRecorder, opening: int) -> None:
+        self._book = book
+        self.log = _ResumedLog(book.log, book.log.records - opening)
+        self.rounds = _ResumedRounds(book.rounds)
+        self.models = _ResumedModels(book.models, book.rounds.rounds)
+        self.ledger = book.ledger
+
+    def end(self, meters: Meters) -> None:
+        """Register the meter readings of the world at its end."""
+        self._book.end(meters)

@@ -1,0 +1,59 @@
+"""A client whose work takes its time in arrays: its handler is driven by hand."""
+
+from collections.abc import Callable, Generator
+from types import coroutine
+from typing import Any
+
+from fedsim.physics.devices import DeviceLaw
+from fedsim.ports import Array, Work
+from fedsim.protocol.transport import ClientProtocol
+from fedsim.sim.client import Participant
+from fedsim.sim.participant import Belongings
+from fedsim.worlds.clock import Clock
+
+Piece = tuple[float, float, float, bool]
+"""A piece of work: its seconds, operations and samples, and whether it is evaluated along with
+others that begin at the same instant, where it takes no time."""
+
+
+@coroutine
+def _hand_over(piece: Piece) -> Generator[Piece, None, None]:
+    """Let the driver of the handler have a piece of work; it goes on when that is done."""
+    yield piece
+
+
+class ArrayClient(Participant):
+    """Implements `fedsim.ports.Client` on mains.
+
+    Attributes:
+        protocol: its endpoint.
+    """
+
+    __slots__ = ("protocol",)
+
+    def __init__(
+        self, protocol: ClientProtocol, clock: Clock, device: DeviceLaw, own: Belongings
+    ) -> None:
+        super().__init__(protocol, clock, device, own)
+        self.protocol = protocol
+
+    @property
+    def battery(self) -> float | None:
+        """None: it is on mains."""
+        self._looks.add("battery")
+        return None
+
+    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
+        """See `fedsim.ports.Client.compute`.
+
+        Raises:
+            Diverged: a vector that was computed is not finite.
+        """
+        ticket: Any = self._submit(work)
+        for number in range(1, work.pieces + 1):
+            if begun is not None:
+                begun(number)
+            seconds = work.operations / self._speed if self._speed else self._duration(work)
+            at_once = number == 1 and self._evaluator.together
+            await _hand_over((seconds, work.operations, work.samples, at_once))
+        return self._collect(ticket)

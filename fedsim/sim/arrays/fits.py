@@ -1,0 +1,116 @@
+"""Which scenarios are played in arrays: those in which nothing reacts within a round."""
+
+import os
+from collections.abc import Iterator
+from math import inf
+
+from fedsim.physics.topology import star
+from fedsim.sim.arrays.classes import classes
+from fedsim.sim.config import ClientConfig, WorldConfig
+from fedsim.sim.fleet import Roster
+from fedsim.sim.lazy import RunLengthSequence
+from fedsim.sim.network.routing import LinkPlan, route_lanes
+
+VARIABLE = "FEDSIM_ROUNDS"
+"""The environment variable that, set to "events", has all rounds played event by event."""
+
+
+_DEADLINES = {"deadline", "give_up"}
+
+
+def why_events(setup: WorldConfig) -> str:
+    """Return why the rounds of a world are played event by event; empty if in arrays.
+
+    The log is the same, byte by byte; only the time that the run takes differs.
+    """
+    if os.environ.get(VARIABLE) == "events":
+        return f"{VARIABLE} is set to events"
+    return next(_of_world(setup), "") or next(_of_fleet(setup), "")
+
+
+def _of_world(setup: WorldConfig) -> Iterator[str]:
+    """Yield what of a whole world happens, or may end, within a round."""
+    yield from _of_network(setup)
+    yield from _of_protocol(setup)
+    if foreign := _foreign(setup):
+        yield foreign
+    if setup.evaluator.choice.get("evaluator") == "vmap":
+        yield "the last bits of vmap depend on what is computed at once"
+
+
+def _of_network(setup: WorldConfig) -> Iterator[str]:
+    if setup.overlay is not None:
+        yield "peers exchange messages without rounds of a server"
+    if setup.sharing != "fluid":
+        yield f"messages under network.model {setup.sharing} depend on each other"
+    if setup.wifi is not None or setup.cell is not None or setup.lora is not None:
+        yield "the clients of a cell share the air"
+    if setup.cells:
+        yield "a broadcast is received by a whole cell"
+
+
+def _of_protocol(setup: WorldConfig) -> Iterator[str]:
+    policy, silence = setup.participation, setup.silence
+    if policy.asynchronous:
+        yield "an asynchronous server has no rounds"
+    # A deadline is no reaction where it is not missed; see `fedsim.sim.arrays.closing`.
+    if early := [each.key for each in policy.early() if each.key not in _DEADLINES]:
+        yield f"participation.{early[0]} may close a round before all have replied"
+    if silence.beacon and silence.closes_after < inf:
+        yield f"silence.kind {silence.kind} has both beacons and a deadline"
+    if not silence.beacon and silence.closes_after == inf:
+        yield f"silence.kind {silence.kind} has neither beacons nor a deadline"
+    if rules := [rule.key for rule in setup.stop.rules if rule.mid_round]:
+        yield f"stop.{rules[0]} may end a run within a round"
+
+
+def _foreign(setup: WorldConfig) -> str:
+    """Return what of a method is not known to wait for its messages and its work alone."""
+    for part in ("serve", "handle"):
+        owner = next((cls for cls in type(setup.algorithm).__mro__ if part in vars(cls)), object)
+        if not (owner.__module__.startswith("fedsim.algorithms.") or vars(owner).get("in_arrays")):
+            return f"{owner.__name__}.{part} may wait for more than messages and work"
+    return ""
+
+
+def _of_fleet(setup: WorldConfig) -> Iterator[str]:
+    """Yield what of a client or its route may change, or be drawn, within a round."""
+    kinds = Roster.of(setup.fleet).kinds
+    links = setup.topology or star(len(kinds))
+    for _, kind in kinds.runs:
+        yield from _of_client(kind)
+    for _, (_, routes) in classes(kinds, links).runs:
+        if any(route.relays for route in routes):
+            yield "clients forward the messages of others"
+    both = route_lanes(
+        links,
+        kinds.map(lambda kind: kind.rates.up),
+        kinds.map(lambda kind: kind.rates.down),
+        RunLengthSequence([(len(kinds), False)]),
+    )
+    lanes = [*both[0].runs, *both[1].runs]
+    plan = LinkPlan(links, lanes)
+    for _, lane in lanes:
+        if kept := plan.links(lane):
+            yield f"messages share the link {links.links[kept[0]].name or kept[0]}"
+
+
+def _of_client(kind: ClientConfig) -> Iterator[str]:
+    radio = kind.radio
+    if kind.battery is not None:
+        yield "clients have batteries"
+    if not kind.availability.always:
+        yield "clients come and go"
+    if kind.carbon is not None:
+        yield "grams of CO2 are tracked"
+    if radio.loss.mean:
+        yield "packets are lost"
+    for rate in (kind.rates.up, kind.rates.down):
+        if rate.constant is None or not rate.continuous or not rate.constant:
+            yield f"the rate of the radio {radio.kind} is not the same at all times"
+    if radio.states.stateful:
+        stages = radio.states.stages
+        if len(stages) > 2 or any(stage.cycle for stage in stages) or stages[0].name:
+            yield f"the radio {radio.kind} has several stages, or sleeps"
+        elif not radio.latency:
+            yield f"the radio {radio.kind} has no latency"

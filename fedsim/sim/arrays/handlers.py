@@ -1,0 +1,206 @@
+"""Handlers of clients, driven by hand from a message to the reply."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedsim.ports import SERVER, SILENCE, Array, ClientId
+from fedsim.protocol.transport import Envelope
+from fedsim.record.schema import Event
+from fedsim.sim.arrays.classes import ClassTable, Ids
+from fedsim.sim.arrays.client import ArrayClient
+from fedsim.sim.arrays.order import EventOrder, Numbers
+from fedsim.sim.arrays.rows import RowBlocks
+from fedsim.sim.client import Handler
+
+_AT_ONCE = 4096
+"""So many handlers are in progress together: their work is evaluated in one batch."""
+
+
+class ReactionError(Exception):
+    """A round is not to be played in arrays; the run is made again by events."""
+
+
+class ClientClock:
+    """The time at the client whose handler runs.
+
+    Attributes:
+        now: it, s.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def at_deadline(self, when: float, callback: Callable[..., object], *args: Any) -> Any:  # noqa: ANN401, ARG002
+        """Refuse: nothing of a client waits for a time but its work."""
+        raise ReactionError("a client sets a timer")
+
+
+@dataclass
+class HandlerBatch:
+    """The clients that handle a message each.
+
+    Attributes:
+        clients: their numbers, shape (n,).
+        asked: the envelope that each has received.
+        times: when each handler goes on, s, shape (n,).
+        events: in which event that is, shape (n,).
+        turns: where no time has passed since the messages were sent, how many turns of the loop
+            have; -1 elsewhere, shape (n,).
+        replies: the envelope that each answers with; None where a silent client sends nothing.
+    """
+
+    clients: Ids
+    asked: Sequence[Envelope]
+    times: Array
+    events: Numbers
+    turns: Numbers
+    replies: list[Envelope | None]
+
+
+def _take_turns(cohort: HandlerBatch, whose: Numbers, order: EventOrder) -> None:
+    """Let work of no time that is evaluated together end after all that began with it."""
+    cohort.turns[whose] += 1
+    for turn in np.unique(cohort.turns[whose]).tolist():
+        own = whose[cohort.turns[whose] == turn]
+        times, events = cohort.times[own], cohort.events[own]
+        cohort.events[own] = order.add(times, events, priority=turn_priority(turn))
+
+
+def turn_priority(turn: int) -> float:
+    """Return the priority, below all of the calendar's, of what happens in a turn of the loop.
+
+    Args:
+        turn: how many came before it since the messages were sent.
+    """
+    return turn / (1 + turn)
+
+
+class Handlers:
+    """Drives the handlers of clients.
+
+    Args:
+        clients: by number, each made at its first lookup.
+        table: their constants.
+        handle: the method's.
+        joules: takes the energy of processors, by client, shape (M,).
+    """
+
+    def __init__(
+        self,
+        clients: dict[int, ArrayClient],
+        table: ClassTable,
+        handle: Handler,
+        joules: Array,
+        clock: ClientClock,
+    ) -> None:
+        self._clients = clients
+        self._table = table
+        self._handle = handle
+        self._joules = joules
+        self._clock = clock
+
+    @property
+    def made(self) -> int:
+        """The number of clients that were made so far."""
+        return len(self._clients)
+
+    def run(self, cohort: HandlerBatch, order: EventOrder, rows: RowBlocks) -> None:
+        """Run the handlers of a cohort up to their replies.
+
+        Raises:
+            ReactionError: a handler waits for something else than its work.
+        """
+        for begin in range(0, len(cohort.clients), _AT_ONCE):
+            self._run(cohort, begin, begin + _AT_ONCE, order, rows)
+
+    def _run(
+        self, cohort: HandlerBatch, begin: int, end: int, order: EventOrder, rows: RowBlocks
+    ) -> None:
+        handle, clock, clients = self._handle, self._clock, self._clients
+        own = cohort.clients[begin:end].tolist()
+        given = zip(own, cohort.asked[begin:end], strict=True)
+        sends = [
+            handle(client := clients[number], client.protocol.open(envelope)).send
+            for number, envelope in given
+        ]
+        answers: list[Any] = [None] * len(sends)
+        places, times = list(range(len(sends))), cohort.times[begin:end].tolist()
+        number = int(cohort.asked[begin].round)
+        while places:
+            going, pieces = list[int](), list[Any]()
+            for place, now in zip(places, times, strict=True):
+                clock.now = now
+                try:
+                    pieces.append(sends[place](None))
+                except StopIteration as end_of_handler:
+                    answers[place] = end_of_handler.value
+                else:
+                    going.append(place)
+            if not all(type(piece) is tuple for piece in pieces):
+                raise ReactionError("a handler waits for something else than its work")
+            places = going
+            if places:
+                whose = np.array(places) + begin
+                times = self._work(cohort, whose, np.array(pieces), number, order, rows)
+        self._answer(cohort, begin, own, answers, rows)
+
+    def _work(
+        self,
+        cohort: HandlerBatch,
+        whose: Numbers,
+        pieces: Array,
+        number: int,
+        order: EventOrder,
+        rows: RowBlocks,
+    ) -> list[float]:
+        """Let each of some clients do a piece of work; return when it is done, s."""
+        ids, begins = cohort.clients[whose], cohort.times[whose]
+        seconds, operations, samples, at_once = pieces.T
+        ends = begins + seconds
+        lasting = np.flatnonzero(ends > begins)
+        if len(lasting):
+            own = whose[lasting]
+            cohort.events[own] = order.add(ends[lasting], cohort.events[own])
+            cohort.turns[own] = -1
+        _take_turns(cohort, whose[(at_once > 0) & (cohort.turns[whose] >= 0)], order)
+        cohort.times[whose] = ends
+        spans = ends - begins
+        joules = self._table.of("extra", ids) * spans
+        self._joules[ids] += joules
+        rows.add(
+            cohort.events[whose],
+            Event.COMPUTE,
+            ids,
+            t=ends,
+            duration=spans,
+            round=number,
+            joules=joules,
+            operations=operations,
+            samples=samples,
+        )
+        done: list[float] = ends.tolist()
+        return done
+
+    def _answer(
+        self,
+        cohort: HandlerBatch,
+        begin: int,
+        own: Sequence[ClientId],
+        answers: Sequence[Any],
+        rows: RowBlocks,
+    ) -> None:
+        """Make the envelopes of the replies."""
+        clients, asked = self._clients, cohort.asked
+        silent = [place for place, answer in enumerate(answers) if answer is SILENCE]
+        if silent:
+            whose = np.array(silent) + begin
+            number = int(asked[begin].round)
+            times, ids = cohort.times[whose], cohort.clients[whose]
+            rows.add(cohort.events[whose], Event.SILENT, ids, t=times, peer=SERVER, round=number)
+        for number, envelope, answer in zip(
+            own, asked[begin : begin + len(own)], answers, strict=True
+        ):
+            cohort.replies.append(clients[number].protocol.answer(envelope, answer))

@@ -1,0 +1,105 @@
+"""The order of events: how the calendar would take many of them that are known at once.
+
+The calendar's key is (time, priority, serial), and an event gets its serial as the event that
+schedules it, its parent, happens. So of two events that are due at one instant, at one priority,
+that one comes first whose parent came first. With all times known, the order of all events is the
+one that agrees with itself: sorted by time, priority and the place of the parent in that very
+order. It is unique, for a parent comes before what it schedules.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.ports import Array
+
+Numbers = NDArray[np.int64]
+"""Numbers of events, or their places in an order."""
+
+
+class EventOrder:
+    """Finds the places of events among all of them.
+
+    Args:
+        roots: what has happened before schedules some of the events. There are so many of these
+            parents at the beginning; their numbers are 0 to `roots - 1`, and the events' own
+            numbers follow. A negative number is a parent that came before all roots: the smaller,
+            the earlier.
+
+    Attributes:
+        count: the number of events so far.
+    """
+
+    def __init__(self, roots: int) -> None:
+        self.count = 0
+        self._roots = roots
+        self._times: list[Array] = []
+        self._settles: list[tuple[int, float]] = []
+        self._parents: list[Numbers] = []
+        self._joined: list[tuple[int, bool]] = []
+
+    def add(
+        self, times: Array, parents: Numbers, *, priority: float = 1.0, joined: bool = False
+    ) -> Numbers:
+        """Add events; return their numbers.
+
+        Args:
+            times: of the events, s, shape (n,).
+            parents: the numbers of what schedules them, shape (n,).
+            priority: of all of them, as the calendar has it.
+            joined: whether those of one time are one event, scheduled by the first of their
+                parents, in which they follow each other.
+        """
+        size = len(times)
+        self._times.append(times)
+        self._parents.append(parents)
+        self._settles.append((size, priority))
+        self._joined.append((size, joined))
+        begin = self._roots + self.count
+        self.count += size
+        return np.arange(begin, begin + size)
+
+    def places(self) -> Numbers:
+        """Return the places of roots and events, by number, shape (roots + count,)."""
+        if not self.count:
+            return np.arange(self._roots)
+        times, parents = np.concatenate(self._times), np.concatenate(self._parents)
+        priorities = _spread(self._settles, np.float64)
+        joined = _spread(self._joined, np.bool_)
+        order = np.lexsort((priorities, times))
+        places = np.arange(self._roots + self.count)
+        same = np.zeros(self.count, np.bool_)
+        while True:
+            places[self._roots + order] = np.arange(self._roots, self._roots + self.count)
+            came = np.where(parents < 0, parents, places[np.maximum(parents, 0)])
+            first = _first_of_joined(came, joined, times, order)
+            # What is due at one time and priority has to be in the order of its parents.
+            t, p = times[order], priorities[order]
+            same[1:] = (t[1:] == t[:-1]) & (p[1:] == p[:-1])
+            one, own = first[order], came[order]
+            wrong = (one[1:] < one[:-1]) | ((one[1:] == one[:-1]) & (own[1:] < own[:-1]))
+            if not (same[1:] & wrong).any():
+                return places
+            order = np.lexsort((came, first, priorities, times))
+
+
+def _spread(runs: Sequence[tuple[int, float]], kind: type) -> NDArray[Any]:
+    sizes, values = zip(*runs, strict=True)
+    return np.repeat(np.array(values, kind), sizes)
+
+
+def _first_of_joined(
+    came: Numbers, joined: NDArray[np.bool_], times: Array, order: Numbers
+) -> Numbers:
+    """Return the places of the parents that schedule the events: of joined ones, the first."""
+    own = order[joined[order]]
+    if not len(own):
+        return came
+    at = times[own]
+    begins = np.flatnonzero(np.concatenate([[True], at[1:] != at[:-1]]))
+    sizes = np.diff(np.concatenate([begins, [len(own)]]))
+    first = came.copy()
+    first[own] = np.repeat(np.minimum.reduceat(came[own], begins), sizes)
+    return first

@@ -1,0 +1,260 @@
+"""A star whose rounds are played in arrays: all times and joules of an exchange at once.
+
+The server's coroutine runs on the event loop as ever. What it sends is gathered; as it waits for
+the replies, the whole exchange is played: the messages down, the handlers of the clients, the
+messages up, and the tails of radios meanwhile. The rows of the log are put in the order of the
+calendar's events, and at the time of the last reply the server gets all of them.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fedsim.physics.topology import star
+from fedsim.ports import Array, ClientId, Oracle
+from fedsim.protocol.transport import Envelope
+from fedsim.record.log import EventLog, Rows
+from fedsim.record.rounds import Traffic
+from fedsim.sim.arrays.classes import ClassTable, classes
+from fedsim.sim.arrays.client import ArrayClient
+from fedsim.sim.arrays.closing import Closing
+from fedsim.sim.arrays.handlers import (
+    ClientClock,
+    HandlerBatch,
+    Handlers,
+    ReactionError,
+    turn_priority,
+)
+from fedsim.sim.arrays.messages import MessageBatch
+from fedsim.sim.arrays.order import EventOrder, Numbers
+from fedsim.sim.arrays.radios import Passage, RadioArrays, RadioLeg
+from fedsim.sim.arrays.rows import RowBlocks, joules_of
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.lanes import Lane
+from fedsim.sim.network.transport import ServerLanes
+from fedsim.sim.star import Star
+
+
+class _Played(NamedTuple):
+    """An exchange whose replies have not arrived yet.
+
+    Attributes:
+        rows: of the log.
+        clients: in the order in which their replies arrive.
+        replies: of these clients.
+    """
+
+    rows: Rows
+    clients: list[ClientId]
+    replies: list[Envelope]
+
+
+class ArrayLanes(ServerLanes):
+    """The lanes of a star, all in arrays.
+
+    Attributes:
+        handlers: of the clients.
+        came: what a client has received, as its transport has decoded it.
+        decodes: whether the transport does.
+        closing: when its rounds close.
+        radios: of the clients.
+        table: their constants.
+    """
+
+    handlers: Handlers
+    came: Envelope
+    decodes: bool
+
+    closing: Closing
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        log: EventLog,
+        traffic: Traffic,
+        table: ClassTable,
+        radios: RadioArrays,
+    ) -> None:
+        super().__init__(calendar, _no_lane, log, traffic)
+        self.table = table
+        self.radios = radios
+        self._log = log
+        self._post: list[tuple[Sequence[ClientId], Envelope]] = []
+
+    @property
+    def made(self) -> int:
+        """The number of clients that were made so far."""
+        return self.handlers.made
+
+    def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
+        """Take a message for each of some clients; it is sent as the server waits for replies."""
+        if not self._post:
+            self._calendar.call(self._calendar.now, self._play, None)
+        self._post.append((clients, envelope))
+
+    def _play(self, _: None) -> None:
+        """Play the exchange that was opened at this instant."""
+        down = MessageBatch.of_post(self._post)
+        self._post = []
+        count, now = len(down.clients), self._calendar.now
+        order, rows = EventOrder(count), RowBlocks()
+        ids = down.clients
+        moved = self._move(down, np.full(count, now), np.arange(count), order, rows, up=False)
+        begun = self._begin(moved, order, now)
+        turns = np.where(moved.events < count, 0, -1)
+        cohort = HandlerBatch(ids, self._decode(down), moved.over.copy(), begun, turns, [])
+        try:
+            self.handlers.run(cohort, order, rows)
+        except Exception as error:
+            # Which client fails first, and what the others do meanwhile, only events tell.
+            raise ReactionError("a handler has failed") from error
+        self.radios.settle_stateful(ids, cohort.times, order, rows)
+        self._reply(cohort, now, order, rows)
+
+    def _reply(self, cohort: HandlerBatch, now: float, order: EventOrder, rows: RowBlocks) -> None:
+        """Let the clients reply, and the rest of the exchange pass; its replies arrive later."""
+        senders = np.array([n for n, each in enumerate(cohort.replies) if each is not None], int)
+        up = MessageBatch(cohort.clients[senders], [each for each in cohort.replies if each])
+        times, events, last = cohort.times[senders], cohort.events[senders], now
+        turns = list[int]()
+        if len(senders):
+            came = self._move(up, times, events, order, rows, up=True)
+            last = float(came.over.max())
+        over = self.closing.over(now, last, cohort.times, silent=len(senders) < len(cohort.clients))
+        self.radios.settle_all(over, order, rows)
+        places = order.places()
+        if len(senders):
+            up.name(self._log, places[events])
+            turns = np.argsort(places[came.events]).tolist()
+        written = rows.in_order(places)
+        self.radios.number_events(places)
+        whose = up.clients[turns].tolist()
+        played = _Played(written, whose, [up.envelopes[turn] for turn in turns])
+        self._calendar.call(last, self._finish, played)
+
+    def _move(
+        self,
+        messages: MessageBatch,
+        ready: Array,
+        events: Numbers,
+        order: EventOrder,
+        rows: RowBlocks,
+        *,
+        up: bool,
+    ) -> Passage:
+        """Let the messages of one direction pass, and charge them."""
+        ids, framing = messages.clients, messages.framing(self.table)
+        bits, number = messages.bits + framing, messages.envelopes[0].round
+        moved = self.radios.transfer(RadioLeg(ids, up, ready, events, bits, number), order, rows)
+        messages.write(moved, framing, rows, up=up)
+        sent = int(np.broadcast_to(bits, ids.shape).sum())
+        self.message_log.delivered += sent
+        if up:
+            self._traffic.bits_up += sent
+            self._traffic.transmissions += messages.filled
+            self._traffic.beacons += len(ids) - messages.filled
+        else:
+            self._traffic.bits_down += sent
+        return moved
+
+    def _decode(self, down: MessageBatch) -> Sequence[Envelope]:
+        """Return the envelopes as the clients have received them."""
+        if not self.decodes:
+            return down.envelopes
+        receive, received = self._receive[False], list[Envelope]()
+        for client, envelope in zip(down.clients.tolist(), down.envelopes, strict=True):
+            receive(client, envelope)
+            received.append(self.came)
+        return received
+
+    def _begin(self, moved: Passage, order: EventOrder, now: float) -> Numbers:
+        """Return the events in which handlers begin.
+
+        What has come without time is handled once all messages have been sent.
+        """
+        events = moved.events.copy()
+        at_once = np.flatnonzero(events < len(events))
+        if len(at_once):
+            times = np.full(len(at_once), now)
+            events[at_once] = order.add(times, events[at_once], priority=turn_priority(0))
+        return events
+
+    def _finish(self, played: _Played) -> None:
+        """Write the rows of an exchange, and let its replies arrive."""
+        self._write(played.rows)
+        receive = self._receive[True]
+        for client, envelope in zip(played.clients, played.replies, strict=True):
+            receive(client, envelope)
+
+    def _write(self, rows: Rows) -> None:
+        spent = np.concatenate([[self._traffic.joules], joules_of(rows)])
+        self._traffic.joules = float(np.add.accumulate(spent)[-1])  # one after the other
+        self._log.extend(rows)
+
+    def close(self) -> None:
+        """End the world: record the tails in progress."""
+        rows = RowBlocks()
+        events = self.radios.switch_off(self._calendar.now, rows)
+        self._write(rows.in_order(np.arange(events)))
+
+
+def _no_lane(client: ClientId, up: bool) -> Lane:  # noqa: FBT001 - as `Fleet.lane`
+    raise RuntimeError(f"client {client} has no lane {'up' if up else 'down'} of its own")
+
+
+class _Own(NamedTuple):
+    """See `fedsim.sim.participant.Belongings`."""
+
+    evaluator: object
+    oracle: Oracle
+    state: object
+    rng: object
+    take_back: object
+    looks: set[str]
+
+
+class ArrayStar(Star):
+    """A star whose rounds are played in arrays."""
+
+    def _make_network(self) -> ServerLanes:
+        kinds = self._fleet.kinds
+        table = ClassTable(classes(kinds, self._setup.topology or star(len(kinds))))
+        radios = RadioArrays(table, len(kinds))
+        self._fleet.in_arrays = radios.joules
+        self._clock = ClientClock()
+        self._table = table
+        self._lanes = ArrayLanes(self._calendar, self._log, self._traffic, table, radios)
+        return self._lanes
+
+    def _connect(self) -> None:
+        super()._connect()
+        transport, lanes = self._setup.transport, self._lanes
+        lanes.closing = Closing.of(self._setup)
+        lanes.decodes = transport.to_clients(_ignore) is not _ignore
+        handle, joules = self._setup.algorithm.handle, lanes.radios.joules  # type: ignore[union-attr]
+        lanes.handlers = Handlers(self.clients, self._table, handle, joules, self._clock)
+
+    def _make_client(self, number: ClientId) -> ArrayClient:
+        setup, fleet = self._setup, self._fleet
+        own = _Own(
+            setup.evaluator,
+            fleet.oracle(number),
+            setup.algorithm.memory(setup.initial),
+            setup.rng,
+            fleet.take_back,
+            self._looks,
+        )
+        return ArrayClient(self._protocol(number), self._clock, fleet.kinds[number].device, own)  # type: ignore[arg-type]
+
+    def _end_clients(self) -> "Iterator[asyncio.Future[None]]":
+        """Yield nothing: no handler runs while the server does."""
+        yield from ()
+
+    def _on_received(self, client: ClientId, envelope: Envelope) -> None:  # noqa: ARG002
+        self._lanes.came = envelope
+
+
+def _ignore(client: ClientId, envelope: Envelope) -> None:
+    """Ignore what has arrived."""

@@ -1,0 +1,121 @@
+"""What a scenario leaves open of how it is computed is chosen from the scenario alone."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedsim
+from fedsim.building import Builder, load
+from fedsim.building.load import BRIEF, LOOKS, SHARE, ComputingLoad, evaluator_for, every_for
+from fedsim.problems import MultilayerPerceptron, Problem, Softmax, Squared
+from fedsim.record.folder import read_json
+from fedsim.scenario import Scenario
+from tests.problems.examples import samples
+from tests.runs import small
+from tests.tiers import examples
+
+LONG_RUN = ComputingLoad(asked=10.0, update=1e8, traffic=1e8, look=1e9, rounds=1000)
+
+
+def scenario(**changes: Any) -> Scenario:
+    return fedsim.load(small(**changes)).variants[0].scenario
+
+
+def problem(loss: Any) -> Problem:
+    return Problem.of(loss, [samples(rows=6, features=3), samples(rows=6, features=3)])
+
+
+class Own(Squared):
+    """A loss of a user's, which may compute anything."""
+
+
+def test_long_runs_of_losses_with_kernels_take_them() -> None:
+    assert evaluator_for(problem(Squared()), LONG_RUN) == "compiled"
+    assert evaluator_for(problem(Softmax()), LONG_RUN) == "compiled"
+    assert evaluator_for(problem(MultilayerPerceptron(hidden=2)), LONG_RUN) == "compiled"
+
+
+@pytest.mark.parametrize(
+    "less",
+    [
+        {"asked": 1.0},  # nothing to compute at once
+        {"traffic": 9e4},  # calls take as long
+        {"rounds": 3},  # over before kernels are loaded
+    ],
+)
+def test_less_is_computed_one_by_one(less: dict[str, float]) -> None:
+    assert evaluator_for(problem(Squared()), LONG_RUN._replace(**less)) == "one-by-one"
+
+
+def test_what_has_no_kernels_or_an_unknown_load_is_computed_one_by_one() -> None:
+    assert evaluator_for(problem(Own()), LONG_RUN) == "one-by-one"
+    assert evaluator_for(problem(Squared()), None) == "one-by-one"
+
+
+sizes = st.floats(1e3, 1e12)
+
+
+@examples(60)
+@given(sizes, sizes, st.integers(1, 100_000))
+def test_looking_costs_a_tenth_of_the_computing_or_is_brief_or_as_rare_as_is_useful(
+    update: float, look: float, rounds: int
+) -> None:
+    found = ComputingLoad(asked=2.0, update=update, traffic=update, look=look, rounds=rounds)
+    every = every_for(scenario(), found)
+    most = max(rounds // LOOKS, LOOKS)
+    assert 1 <= every <= most
+    if look <= BRIEF:
+        assert every == 1
+    elif every < most:
+        assert look / every <= SHARE * 2 * update * (1 + 1e-6)
+        assert every == 1 or look / (every - 1) > SHARE * 2 * update * (1 - 1e-6)
+
+
+@pytest.mark.parametrize(
+    "stop", [{"gap": 1e-3}, {"objective": 1.0}, {"plateau": {"rounds": 3}}, {"nonzeros": 3}]
+)
+def test_stop_rules_that_read_what_is_seen_have_every_round_looked_at(stop: dict[str, Any]) -> None:
+    heavy = LONG_RUN._replace(look=1e12)
+    assert every_for(scenario(), heavy) == 100
+    written = scenario(stop=stop, measures=["sparsity"])
+    assert every_for(written, heavy) == 1
+
+
+def test_what_the_scenario_says_is_done() -> None:
+    assert every_for(scenario(observe={"every": 7}, stop={"gap": 1e-3}), LONG_RUN) == 7
+
+
+def test_the_load_is_that_of_the_clients() -> None:
+    # Rows of 10 features: 40 operations a row for a gradient, and half for a value.
+    plan = fedsim.load(small(participation={"kind": "uniform", "count": 2}))
+    job = Builder(plan).build(plan.variants[0], 1)
+    found = load.load_of(job.problem, job.algorithm, job.scenario)
+    assert found is not None
+    assert found.asked == 2
+    assert found.update == pytest.approx(40 * job.problem.rows.mean())
+    assert found.look == pytest.approx(20 * job.problem.rows.sum())
+    assert found.rounds == 30
+
+
+def test_what_was_chosen_stands_in_the_manifest_and_what_was_seen_in_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LONG", "LARGE", "BRIEF"):
+        monkeypatch.setattr(load, name, 0.0)
+    result = fedsim.run(small(stop={"rounds": 12}), out=tmp_path)
+    computing = read_json(result.runs[0] / "manifest.json")["computing"]
+    assert computing["evaluator"] == "compiled"
+    every = computing["observe.every"]
+    assert every == 5  # half a gradient of each is seen, a gradient computed
+    seen = np.flatnonzero(np.isfinite(result.rounds["objective"])) + 1
+    assert seen.tolist() == [5, 10, 12]
+
+
+def test_the_quickstart_waits_for_no_compiler() -> None:
+    plan = fedsim.load("quickstart")
+    job = Builder(plan).build(plan.variants[0], 1)
+    assert (job.computing["evaluator"], job.every) == ("one-by-one", 1)

@@ -1,0 +1,178 @@
+"""Rounds in arrays: the order of their events, and what sends a run back to the calendar."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.algorithms.censored import GradientDescent, Innovation, Iterate
+from fedsim.ports import Client
+from fedsim.sim.arrays.fits import VARIABLE
+from fedsim.sim.arrays.order import EventOrder
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.world import World
+from tests.worlds.playing import _different
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+
+PROBLEM = {
+    "loss": {"kind": "squared"},
+    "data": {"kind": "sklearn", "name": "diabetes"},
+    "split": {"kind": "contiguous", "remainder": "spread"},
+    "optimum": "unknown",
+}
+LTE = {"count": 5, "device": "cortex-m7", "radio": "lte"}
+
+
+def scenario(**parts: Any) -> dict[str, Any]:
+    return {
+        "name": "arrays",
+        "problem": PROBLEM,
+        "algorithm": {"kind": "gd", "step_size": "1/L"},
+        "fleet": [LTE],
+        "stop": {"rounds": 4},
+        **parts,
+    }
+
+
+def both(tmp_path: Path, block: dict[str, Any], blocks: list[type] | None = None) -> list[Path]:
+    """Run a scenario in arrays, and as events."""
+    runs = [fedsim.run(block, out=tmp_path / "arrays", check=False, blocks=blocks or []).runs[0]]
+    with patch.dict("os.environ", {VARIABLE: "events"}):
+        runs += fedsim.run(block, out=tmp_path / "events", check=False, blocks=blocks or []).runs
+    return runs
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_order_of_events_is_that_of_the_calendar(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    roots, order, calendar = 4, EventOrder(4), Calendar()
+    parents, times = np.arange(roots), np.zeros(roots)
+    children: dict[int, list[tuple[float, int, int]]] = {}
+    for priority in (1, 1, 2, 2, 3):  # what settles an instant schedules nothing before that
+        chosen = rng.integers(len(parents), size=8)
+        due = times[chosen] + rng.integers(3, size=8)  # on a grid, for many ties
+        numbers = order.add(due, parents[chosen], priority=priority)
+        for number, parent, time in zip(numbers, parents[chosen], due, strict=True):
+            children.setdefault(int(parent), []).append((time, priority, int(number)))
+        parents, times = np.concatenate([parents, numbers]), np.concatenate([times, due])
+    happened: list[int] = []
+
+    def happen(number: int) -> None:
+        happened.append(number)
+        for time, priority, child in children.get(number, ()):
+            calendar.call(time, happen, child, priority)
+
+    for root in range(roots):
+        happen(root)
+    while np.isfinite(calendar.peek()):
+        calendar.step()
+    places = order.places()
+    assert [int(number) for number in np.argsort(places)[roots:]] == happened[roots:]
+    assert sorted(places) == list(range(roots + order.count))
+
+
+class Pausing(GradientDescent):
+    """Waits, in its third round, for something that is no work."""
+
+    kind: Literal["pausing"] = "pausing"  # type: ignore[assignment]
+    in_arrays: ClassVar[bool] = True
+
+    async def handle(self, client: Client, message: Iterate) -> Innovation:
+        """Sleep, and reply as ever."""
+        if client.round == 3:
+            await asyncio.sleep(2.5)
+        gradient = await client.compute(client.oracle.gradient(message.theta.values))
+        return Innovation(client.pack(gradient))
+
+
+@pytest.fixture
+def restarts() -> Any:
+    seen: list[int] = []
+    again: Callable[[World], None] = World._start_again
+
+    def start_again(world: World) -> None:
+        seen.append(world.last_round[0])
+        again(world)
+
+    with patch.object(World, "_start_again", start_again):
+        yield seen
+
+
+def test_a_run_that_diverges_in_a_client_is_made_again_as_events(
+    tmp_path: Path, restarts: list[int]
+) -> None:
+    steps = {"kind": "fedavg", "step_size": 1e120, "local_steps": 3}
+    one, other = both(tmp_path, scenario(algorithm=steps))
+    assert json.loads((one / "summary.json").read_text())["status"] == "diverged"
+    assert len(restarts) == 1
+    assert not _different(one, other)
+
+
+def test_a_handler_that_waits_for_something_else_sends_the_run_back_to_events(
+    tmp_path: Path, restarts: list[int]
+) -> None:
+    one, other = both(
+        tmp_path, scenario(algorithm={"kind": "pausing", "step_size": 0.1}), [Pausing]
+    )
+    assert restarts == [2]
+    assert not _different(one, other)
+
+
+@pytest.mark.parametrize("after", ["9 h", "21 s", "0.1 s"])
+def test_silence_ends_at_the_deadline_and_who_misses_it_sends_the_run_back(
+    after: str, tmp_path: Path, restarts: list[int]
+) -> None:
+    method = {"kind": "chb", "step_size": "1/L", "momentum": 0.4, "censor": 100.0}
+    parts = {"algorithm": method, "silence": {"kind": "deadline", "after": after}}
+    one, other = both(tmp_path, scenario(**parts, stop={"rounds": 30}))
+    assert fedsim.open(one).clients["silent"].sum()
+    assert restarts == ([0] if after == "0.1 s" else [])
+    assert not _different(one, other)
+
+
+def test_check_says_what_is_played_event_by_event_and_why(tmp_path: Path) -> None:
+    by_battery = {"fleet": [{**LTE, "battery": {"charge": "40 %"}}]}
+    found = fedsim.check(scenario(variants={"mains": {}, "battery": by_battery}))
+    assert [(each.about, each.text.partition(": ")[2]) for each in found.events] == [
+        ("battery", "clients have batteries")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ({}, ""),
+        ({"fleet": [{**LTE, "battery": {"charge": "40 %"}}]}, "clients have batteries"),
+        ({"participation": {"kind": "full", "quorum": "50 %"}}, "participation.quorum"),
+        ({"participation": {"kind": "full", "deadline": "9 h"}}, ""),
+        ({"stop": {"rounds": 4, "time": "9 s"}}, "stop.time may end a run within a round"),
+        ({"network": {"server": {"uplink": "1 Mbit/s"}}}, "messages share the link"),
+        ({"network": {"model": "tcp"}}, "network.model tcp"),
+        ({"silence": {"kind": "deadline", "after": "9 h"}}, ""),
+    ],
+)
+def test_what_is_not_played_in_arrays_says_why(
+    parts: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    seen: list[str] = []
+    with patch("fedsim.sim.world.why_events", side_effect=_noting(seen)):
+        fedsim.run(scenario(**parts), out=tmp_path, check=False)
+    assert why in seen[0]
+    assert bool(why) == bool(seen[0])
+
+
+def _noting(seen: list[str]) -> Callable[[Any], str]:
+    from fedsim.sim.arrays.fits import why_events  # noqa: PLC0415
+
+    def why(setup: Any) -> str:
+        seen.append(why_events(setup))
+        return seen[-1]
+
+    return why

@@ -1,0 +1,92 @@
+"""Live runs over shaped links: the table of measurements, what follows from it, and the runs."""
+
+import importlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conftest import ROOT
+
+ANALYSIS = ROOT / "analysis/reality"
+
+
+@pytest.fixture
+def live(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ANALYSIS))
+    return importlib.import_module("live_links")
+
+
+def check_rows(rows: Any, setting: Any) -> None:
+    """Check that times are in order, and that no answer is faster than its links and its work.
+
+    Both ends of that time are the server's. A token bucket lets three packets pass early.
+    """
+    names = ["down_begin", "down_end", "up_begin", "up_end"]
+    assert (np.diff(rows[names].to_numpy(), axis=1) >= 0).all()
+    client, early = rows["client"], 3 * 1500
+    least = 2 * (setting.delay + np.array(setting.own_delay)[client])
+    for size, rates in (("down_bytes", setting.down), ("up_bytes", setting.up)):
+        least += 8 * np.maximum(rows[size] - early, 0) / np.array(rates)[client]
+    whole = rows["up_end"] - rows["down_begin"]
+    assert (whole > least + rows["work"]).all()
+    spread = rows["work"] * np.array(setting.speed)[client] / rows["operations"]
+    assert np.median(spread) == pytest.approx(1.0, abs=0.1)
+
+
+def test_every_measurement_is_complete_and_slower_than_its_links(live: Any) -> None:
+    table = live.read()
+    assert set(table["setting"]) <= set(range(live.SETTINGS))
+    for number, rows in table.groupby("setting"):
+        assert len(rows) == 4 * live.ROUNDS * live.CLIENTS
+        check_rows(rows, live.draw(number))
+
+
+def test_settings_are_in_their_ranges_and_clients_differ(live: Any) -> None:
+    for number in range(live.SETTINGS):
+        drawn = live.draw(number)
+        rates = [*drawn.up, *drawn.down]
+        trips = [2 * (drawn.delay + own) for own in drawn.own_delay]
+        assert 1e6 <= min(rates) < 0.7 * max(rates) < 50e6
+        assert 0.01 <= min(trips) < max(trips) <= 0.3
+        assert drawn.rate <= live.MOST
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+def test_half_of_a_live_run_predicts_the_other_half(
+    live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of the page's table: one setting under the fluid model."""
+    monkeypatch.setattr(live.calibrating, "MODELS", ("fluid",))
+    found: Mapping[str, Any] = {fleet: each for _, fleet, each in live.findings(SHOWN)}
+    row = live.calibrating._row("fluid", "calibrated", str(SHOWN), [found["calibrated"]])
+    assert row in (ANALYSIS / "calibrating.md").read_text(encoding="utf-8")
+    cells = [float(re.sub(r"[ %+]", "", cell)) for cell in row.split("|")[4:7]]
+    assert cells[0] < 5
+    assert abs(cells[2]) < 15
+    assert np.median(np.abs(found["presets"].errors)) > 0.2
+    with pytest.raises(SystemExit, match="numbers of settings from 0 to 11"):
+        live.main(["measure", "12"])
+
+
+SHOWN = 0
+
+
+@pytest.mark.slow
+def test_live_runs_between_namespaces_can_be_measured_again(live: Any) -> None:
+    """Few rounds of one setting, anew; where namespaces are not allowed, it says why."""
+    namespaces = importlib.import_module("linux.namespaces")
+    setting = replace(live.draw(SHOWN), features=2_000)
+    try:
+        rows = live.measure(SHOWN, setting, rounds=2)
+    except (namespaces.Unavailable, PermissionError, FileNotFoundError) as reason:
+        pytest.skip(f"network namespaces are not to be had here: {reason}")
+    assert len(rows) == 4 * 2 * live.CLIENTS
+    check_rows(rows, setting)
+    assert not list(Path("/run/netns").glob(f"fedsim{os.getpid()}*"))

@@ -58,14 +58,15 @@ def shared_link(name: str, transfers: int = 1000) -> float:
 
 def tcp(bits: float = 8e4, queue: int = 1000) -> float:
     """Return a message under `model: tcp` over one under `fluid`."""
-    fluid = sum(tcp_messages.seconds("fluid", queue, bits) for _ in range(5)) / 5
-    return tcp_messages.seconds("tcp", queue, bits) / fluid
+    fluid: float = sum(tcp_messages.seconds("fluid", queue, bits) for _ in range(5)) / 5
+    segments: float = tcp_messages.seconds("tcp", queue, bits)
+    return segments / fluid
 
 
 def payload(coordinates: int = 100_000) -> float:
     """Return the bits of a sparse payload over its encoding."""
     bits, encoding, _ = wire.costs(wire.drawn(coordinates // 10, coordinates), 3)
-    return bits / encoding
+    return float(bits / encoding)
 
 
 def study(clients: int, rounds: int, **keys: object) -> None:

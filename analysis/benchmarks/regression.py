@@ -57,10 +57,9 @@ def shared_link(name: str, transfers: int = 1000) -> float:
 
 
 def tcp(bits: float = 8e4, queue: int = 1000) -> float:
-    """Return a message under `model: tcp` over one under `fluid`."""
-    fluid: float = sum(tcp_messages.seconds("fluid", queue, bits) for _ in range(5)) / 5
-    segments: float = tcp_messages.seconds("tcp", queue, bits)
-    return segments / fluid
+    """Return a message under `model: tcp` that is simulated, over one under `fluid`."""
+    fluid = sum(tcp_messages.seconds("fluid", queue, bits)[0] for _ in range(5)) / 5
+    return float(tcp_messages.seconds("tcp", queue, bits)[0] / fluid)
 
 
 def payload(coordinates: int = 100_000) -> float:

@@ -1,6 +1,5 @@
 """The keys precision, evaluator and observe: what a run of them is, and what is refused."""
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -144,17 +143,6 @@ def test_a_model_that_is_not_finite_ends_a_run_that_nobody_looks_at(tmp_path: Pa
     summary = read_json(folder / "summary.json")
     assert summary["status"] == "diverged"
     assert "not finite" in summary["reason"]
-
-
-def test_without_a_compiler_the_scenario_says_what_it_takes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        "fedsim.building.evaluation.find_spec", lambda name: None if name == "numba" else find(name)
-    )
-    with pytest.raises(fedsim.ScenarioError, match=r"pip install '\.\[compiled\]'"):
-        check(small(evaluator="compiled"))
 
 
 def test_a_loss_without_compiled_kernels_is_refused() -> None:

@@ -166,3 +166,57 @@ def test_the_plain_loops_compute_what_the_clients_do(monkeypatch: pytest.MonkeyP
     (local,) = Problem.of(Logistic(), [data]).losses
     steps = loops.logistic_steps(data.X, data.y, np.zeros(5), 3)
     np.testing.assert_allclose(steps, sgd_steps(local, np.zeros(5), 1.0, (None,) * 3, None))
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 1.5])
+def test_the_exponent_of_growth_is_that_of_a_power(power: float) -> None:
+    growth = module("growth")
+    costs = {size: 3.0 + 0.01 * (size - 10) ** power for size in (10, 1000, 10_000, 100_000)}
+    assert growth.exponent(costs) == pytest.approx(power)
+
+
+def test_the_exponent_of_what_does_not_grow_is_nothing_and_of_one_step_unknown() -> None:
+    growth = module("growth")
+    assert growth.exponent({10: 1.0, 100: 1.05, 1000: 0.9}) == 0.0
+    assert isnan(growth.exponent({10: 1.0, 100: 1.05, 1000: 9.0}))
+
+
+def test_the_table_of_growth_marks_what_grows_faster_than_its_size() -> None:
+    growth = module("growth")
+    slow = {n: {"processor": 1e-3 * n, "memory": 200.0, "log": n**1.2} for n in (10, 100, 1000)}
+    row = growth.table({"rounds": slow}).splitlines()[-1]
+    assert row.startswith("| rounds | 10 | 1,000 | 0.01 to 1 s | 200 to 200 MB |")
+    assert row.endswith("| 1.00, 0.00, **1.18** |")
+
+
+@pytest.mark.slow
+def test_every_axis_of_growth_runs_at_a_small_size_and_keeps_its_figures(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    growth = module("growth")
+    sizes = {"registered": 1200, "rows": 200, "dimension": 30}
+    found: dict[str, dict[int, Any]] = {}
+    for axis in growth.AXES:
+        found[axis] = {sizes.get(axis, 20): growth.child(axis, sizes.get(axis, 20))}
+        assert all(value > 0 for value in found[axis][sizes.get(axis, 20)].values())
+    growth.keep(tmp_path / "growth.csv", found)
+    kept = growth.kept(tmp_path / "growth.csv")
+    assert kept.keys() == found.keys()
+    growth.draw(kept, tmp_path / "growth.png")
+    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_on_speed_has_the_table_of_growth() -> None:
+    growth = module("growth")
+    page = (ROOT / "docs/explanation/speed.md").read_text(encoding="utf-8")
+    assert growth.table(growth.kept(growth.TABLE)) in page
+
+
+def test_a_ratio_that_doubled_is_slower(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    bench = module("regression")
+    assert bench.slower({"a": 2.0, "b": 0.1, "c": 1.0}, {"a": 1.0, "b": 1.0}) == ["c"]
+    assert bench.slower({"a": 2.1, "b": nan}, {"a": 1.0, "b": 1.0}) == ["a", "b"]
+    bench.store({"a": 1.234}, tmp_path / "ratios.csv")
+    assert bench.stored(tmp_path / "ratios.csv") == {"a": 1.23}
+    assert bench.stored().keys() == bench.RATIOS.keys()

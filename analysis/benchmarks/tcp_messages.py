@@ -118,7 +118,7 @@ def run(model: Sharing, bits: float, rounds: int, *, recurs: bool) -> None:
 
 def run_seconds(model: Sharing, bits: float, *, recurs: bool) -> float:
     """Return the processor's time for a message of a run, s."""
-    spent = client_round.seconds(partial(run, model, bits, ROUNDS, recurs=recurs))
+    spent: float = client_round.seconds(partial(run, model, bits, ROUNDS, recurs=recurs))
     return spent / (2 * CLIENTS * ROUNDS)
 
 

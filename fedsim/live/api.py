@@ -149,9 +149,8 @@ def serve(
     address, access = Address.parse(listen), access or Access()
     access.check(address)
     with _listener(address) as listener:
-        timing = timing or Timing()
-        live = _LiveStudy(plan, listener, access, timing, watch, refused, tell)
-        live.patience = timing.joining
+        live = _LiveStudy(plan, listener, access, timing or Timing(), watch, refused, tell)
+        live.patience = live.timing.joining
         listening(Address(address.host, listener.getsockname()[1]))
         return live.into(out, check=check)
 

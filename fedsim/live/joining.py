@@ -112,7 +112,7 @@ def join(
 ) -> None:
     """Take part in all runs of a server, as one client or several; return when they are over.
 
-    A client whose connection breaks connects again, and takes its place again with what it knows.
+    A client whose connection breaks connects again.
 
     Args:
         address: of the server, HOST:PORT.
@@ -137,11 +137,9 @@ def join(
         ...
         fedsim.errors.DataError: got '127.0.0.1'; expected HOST:PORT, such as 127.0.0.1:7000, ...
     """
-    plan = (
-        source
-        if source is None or isinstance(source, Plan)
-        else load(source, overrides=overrides, blocks=blocks)
-    )
+    plan = source
+    if not (plan is None or isinstance(plan, Plan)):
+        plan = load(plan, overrides=overrides, blocks=blocks)
     digest = NO_DIGEST if plan is None else digest_of(plan)
     ends = Address.parse(address), digest, PartBuilder(plan, blocks)
     sessions = run_clients(
@@ -153,6 +151,11 @@ def join(
         apart=len(clients) == 1,
         tell=tell,
     )
+    _finish(sessions)
+
+
+def _finish(sessions: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Run clients to their ends; raise the error of one if any fails."""
     with one_thread():
         try:
             asyncio.run(_run_all(sessions))

@@ -31,7 +31,7 @@ def pace(speed: float, sigma: float) -> None:
         time.sleep(max(begun + seconds - time.monotonic(), 0.0))
         return found
 
-    SerialEvaluator.result = result  # type: ignore[method-assign]  # for this process alone
+    SerialEvaluator.result = result  # type: ignore[method-assign, assignment]  # for this process alone
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -15,9 +15,7 @@ DATA = 8 * ROWS * FEATURES
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "evaluator", ["one-by-one", "compiled"]
-)
+@pytest.mark.parametrize("evaluator", ["one-by-one", "compiled"])
 @pytest.mark.parametrize("loss", ["squared", "softmax"])
 def test_a_run_takes_at_most_half_as_much_again_as_its_data(
     tmp_path: Path, loss: str, evaluator: str

@@ -55,9 +55,7 @@ def test_compiled_runs_follow_the_reference_and_never_change(
     assert made["compiler"].startswith("numba ")
 
 
-@pytest.mark.parametrize(
-    "evaluator", ["one-by-one", "compiled"]
-)
+@pytest.mark.parametrize("evaluator", ["one-by-one", "compiled"])
 def test_single_precision_rounds_what_is_learnt_and_no_message(
     tmp_path: Path, evaluator: str
 ) -> None:

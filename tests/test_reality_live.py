@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedsim.accuracy import ROUNDS
 from tests.conftest import ROOT
 
 ANALYSIS = ROOT / "analysis/reality"
@@ -41,7 +42,7 @@ def check_rows(rows: Any, setting: Any) -> None:
 
 def test_every_measurement_is_complete_and_slower_than_its_links(live: Any) -> None:
     table = live.read()
-    assert set(table["setting"]) <= set(range(live.SETTINGS))
+    assert sorted(set(table["setting"])) == list(range(live.SETTINGS))
     for number, rows in table.groupby("setting"):
         assert len(rows) == 4 * live.ROUNDS * live.CLIENTS
         check_rows(rows, live.draw(number))
@@ -76,6 +77,33 @@ def test_half_of_a_live_run_predicts_the_other_half(
 
 
 SHOWN = 0
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+@pytest.mark.filterwarnings("ignore::fedsim.errors.RunWarning")
+def test_a_check_states_the_errors_of_all_settings(
+    live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the fluid model; those of tcp take minutes, and are the page's."""
+    monkeypatch.setattr(live.calibrating, "MODELS", ("fluid",))
+    errors, taus = list[float](), list[float]()
+    for number in range(live.SETTINGS):
+        for _, fleet, each in live.findings(number):
+            if fleet == "calibrated":
+                errors += each.errors
+                taus.append(each.tau)
+    median, nine = ROUNDS["fluid"]
+    assert 100 * np.median(np.abs(errors)) == pytest.approx(median, rel=0.05)
+    assert 100 * np.quantile(np.abs(errors), 0.9) == pytest.approx(nine, rel=0.05)
+    assert np.mean(taus) > 0.9
+
+
+def test_the_page_has_the_errors_that_a_check_states() -> None:
+    page = (ANALYSIS / "calibrating.md").read_text(encoding="utf-8")
+    own = page.split("## Live runs over shaped links")[1]
+    for model, (median, nine) in ROUNDS.items():
+        assert f"| `{model}` | calibrated | all | {median} % | {nine} % |" in own
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ def draw(number: int) -> Setting:
         own_delay=[round(float(each), 6) for each in own],
         speed=[packets.magnitude(rng, 0.04e9, 0.2e9) for _ in range(CLIENTS)],
         sigma=float(rng.uniform(0.02, 0.1)),
-        rows=100,
+        rows=200,
     )
 
 

@@ -51,23 +51,27 @@ class _Peer:
         outstanding: messages that it has not reported on, each with when it was sent.
         answering: the exchange of the last report, if its reply is still to come; 0 if not.
         sent: when that report was sent.
-        offset: the time of the server's event loop less the client's, s; known to within `delay`.
-        delay: the smallest round trip of a message and its report so far, s.
+        down: the least time that a frame took to it so far, s, by the clocks of both ends: the time
+            of its arrival at the client less that of its sending by the server's event loop.
+        up: the same from it.
     """
 
     connection: ClientConnection
-    offset: float
-    delay: float
+    down: float
+    up: float
     outstanding: deque[tuple[Envelope, float]] = field(default_factory=deque)
     answering: int = 0
     sent: float = 0.0
 
     def meet(self, sent: float, received: float, answered: float, now: float) -> None:
-        """Improve the offset by one round trip: the one with the smallest delay is kept."""
-        delay = (now - sent) - (answered - received)
-        if delay <= self.delay:
-            self.delay = max(delay, 0.0)
-            self.offset = ((sent - received) + (now - answered)) / 2
+        """Take one round trip: each way by itself, since a model may be in one of them."""
+        self.down = min(self.down, received - sent)
+        self.up = min(self.up, now - answered)
+
+    @property
+    def offset(self) -> float:
+        """The time of the server's event loop less the client's, s, where both ways are alike."""
+        return (self.up - self.down) / 2
 
 
 class _Departure(NamedTuple):
@@ -217,8 +221,8 @@ class LiveNetwork:
         self,
         client: ClientId,
         connection: ClientConnection,
-        offset: float,
-        delay: float = inf,
+        down: float,
+        up: float,
         *,
         metered: bool,
     ) -> None:
@@ -227,13 +231,13 @@ class LiveNetwork:
         Args:
             client: its number.
             connection: to it.
-            offset: the server's time less the client's, s.
-            delay: the round trip by which the offset is known, s. That of the handshake, whose
-                frames are small both ways, is better than one with a model in one direction.
+            down: how long a frame of the handshake took to it, s, see `_Peer`. Its frames are small
+                both ways, where later ones may have a model in one.
+            up: the same from it.
             metered: whether it has a meter.
         """
         self.metered = self.metered and metered
-        self._peers[client] = _Peer(connection, offset, delay)
+        self._peers[client] = _Peer(connection, down, up)
         if (away := self._left.pop(client, None)) is not None:
             now = self._clock.now
             self._log.append(now, now - away.t, Event.ONLINE, client, NO_PEER)

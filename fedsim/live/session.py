@@ -105,8 +105,7 @@ class Door:
             raise AdmissionError("client", f"{text}: only the same process can come back")
         if back and network.metered and not said.metered:
             raise AdmissionError("client", f"{name} had a meter, and comes back without one")
-        offset, delay = session.offset, session.delay
-        network.join(client, session, offset, delay, metered=said.metered)
+        network.join(client, session, session.down, session.up, metered=said.metered)
         self.changed.set()
         if back:
             self._tell(f"{name} is back, and is asked again from the next exchange on")
@@ -168,14 +167,13 @@ class ServerSession(FrameConnection):
         door: what it shares with the others of this run.
 
     Attributes:
-        offset: the server's time less the client's, s.
-        delay: the round trip by which it is known, s.
+        down, up: how long a frame of the handshake took each way, s, by the clocks of both ends.
         ready: whether the client takes part.
     """
 
     def __init__(self, door: Door) -> None:
         super().__init__(door.timing, LONGEST_HELLO)
-        self.offset, self.delay = 0.0, inf
+        self.down = self.up = inf
         self.ready = False
         self._door = door
         self._handshake = ServerHandshake(door.offer, door.token, door.take)
@@ -229,8 +227,7 @@ class ServerSession(FrameConnection):
         if times is not None:
             client = self._handshake.client
             self.peer = node_name(client)
-            self.offset = ((self._challenged - times.received) + (now - times.sent)) / 2
-            self.delay = max((now - self._challenged) - (times.sent - times.received), 0.0)
+            self.down, self.up = times.received - self._challenged, now - times.sent
             self._expect("has not built its part", self._door.timing.building)
         self.send(answer, content)
 

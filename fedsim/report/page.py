@@ -65,7 +65,8 @@ def accuracy(study: ReportedStudy) -> PageTable | None:
     rows = [
         words(study.labels[variant], *found)
         for variant, run in study.variants.items()
-        if run.scenario["fleet"] and (found := accuracy_of(run.scenario["network"]))
+        if (fleet := run.scenario["fleet"])
+        and (found := accuracy_of(run.scenario["network"], fleet))
     ]
     heads = ("variant", "network.model", "how true its times are")
     return PageTable("Errors of models", heads, rows) if rows else None

@@ -59,7 +59,9 @@ def accuracy_notes(jobs: Sequence[Job]) -> Iterator[Note]:
     """Yield how far the times of messages are from packets; a note for variants that share it."""
     alike: dict[str, list[str]] = {}
     for job in jobs:
-        found = accuracy_of(job.scenario.network.model_dump(include={"model", "tcp", *AIR}))
+        network = job.scenario.network.model_dump(include={"model", "tcp", *AIR})
+        groups = [{"intervals": group.intervals} for group in job.scenario.fleet]
+        found = accuracy_of(network, groups)
         if job.scenario.fleet and found is not None:  # ideal clients take no time at all
             alike.setdefault("; ".join(found), []).append(job.variant.name)
     for text, variants in alike.items():

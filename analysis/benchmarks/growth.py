@@ -3,7 +3,7 @@
 Each axis is a scenario in which one number grows and all others stay:
 
     active      clients that are all asked in each of three rounds, over radios of their own
-    registered  clients of whom 1,000 are asked a round, three rounds
+    registered  clients, 1,000 of which are asked a round, three rounds
     in flight   active clients whose messages share the server's link, all at once
     rounds      of ten clients on the ideal network
     dimension   of the model, four clients, two rows each

@@ -211,14 +211,7 @@ class Calendar(simpy.Environment):
                 self.now = self._now = entry[0]
                 entry[3](entry[4])
                 continue
-            timer = entry[3]
-            callback, args = timer.callback, timer.args
-            if callback is None:
-                self._cancelled -= 1
-                continue
-            self.now = self._now = entry[0]
-            timer.callback, timer.args = None, ()
-            callback(*args)
+            self._fire(entry)
 
     def clear(self) -> None:
         """Forget all that is due, and go back to the time 0."""
@@ -243,18 +236,23 @@ class Calendar(simpy.Environment):
                 self.now = self._now = entry[0]
                 entry[3](entry[4])
                 return
-            timer = entry[3]
-            if type(timer) is not Timer:
+            if type(entry[3]) is not Timer:
                 heappush(queue, entry)  # SimPy takes its own events out itself
                 self.now = entry[0]
                 super().step()
                 return
-            callback, args = timer.callback, timer.args
-            if callback is None:
-                self._cancelled -= 1
-                continue
-            self.now = self._now = entry[0]
-            timer.callback, timer.args = None, ()
-            callback(*args)
-            return
+            if self._fire(entry):
+                return
         raise EmptySchedule
+
+    def _fire(self, entry: tuple[Any, ...]) -> bool:
+        """Let a timer that was taken out of the queue happen, unless it was cancelled."""
+        timer = entry[3]
+        callback, args = timer.callback, timer.args
+        if callback is None:
+            self._cancelled -= 1
+            return False
+        self.now = self._now = entry[0]
+        timer.callback, timer.args = None, ()
+        callback(*args)
+        return True

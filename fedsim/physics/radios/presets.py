@@ -346,6 +346,16 @@ def _with_stages(name: str, basis: str, **figures: Figure | str) -> Preset:
     return preset(basis, **{**kept, **_PAGED, **figures})
 
 
+_LOW_BAND: Mapping[str, Figure] = {
+    "monitor": lit("1200 mW", 600, 2000, ANDROID),
+    "doze": lit("240 mW", 12, 540, TR_38_840),
+    "inactivity": meas("0.3 s", 0.08, 0.4, NARAYANAN_2021),
+    "long_cycle": meas("320 ms", 80, 640, NARAYANAN_2021),
+    "drx_on": lit("10 ms", 4, 20, TR_38_840),
+    "connected": meas("10.2 s", 9, 13, NARAYANAN_2021),
+}
+"""The stages of 5G's low band, beside LTE; alone it has another cycle."""
+
 CELLULAR: Mapping[str, Preset] = {
     "lte-drx": _with_stages(
         "lte",
@@ -374,12 +384,7 @@ CELLULAR: Mapping[str, Preset] = {
     "5g-low-drx": _with_stages(
         "5g-low",
         _STAGED.format("5g-low", "5G beside LTE of Verizon and T-Mobile"),
-        monitor=lit("1200 mW", 600, 2000, ANDROID),
-        doze=lit("240 mW", 12, 540, TR_38_840),
-        inactivity=meas("0.3 s", 0.08, 0.4, NARAYANAN_2021),
-        long_cycle=meas("320 ms", 80, 640, NARAYANAN_2021),
-        drx_on=lit("10 ms", 4, 20, TR_38_840),
-        connected=meas("10.2 s", 9, 13, NARAYANAN_2021),
+        **_LOW_BAND,
         promotion_time=meas("0.3 s", 0.2, 0.5, NARAYANAN_2021),
         promotion_power=est("1200 mW", 600, 2000, ANDROID),
     ),
@@ -404,12 +409,7 @@ CELLULAR: Mapping[str, Preset] = {
         up=meas("39 Mbit/s", 20, 60, NARAYANAN_2021),
         down=meas("42 Mbit/s", 20, 90, NARAYANAN_2021),
         latency=meas("20 ms", 15, 33, NARAYANAN_2021),
-        monitor=lit("1200 mW", 600, 2000, ANDROID),
-        doze=lit("240 mW", 12, 540, TR_38_840),
-        inactivity=meas("0.3 s", 0.08, 0.4, NARAYANAN_2021),
-        long_cycle=meas("60 ms", 20, 160, NARAYANAN_2021),
-        drx_on=lit("10 ms", 4, 20, TR_38_840),
-        connected=meas("10.2 s", 9, 13, NARAYANAN_2021),
+        **{**_LOW_BAND, "long_cycle": meas("60 ms", 20, 160, NARAYANAN_2021)},
         inactive=meas("4.8 s", 2, 20, NARAYANAN_2021),
         inactive_cycle=meas("1.28 s", 0.32, 2.56, NARAYANAN_2021),
         resume_time=est("0.1 s", 0.01, 0.35, DA_SILVA_2017),

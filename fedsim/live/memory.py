@@ -3,14 +3,11 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from math import inf
 from time import monotonic
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from fedsim.computing.serial import finite
-from fedsim.errors import Diverged
 from fedsim.live.frames import WorkSpan
 from fedsim.live.handshake import RunOffer
 from fedsim.live.limits import largest_vector
@@ -34,6 +31,7 @@ from fedsim.protocol.transport import (
 )
 from fedsim.sim.config import Method, WorldConfig
 from fedsim.wire.packers import Packing
+from fedsim.worlds.client_work import check_result, submit_work
 
 
 class ClientPart(Protocol):
@@ -126,11 +124,9 @@ class LiveClient:
         Raises:
             Diverged: a vector that was computed is not finite.
         """
-        if not 0.0 <= work.operations < inf:
-            raise ValueError(f"work has a finite number of operations, not {work.operations}")
         evaluator = self._setup.evaluator
         before, began = self._meter.joules(), monotonic()
-        ticket = evaluator.submit(work)
+        ticket = submit_work(evaluator, work)
         if begun is not None:
             for number in range(1, work.pieces + 1):
                 begun(number)
@@ -142,10 +138,7 @@ class LiveClient:
         ended, spent = monotonic(), self._meter.joules() - before
         amounts = work.operations, work.samples
         self.spans.append(WorkSpan(began, ended, work.pieces, *amounts, spent))
-        if not finite(result):
-            text = f"client {self.id} has computed what is not finite"
-            raise Diverged(self._protocol.round, text)
-        return result
+        return check_result(result, self.id, self._protocol.round)
 
 
 class _Sent(NamedTuple):

@@ -14,8 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from fedsim.computing import Evaluator
-from fedsim.computing.serial import finite
-from fedsim.errors import Diverged, WorkDurationError
+from fedsim.errors import WorkDurationError
 from fedsim.physics.devices import DeviceLaw
 from fedsim.ports import (
     SERVER,
@@ -40,6 +39,7 @@ from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.participant import Belongings, Endpoint, TakeBack, Waits
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.supply import Supply
+from fedsim.worlds.client_work import check_result, submit_work
 from fedsim.worlds.clock import Clock, Clocked
 
 _COMPUTE = int(Event.COMPUTE)
@@ -149,28 +149,13 @@ class Participant(Clocked):
             self._take_back(self, reply)
 
     def _submit(self, work: Work) -> object:
-        """Hand work to the evaluator; return the ticket for its result.
-
-        Raises:
-            ValueError: it has no finite number of operations.
-        """
-        if not 0.0 <= work.operations < inf:
-            raise ValueError(f"work has a finite number of operations, not {work.operations}")
-        ticket: object = self._evaluator.submit(work)
+        """Hand work to the evaluator: see `submit_work`."""
+        ticket: object = submit_work(self._evaluator, work)
         return ticket
 
     def _collect(self, ticket: object) -> Array:
-        """Return the result of work that is done.
-
-        Raises:
-            Diverged: a vector that was computed is not finite.
-        """
-        result = self._evaluator.result(ticket)
-        if not finite(result):
-            raise Diverged(
-                self._protocol.round, f"client {self.id} has computed what is not finite"
-            )
-        return result
+        """Return the result of work that is done: see `check_result`."""
+        return check_result(self._evaluator.result(ticket), self.id, self._protocol.round)
 
     def _duration(self, work: Work) -> float:
         """Sample the duration of work on this device, s.

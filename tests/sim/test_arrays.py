@@ -1,6 +1,7 @@
 """Rounds in arrays: the order of their events, and what sends a run back to the calendar."""
 
 import asyncio
+import gc
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import fedsim
 from fedsim.algorithms.censored import GradientDescent, Innovation, Iterate
+from fedsim.errors import Diverged
 from fedsim.ports import Client
 from fedsim.sim.arrays.fits import VARIABLE
 from fedsim.sim.arrays.order import EventOrder
@@ -92,6 +94,20 @@ class Pausing(GradientDescent):
         return Innovation(client.pack(gradient))
 
 
+class Diverging(GradientDescent):
+    """Diverges, in its second round, before any client has computed."""
+
+    kind: Literal["diverging"] = "diverging"  # type: ignore[assignment]
+    in_arrays: ClassVar[bool] = True
+
+    async def handle(self, client: Client, message: Iterate) -> Innovation:
+        """Diverge, or reply as ever."""
+        if client.round == 2:
+            raise Diverged(client.round, "as it is asked to")
+        gradient = await client.compute(client.oracle.gradient(message.theta.values))
+        return Innovation(client.pack(gradient))
+
+
 @pytest.fixture
 def restarts() -> Any:
     seen: list[int] = []
@@ -123,6 +139,20 @@ def test_a_handler_that_waits_for_something_else_sends_the_run_back_to_events(
     )
     assert restarts == [2]
     assert not _different(one, other)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_handlers_that_have_not_begun_are_closed_where_another_fails(
+    tmp_path: Path, restarts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unraisable = list[object]()
+    monkeypatch.setattr("sys.unraisablehook", lambda of: unraisable.append(of.exc_value))
+    method = {"kind": "diverging", "step_size": 0.1}
+    one, other = both(tmp_path, scenario(algorithm=method), [Diverging])
+    gc.collect()
+    assert restarts == [1]
+    assert not _different(one, other)
+    assert not unraisable  # such as a coroutine that was never awaited
 
 
 @pytest.mark.parametrize("after", ["9 h", "21 s", "0.1 s"])

@@ -119,16 +119,33 @@ class Handlers:
     def _run(
         self, cohort: HandlerBatch, begin: int, end: int, order: EventOrder, rows: RowBlocks
     ) -> None:
-        handle, clock, clients = self._handle, self._clock, self._clients
+        handle, clients = self._handle, self._clients
         own = cohort.clients[begin:end].tolist()
         given = zip(own, cohort.asked[begin:end], strict=True)
-        sends = [
-            handle(client := clients[number], client.protocol.open(envelope)).send
-            for number, envelope in given
-        ]
+        handlers = list[Any]()
+        try:
+            handlers.extend(
+                handle(client := clients[number], client.protocol.open(envelope))
+                for number, envelope in given
+            )
+            answers = self._drive([each.send for each in handlers], cohort, begin, order, rows)
+        finally:
+            for each in handlers:
+                each.close()  # those that are not over, where one has failed
+        self._answer(cohort, begin, own, answers, rows)
+
+    def _drive(
+        self,
+        sends: Sequence[Callable[[None], Any]],
+        cohort: HandlerBatch,
+        begin: int,
+        order: EventOrder,
+        rows: RowBlocks,
+    ) -> list[Any]:
+        """Let handlers go on, from one piece of work to the next; return their replies."""
+        clock, number = self._clock, int(cohort.asked[begin].round)
         answers: list[Any] = [None] * len(sends)
-        places, times = list(range(len(sends))), cohort.times[begin:end].tolist()
-        number = int(cohort.asked[begin].round)
+        places, times = list(range(len(sends))), cohort.times[begin : begin + len(sends)].tolist()
         while places:
             going, pieces = list[int](), list[Any]()
             for place, now in zip(places, times, strict=True):
@@ -145,7 +162,7 @@ class Handlers:
             if places:
                 whose = np.array(places) + begin
                 times = self._work(cohort, whose, np.array(pieces), number, order, rows)
-        self._answer(cohort, begin, own, answers, rows)
+        return answers
 
     def _work(
         self,

@@ -58,7 +58,7 @@ class SerialEvaluator:
         Returns:
             None for work that is evaluated one by one.
         """
-        stacks = None if work.client is None or work.bases else self.losses.stacked(work.client)
+        stacks = None if work.client is None or work.bases else self.losses.stacks_of(work.client)
         if stacks is None:
             return None
         if work.kernel is kernels.gradient:

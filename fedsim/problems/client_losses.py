@@ -127,7 +127,7 @@ class Stacks:
         sizes = self.samples.rows
         return [(rows, np.flatnonzero(sizes == rows)) for rows in np.unique(sizes).tolist()]
 
-    def _arranged(self, whose: NDArray[np.intp], rows: int) -> Rows:
+    def _stack(self, whose: NDArray[np.intp], rows: int) -> Rows:
         """Return the rows of some clients that have `rows` rows each, stacked."""
         cut = partial(self.samples.stack_rows, whose=whose, rows=rows)
         wide = cut(self.samples.X).astype(np.float64, copy=False)
@@ -137,7 +137,7 @@ class Stacks:
 
     def _values(self, whose: NDArray[np.intp], rows: int, v: Array) -> Array:
         """Return f_m(v) of some clients that have `rows` rows each."""
-        loss, arranged = self.loss, self._arranged(whose, rows)
+        loss, arranged = self.loss, self._stack(whose, rows)
         with np.errstate(over="ignore", invalid="ignore"):  # as products of one client are
             values = arranged.factor * _SUMS[type(loss)](arranged, v)
             if loss.l2:
@@ -188,7 +188,7 @@ class Stacks:
         with np.errstate(all="ignore"):  # what is not finite is found afterwards
             for at in range(0, len(whose), step):
                 some = slice(at, at + step)
-                found[some] = of(loss, self._arranged(whose[some], rows), models[some])
+                found[some] = of(loss, self._stack(whose[some], rows), models[some])
         return found
 
 
@@ -312,7 +312,7 @@ class ClientLosses(LazySequence[LocalLoss]):
             return self
         return ClientLosses(len(self), partial(_remembering, self), self._together)
 
-    def stacked(self, client: ClientId) -> Stacks | None:
+    def stacks_of(self, client: ClientId) -> Stacks | None:
         """Return what computes the gradients of a client along with others'; None if nothing."""
         together = self._together
         return together if together is not None and together.descends(client) else None

@@ -51,7 +51,7 @@ def test_steps(
     rng = np.random.default_rng(5)
     w = rng.standard_normal((clients, features) if each else features)
     whose, own = np.array([0, 2, 3, 6]), np.broadcast_to(w, (clients, features))
-    stacks = every.stacked(0)
+    stacks = every.stacks_of(0)
     assert stacks is not None
     found = stacks.steps(whose, w[whose] if each else w, 0.1, count, pull)
     slopes = stacks.gradients(whose, w[whose] if each else w)
@@ -65,11 +65,11 @@ def test_steps(
 def test_where_kernels_differ_or_calls_are_cheap_each_is_by_itself(
     rows: int, features: int
 ) -> None:
-    assert joined(Squared(), 3, rows, features, 1.0).stacked(1) is None
+    assert joined(Squared(), 3, rows, features, 1.0).stacks_of(1) is None
 
 
 def test_a_subclass_is_by_itself() -> None:
     class Own(Squared):
         pass
 
-    assert joined(Own(), 3, 4, 5, 1.0).stacked(1) is None
+    assert joined(Own(), 3, 4, 5, 1.0).stacks_of(1) is None

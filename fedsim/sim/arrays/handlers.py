@@ -171,7 +171,8 @@ class Handlers:
         self, groups: "list[_Group]", cohort: HandlerBatch, order: EventOrder, rows: RowBlocks
     ) -> None:
         """Run the handlers of groups from their first work up to their replies."""
-        envelope, replies = cohort.asked[0], np.empty(len(cohort.clients), object)
+        envelope, count, replies = cohort.asked[0], len(cohort.clients), list[Message]()
+        spread = np.empty(count, object)
         sent: Envelope | None = None
         for places, protocol, handler, piece in groups:
             while isinstance(piece, tuple):
@@ -182,9 +183,12 @@ class Handlers:
                 raise ReactionError("a group of clients is silent")
             own = messages(piece, len(places))
             sent = protocol.answer(envelope, own[0]) or sent
-            replies[places] = own
+            if len(own) == count:
+                replies = own
+            else:
+                spread[places] = own
         if sent is not None:
-            cohort.together = ReplyRows(replies.tolist(), sent)
+            cohort.together = ReplyRows(replies or spread.tolist(), sent)
 
     def _durations(self, ids: Ids, work: Work, at_once: bool) -> Array:  # noqa: FBT001 - of a piece
         """Return a piece of work as each of some clients does it; see `Piece`, shape (n, 4)."""

@@ -144,7 +144,7 @@ class Cohorts:
     def _fits(self) -> bool:
         setup = self._setup
         method, evaluator = setup.algorithm, setup.evaluator
-        if not (setup.alike and _declared(method) and isinstance(evaluator, SerialEvaluator)):
+        if not (setup.alike and _declares_rows(method) and isinstance(evaluator, SerialEvaluator)):
             return False
         if setup.transport.to_clients(_ignore) is not _ignore:
             return False
@@ -179,7 +179,7 @@ class Cohorts:
         self._useful = False
 
 
-def _declared(method: object) -> bool:
+def _declares_rows(method: object) -> bool:
     """Return whether a method, as written in its very class, may be run for many clients."""
     owner = next((cls for cls in type(method).__mro__ if "handle" in vars(cls)), object)
     own = type(method).__module__.startswith("fedsim.algorithms.")

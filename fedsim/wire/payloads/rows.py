@@ -68,7 +68,7 @@ def weighted_sum(payloads: Sequence[Payload], weights: Array | None = None) -> A
         factors = None if weights is None else weights[begin : begin + len(some)]
         begin += len(some)
         if rows is None or len(total) < _LEAST:
-            for vector in _scaled(some, factors):
+            for vector in _vectors(some, factors):
                 total += vector
         else:
             places = np.array([each.place for each in some if isinstance(each, DenseRow)])
@@ -89,6 +89,6 @@ def _rows_of(payload: Payload) -> DenseRows | None:
     return payload.rows if isinstance(payload, DenseRow) else None
 
 
-def _scaled(payloads: Sequence[Payload], factors: Array | None) -> Iterator[Array]:
+def _vectors(payloads: Sequence[Payload], factors: Array | None) -> Iterator[Array]:
     for place, payload in enumerate(payloads):
         yield payload.values if factors is None else factors[place] * payload.values

@@ -93,16 +93,16 @@ def pass_link(capacity: float, leg: LinkLeg, order: EventOrder) -> tuple[Array, 
         order: takes the events.
 
     Raises:
-        ReactionError: two things happen at one instant whose order only a calendar tells.
+        ReactionError: two things happen at one instant, whose order depends on all others.
     """
     alike = np.stack([leg.began, leg.bits, leg.caps])
     begins = np.flatnonzero(np.concatenate([[True], (alike[:, 1:] != alike[:, :-1]).any(axis=0)]))
     sizes = np.diff(np.concatenate([begins, [len(leg.began)]]))
-    calendar = _played(capacity, leg.take(begins), sizes)
+    calendar = _play(capacity, leg.take(begins), sizes)
     return _events(calendar, leg, begins, sizes, order)
 
 
-def _played(capacity: float, classes: LinkLeg, sizes: NDArray[np.intp]) -> _LinkCalendar:
+def _play(capacity: float, classes: LinkLeg, sizes: NDArray[np.intp]) -> _LinkCalendar:
     """Let classes of equal messages share a link; return the calendar of what has happened."""
     calendar = _LinkCalendar()
     link = FairLink(calendar, capacity)

@@ -104,7 +104,7 @@ class RadioArrays:
         joules = table.of(f"per_bit{up}", ids) * leg.bits
         joules = joules + table.of("held", ids) * (over - began)
         self.joules[ids] += joules
-        crowded = _crowded(over, links)
+        crowded = _find_crowded(over, links)
         return Passage(began, over, np.broadcast_to(joules, over.shape), events, crowded)
 
     def _pass_links(
@@ -246,7 +246,7 @@ class Passage:
     crowded: Mask
 
 
-def _crowded(over: Array, links: Numbers) -> Mask:
+def _find_crowded(over: Array, links: Numbers) -> Mask:
     """Return which messages pass a link at the same time as others do, shape (n,)."""
     found = np.zeros(len(over), np.bool_)
     for link in np.unique(links[links >= 0]).tolist():

@@ -79,10 +79,10 @@ class PartedError(Exception):
 
 def _add(total: float, each: float, count: int) -> float:
     """Return a total after adding a number `count` times, with the rounding of each."""
-    return total + each if count == 1 else float(_added(total, each, count)[-1])
+    return total + each if count == 1 else float(_totals(total, each, count)[-1])
 
 
-def _added(total: float, each: float, count: int) -> Array:
+def _totals(total: float, each: float, count: int) -> Array:
     """Return the totals from none to `count` such additions, shape (count + 1,)."""
     terms = np.full(count + 1, each)
     terms[0] = total
@@ -244,7 +244,7 @@ class FairLink:
             return
         moved = np.arange(1, flow.count)
         change, joining = (-flow.cap, moved) if flow.capped else (flow.cap, -moved)
-        demands = _added(self._demand, change, flow.count)[1:-1]
+        demands = _totals(self._demand, change, flow.count)[1:-1]
         shares = (self._capacity - demands) / (self._sharing + joining)
         if not np.all(flow.cap > shares if flow.capped else flow.cap < shares):
             raise PartedError

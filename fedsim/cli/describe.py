@@ -209,6 +209,8 @@ def _first_line(model: type) -> str:
 
 _PLACES = {
     "algorithm": "algorithm: {}",
+    "optimizer": "algorithm: {{kind: fedavg, optimizer: {}, ...}}",
+    "schedule": "algorithm: {{kind: fedavg, schedule: {}, ...}}",
     "loss": "problem: {{loss: {}, ...}}",
     "architecture": "problem: {{loss: {{kind: torch, model: {}}}, ...}}",
     "penalty": "problem: {{penalty: {}, ...}}",

@@ -106,6 +106,7 @@ class FedNova(LocalUpdates):
     kind: Literal["fednova"] = "fednova"
     asks: ClassVar[Literal["loss", "steps", "program"]] = "loss"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, NormalisedUpdate)
+    handles_rows: ClassVar[bool] = True
     source: ClassVar[str] = (
         "Wang et al.: Tackling the Objective Inconsistency Problem in Heterogeneous Federated"
         " Optimization, NeurIPS 2020"

@@ -84,6 +84,7 @@ class LocalUpdates(LocalSteps[Kept]):
     asks: ClassVar[Literal["loss", "steps", "program"]] = "steps"
 
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Update)
+    handles_rows: ClassVar[bool] = True
 
     epochs: PositiveInt | None = Field(
         default=None,
@@ -237,10 +238,10 @@ class LocalUpdates(LocalSteps[Kept]):
             if self.schedule is not None:
                 eta *= self.schedule.factor(client.round - 1)
             return self._work(client, plan, partial(self._plain_steps, client, start, eta))
-        if client.state is None:
-            training = self._training(client, plan)
-            return self._work(client, plan, partial(_trained, client, start, training))
-        return self._go_on(client, plan, start, client.state)
+        if self.optimizer_state == "kept" and client.state is not None:
+            return self._go_on(client, plan, start, client.state)
+        training = self._training(client, plan)
+        return self._work(client, plan, partial(_trained, client, start, training))
 
     async def _go_on(
         self,

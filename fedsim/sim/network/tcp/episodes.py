@@ -357,7 +357,8 @@ class Episodes:
         if len(self._used) > MANY:
             self._used = list(dict.fromkeys(self._used))
         lane.path.own.rate = beginning[4]
-        made.inner = TcpTransfer(lane, Window(self._law), made.bits, self._end, made, opened=False)
+        window = Window(self._law, lane.path.payload)
+        made.inner = TcpTransfer(lane, window, made.bits, self._end, made, opened=False)
 
     def _wait(self) -> None:
         if self._running and (due := self.clock.next_time) < inf:

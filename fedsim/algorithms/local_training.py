@@ -241,7 +241,7 @@ class LocalUpdates(LocalSteps[Kept]):
         if self.optimizer_state == "kept" and client.state is not None:
             return self._go_on(client, plan, start, client.state)
         training = self._training(client, plan)
-        return self._work(client, plan, partial(_trained, client, start, training))
+        return self._work(client, plan, partial(_train, client, start, training))
 
     async def _go_on(
         self,
@@ -252,7 +252,7 @@ class LocalUpdates(LocalSteps[Kept]):
     ) -> Array:
         """Compute w_i with the optimizer's state of earlier rounds, and keep it for later ones."""
         training = self._training(client, plan)._replace(state=kept.state, kept=True)
-        found = await self._work(client, plan, partial(_trained, client, start, training))
+        found = await self._work(client, plan, partial(_train, client, start, training))
         kept.state = found[start.size :]
         return found[: start.size]
 
@@ -300,7 +300,7 @@ class LocalUpdates(LocalSteps[Kept]):
             yield from local_step_concern(self.eta, curvature, called)
 
 
-def _trained(client: Client, start: Array, training: Training, drawn: Minibatches) -> Work:
+def _train(client: Client, start: Array, training: Training, drawn: Minibatches) -> Work:
     return client.oracle.optimizer_steps(start, drawn, training)
 
 

@@ -76,7 +76,7 @@ class SteppingLoss(Protocol):
 
 
 @runtime_checkable
-class TrainingLoss(Protocol):
+class OptimizingLoss(Protocol):
     """A loss that takes the steps of an optimizer itself, in its own number type."""
 
     def optimizer_steps(
@@ -215,7 +215,7 @@ class LocalLoss:
     def optimizer_steps(self, w: Array, drawn: Minibatches, training: Training) -> Array:
         """Return what the steps of an optimizer reach from `w`; see `optimizer_steps`."""
         if hasattr(type(self.loss), "optimizer_steps"):
-            own = cast("TrainingLoss", self.loss)
+            own = cast("OptimizingLoss", self.loss)
             return own.optimizer_steps(self.arranged, w, drawn, training)
         return optimizer_steps(self, w, drawn, training)
 
@@ -304,7 +304,7 @@ def optimizer_steps(loss: LocalLoss, w: Array, drawn: Minibatches, training: Tra
         g = _step_gradient(loss, v, every if some is None else some)
         if training.pull is not None:
             g = g + training.pull * (v - w)
-        training.optimizer.step(v, training.limited(g), eta, state)
+        training.optimizer.step(v, training.limit(g), eta, state)
     return training.result(v, state)
 
 

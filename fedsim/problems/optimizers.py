@@ -71,7 +71,7 @@ class Optimizer(KindFirst):
 
     def begin(self, w: Vector) -> OptimizerState:
         """Return the state before the first step for a model like `w`."""
-        return OptimizerState([_filled(w, 0.0) for _ in range(self.moments)])
+        return OptimizerState([_fill(w, 0.0) for _ in range(self.moments)])
 
     @abstractmethod
     def step(self, w: Vector, g: Vector, eta: float, state: OptimizerState) -> None:
@@ -84,7 +84,7 @@ class Optimizer(KindFirst):
             state: of `begin`, after the steps until now.
         """
 
-    def _decayed(self, w: Vector, g: Vector) -> Vector:
+    def _add_decay(self, w: Vector, g: Vector) -> Vector:
         """Return d = g + lambda w."""
         return g + self.weight_decay * w if self.weight_decay else g
 
@@ -123,7 +123,7 @@ class SGD(Optimizer):
 
     def step(self, w: Vector, g: Vector, eta: float, state: OptimizerState) -> None:
         """Take a step; see `Optimizer.step`."""
-        d = self._decayed(w, g)
+        d = self._add_decay(w, g)
         if self.momentum:
             (b,) = state.moments
             b *= self.momentum
@@ -156,11 +156,11 @@ class Adam(Optimizer):
 
     def begin(self, w: Vector) -> OptimizerState:
         """Return m = 0 and v = `initial`."""
-        return OptimizerState([_filled(w, 0.0), _filled(w, self.initial)])
+        return OptimizerState([_fill(w, 0.0), _fill(w, self.initial)])
 
     def step(self, w: Vector, g: Vector, eta: float, state: OptimizerState) -> None:
         """Take a step; see `Optimizer.step`."""
-        self._adapted_step(w, self._decayed(w, g), eta, state)
+        self._adapted_step(w, self._add_decay(w, g), eta, state)
 
     def _adapted_step(self, w: Vector, d: Vector, eta: float, state: OptimizerState) -> None:
         state.steps += 1
@@ -230,11 +230,11 @@ class Adagrad(Optimizer):
 
     def begin(self, w: Vector) -> OptimizerState:
         """Return v = `initial`."""
-        return OptimizerState([_filled(w, self.initial)])
+        return OptimizerState([_fill(w, self.initial)])
 
     def step(self, w: Vector, g: Vector, eta: float, state: OptimizerState) -> None:
         """Take a step; see `Optimizer.step`."""
-        d = self._decayed(w, g)
+        d = self._add_decay(w, g)
         (v,) = state.moments
         v += d * d
         root = _root(v)
@@ -260,8 +260,8 @@ class Training(NamedTuple):
         rates: the step size of each step.
         clip: the largest norm of a gradient; None for no limit.
         pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
-        state: of the optimizer from an earlier round, see `joined`; None for a new one.
-        kept: whether the result has the state behind the model, see `joined`.
+        state: of the optimizer from an earlier round, see `join_state`; None for a new one.
+        kept: whether the result has the state behind the model, see `join_state`.
     """
 
     optimizer: Optimizer
@@ -284,7 +284,7 @@ class Training(NamedTuple):
         parts = self.state[1:].reshape(self.optimizer.moments, len(w))
         return OptimizerState([_like(w, part) for part in parts], int(self.state[0]))
 
-    def limited(self, g: Vector) -> Vector:
+    def limit(self, g: Vector) -> Vector:
         """Return a gradient of norm `clip` at most; of several, shape (clients, d), each."""
         if self.clip is None:
             return g
@@ -299,16 +299,16 @@ class Training(NamedTuple):
 
     def result(self, w: Array, state: OptimizerState) -> Array:
         """Return the model, shape (d,); with the state behind it if that is kept."""
-        return joined(w, state) if self.kept else w
+        return join_state(w, state) if self.kept else w
 
 
-def joined(w: Array, state: OptimizerState) -> Array:
+def join_state(w: Array, state: OptimizerState) -> Array:
     """Return a model, shape (d,), the number of steps and the moments as one vector."""
     moments = [_numpy(each).astype(np.float64) for each in state.moments]
     return np.concatenate([w, [float(state.steps)], *moments])
 
 
-def _filled(like: Vector, value: float) -> Vector:
+def _fill(like: Vector, value: float) -> Vector:
     if isinstance(like, np.ndarray):
         return np.full_like(like, value)
     return like.new_full(like.shape, value)

@@ -23,7 +23,7 @@ from fedsim.problems.optimizers import (
     OptimizerState,
     Training,
     Yogi,
-    joined,
+    join_state,
 )
 from fedsim.problems.schedules import (
     SCHEDULES,
@@ -96,7 +96,7 @@ def test_a_state_that_is_written_and_read_goes_on_as_if_it_had_not_been(name: st
     assert len(state.moments) == rule.moments
     for g in gradients(1)[:5]:
         rule.step(w, g, 0.1, state)
-    kept = joined(w, state)
+    kept = join_state(w, state)
     assert kept.shape == (7 + 1 + 7 * rule.moments,)
     v, read = kept[:7].copy(), Training(rule, (), state=kept[7:]).begin(w)
     for g in gradients(1)[5:]:
@@ -129,7 +129,7 @@ def test_a_gradient_is_clipped_as_torch_clips_it(most: float) -> None:
         parameter = torch.nn.Parameter(torch.zeros(7, dtype=torch.float64))
         parameter.grad = torch.tensor(g)
         torch.nn.utils.clip_grad_norm_([parameter], most)
-        found = Training(SGD(), (), clip=most).limited(g)
+        found = Training(SGD(), (), clip=most).limit(g)
         np.testing.assert_allclose(found, parameter.grad.numpy(), rtol=1e-12, atol=0)
 
 

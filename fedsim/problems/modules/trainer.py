@@ -115,7 +115,7 @@ class Trainer:
         start, state = model.clone(), training.begin(model)
         found = self._gradients(rows, start, drawn, training.pull, terms)
         for gradient, eta in zip(found, training.rates, strict=True):
-            training.optimizer.step(model, training.limited(gradient), self._round(eta), state)
+            training.optimizer.step(model, training.limit(gradient), self._round(eta), state)
         return training.result(w + _array(model - start), state)
 
     def outputs(self, X: Array, w: Array) -> Array:

@@ -19,7 +19,7 @@ from fedsim.ports import Array
 from fedsim.problems.losses.base import Rows
 from fedsim.problems.modules.recipe import Recipe
 from fedsim.problems.modules.trainer import LossTerms, Numbers
-from fedsim.problems.optimizers import OptimizerState, Training, joined
+from fedsim.problems.optimizers import OptimizerState, Training, join_state
 
 _SLOW = "There is a performance drop because we have not yet implemented the batching rule"
 """The warning that PyTorch issues when it falls back to one client after the other."""
@@ -91,13 +91,13 @@ class Together:
             gradient = self._gradients(rows, drawn[:, number], model, terms)
             if training.pull is not None:
                 gradient = gradient + training.pull * (model - start)
-            training.optimizer.step(model, training.limited(gradient), eta, state)
+            training.optimizer.step(model, training.limit(gradient), eta, state)
         ends = models + _array(model - start)
         if not training.kept:
             return ends
         own = zip(*state.moments, strict=True)
         states = [OptimizerState(each, state.steps) for each in own]
-        return np.stack([joined(w, each) for w, each in zip(ends, states, strict=True)])
+        return np.stack([join_state(w, each) for w, each in zip(ends, states, strict=True)])
 
     def gradients(
         self, rows: Sequence[Rows], models: Array, drawn: NDArray[np.intp], terms: LossTerms

@@ -306,12 +306,8 @@ class TcpBearers:
         header = 8.0 * packets.overhead
         bit = sum([1.0 / nominal(rate) for rate in rates])
         returns = radio + back.route.latency + header * bit
-        most = 1 + self._connections.law.initial_window
-        crowded = any(
-            most * self._plan.users(link) > self._queue_of(link).limit for link in binding
-        )
         times = PathTimes(returns, bit, free_bit)
-        return TcpPath(tuple(stages), number, times, packets, crowded=crowded)
+        return TcpPath(tuple(stages), number, times, packets)
 
 
 class TcpLanes(ComputedSequence[Bearer]):

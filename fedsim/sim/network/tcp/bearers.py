@@ -24,6 +24,7 @@ from fedsim.sim.network.tcp.path import TcpLane, TcpPath, TcpStage
 from fedsim.sim.network.tcp.queue import LinkQueue
 from fedsim.sim.network.tcp.transfer import TcpTransfer
 from fedsim.sim.network.tcp.window import Window
+from fedsim.sim.network.tcp.worlds import EventWorld, PacketWorld
 
 T = TypeVar("T")
 
@@ -51,6 +52,7 @@ class Connections(NamedTuple):
     loss: Callable[[ClientId, bool], LossProcess | None] | None
     rng: Callable[[ClientId, bool], np.random.Generator]
     opened: bool = False
+    form: str = "events"
 
 
 class TcpBearer:
@@ -143,6 +145,7 @@ class TcpBearers:
             self._find_longest_trips()
         self._memory = EpisodeMemory()
         self._episodes: dict[int, Episodes] = {}
+        self._clocks: dict[int, Calendar] = {}  # of their packets
         self._kinds: dict[Hashable, int] = {}  # of lanes
         self._recurs = self._may_recur()
         self._first: dict[int, int] = {}  # by link, one that stands for those that it meets
@@ -236,17 +239,27 @@ class TcpBearers:
         law, shared = self._connections.law, tuple(self._find_shared(lane))
         root = self._root(shared[0]) if shared else None
         episodes = None if root is None else self._episodes.get(root)
-        clock = Calendar() if episodes is None else episodes.clock
+        clock = Calendar() if root is None else self._clocks.setdefault(root, Calendar())
         path = self._path(lane, back, clock)
         # Lanes that are alike remember the same, be they on one link or alone.
         alike = shared, path.parameters
         key = self._kinds.setdefault(alike, len(self._kinds))
         if episodes is None:
             known = root if root is not None else alike
-            episodes = Episodes(self._calendar, clock, law, self._memory, known, alone=not shared)
+            world = self._make_world(clock)
+            episodes = Episodes(self._calendar, world, self._memory, known, alone=not shared)
         if root is not None:
             self._episodes[root] = episodes
         return EpisodeBearer(TcpLane(clock, law, path, None), episodes, key)
+
+    def _make_world(self, clock: Calendar) -> PacketWorld:
+        """Return where the segments of episodes pass."""
+        law = self._connections.law
+        if self._connections.form == "compiled":
+            from fedsim.sim.network.tcp.compiled.world import CompiledWorld  # noqa: PLC0415 - of a compiler: 0.5 s
+
+            return CompiledWorld(law)
+        return EventWorld(law, clock)
 
     def _lane(self, client: ClientId, *, up: bool) -> RoutedLane:
         lane = self._lanes[0 if up else 1][client]._replace(client=client)

@@ -93,6 +93,7 @@ class LocalUpdates(LocalSteps):
     asks: ClassVar[Literal["loss", "steps", "program"]] = "steps"
 
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Update)
+    handles_rows: ClassVar[bool] = True
 
     epochs: PositiveInt | None = Field(
         default=None,
@@ -185,6 +186,7 @@ class FedNova(LocalUpdates):
     kind: Literal["fednova"] = "fednova"
     asks: ClassVar[Literal["loss", "steps", "program"]] = "loss"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, NormalisedUpdate)
+    handles_rows: ClassVar[bool] = True
     source: ClassVar[str] = (
         "Wang et al.: Tackling the Objective Inconsistency Problem in Heterogeneous Federated"
         " Optimization, NeurIPS 2020"

@@ -266,6 +266,11 @@ class Algorithm(Spec, Generic[Memory]):
     """Whether `serve` and `handle`, as written in this very class, wait for nothing but messages
     and `compute`, so that rounds may be played in arrays. Of fedsim's own methods it is known."""
 
+    handles_rows: ClassVar[bool] = False
+    """Whether `handle`, as written in this very class, computes entry by entry, from the message
+    and the client's loss alone. Where rounds are played in arrays it may then run once for many
+    clients: vectors that differ from client to client are the rows of an array (n, d)."""
+
     kind: str
 
     def __class_getitem__(cls, memory: object) -> type[Self]:

@@ -11,6 +11,7 @@ from pydantic import Field, PositiveInt
 from fedsim.algorithms.base import AddingUp, Algorithm, Memory, StepSize
 from fedsim.blocks.spec import Spec
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Reply, Server, Structure, Work
+from fedsim.wire import weighted_sum
 
 
 class GrowingBatch(Spec):
@@ -161,10 +162,7 @@ def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
     """
     weights = server.weights[[reply.client for reply in replies]]
     weights = weights / weights.sum()
-    total: Array = np.zeros_like(getattr(replies[0].message, field).values)
-    for weight, reply in zip(weights, replies, strict=True):
-        total += weight * getattr(reply.message, field).values
-    return total
+    return weighted_sum([getattr(reply.message, field) for reply in replies], weights)
 
 
 def shares(server: Server, replies: Sequence[Reply], field: str) -> Array:

@@ -417,6 +417,7 @@ class Job:
             ),
             evaluator=self.evaluation.evaluator,
             transport=self.transport,
+            alike=True,
         )
 
 

@@ -165,7 +165,8 @@ class World(ObservedRun):
             if end.round > seen:
                 on_round(end)
 
-        self._assemble(ResumedRecorder(book, self._opening), unseen, in_arrays=False)
+        resumed = ResumedRecorder(book, self._opening, self.traffic.grams)
+        self._assemble(resumed, unseen, in_arrays=False)
 
     def meters(self) -> Meters:
         """Return the meters of the physical world, for the audit."""

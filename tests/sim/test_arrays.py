@@ -141,6 +141,18 @@ def test_a_handler_that_waits_for_something_else_sends_the_run_back_to_events(
     assert not _different(one, other)
 
 
+@pytest.mark.parametrize("kind", ["pausing", "gd"])
+def test_grams_are_those_of_events_also_where_the_run_is_made_again(
+    kind: str, tmp_path: Path, restarts: list[int]
+) -> None:
+    fleet = [{**LTE, "carbon": "PL"}, {**LTE, "carbon": "BR"}]
+    block = scenario(algorithm={"kind": kind, "step_size": 0.1}, fleet=fleet, stop={"rounds": 9})
+    one, other = both(tmp_path, block, [Pausing])
+    assert restarts == ([2] if kind == "pausing" else [])
+    assert (fedsim.open(one).rounds["grams"] > 0).all()
+    assert not _different(one, other)
+
+
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_handlers_that_have_not_begun_are_closed_where_another_fails(
     tmp_path: Path, restarts: list[int], monkeypatch: pytest.MonkeyPatch

@@ -33,7 +33,7 @@ _REACTS: dict[str, set[str]] = {
 }
 """The keys of a scenario that let something react within a round."""
 
-_OF_A_CLIENT = {"count", "device", "radio"}
+_OF_A_CLIENT = {"count", "device", "radio", "carbon"}
 _OF_A_RADIO = {"loss", "tries", "up_trace", "down_trace", "lorawan"}
 _RADIOS = ("lte", "wifi-6", "ble", "5g-low", "nb-iot", "zigbee")
 

@@ -46,6 +46,14 @@ class ClassTable:
         """Return whether a constant is not zero for some class."""
         return bool(self._columns[name].any())
 
+    def alike(self, clients: Ids) -> list[Ids]:
+        """Return the places of those of some clients that are of one class, for each class."""
+        if self._class is None:
+            return [np.arange(len(clients))]
+        own = self._class[clients]
+        order = np.argsort(own, kind="stable")
+        return np.split(order, np.flatnonzero(np.diff(own[order])) + 1)
+
     def of(self, name: str, clients: Ids) -> NDArray[Any]:
         """Return a constant of some clients, shape (n,), or () where all have the same."""
         column = self._columns[name]

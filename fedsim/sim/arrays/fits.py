@@ -101,8 +101,6 @@ def _of_client(kind: ClientConfig) -> Iterator[str]:
         yield "clients have batteries"
     if not kind.availability.always:
         yield "clients come and go"
-    if kind.carbon is not None:
-        yield "grams of CO2 are tracked"
     if radio.loss.mean:
         yield "packets are lost"
     for rate in (kind.rates.up, kind.rates.down):

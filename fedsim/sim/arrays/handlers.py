@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.ports import SERVER, SILENCE, Array, ClientId
-from fedsim.protocol.transport import Envelope
+from fedsim.ports import SERVER, SILENCE, Array, ClientId, Message, Work
+from fedsim.protocol.transport import ClientProtocol, Envelope
 from fedsim.record.schema import Event
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.client import ArrayClient
+from fedsim.sim.arrays.messages import MessageBatch
 from fedsim.sim.arrays.order import EventOrder, Numbers
 from fedsim.sim.arrays.rows import RowBlocks
+from fedsim.sim.arrays.together import Cohorts, NotAlikeError, ReplyRows, go_on, messages
 from fedsim.sim.client import Handler
 
 _AT_ONCE = 4096
@@ -50,6 +52,7 @@ class HandlerBatch:
         turns: where no time has passed since the messages were sent, how many turns of the loop
             have; -1 elsewhere, shape (n,).
         replies: the envelope that each answers with; None where a silent client sends nothing.
+        together: the replies of clients that were handled together, in place of `replies`.
     """
 
     clients: Ids
@@ -58,6 +61,24 @@ class HandlerBatch:
     events: Numbers
     turns: Numbers
     replies: list[Envelope | None]
+    together: ReplyRows | None = None
+
+    def answers(self) -> tuple[Numbers, MessageBatch]:
+        """Return the places of those that send an answer, and these."""
+        if self.together is not None:
+            every = np.arange(len(self.clients))
+            return every, MessageBatch(self.clients, [self.together.envelope], alike=True)
+        senders = np.array([n for n, each in enumerate(self.replies) if each is not None], int)
+        return senders, MessageBatch(self.clients[senders], [each for each in self.replies if each])
+
+
+class _Group(NamedTuple):
+    """The handler of a group of clients, their places in the cohort, and its first work."""
+
+    places: Numbers
+    protocol: ClientProtocol
+    handler: Any
+    first: Any
 
 
 def _take_turns(cohort: HandlerBatch, whose: Numbers, order: EventOrder) -> None:
@@ -86,6 +107,8 @@ class Handlers:
         table: their constants.
         handle: the method's.
         joules: takes the energy of processors, by client, shape (M,).
+        clock: their time.
+        cohorts: divides them into groups that are handled together; None if each is by itself.
     """
 
     def __init__(
@@ -95,7 +118,9 @@ class Handlers:
         handle: Handler,
         joules: Array,
         clock: ClientClock,
+        cohorts: Cohorts | None = None,
     ) -> None:
+        self._cohorts = cohorts
         self._clients = clients
         self._table = table
         self._handle = handle
@@ -113,8 +138,70 @@ class Handlers:
         Raises:
             ReactionError: a handler waits for something else than its work.
         """
+        if self._cohorts is not None and cohort.asked[0] is cohort.asked[-1]:
+            try:
+                groups = self._begin(self._cohorts, cohort)
+            except NotAlikeError:
+                self._cohorts = None
+            else:
+                self._run_together(groups, cohort, order, rows)
+                return
         for begin in range(0, len(cohort.clients), _AT_ONCE):
             self._run(cohort, begin, begin + _AT_ONCE, order, rows)
+
+    def _begin(self, cohorts: Cohorts, cohort: HandlerBatch) -> "list[_Group]":
+        """Begin the handlers of groups of clients, up to the first work of each.
+
+        Raises:
+            NotAlikeError: they have to be handled one by one; nothing has happened so far.
+        """
+        begun, envelope = list[_Group](), cohort.asked[0]
+        try:
+            for places, group in cohorts.groups(cohort.clients):
+                handler: Any = self._handle(group, group.protocol.open(envelope))
+                begun.append(_Group(places, group.protocol, handler, None))
+                begun[-1] = begun[-1]._replace(first=go_on(handler))
+        except BaseException:
+            for each in begun:
+                each.handler.close()
+            raise
+        return begun
+
+    def _run_together(
+        self, groups: "list[_Group]", cohort: HandlerBatch, order: EventOrder, rows: RowBlocks
+    ) -> None:
+        """Run the handlers of groups from their first work up to their replies."""
+        envelope, count, replies = cohort.asked[0], len(cohort.clients), list[Message]()
+        spread = np.empty(count, object)
+        sent: Envelope | None = None
+        for places, protocol, handler, piece in groups:
+            while isinstance(piece, tuple):
+                pieces = self._durations(cohort.clients[places], *piece)
+                self._work(cohort, places, pieces, int(envelope.round), order, rows)
+                piece = go_on(handler)  # noqa: PLW2901 - the next one
+            if not isinstance(piece, Message):
+                raise ReactionError("a group of clients is silent")
+            own = messages(piece, len(places))
+            sent = protocol.answer(envelope, own[0]) or sent
+            if len(own) == count:
+                replies = own
+            else:
+                spread[places] = own
+        if sent is not None:
+            cohort.together = ReplyRows(replies or spread.tolist(), sent)
+
+    def _durations(self, ids: Ids, work: Work, at_once: bool) -> Array:  # noqa: FBT001 - of a piece
+        """Return a piece of work as each of some clients does it; see `Piece`, shape (n, 4)."""
+        pieces, clients = np.empty((len(ids), 4)), self._clients
+        pieces[:, 1:] = work.operations, work.samples, at_once
+        for places in self._table.alike(ids):
+            own = ids[places].tolist()
+            one = clients[own[0]]
+            seconds = [
+                clients[each].seconds(work) for each in (own if one.draws_times else own[:1])
+            ]
+            pieces[places, 0] = seconds
+        return pieces
 
     def _run(
         self, cohort: HandlerBatch, begin: int, end: int, order: EventOrder, rows: RowBlocks

@@ -25,7 +25,7 @@ class MessageBatch:
     Args:
         clients: their numbers, shape (n,).
         envelopes: of the messages.
-        alike: whether it is one envelope for all.
+        alike: whether they are equal but for their content; then the first envelope is enough.
 
     Attributes:
         clients, envelopes: see the arguments.

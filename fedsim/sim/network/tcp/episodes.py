@@ -21,7 +21,7 @@ from typing import Any
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.tcp.memory import Beginning, EpisodeMemory, EpisodeStep, MessageEnd
 from fedsim.sim.network.tcp.path import TcpLane
-from fedsim.sim.network.tcp.worlds import PacketMessage, PacketWorld
+from fedsim.sim.network.tcp.worlds import PacketMessage, PacketWorld, PacketWorlds
 
 TICKS = 2.0**24
 """In a second: 60 ns each."""
@@ -101,13 +101,13 @@ class Episodes:
 
     Args:
         calendar: the time.
-        world: the links, with the time since an episode began.
+        made: makes the links with their segments, on a calendar of their own.
         memory: of earlier episodes.
         key: what these links are known by there.
         alone: whether there is a single lane, so that no other disturbs its messages.
 
     Attributes:
-        world: see above.
+        world: the links, with the time since an episode began.
     """
 
     __slots__ = (
@@ -130,19 +130,22 @@ class Episodes:
         "_started",
         "_step",
         "_wakes",
+        "_whole",
+        "_worlds",
         "world",
     )
 
     def __init__(
         self,
         calendar: Calendar,
-        world: PacketWorld,
+        made: tuple[PacketWorlds, Calendar],
         memory: EpisodeMemory,
         key: Hashable,
         *,
         alone: bool = False,
     ) -> None:
-        self._calendar, self.world = calendar, world
+        self._calendar, self._worlds = calendar, made[0]
+        self.world: PacketWorld = self._worlds.make(made[1])
         self._memory, self._key, self._alone = memory, key, alone
         self._foretells = False
         self._open = 0  # messages that whose ends were not reported
@@ -154,6 +157,7 @@ class Episodes:
     def _start_episode(self, now: float) -> None:
         self._started = now
         self._simulated = False
+        self._whole = True  # whether all that has begun is known, and nothing was stopped
         self._step: EpisodeStep | None = self._memory.root(self._key)
         self._begun: list[tuple[Beginning, TcpLane, EpisodeTransfer]] = []
         self._lanes: dict[TcpLane, int] = {}
@@ -181,13 +185,17 @@ class Episodes:
         self._open += 1
         which = self._lanes.setdefault(lane, len(self._lanes))
         beginning = (tick, key, which, bits, cap)
+        if self._whole:
+            self._begun.append((beginning, lane, made))
+        if self._simulated and self._whole and self._worlds.pay and not self.world.compiled:
+            self._simulate(new=True)
+            return made
         if self._simulated:
             self._go_on(tick)
             self._note(beginning)
             self._launch(beginning, lane, made)
             self._wait()
             return made
-        self._begun.append((beginning, lane, made))
         found = None if self._step is None else self._step.nexts.get(beginning)
         if found is None and self._alone and made.number == 0:
             found = self._foretell(beginning, lane, made)
@@ -284,6 +292,7 @@ class Episodes:
     def _clear(self) -> None:
         """Go back to the beginning of an episode, with idle links."""
         self._running = self._seen = 0
+        self.world = self._worlds.better(self.world)
         self.world.clear()
 
     def _foretell(
@@ -312,10 +321,15 @@ class Episodes:
             if new and number == last:
                 self._note(beginning)
             self._launch(beginning, lane, made)
-        self._begun = []
+        if self.world.compiled or not self._worlds.known:
+            self._forget()
         if not new:
             self._go_on(int((self._calendar.now - self._started) * TICKS + EARLY))
         self._wait()
+
+    def _forget(self) -> None:
+        """Forget what has begun: the episode is simulated from now on as it is now."""
+        self._begun, self._whole = [], False
 
     def _go_on(self, tick: int) -> None:
         """Let happen what happens before a tick."""
@@ -392,6 +406,7 @@ class Episodes:
         """Stop a message; what follows is not remembered."""
         self._open -= 1
         self._step = None
+        self._forget()
         made.over = True
         if not inner.over:
             inner.stop()

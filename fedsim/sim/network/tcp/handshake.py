@@ -53,7 +53,7 @@ class Handshake:
             and all(queue.free <= now for queue in path.shared)
         ):
             # All that may wait together have room, so nothing holds it up.
-            longer = OPTIONS * path.back_bit
+            longer = OPTIONS * (path.back_bit + path.free_bit)
             longer += sum([stage.queue.lasts(OPTIONS) for stage in path.stages])
             lane.calendar.call(now + path.trip + longer, self._end, None)
             return
@@ -76,10 +76,8 @@ class Handshake:
     def _end(self, _: None) -> None:
         if self.over:
             return
-        lane = self._lane
-        if lane.path.crowded:
-            now = lane.calendar.now
-            lane.forward(SegmentTrain(_Accepted, ANSWER, 1, lane.path.header, now, 0.0, now, now))
+        lane, now = self._lane, self._lane.calendar.now
+        lane.forward(SegmentTrain(_Accepted, ANSWER, 1, lane.path.header, now, 0.0, now, now))
         self.over = True
         self._opened(self._begun)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,22 +32,39 @@ class TcpStage:
     fair: FairQueue | None = None
 
 
+class PathTimes(NamedTuple):
+    """What a path takes beside its queues.
+
+    Attributes:
+        back: how long an acknowledgement takes, s.
+        back_bit: how much longer it takes for each bit more, s.
+        free_bit: how long a bit takes on links that nothing can wait for, s; delays of stages have
+            that of full segments.
+    """
+
+    back: float
+    back_bit: float
+    free_bit: float = 0.0
+
+
 class TcpPath:
     """The way of a lane's segments, and that of their acknowledgements.
 
     Args:
         stages: the links, in order.
         radio: the number of the radio's.
-        back: how long an acknowledgement takes, s.
-        back_bit: how much longer it takes for each bit more, s.
+        times: what it takes beside them.
         packets: how messages are cut into segments.
         crowded: whether the first windows of all that share a queue may be too many for it.
 
     Attributes:
+        back, back_bit, free_bit: see `PathTimes`.
         own: the radio's queue.
-        shared: the queues that others use too.
+        queues: all of them, in order.
+        shared: those that others use too.
         header: the bits of a segment without payload.
         segment: the bits of a full segment.
+        payload: the bytes of its payload.
         narrow: the packets that the shortest queue holds.
         trip: the round trip of a segment without payload on empty links, s.
     """
@@ -56,9 +73,12 @@ class TcpPath:
         "back",
         "back_bit",
         "crowded",
+        "free_bit",
         "header",
         "narrow",
         "own",
+        "payload",
+        "queues",
         "radio",
         "segment",
         "shared",
@@ -70,21 +90,22 @@ class TcpPath:
         self,
         stages: Sequence[TcpStage],
         radio: int,
-        back: float,
-        back_bit: float,
+        times: PathTimes,
         packets: Framing,
         *,
         crowded: bool,
     ) -> None:
         self.stages, self.radio, self.crowded = stages, radio, crowded
-        self.back, self.back_bit = back, back_bit
+        self.back, self.back_bit, self.free_bit = times
         self.own = stages[radio].queue
+        self.queues = tuple([stage.queue for stage in stages])
         self.shared = tuple([stage.queue for stage in stages if stage.shared])
         self.header = header = 8.0 * packets.overhead
         self.segment = 8.0 * packets.packet
+        self.payload = packets.packet - packets.overhead
         self.narrow = int(min([1e9, *[stage.queue.limit for stage in stages]]))
         there = [stage.delay + stage.queue.lasts(header) for stage in stages]
-        self.trip = sum(there) + back
+        self.trip = sum(there) - self.swifter(header) + self.back
 
     @property
     def parameters(self) -> tuple[object, ...]:
@@ -98,9 +119,13 @@ class TcpPath:
         numbers = [
             getattr(self, name)
             for name in self.__slots__
-            if name not in {"own", "shared", "stages"}
+            if name not in {"own", "queues", "shared", "stages"}
         ]
         return own, tuple(stages), tuple(numbers)
+
+    def swifter(self, bits: float) -> float:
+        """Return how much earlier than a full segment one of some bits arrives, s."""
+        return (self.segment - bits) * self.free_bit
 
     def rest(self, number: int, bits: float) -> float:
         """Return how long a segment of some bits takes from the end of a stage on, s."""
@@ -139,6 +164,7 @@ class TcpLane:
         changed: callback for changes of the rate at which bits arrive, if any.
         loss: of packets at the radio, if any.
         make_rng: makes the stream that draws which packets of a train these are.
+        bucket: the queue of FQ-CoDel that its packets are put into; None where that is drawn.
     """
 
     calendar: Calendar
@@ -147,6 +173,7 @@ class TcpLane:
     changed: Changed | None = None
     loss: LossProcess | None = None
     make_rng: Callable[[], np.random.Generator] = np.random.default_rng
+    bucket: int | None = None
     _rng: np.random.Generator | None = None
 
     @property
@@ -195,7 +222,7 @@ class TcpLane:
             self._split(train, range(train.count))
             return False
         room = queue.room(train.first)
-        if room < train.count or (fair is not None and fair.waiting):
+        if room < train.count or (fair is not None and (fair.waiting or not fair.bypass)):
             if fair is not None or not at_once:
                 self._split(train, range(train.count))
                 return False
@@ -232,16 +259,21 @@ class TcpLane:
                     return  # what finds no room is dropped
                 first = through + stage.delay
             hop += 1
+        if bits < self.path.segment:
+            first = max(first - self.path.swifter(bits), now)
         owner.deliver_one(number, bits, sent, first)
 
     def _pass_alone(self, train: SegmentTrain, stage: TcpStage) -> bool:
         """Take a segment over a link where packets may get lost, or wait by flow."""
         fair = stage.fair
-        if stage.queue.room(train.first) < 1 or (fair is not None and fair.waiting):
-            if fair is not None:
-                fair.put(self, train)
+        if fair is not None and (fair.waiting or not fair.bypass):
+            fair.put(self, train)
             return False
-        return self.pass_stage(train)
+        if stage.queue.room(train.first) >= 1:
+            return self.pass_stage(train)
+        if fair is not None:
+            fair.put(self, train)
+        return False
 
     def pass_stage(self, train: SegmentTrain) -> bool:
         """Take a train over a link that has room for it; return whether it goes on as one."""

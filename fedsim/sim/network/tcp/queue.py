@@ -29,7 +29,7 @@ class LinkQueue:
         flows: the messages that pass it now.
         claimed: the segments that they may have in flight soon: while they are no more than the
             queue has room for, none can be dropped.
-        crowded: whether several messages pass it, and segments of them may be dropped.
+        crowded: whether segments of the messages that pass it may be dropped.
         free: when all that has come is through, s.
         waits: by train, in order: when its first segment leaves the queue, s, the time from
             one segment to the next, s, and their number.
@@ -57,7 +57,7 @@ class LinkQueue:
         """Let messages claim room for some more segments, or fewer."""
         self.flows += flows
         self.claimed += segments
-        self.crowded = self.flows > 1 and self.claimed > self.limit + 1
+        self.crowded = self.claimed > self.limit + 1
 
     def lasts(self, bits: float) -> float:
         """Return how long bits take on the link, s; about, where its rate varies."""

@@ -110,7 +110,7 @@ class TcpTransfer:
         kind = RackSender if lane.law.stack == "linux" else Sender
         self._sender = kind(window, total, self._launch_one)
         self._claimed = min(total, int(AHEAD * window.size))
-        for queue in self._path.shared:
+        for queue in self._path.queues:
             queue.claim(self._claimed, flows=1)
         self._handshake = None if opened else Handshake(lane, self._open)
         if opened:
@@ -130,7 +130,7 @@ class TcpTransfer:
         """Leave the queues to the others."""
         self.over = True
         self._log.close(whole=whole)
-        for queue in self._path.shared:
+        for queue in self._path.queues:
             queue.claim(-self._claimed, flows=-1)
         if self._handshake is not None:
             self._handshake.over = True
@@ -143,15 +143,15 @@ class TcpTransfer:
             self._timer = None
 
     def _claim(self, count: int) -> None:
-        """Claim room for some segments in the queues that others use too."""
-        for queue in self._path.shared:
+        """Claim room for some segments in the queues on the way."""
+        for queue in self._path.queues:
             queue.claim(count - self._claimed)
         self._claimed = count
 
     @property
     def _crowded(self) -> bool:
         """Whether other messages may make queues drop segments of this one."""
-        for queue in self._path.shared:  # noqa: SIM110 - `any` takes longer, many times a message
+        for queue in self._path.queues:  # noqa: SIM110 - `any` takes longer, many times a message
             if queue.crowded:
                 return True
         return False

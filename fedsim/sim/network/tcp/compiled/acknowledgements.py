@@ -40,7 +40,7 @@ def _acknowledge(
     if number > first:
         timed = max(first, W[m + at.TIMED])
         if timed < number and not boards.has(W, m, timed, at.IS_AGAIN):
-            windows.measure(W, F, m, echo, now)
+            windows.measure(F, m, echo, now)
             windows.restore_timeout(W, F, m)
     news = 1 if early >= 0 and boards.take(W, m, early) else 0
     delivered, repaired = news, 0
@@ -93,7 +93,7 @@ def _acknowledge_in_order(
             windows.note_acknowledgement(W, F, m, now)
         return
     if number > W[m + at.TIMED]:
-        windows.measure(W, F, m, echo, now)
+        windows.measure(F, m, echo, now)
     boards.advance(W, m, number)
     windows.note_acknowledgement(W, F, m, now)
     W[m + at.DUPLICATES] = 0
@@ -130,7 +130,7 @@ def take_acknowledgements(W: Integers, F: Reals, m: int, node: int) -> None:
             acknowledge(W, F, m, number, at.IN_ORDER, sent, now)
         else:  # the same, of which most is not to be done
             if number > W[m + at.TIMED]:
-                windows.measure(W, F, m, sent, now)
+                windows.measure(F, m, sent, now)
             windows.note_acknowledgement(W, F, m, now)
             count = number - W[m + at.UNKNOWN]
             windows.grow(W, F, m, count, number, W[m + at.NEXT], now)

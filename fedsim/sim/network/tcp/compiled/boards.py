@@ -98,7 +98,7 @@ def send_again(W: Integers, m: int, number: int) -> None:
 @part
 def _deliver(W: Integers, m: int, number: int) -> None:
     s = segment(m, number) + at.ORDER
-    order = W[s] if W[s] else number << 32
+    order = W[s] or number << 32
     W[s] = 0
     W[m + at.DELIVERED] = max(W[m + at.DELIVERED], order)
 
@@ -143,7 +143,13 @@ def _note_highest(W: Integers, m: int, number: int) -> None:
         W[h + place] = number
         count += 1
     W[m + at.HIGHESTS] = count
-    if count == DUPLICATES and W[h] > W[m + at.EDGE]:
+    _lose_below_highest(W, m)
+
+
+@part
+def _lose_below_highest(W: Integers, m: int) -> None:
+    first, h = W[m + at.UNKNOWN], m + at.HIGHEST
+    if W[m + at.HIGHESTS] == DUPLICATES and W[h] > W[m + at.EDGE]:
         for each in range(max(W[m + at.EDGE], first), W[h]):
             if not has(W, m, each, at.HAS_ARRIVED | at.IS_LOST):
                 _lose(W, m, each)

@@ -120,9 +120,7 @@ def _sift_down(W: Integers, F: Reals, e: int, n: int, length: int) -> None:
             break
         b = heap + below * at.ENTRY
         c = b + at.ENTRY
-        if below + 1 < length and (
-            F[c] < F[b] or (F[c] == F[b] and W[c + at.KEY] < W[b + at.KEY])
-        ):
+        if below + 1 < length and (F[c] < F[b] or (F[c] == F[b] and W[c + at.KEY] < W[b + at.KEY])):
             below, b = below + 1, c
         if when < F[b] or (when == F[b] and key < W[b + at.KEY]):
             break

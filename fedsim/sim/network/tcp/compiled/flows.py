@@ -1,4 +1,4 @@
-"""A link as streams share it: see `FairLink`, whose heaps are lists here that are looked through."""
+"""A link as streams share it: see `FairLink`, whose heaps are lists here, all looked through."""
 
 from math import inf
 
@@ -121,10 +121,11 @@ def settle(W: Integers, F: Reals, q: int) -> None:
     while node:
         cap = F[node + at.FLOW_CAP]
         total = wanted + cap
-        lost += (wanted - total) + cap if abs(wanted) >= abs(cap) else (cap - total) + wanted
+        if total < inf:
+            lost += (wanted - total) + cap if abs(wanted) >= abs(cap) else (cap - total) + wanted
         wanted = total
         node = W[node + at.LINK]
-    if W[at.COMPENSATED] and abs(lost) < inf:
+    if W[at.COMPENSATED]:
         wanted += lost
     fits = F[q + at.DEMAND] + wanted <= F[q + at.CAPACITY] and not W[q + at.SHARING]
     node = W[q + at.NEW_FIRST]

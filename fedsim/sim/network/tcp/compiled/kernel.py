@@ -41,7 +41,7 @@ def _send_syn(W: Integers, F: Reals, m: int) -> None:
         s = p + at.WAY + k * at.STAGE
         empty = empty and (not W[s + at.SHARED] or F[W[s + at.AT] + at.FREE] <= now)
     if empty:
-        longer = OPTIONS * F[p + at.BACK_BIT]
+        longer = OPTIONS * (F[p + at.BACK_BIT] + F[p + at.FREE_BIT])
         longer += streams.sum_over(W, F, p, at.NOTHING, OPTIONS)
         call(W, F, now + F[p + at.TRIP] + longer, at.SYN_ENDS, m, at.NOTHING)
         return
@@ -58,10 +58,9 @@ def _end_handshake(W: Integers, F: Reals, m: int) -> None:
     if W[m + at.SYN_OVER]:
         return
     p, now = W[m + at.PATH], F[at.NOW]
-    if W[p + at.FULL]:
-        ways.forward_one(W, F, m, at.ANSWER, F[p + at.HEAD], now, now, at.NOTHING)
+    ways.forward_one(W, F, m, at.ANSWER, F[p + at.HEAD], now, now, at.NOTHING)
     W[m + at.SYN_OVER] = 1
-    measure(W, F, m, F[m + at.BEGUN], now)
+    measure(F, m, F[m + at.BEGUN], now)
     restore_timeout(W, F, m)
     senders.send(W, F, m, now, 0.0)
 
@@ -105,9 +104,7 @@ def _reset_sender(W: Integers, F: Reals, m: int) -> None:
 
 
 @kernel
-def begin(
-    W: Integers, F: Reals, p: int, total: int, each: float, short: float, bits: float
-) -> int:
+def begin(W: Integers, F: Reals, p: int, total: int, each: float, short: float, bits: float) -> int:
     """Let a message begin now; return its record, or `FULL` before anything has happened.
 
     Args:
@@ -206,18 +203,25 @@ def _happen(W: Integers, F: Reals, kind: int, m: int, node: int) -> bool:
         senders.look(W, F, m)
     elif kind == at.LATE_ONE:
         ways.look_for_late(W, F, m)
-    elif kind == at.SYN_AGAIN:
+    elif kind == at.FINISH:
+        if not W[m + at.OVER]:
+            _close(W, F, m, at.ALONE)
+            return True
+    else:
+        _happen_rarely(W, F, kind, m, node)
+    return False
+
+
+@piece
+def _happen_rarely(W: Integers, F: Reals, kind: int, m: int, node: int) -> None:
+    if kind == at.SYN_AGAIN:
         _send_syn(W, F, m)
     elif kind == at.SYN_ENDS:
         _end_handshake(W, F, m)
     elif kind == at.FLOWS_SETTLE:
         flows.settle(W, F, node)
-    elif kind == at.FLOW_ENDS:
+    else:
         _end_flows(W, F, node)
-    elif not W[m + at.OVER]:
-        _close(W, F, m, at.ALONE)
-        return True
-    return False
 
 
 @piece

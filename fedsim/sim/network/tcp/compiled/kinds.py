@@ -1,7 +1,6 @@
-"""Types of a buffer, as integers and as doubles."""
+"""Types of a buffer, as integers and as doubles: arrays, of which kernels see single numbers."""
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import MutableSequence
 
-Integers = NDArray[np.int64]
-Reals = NDArray[np.float64]
+Integers = MutableSequence[int]
+Reals = MutableSequence[float]

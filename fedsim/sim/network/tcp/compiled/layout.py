@@ -29,7 +29,9 @@ KEY, KIND, ABOUT, WITH = range(1, 5)
 ENTRY = 5
 NORMAL, SETTLE = 1 << 56, 2 << 56
 """The priorities of the calendar, above all serial numbers."""
-(FORWARD, SYN_AGAIN, SYN_ENDS, ACKNOWLEDGED, ALL_ACKNOWLEDGED, LATE_ONE, FINISH, TIMES_OUT) = range(8)
+(FORWARD, SYN_AGAIN, SYN_ENDS, ACKNOWLEDGED, ALL_ACKNOWLEDGED, LATE_ONE, FINISH, TIMES_OUT) = range(
+    8
+)
 FLOWS_SETTLE, FLOW_ENDS = 8, 9
 
 # Nodes: segments on their way, acknowledgements, what waits, what has arrived, and flows.
@@ -39,7 +41,9 @@ NUMBER, COUNT, BITS, SENT, PACE, FIRST, LAST, HOP = range(1, 9)
 TIMES, BETWEEN, ECHO, ECHO_NEXT = 2, 3, 4, 6
 EARLY = 2
 START, SLOT = 3, 4
-FLOW_BEFORE, FLOW_BITS, FLOW_CAP, FLOW_CAPPED, FLOW_MARK, FLOW_MOVED, FLOW_LINK, FLOW_SERIAL = range(1, 9)
+FLOW_BEFORE, FLOW_BITS, FLOW_CAP, FLOW_CAPPED, FLOW_MARK, FLOW_MOVED, FLOW_LINK, FLOW_SERIAL = (
+    range(1, 9)
+)
 FLOW_OWNER = 9
 
 # Queues of links.
@@ -50,8 +54,22 @@ TARGETED, TARGET, DEMAND, CAPPED, NEW_FIRST, NEW_LAST, FLOW_FIRST, MANAGED = ran
 QUEUE = 28
 
 # Ways.
-STAGES, RADIO, BACK, BACK_BIT, FULL, HEAD, SEGMENT, NARROW, TRIP, USED, NEXT_USED = range(11)
-WAY = 12
+(
+    STAGES,
+    RADIO,
+    BACK,
+    BACK_BIT,
+    FULL,
+    HEAD,
+    SEGMENT,
+    NARROW,
+    TRIP,
+    USED,
+    NEXT_USED,
+    FREE_BIT,
+    PAYLOAD,
+) = range(13)
+WAY = 13
 AT, AFTER, SHARED = range(3)
 STAGE = 3
 

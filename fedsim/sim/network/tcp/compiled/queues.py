@@ -1,27 +1,24 @@
 """The queues of links: see `LinkQueue`."""
 
+from math import inf
+
 from fedsim.sim.network.tcp.compiled import layout as at
 from fedsim.sim.network.tcp.compiled.compiler import part
 from fedsim.sim.network.tcp.compiled.events import free_node, take_node
 from fedsim.sim.network.tcp.compiled.flows import add_flow
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.queue import FILLED
-from math import inf
 
 
 @part
 def claim(W: Integers, F: Reals, m: int, count: int, flows: int) -> None:
-    """Let a message claim room in the queues that others use too; see `LinkQueue.claim`."""
+    """Let a message claim room in the queues on its way; see `LinkQueue.claim`."""
     p = W[m + at.PATH]
     for k in range(W[p + at.STAGES]):
-        s = p + at.WAY + k * at.STAGE
-        if W[s + at.SHARED]:
-            q = W[s + at.AT]
-            W[q + at.FLOWS] += flows
-            W[q + at.CLAIMED] += count
-            W[q + at.CROWDED] = (
-                W[q + at.FLOWS] > 1 and W[q + at.CLAIMED] > F[q + at.LIMIT] + 1
-            )
+        q = W[p + at.WAY + k * at.STAGE + at.AT]
+        W[q + at.FLOWS] += flows
+        W[q + at.CLAIMED] += count
+        W[q + at.CROWDED] = W[q + at.CLAIMED] > F[q + at.LIMIT] + 1
 
 
 @part
@@ -29,8 +26,7 @@ def is_crowded(W: Integers, m: int) -> bool:
     """Return whether other messages may make queues drop segments of this one."""
     p = W[m + at.PATH]
     for k in range(W[p + at.STAGES]):
-        s = p + at.WAY + k * at.STAGE
-        if W[s + at.SHARED] and W[W[s + at.AT] + at.CROWDED]:
+        if W[W[p + at.WAY + k * at.STAGE + at.AT] + at.CROWDED]:
             return True
     return False
 

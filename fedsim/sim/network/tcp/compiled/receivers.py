@@ -10,6 +10,7 @@ from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.receiver import EVERY
 from fedsim.sim.network.tcp.transfer import BLOCK, BLOCKS
 
+
 @part
 def arrived(W: Integers, m: int) -> int:
     """Return the number of segments that have arrived."""

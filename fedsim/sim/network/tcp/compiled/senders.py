@@ -2,8 +2,8 @@
 
 from math import inf
 
-from fedsim.sim.network.tcp.compiled import layout as at
 from fedsim.sim.network.tcp.compiled import boards, windows
+from fedsim.sim.network.tcp.compiled import layout as at
 from fedsim.sim.network.tcp.compiled.compiler import part, piece
 from fedsim.sim.network.tcp.compiled.events import call, forget
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
@@ -11,6 +11,7 @@ from fedsim.sim.network.tcp.compiled.queues import claim, is_crowded
 from fedsim.sim.network.tcp.compiled.streams import begin_stream, may_flow, narrow_link
 from fedsim.sim.network.tcp.compiled.ways import forward
 from fedsim.sim.network.tcp.rack import GRAIN, PROBE
+from fedsim.sim.network.tcp.scoreboard import DUPLICATES
 from fedsim.sim.network.tcp.sender import CLOSE
 from fedsim.sim.network.tcp.stream import LEAST
 from fedsim.sim.network.tcp.transfer import AHEAD, LEAST_TRAIN, LOOKED_AT, SHARE
@@ -197,11 +198,11 @@ def take_duplicate(
     W[m + at.DUPLICATES] += 1
     W[m + at.STATE] = at.DISORDER
     if W[at.LINUX]:
-        if W[m + at.DUPLICATES] >= boards.DUPLICATES:
+        if W[m + at.DUPLICATES] >= DUPLICATES:
             repair_overtaken(W, F, m, delivered, now)
         return
     may = not W[m + at.RECOVERS] or W[m + at.UNKNOWN] >= W[m + at.RECOVER]
-    third = W[m + at.DUPLICATES] == boards.DUPLICATES and may
+    third = W[m + at.DUPLICATES] == DUPLICATES and may
     if third or boards.outruns_second(W, m):
         _enter_recovery(W, F, m, delivered, now)
 

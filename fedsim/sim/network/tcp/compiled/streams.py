@@ -120,9 +120,10 @@ def sum_over(W: Integers, F: Reals, p: int, first: int, bits: float) -> float:
         s = p + at.WAY + k * at.STAGE
         each = bits / F[W[s + at.AT] + at.RATE] if bits > 0 else F[s + at.AFTER]
         added = total + each
-        lost += (total - added) + each if abs(total) >= abs(each) else (each - added) + total
+        if added < inf:
+            lost += (total - added) + each if abs(total) >= abs(each) else (each - added) + total
         total = added
-    return total + lost if W[at.COMPENSATED] and abs(lost) < inf else total
+    return total + lost if W[at.COMPENSATED] else total
 
 
 @part

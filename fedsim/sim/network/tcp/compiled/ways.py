@@ -64,6 +64,8 @@ def forward_one(
             return  # what finds no room is dropped
         first = through + F[s + at.AFTER]
         hop += 1
+    if bits < F[p + at.SEGMENT]:
+        first = max(first - (F[p + at.SEGMENT] - bits) * F[p + at.FREE_BIT], now)
     _deliver_packet(W, F, m, number, bits, sent, first)
 
 
@@ -124,7 +126,7 @@ def forward(
         first, last = first + F[s + at.AFTER], last + F[s + at.AFTER]
         hop += 1
     if count > 1:
-        _deliver(W, F, m, number, count, bits, sent, pace, first, last)
+        _deliver(W, F, m, number, count, sent, pace, first, last)
     else:  # the others were dropped
         _deliver_one(W, F, m, number, bits, sent, first)
 
@@ -159,7 +161,6 @@ def _deliver(
     m: int,
     number: int,
     count: int,
-    bits: float,
     sent: float,
     pace: float,
     first: float,

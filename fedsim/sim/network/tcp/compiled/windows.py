@@ -1,6 +1,6 @@
 """The window and the timer of a connection: see `Window`."""
 
-from math import inf
+from math import ceil, inf
 
 from fedsim.sim.network.tcp.compiled import layout as at
 from fedsim.sim.network.tcp.compiled.compiler import part
@@ -40,7 +40,7 @@ def reset_window(W: Integers, F: Reals, m: int) -> None:
 
 
 @part
-def measure(W: Integers, F: Reals, m: int, sent: float, now: float) -> None:
+def measure(F: Reals, m: int, sent: float, now: float) -> None:
     """Take the round trip of a segment."""
     trip = TICK * (int(now / TICK) - int(sent / TICK))
     if trip == 0.0:
@@ -165,11 +165,12 @@ def utilisation(W: Integers, F: Reals, queue: float) -> float:
     if low >= 1:
         return 1.0
     if W[at.CUBIC]:
-        share = ((full - 1) / (full - low)) ** F[_THIRD]
-        filled = full - (full - low) * (1 - share ** F[_FOUR]) / (4 * (1 - share))
+        share: float = ((full - 1) / (full - low)) ** F[_THIRD]
+        filled: float = full - (full - low) * (1 - share ** F[_FOUR]) / (4 * (1 - share))
         return 1 - (1 - share) * (1 - filled)
-    square = full ** F[_TWO] - 1
-    return ((1 - low ** F[_TWO]) + square) / (2 * (1 - low) + square)
+    square: float = full ** F[_TWO] - 1
+    lower: float = 1 - low ** F[_TWO]
+    return (lower + square) / (2 * (1 - low) + square)
 
 
 # Recovery.
@@ -204,11 +205,22 @@ def recover(W: Integers, F: Reals, m: int, delivered: int, flight: int, repaired
     W[m + at.ARRIVALS] += delivered
     threshold = F[m + at.THRESHOLD]
     if flight > threshold:
-        send = W[m + at.ARRIVALS] * threshold / W[m + at.FLIGHT] - W[m + at.OUT]
+        send = _share_of_threshold(W, F, m) - W[m + at.OUT]
     else:
         owed = _count_owed(W, m, delivered) if repaired else delivered
         send = min(float(owed), threshold - flight)
     F[m + at.SIZE] = flight + max(send, 0.0 if W[m + at.OUT] else 1.0)
+
+
+@part
+def _share_of_threshold(W: Integers, F: Reals, m: int) -> float:
+    """Return how many segments may have left so far: see `Window._share_of_threshold`."""
+    delivered, threshold = W[m + at.ARRIVALS], F[m + at.THRESHOLD]
+    if W[at.LINUX]:
+        return delivered * threshold / W[m + at.FLIGHT]
+    payload = W[W[m + at.PATH] + at.PAYLOAD]
+    product = delivered * payload * int(threshold * payload) % (1 << 32)
+    return ceil(product / (W[m + at.FLIGHT] * payload)) / payload
 
 
 @part

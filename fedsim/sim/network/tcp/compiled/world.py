@@ -3,9 +3,10 @@
 import sys
 from collections.abc import Callable
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.physics.tcp import Tcp
 from fedsim.sim.engine.calendar import Calendar
@@ -67,6 +68,8 @@ class CompiledWorld:
         law: TCP's parameters.
     """
 
+    compiled = True
+
     def __init__(self, law: Tcp) -> None:
         self._law = law
         self._messages: dict[int, CompiledMessage] = {}
@@ -76,9 +79,12 @@ class CompiledWorld:
         self._take(np.zeros(WORDS, np.int64))
         self._set_up()
 
-    def _take(self, words: Any) -> None:  # noqa: ANN401 - as NumPy has it
-        self._W, self._F = words, words.view(np.float64)
-        self._words, self._reals = memoryview(self._W), memoryview(self._F)
+    def _take(self, words: NDArray[np.int64]) -> None:
+        self._W: Any = words
+        self._F: Any = words.view(np.float64)
+        # The same, for numbers one by one.
+        self._words = cast("list[int]", words.data)
+        self._reals = cast("list[float]", self._F.data)
         self._W[at.END] = len(words)
 
     def _set_up(self) -> None:
@@ -134,6 +140,7 @@ class CompiledWorld:
         F[p + at.BACK], F[p + at.BACK_BIT] = path.back, path.back_bit
         F[p + at.HEAD], F[p + at.SEGMENT] = path.header, path.segment
         F[p + at.TRIP], W[p + at.NARROW] = path.trip, path.narrow
+        F[p + at.FREE_BIT], W[p + at.PAYLOAD] = path.free_bit, path.payload
         for number, (stage, q) in enumerate(zip(path.stages, queues, strict=True)):
             s = p + at.WAY + at.STAGE * number
             W[s + at.AT], F[s + at.AFTER], W[s + at.SHARED] = q, stage.delay, stage.shared
@@ -231,7 +238,11 @@ class CompiledWorld:
         count = reals[record + at.PASSED]
         node = words[record + at.LOG_FIRST]
         while node:
-            first, last, each = reals[node + at.FIRST], reals[node + at.LAST], words[node + at.COUNT]
+            first, last, each = (
+                reals[node + at.FIRST],
+                reals[node + at.LAST],
+                words[node + at.COUNT],
+            )
             if now >= last:
                 count += each
             elif now > first:
@@ -246,7 +257,11 @@ class CompiledWorld:
     def _flowed(self, flow: int, now: float) -> float:
         """Return the bits of a flow that have passed: see `SharedTransfer.passed`."""
         words, reals = self._words, self._reals
-        bits, mark, q = reals[flow + at.FLOW_BITS], reals[flow + at.FLOW_MARK], words[flow + at.FLOW_LINK]
+        bits, mark, q = (
+            reals[flow + at.FLOW_BITS],
+            reals[flow + at.FLOW_MARK],
+            words[flow + at.FLOW_LINK],
+        )
         if not q:
             return bits - mark
         if not words[flow + at.FLOW_MOVED]:

@@ -40,7 +40,7 @@ class _ResumedLog(EventLog):
     def __init__(self, log: EventLog, skipped: int, grams: float | None) -> None:
         self._log = log
         self._left = skipped
-        self._grams = grams
+        self._grams_then = grams
         own = log.emissions
         self.emissions = None if own is None else _ResumedEmissions(own, lambda: self._left > 0)
         self.word = log.word
@@ -67,7 +67,7 @@ class _ResumedLog(EventLog):
 
     def total_emissions(self) -> float | None:
         """Return the emissions of what is written; while records are passed over, those then."""
-        return self._grams if self._left else self._log.total_emissions()
+        return self._grams_then if self._left else self._log.total_emissions()
 
     def flush(self) -> None:
         """Write the rows in memory."""

@@ -17,18 +17,17 @@ from fedsim.ports import Array, ClientId, Message, Oracle
 from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog, Rows
 from fedsim.record.rounds import Traffic
-from fedsim.sim.arrays.classes import ClassTable, Ids, classes
+from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.client import ArrayClient
 from fedsim.sim.arrays.closing import Closing
 from fedsim.sim.arrays.handlers import (
     ClientClock,
     HandlerBatch,
     Handlers,
-    ReactionError,
     turn_priority,
 )
 from fedsim.sim.arrays.messages import MessageBatch
-from fedsim.sim.arrays.order import EventOrder, Numbers
+from fedsim.sim.arrays.order import EventOrder, Numbers, ReactionError
 from fedsim.sim.arrays.radios import Passage, RadioArrays, RadioLeg
 from fedsim.sim.arrays.rows import RowBlocks, joules_of
 from fedsim.sim.arrays.together import Cohorts, ReplyRows
@@ -112,7 +111,9 @@ class ArrayLanes(ServerLanes):
         moved = self._move(down, np.full(count, now), np.arange(count), order, rows, up=False)
         begun = self._begin(moved, order, now)
         turns = np.where(moved.events < count, 0, -1)
-        cohort = HandlerBatch(ids, self._decode(down), moved.over.copy(), begun, turns, [])
+        cohort = HandlerBatch(
+            ids, self._decode(down), moved.over.copy(), begun, turns, moved.crowded, []
+        )
         try:
             self.handlers.run(cohort, order, rows)
         except Exception as error:
@@ -234,7 +235,7 @@ class ArrayStar(Star):
 
     def _make_network(self) -> ServerLanes:
         kinds = self._fleet.kinds
-        table = ClassTable(classes(kinds, self._setup.topology or star(len(kinds))))
+        table = ClassTable(kinds, self._setup.topology or star(len(kinds)))
         radios = RadioArrays(table, len(kinds))
         self._fleet.in_arrays = radios.joules
         self._clock = ClientClock()

@@ -33,17 +33,19 @@ LOADING = "loading TCP's kernels, which takes some ten seconds the first time"
 
 
 class PacketMessage(Protocol):
-    """A message whose segments are simulated."""
+    """A message whose segments are simulated.
+
+    Attributes:
+        over: whether all has arrived, or it was stopped.
+        passed: returns the bits that have arrived by a time.
+    """
 
     over: bool
+    passed: Callable[[float], float]
 
     @property
     def again_bits(self) -> int:
         """The bits that were sent again so far."""
-        ...
-
-    def passed(self, now: float, /) -> float:
-        """Return the bits that have arrived by the time `now`."""
         ...
 
     def stop(self) -> None:

@@ -54,12 +54,12 @@ def _discard_again(W: Integers, m: int, number: int) -> None:
         W[s] &= ~at.IS_AGAIN
         last = W[m + at.AGAIN] - 1
         W[m + at.AGAIN] = last
-        other, place = _listed(W, m, last), W[s + at.PLACE] & 0xFFFFFFFF
+        other, place = _number_at(W, m, last), W[s + at.PLACE] & 0xFFFFFFFF
         _list(W, m, place, other)
 
 
 @part
-def _listed(W: Integers, m: int, place: int) -> int:
+def _number_at(W: Integers, m: int, place: int) -> int:
     """Return the segment in a place of the list of those that were sent again."""
     return W[segment(m, place) + at.PLACE] >> 32
 
@@ -256,7 +256,7 @@ def find_lost(W: Integers, m: int) -> None:
             _lose(W, m, each)
     place = 0
     while place < W[m + at.AGAIN]:
-        each = _listed(W, m, place)
+        each = _number_at(W, m, place)
         if W[segment(m, each) + at.ORDER] < newest:
             _discard_again(W, m, each)  # another one takes its place
             _lose(W, m, each)
@@ -272,7 +272,7 @@ def is_overtaken(W: Integers, m: int) -> bool:
         return False
     newest = W[m + at.DELIVERED]
     for place in range(W[m + at.AGAIN]):
-        if W[segment(m, _listed(W, m, place)) + at.ORDER] < newest:
+        if W[segment(m, _number_at(W, m, place)) + at.ORDER] < newest:
             return True
     for each in range(max(W[m + at.EDGE], W[m + at.UNKNOWN]), newest >> 32):
         if not has(W, m, each, at.HAS_ARRIVED | at.IS_LOST | at.IS_AGAIN):

@@ -12,7 +12,7 @@ from fedsim.sim.network.tcp.transfer import BLOCK, BLOCKS
 
 
 @part
-def arrived(W: Integers, m: int) -> int:
+def count_arrived(W: Integers, m: int) -> int:
     """Return the number of segments that have arrived."""
     return W[m + at.AWAITED] + W[m + at.EARLIES]
 

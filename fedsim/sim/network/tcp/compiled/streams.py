@@ -7,7 +7,7 @@ from fedsim.sim.network.tcp.compiled.compiler import part
 from fedsim.sim.network.tcp.compiled.events import call, free_node
 from fedsim.sim.network.tcp.compiled.flows import add_flow, open_flows, remove_flow
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
-from fedsim.sim.network.tcp.compiled.receivers import arrived
+from fedsim.sim.network.tcp.compiled.receivers import count_arrived
 from fedsim.sim.network.tcp.compiled.windows import utilisation
 from fedsim.sim.network.tcp.stream import APART, LATE, WIDEST, WINDOWS
 
@@ -90,7 +90,7 @@ def end_stream(W: Integers, F: Reals, m: int) -> None:
     """Let the last bits of a stream arrive, after what was lost of the segments before it."""
     p = W[m + at.PATH]
     q = W[p + at.WAY + W[m + at.STREAM_AT] * at.STAGE + at.AT]
-    missing = W[m + at.TOTAL] - W[m + at.STREAMED] - arrived(W, m)
+    missing = W[m + at.TOTAL] - W[m + at.STREAMED] - count_arrived(W, m)
     if missing > 0:
         W[m + at.SEGMENTS_SENT] += missing
         W[m + at.STREAMED] += missing

@@ -8,7 +8,7 @@ from fedsim.sim.network.tcp.compiled.events import call, free_node, take_node
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.compiled.queues import carry, carry_one, is_crowded, room
 from fedsim.sim.network.tcp.compiled.receivers import (
-    arrived,
+    count_arrived,
     say_late,
     take_segment,
     take_train,
@@ -167,7 +167,7 @@ def _deliver(
     last: float,
 ) -> None:
     """Let a train of several segments arrive."""
-    before = arrived(W, m)
+    before = count_arrived(W, m)
     if before == W[m + at.TOTAL]:
         return
     if F[m + at.DUE] < first:
@@ -178,7 +178,7 @@ def _deliver(
         between = (last - first) / max(count - 1, 1)
         for n in range(count):
             take_segment(W, F, m, number + n, sent + n * pace, first + n * between)
-    after = arrived(W, m)
+    after = count_arrived(W, m)
     if after > before:
         _note(W, F, m, first - (last - first) / (count - 1), last, after - before)
     _wait_for_more(W, F, m, last)
@@ -189,13 +189,13 @@ def _deliver_one(
     W: Integers, F: Reals, m: int, number: int, bits: float, sent: float, time: float
 ) -> None:
     """Let a segment arrive."""
-    before = arrived(W, m)
+    before = count_arrived(W, m)
     if before == W[m + at.TOTAL]:
         return
     if F[m + at.DUE] < time:
         say_late(W, F, m, F[m + at.DUE])
     take_segment(W, F, m, number, sent, time)
-    after = arrived(W, m)
+    after = count_arrived(W, m)
     if after > before:
         p = W[m + at.PATH]
         own = W[p + at.WAY + W[p + at.RADIO] * at.STAGE + at.AT]
@@ -207,7 +207,7 @@ def _deliver_one(
 @part
 def _wait_for_more(W: Integers, F: Reals, m: int, last: float) -> None:
     """End with the last segment, or wait for the second one of an acknowledgement."""
-    if arrived(W, m) == W[m + at.TOTAL]:
+    if count_arrived(W, m) == W[m + at.TOTAL]:
         call(W, F, last, at.FINISH, m, at.NOTHING)
     elif F[m + at.DUE] < inf and not W[m + at.WAITS]:
         W[m + at.WAITS] = 1

@@ -25,15 +25,17 @@ class CompiledMessage:
 
     Attributes:
         over: whether all has arrived, or it was stopped.
+        passed: see `bits_at`.
         token: of the caller.
     """
 
-    __slots__ = ("_again", "_bits", "_passed", "_record", "_world", "over", "token")
+    __slots__ = ("_again", "_bits", "_passed", "_record", "_world", "over", "passed", "token")
 
     def __init__(self, world: "CompiledWorld", record: int, bits: float, token: object) -> None:
         self._world, self._record, self._bits, self.token = world, record, bits, token
         self.over = False
         self._again, self._passed = 0, bits
+        self.passed = self.bits_at
 
     @property
     def again_bits(self) -> int:
@@ -42,7 +44,7 @@ class CompiledMessage:
 
     def passed(self, now: float) -> float:
         """Return the bits that have arrived by the time `now`."""
-        return self._passed if self.over else self._world.passed(self._record, now)
+        return self._passed if self.over else self._world.bits_at(self._record, now)
 
     def end(self) -> None:
         """Note that all has arrived."""
@@ -53,7 +55,7 @@ class CompiledMessage:
         """Cancel the transfer; its completion callback is not called."""
         if not self.over:
             world = self._world
-            share = world.passed(self._record, world.now) / self._bits if self._bits else 1.0
+            share = world.bits_at(self._record, world.now) / self._bits if self._bits else 1.0
             total = world.total(self._record)
             self._passed = self._bits * min(share * total / total, 1.0)
             self._again = world.again_bits(self._record)
@@ -232,7 +234,7 @@ class CompiledWorld:
         again = words[record + at.SEGMENTS_SENT] - words[record + at.NEXT]
         return round(max(0, again) * self._reals[record + at.EACH])
 
-    def passed(self, record: int, now: float) -> float:
+    def bits_at(self, record: int, now: float) -> float:
         """Return the bits of a message that have arrived: see `TcpArrivals.bits_at`."""
         words, reals = self._words, self._reals
         count = reals[record + at.PASSED]
@@ -250,11 +252,11 @@ class CompiledWorld:
             node = words[node + at.LINK]
         flow = words[record + at.STREAM_FLOW]
         if flow and reals[flow + at.FLOW_BITS]:
-            through = self._flowed(flow, now)
+            through = self._bits_of_flow(flow, now)
             count += words[record + at.STREAM_LOGGED] * through / reals[flow + at.FLOW_BITS]
         return reals[record + at.ALL] * min(count / words[record + at.TOTAL], 1.0)
 
-    def _flowed(self, flow: int, now: float) -> float:
+    def _bits_of_flow(self, flow: int, now: float) -> float:
         """Return the bits of a flow that have passed: see `SharedTransfer.passed`."""
         words, reals = self._words, self._reals
         bits, mark, q = (

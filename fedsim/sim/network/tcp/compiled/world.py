@@ -42,7 +42,7 @@ class CompiledMessage:
         """The bits that were sent again so far."""
         return self._again if self.over else self._world.again_bits(self._record)
 
-    def passed(self, now: float) -> float:
+    def bits_at(self, now: float) -> float:
         """Return the bits that have arrived by the time `now`."""
         return self._passed if self.over else self._world.bits_at(self._record, now)
 

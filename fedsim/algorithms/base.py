@@ -2,7 +2,7 @@
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, isfinite
 from pathlib import Path
@@ -355,6 +355,24 @@ class Algorithm(Spec, Generic[Memory]):
     def memory(self, initial: Array) -> Memory:  # noqa: ARG002 - for subclasses
         """Return a client's initial state; `initial` is the initial model, shape (d,)."""
         return None  # type: ignore[return-value]  # no state by default
+
+    @property
+    def uncompiled(self) -> str:
+        """What of the clients' work no compiled kernel computes; empty for nothing."""
+        return ""
+
+    def kept_values(self, dimension: int) -> int:  # noqa: ARG002 - for subclasses
+        """Return how many numbers a client's optimizer keeps in its memory between rounds."""
+        return 0
+
+    def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:  # noqa: ARG002
+        """Yield what `fedsim check` says of the work of clients beside their gradients.
+
+        Args:
+            rows: the number of samples of each client.
+            dimension: of the model.
+        """
+        yield from ()
 
     def samples_per_round(self, rows: int) -> float:
         """Return the approximate number of samples per round for a client with `rows` samples."""

@@ -16,7 +16,7 @@ from fedsim.wire import Dense, ValueFormat, weighted_sum
 from fedsim.wire.payloads.rows import DenseRows
 from tests.worlds.playing import _different
 
-from .test_arrays import LTE, both, scenario
+from .test_arrays import LTE, PROBLEM, both, scenario
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
 
@@ -69,6 +69,11 @@ def test_the_files_are_the_same(
     [
         {"algorithm": {"kind": "fedavg", **STEP, "batch": 7}},
         {"algorithm": {"kind": "fedavg", **STEP, "batch": {"start": 40, "ratio": 0.5}}},
+        {
+            "algorithm": {"kind": "fedavg", **STEP},
+            "problem": {**PROBLEM, "loss": {"kind": "softmax"}},
+            "silence": {"kind": "deadline", "after": "9 h"},
+        },
         {
             "algorithm": {"kind": "fedavg", **STEP},
             "wire": {"up": {"compressor": {"kind": "natural"}}},

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.ports import SERVER, SILENCE, Array, ClientId, Message, Work
 from fedsim.protocol.transport import ClientProtocol, Envelope
@@ -12,17 +13,13 @@ from fedsim.record.schema import Event
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.client import ArrayClient
 from fedsim.sim.arrays.messages import MessageBatch
-from fedsim.sim.arrays.order import EventOrder, Numbers
+from fedsim.sim.arrays.order import EventOrder, Numbers, ReactionError
 from fedsim.sim.arrays.rows import RowBlocks
 from fedsim.sim.arrays.together import Cohorts, NotAlikeError, ReplyRows, go_on, messages
 from fedsim.sim.client import Handler
 
 _AT_ONCE = 4096
 """So many handlers are in progress together: their work is evaluated in one batch."""
-
-
-class ReactionError(Exception):
-    """A round is not to be played in arrays; the run is made again by events."""
 
 
 class ClientClock:
@@ -51,6 +48,7 @@ class HandlerBatch:
         events: in which event that is, shape (n,).
         turns: where no time has passed since the messages were sent, how many turns of the loop
             have; -1 elsewhere, shape (n,).
+        crowded: whether each goes on in an event in which others go on, too, shape (n,).
         replies: the envelope that each answers with; None where a silent client sends nothing.
         together: the replies of clients that were handled together, in place of `replies`.
     """
@@ -60,8 +58,18 @@ class HandlerBatch:
     times: Array
     events: Numbers
     turns: Numbers
+    crowded: NDArray[np.bool_]
     replies: list[Envelope | None]
     together: ReplyRows | None = None
+
+    def check_alone(self, whose: Numbers) -> None:
+        """Check that what some clients write now comes in no event in which others get messages.
+
+        Raises:
+            ReactionError: it does; their handlers would wait until all have theirs.
+        """
+        if self.crowded[whose].any():
+            raise ReactionError("work of no time follows messages that arrive together")
 
     def answers(self) -> tuple[Numbers, MessageBatch]:
         """Return the places of those that send an answer, and these."""
@@ -269,6 +277,8 @@ class Handlers:
             own = whose[lasting]
             cohort.events[own] = order.add(ends[lasting], cohort.events[own])
             cohort.turns[own] = -1
+            cohort.crowded[own] = False
+        cohort.check_alone(whose)
         _take_turns(cohort, whose[(at_once > 0) & (cohort.turns[whose] >= 0)], order)
         cohort.times[whose] = ends
         spans = ends - begins
@@ -303,6 +313,7 @@ class Handlers:
             whose = np.array(silent) + begin
             number = int(asked[begin].round)
             times, ids = cohort.times[whose], cohort.clients[whose]
+            cohort.check_alone(whose)
             rows.add(cohort.events[whose], Event.SILENT, ids, t=times, peer=SERVER, round=number)
         for number, envelope, answer in zip(
             own, asked[begin : begin + len(own)], answers, strict=True

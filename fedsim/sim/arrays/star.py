@@ -15,22 +15,21 @@ import numpy as np
 from fedsim.physics.topology import star
 from fedsim.ports import Array, ClientId, Message, Oracle
 from fedsim.protocol.transport import Envelope
-from fedsim.record.log import EventLog, Rows
+from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
-from fedsim.sim.arrays.classes import ClassTable, Ids, classes
+from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.client import ArrayClient
 from fedsim.sim.arrays.closing import Closing
 from fedsim.sim.arrays.handlers import (
     ClientClock,
     HandlerBatch,
     Handlers,
-    ReactionError,
     turn_priority,
 )
 from fedsim.sim.arrays.messages import MessageBatch
-from fedsim.sim.arrays.order import EventOrder, Numbers
+from fedsim.sim.arrays.order import EventOrder, Numbers, ReactionError
 from fedsim.sim.arrays.radios import Passage, RadioArrays, RadioLeg
-from fedsim.sim.arrays.rows import RowBlocks, joules_of
+from fedsim.sim.arrays.rows import OrderedRows, RowBlocks, joules_of
 from fedsim.sim.arrays.together import Cohorts, ReplyRows
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane
@@ -49,7 +48,7 @@ class _Played(NamedTuple):
         together: the replies of clients that were handled together.
     """
 
-    rows: Rows
+    rows: OrderedRows
     clients: Ids
     turns: Numbers
     replies: Sequence[Envelope]
@@ -112,7 +111,9 @@ class ArrayLanes(ServerLanes):
         moved = self._move(down, np.full(count, now), np.arange(count), order, rows, up=False)
         begun = self._begin(moved, order, now)
         turns = np.where(moved.events < count, 0, -1)
-        cohort = HandlerBatch(ids, self._decode(down), moved.over.copy(), begun, turns, [])
+        cohort = HandlerBatch(
+            ids, self._decode(down), moved.over.copy(), begun, turns, moved.crowded, []
+        )
         try:
             self.handlers.run(cohort, order, rows)
         except Exception as error:
@@ -202,10 +203,11 @@ class ArrayLanes(ServerLanes):
             raise ReactionError("an exchange closes before its last reply")
         receive(clients[last], envelope.with_message(messages[last]))
 
-    def _write(self, rows: Rows) -> None:
-        spent = np.concatenate([[self._traffic.joules], joules_of(rows)])
-        self._traffic.joules = float(np.add.accumulate(spent)[-1])  # one after the other
-        self._log.extend(rows)
+    def _write(self, rows: OrderedRows) -> None:
+        for some in rows:
+            spent = np.concatenate([[self._traffic.joules], joules_of(some)])
+            self._traffic.joules = float(np.add.accumulate(spent)[-1])  # one after the other
+            self._log.extend(some)
 
     def close(self) -> None:
         """End the world: record the tails in progress."""
@@ -234,7 +236,7 @@ class ArrayStar(Star):
 
     def _make_network(self) -> ServerLanes:
         kinds = self._fleet.kinds
-        table = ClassTable(classes(kinds, self._setup.topology or star(len(kinds))))
+        table = ClassTable(kinds, self._setup.topology or star(len(kinds)))
         radios = RadioArrays(table, len(kinds))
         self._fleet.in_arrays = radios.joules
         self._clock = ClientClock()

@@ -164,7 +164,10 @@ class Cohorts:
         if not self._useful or not isinstance(evaluator, SerialEvaluator):
             raise NotAlikeError("the method")
         most = max(1, _NUMBERS // max(len(self._setup.initial), 1))
-        for whose in evaluator.losses.alike(clients):
+        alike = evaluator.losses.alike(clients)
+        if not alike:
+            raise NotAlikeError("the losses")
+        for whose in alike:
             for begin in range(0, len(whose), most):
                 places = whose[begin : begin + most]
                 first = int(clients[places[0]])

@@ -58,7 +58,7 @@ class ReplyRows(NamedTuple):
 
         Args:
             every: the message that each would send, shape (n,).
-            silent: who does not.
+            silent: which send nothing, shape (n,).
             envelopes: of a message, and of a beacon where silence is signalled.
         """
         sent, beacon = envelopes

@@ -1,7 +1,7 @@
 """The parts of TCP by themselves: queues, what waits by flow, the receiver, the scoreboard."""
 
 from functools import partial
-from math import prod
+from math import inf, prod
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from fedsim.physics.tcp import Tcp
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.tcp.fair_queue import BATCH, INTERVAL, MOST, FairQueue, newton_step
 from fedsim.sim.network.tcp.handshake import Handshake
-from fedsim.sim.network.tcp.queue import LinkQueue, SegmentTrain
+from fedsim.sim.network.tcp.queue import TOGETHER, LinkQueue, SegmentTrain
 from fedsim.sim.network.tcp.receiver import EVERY, Receiver
 from fedsim.sim.network.tcp.scoreboard import DUPLICATES, Scoreboard
 from fedsim.sim.network.tcp.sender import Sender
@@ -41,8 +41,8 @@ def test_a_queue_has_room_for_what_does_not_wait(
     free = 0.0
     for pause, count in trains:
         now += pause
-        waiting = sum(start > now for start in begun)
-        room = limit - waiting + (free <= now)
+        waiting = sum(start > now + TOGETHER for start in begun)
+        room = limit - waiting + (free <= now + TOGETHER)
         assert queue.room(now) == room
         if room < count:
             continue
@@ -51,6 +51,25 @@ def test_a_queue_has_room_for_what_does_not_wait(
         free = starts[-1] + SLOT
         first, last = queue.carry(now, now, count, BITS)
         assert (first, last) == pytest.approx((starts[0] + SLOT, free))
+
+
+@pytest.mark.parametrize(("lead", "room"), [(0.0, 1), (0.9 * SLOT, 1), (1.1 * SLOT, 0)])
+@pytest.mark.parametrize("off", [0.0, 1e-10, -1e-10])
+def test_of_an_arrival_and_a_departure_at_once_the_one_that_began_earlier_is_first(
+    lead: float, room: int, off: float
+) -> None:
+    """A packet leaves a slot after it was begun; one that comes was on its way for longer."""
+    queue = LinkQueue(RATE, 2)
+    for _ in range(3):
+        assert queue.carry_one(0.0, BITS) > 0
+    now = SLOT + off  # the second one begins, and a place is free behind that
+    assert queue.room(now, lead) == room
+    assert (queue.carry_one(now, BITS, lead) > 0) == bool(room)
+    queue = LinkQueue(RATE, 1)
+    queue.carry_one(0.0, BITS)
+    through = [queue.carry_one(now, BITS, lead) for _ in range(3)]
+    assert through[:2] == pytest.approx([2 * SLOT, 3 * SLOT if room else -1.0])
+    assert through[2] == -1.0
 
 
 # What waits by flow.
@@ -261,7 +280,7 @@ def test_a_syn_without_an_answer_is_sent_again(stack: Any, times: list[float]) -
     lane: Any = SimpleNamespace(
         calendar=calendar,
         law=Tcp(stack=stack),
-        path=SimpleNamespace(crowded=True, header=416.0, shared=()),
+        path=SimpleNamespace(header=416.0, shared=(None,)),
         loss=None,
         forward=lambda _: sent.append(calendar.now),
     )
@@ -364,6 +383,32 @@ def test_a_timer_that_runs_out_waits_twice_as_long_and_starts_at_one_segment() -
         assert sender.deadline == expected
         assert window.size == 1.0
     assert len(sent) == 10 + 3
+
+
+def test_a_timer_that_runs_out_before_ns3s_receiver_has_heard_anything_begins_anew() -> None:
+    """Its answer of the handshake comes again, with which the sender sets its window anew."""
+    window = Window(Tcp(stack="ns-3"))
+    thresholds = list[float]()
+    for _ in range(2):
+        window.reopen()
+        assert window.threshold == inf
+        window.time_out(10, 10, 1.0)
+        thresholds.append(window.threshold)
+    assert thresholds == [7, 7]  # the 0.7-fold of ten; of one, it would be two
+    window.time_out(1, 10, 2.0)
+    assert window.threshold == 2
+
+
+@given(st.integers(2, 400))
+def test_a_window_of_ns3_grows_by_whole_bytes(segments: int) -> None:
+    """RFC 5681's equation 3, rounded down."""
+    window = Window(Tcp(stack="ns-3", variant="newreno"), 1448)
+    window.size = window.threshold = float(segments)
+    size = 1448 * segments
+    for _ in range(5):
+        window.grow(2, 4, 10, 1.0)
+        size += max(1448**2 // size, 1)
+        assert window.size == pytest.approx(size / 1448, rel=1e-12)
 
 
 # A window that was idle.

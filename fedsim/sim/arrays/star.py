@@ -15,7 +15,7 @@ import numpy as np
 from fedsim.physics.topology import star
 from fedsim.ports import Array, ClientId, Message, Oracle
 from fedsim.protocol.transport import Envelope
-from fedsim.record.log import EventLog, Rows
+from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.client import ArrayClient
@@ -29,7 +29,7 @@ from fedsim.sim.arrays.handlers import (
 from fedsim.sim.arrays.messages import MessageBatch
 from fedsim.sim.arrays.order import EventOrder, Numbers, ReactionError
 from fedsim.sim.arrays.radios import Passage, RadioArrays, RadioLeg
-from fedsim.sim.arrays.rows import RowBlocks, joules_of
+from fedsim.sim.arrays.rows import OrderedRows, RowBlocks, joules_of
 from fedsim.sim.arrays.together import Cohorts, ReplyRows
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane
@@ -48,7 +48,7 @@ class _Played(NamedTuple):
         together: the replies of clients that were handled together.
     """
 
-    rows: Rows
+    rows: OrderedRows
     clients: Ids
     turns: Numbers
     replies: Sequence[Envelope]
@@ -203,10 +203,11 @@ class ArrayLanes(ServerLanes):
             raise ReactionError("an exchange closes before its last reply")
         receive(clients[last], envelope.with_message(messages[last]))
 
-    def _write(self, rows: Rows) -> None:
-        spent = np.concatenate([[self._traffic.joules], joules_of(rows)])
-        self._traffic.joules = float(np.add.accumulate(spent)[-1])  # one after the other
-        self._log.extend(rows)
+    def _write(self, rows: OrderedRows) -> None:
+        for some in rows:
+            spent = np.concatenate([[self._traffic.joules], joules_of(some)])
+            self._traffic.joules = float(np.add.accumulate(spent)[-1])  # one after the other
+            self._log.extend(some)
 
     def close(self) -> None:
         """End the world: record the tails in progress."""

@@ -72,14 +72,19 @@ def weighted_sum(payloads: Sequence[Payload], weights: Array | None = None) -> A
                 total += vector
         else:
             places = np.array([each.place for each in some if isinstance(each, DenseRow)])
-            added = rows.values[places]
-            if factors is not None:
-                added *= factors[:, None]
-            # Down the rows of an array, entry by entry, NumPy adds one after the other.
-            added[0] += total
-            total = np.add.reduce(added, axis=0)
+            for at in range(0, len(places), _AT_ONCE):
+                piece = slice(at, at + _AT_ONCE)
+                added = rows.values[places[piece]]
+                if factors is not None:
+                    added *= factors[piece, None]
+                # Down the rows of an array, entry by entry, NumPy adds one after the other.
+                added[0] += total
+                total = np.add.reduce(added, axis=0)
     return total
 
+
+_AT_ONCE = 2**14
+"""So many rows are added at once."""
 
 _LEAST = 2
 """A column alone is contiguous, and NumPy adds that in pairs."""

@@ -25,6 +25,7 @@ from fedsim.sim.network.tcp.path import PathTimes, TcpLane, TcpPath, TcpStage
 from fedsim.sim.network.tcp.queue import LinkQueue
 from fedsim.sim.network.tcp.transfer import TcpTransfer
 from fedsim.sim.network.tcp.window import Window
+from fedsim.sim.network.tcp.worlds import PacketWorlds
 
 T = TypeVar("T")
 
@@ -150,7 +151,9 @@ class TcpBearers:
         if connections.law.queue_bdp is not None:
             self._find_longest_trips()
         self._memory = EpisodeMemory()
+        self._worlds = PacketWorlds(connections.law)
         self._episodes: dict[int, Episodes] = {}
+        self._clocks: dict[int, Calendar] = {}  # of their packets
         self._kinds: dict[Hashable, int] = {}  # of lanes
         self._recurs = self._may_recur()
         self._first: dict[int, int] = {}  # by link, one that stands for those that it meets
@@ -265,7 +268,7 @@ class TcpBearers:
         law, shared = self._connections.law, tuple(self._find_shared(lane))
         root = self._root(shared[0]) if shared else None
         episodes = None if root is None else self._episodes.get(root)
-        clock = Calendar() if episodes is None else episodes.clock
+        clock = Calendar() if root is None else self._clocks.setdefault(root, Calendar())
         path = self._path(lane, back, clock)
         # Lanes that are alike remember the same, be they on one link or alone.
         bucket = self._bucket_of(lane.client, up=lane.up)
@@ -273,7 +276,8 @@ class TcpBearers:
         key = self._kinds.setdefault(alike, len(self._kinds))
         if episodes is None:
             known = root if root is not None else alike
-            episodes = Episodes(self._calendar, clock, law, self._memory, known, alone=not shared)
+            made = self._worlds, clock
+            episodes = Episodes(self._calendar, made, self._memory, known, alone=not shared)
         if root is not None:
             self._episodes[root] = episodes
         return EpisodeBearer(TcpLane(clock, law, path, bucket=bucket), episodes, key)
@@ -306,12 +310,8 @@ class TcpBearers:
         header = 8.0 * packets.overhead
         bit = sum([1.0 / nominal(rate) for rate in rates])
         returns = radio + back.route.latency + header * bit
-        most = 1 + self._connections.law.initial_window
-        crowded = any(
-            most * self._plan.users(link) > self._queue_of(link).limit for link in binding
-        )
         times = PathTimes(returns, bit, free_bit)
-        return TcpPath(tuple(stages), number, times, packets, crowded=crowded)
+        return TcpPath(tuple(stages), number, times, packets)
 
 
 class TcpLanes(ComputedSequence[Bearer]):

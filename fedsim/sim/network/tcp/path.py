@@ -55,7 +55,6 @@ class TcpPath:
         radio: the number of the radio's.
         times: what it takes beside them.
         packets: how messages are cut into segments.
-        crowded: whether the first windows of all that share a queue may be too many for it.
 
     Attributes:
         back, back_bit, free_bit: see `PathTimes`.
@@ -65,6 +64,8 @@ class TcpPath:
         header: the bits of a segment without payload.
         segment: the bits of a full segment.
         payload: the bytes of its payload.
+        leads: by stage, for how long a packet has been on its way to it from the queue before, s;
+            and to the first one, an acknowledgement from its own.
         narrow: the packets that the shortest queue holds.
         trip: the round trip of a segment without payload on empty links, s.
     """
@@ -72,9 +73,9 @@ class TcpPath:
     __slots__ = (
         "back",
         "back_bit",
-        "crowded",
         "free_bit",
         "header",
+        "leads",
         "narrow",
         "own",
         "payload",
@@ -92,10 +93,8 @@ class TcpPath:
         radio: int,
         times: PathTimes,
         packets: Framing,
-        *,
-        crowded: bool,
     ) -> None:
-        self.stages, self.radio, self.crowded = stages, radio, crowded
+        self.stages, self.radio = stages, radio
         self.back, self.back_bit, self.free_bit = times
         self.own = stages[radio].queue
         self.queues = tuple([stage.queue for stage in stages])
@@ -104,8 +103,15 @@ class TcpPath:
         self.segment = 8.0 * packets.packet
         self.payload = packets.packet - packets.overhead
         self.narrow = int(min([1e9, *[stage.queue.limit for stage in stages]]))
+        self.leads = self._find_leads()
         there = [stage.delay + stage.queue.lasts(header) for stage in stages]
         self.trip = sum(there) - self.swifter(header) + self.back
+
+    def _find_leads(self) -> tuple[float, ...]:
+        stages, own = self.stages, self.stages[self.radio]
+        there = [stage.delay + stage.queue.lasts(self.segment) for stage in stages]
+        route = sum([stage.delay for stage in stages if stage is not own])
+        return (route if self.radio else own.delay, *there[:-1])
 
     @property
     def parameters(self) -> tuple[object, ...]:
@@ -123,9 +129,18 @@ class TcpPath:
         ]
         return own, tuple(stages), tuple(numbers)
 
-    def swifter(self, bits: float) -> float:
-        """Return how much earlier than a full segment one of some bits arrives, s."""
-        return (self.segment - bits) * self.free_bit
+    def swifter(self, bits: float, *, alone: bool = True) -> float:
+        """Return how much earlier than a full segment one of some bits arrives, s.
+
+        Args:
+            bits: in it.
+            alone: whether no other goes ahead of it; else it waits for that one at the radio, or
+                behind it.
+        """
+        gain = (self.segment - bits) * self.free_bit
+        if alone:
+            return gain
+        return min(gain, max(self.own.lasts(bits) - bits * self.free_bit, 0.0) * (not self.radio))
 
     def rest(self, number: int, bits: float) -> float:
         """Return how long a segment of some bits takes from the end of a stage on, s."""
@@ -221,7 +236,7 @@ class TcpLane:
         if queue.crowded and not at_once:
             self._split(train, range(train.count))
             return False
-        room = queue.room(train.first)
+        room = queue.room(train.first, self.path.leads[train.hop])
         if room < train.count or (fair is not None and (fair.waiting or not fair.bypass)):
             if fair is not None or not at_once:
                 self._split(train, range(train.count))
@@ -254,13 +269,13 @@ class TcpLane:
                     return
                 first = train.first
             else:
-                through = stage.queue.carry_one(first, bits)
+                through = stage.queue.carry_one(first, bits, self.path.leads[hop])
                 if through < 0:
                     return  # what finds no room is dropped
                 first = through + stage.delay
             hop += 1
         if bits < self.path.segment:
-            first = max(first - self.path.swifter(bits), now)
+            first = max(first - self.path.swifter(bits, alone=number <= 0), now)
         owner.deliver_one(number, bits, sent, first)
 
     def _pass_alone(self, train: SegmentTrain, stage: TcpStage) -> bool:
@@ -269,7 +284,7 @@ class TcpLane:
         if fair is not None and (fair.waiting or not fair.bypass):
             fair.put(self, train)
             return False
-        if stage.queue.room(train.first) >= 1:
+        if stage.queue.room(train.first, self.path.leads[train.hop]) >= 1:
             return self.pass_stage(train)
         if fair is not None:
             fair.put(self, train)

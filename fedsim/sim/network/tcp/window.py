@@ -88,6 +88,7 @@ class Window:
         "_found",
         "_hystart",
         "_inflection",
+        "_initial",
         "_last_near",
         "_last_trip",
         "_least_trip",
@@ -116,7 +117,8 @@ class Window:
         self._beta = 0.7 if self._cubic else 0.5
         self._linux, self._hystart = law.stack == "linux", HYSTART[law.stack]
         self.least_timeout = law.min_rto
-        self.size = float(law.initial_window)
+        self._initial = law.initial_window
+        self.size = float(self._initial)
         self.threshold = inf
         self.timeout = 1.0
         self.last_sent = 0.0
@@ -132,6 +134,10 @@ class Window:
         self._peak, self._epoch, self._origin, self._inflection = 0, -1.0, 0, 0.0
         self._before = self.size, self.threshold, self._peak  # the last timeout
         self._credit = 0  # segments acknowledged that it has not grown by
+
+    def reopen(self) -> None:
+        """Begin anew as the answer of a handshake comes again."""
+        self.size, self.threshold = float(self._initial), inf
 
     def begin_message(self) -> None:
         """Start counting the segments of another message."""
@@ -230,8 +236,9 @@ class Window:
         if self.size < self.threshold and count:
             self.size += 1
             count -= 1
-        if self.size >= self.threshold and count:
-            self.size += 1 / self.size
+        if self.size >= self.threshold and count:  # by whole bytes
+            size, payload = round(self.size * self._payload), self._payload
+            self.size = (size + max(payload * payload // size, 1)) / payload
 
     def _begin_round(self, sent: int, now: float) -> None:
         self._round_end, self._round_start, self._last_near = sent, now, now

@@ -19,6 +19,7 @@ except ModuleNotFoundError as error:
 
 from fedsim.problems.architectures import Architecture
 from fedsim.torch.datasets import dataset
+from fedsim.torch.optimizers import optimizer
 from fedsim.torch.problems import problem
 
-__all__ = ["Architecture", "dataset", "problem"]
+__all__ = ["Architecture", "dataset", "optimizer", "problem"]

@@ -19,7 +19,7 @@ from fedsim.problems.losses.augmentation import Augmentation, check_images
 from fedsim.problems.losses.base import Loss, Rows, State
 from fedsim.problems.losses.linear import format_labels, whole_labels
 from fedsim.problems.losses.softmax import indicators
-from fedsim.problems.optimizers import Training
+from fedsim.problems.optimizers import GivenOptimizer, Training
 from fedsim.problems.samples import Features, Minibatches, Precision
 
 if TYPE_CHECKING:
@@ -171,6 +171,13 @@ class TorchLoss(Loss):
     def noisy(self, features: int, outputs: int) -> bool:
         """Return whether the training loss is stochastic, by dropout or varied images."""
         return bool(self.augment) or self.recipe(features, outputs).noisy
+
+    def check_optimizer(self, optimizer: GivenOptimizer, features: int, outputs: int) -> None:
+        """Check that an optimizer of PyTorch takes a step on the module; see `Loss`."""
+        from fedsim.problems.modules import trainer  # noqa: PLC0415 - loads PyTorch
+
+        found = self.recipe(features, outputs)
+        trainer(found, self.numbers, self.device).check(optimizer)
 
     def check_together(self, features: int, outputs: int) -> None:
         """Check that several clients' networks can be computed as one.

@@ -365,9 +365,9 @@ class Job:
 
     def model_writer(self, folder: Path) -> ModelTable:
         """Return what keeps its models in the folder of the run."""
-        return ModelTable(
-            PartWriter(folder, MODELS), self.problem.shape, self.scenario.models.every
-        )
+        asked = self.scenario.models
+        parts = PartWriter(folder, MODELS)
+        return ModelTable(parts, self.problem.shape, asked.every, asked.best or "")
 
     @cached_property
     def setup(self) -> WorldConfig:

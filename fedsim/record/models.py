@@ -7,11 +7,11 @@ bytes, whereas a zip archive contains the time of day. Values of float64 are kep
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from math import prod
+from math import inf, isnan, prod
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -20,10 +20,12 @@ import pyarrow.parquet as pq
 
 from fedsim.errors import OutputError
 from fedsim.ports import Array
-from fedsim.record.folder import MODELS, SUMMARY
+from fedsim.record.columns import higher_is_better
+from fedsim.record.folder import MODELS, SCENARIO, SUMMARY
 from fedsim.record.manifest import check_files, damage_error
 from fedsim.record.parts import UNREADABLE, PartWriter, read_table, reading_error
 from fedsim.record.read import join_tables, summary_of
+from fedsim.record.scenarios import parse, read_text
 from fedsim.record.variants import BASE
 
 _CHUNK = 2**20
@@ -37,11 +39,17 @@ SHAPE = b"shape"
 """The key of the shape of all models, in the metadata of the table."""
 
 
+Figures: TypeAlias = Mapping[str, float | None]
+"""Columns of a round; unknown ones are NaN, None or left out."""
+
+NO_FIGURES: Figures = {}
+
+
 class CheckpointWriter(Protocol):
     """Receives every model of a run, keeps some, and is closed once, or abandoned."""
 
-    def see(self, number: int, model: Array) -> None:
-        """Receive the model of a round."""
+    def see(self, number: int, model: Array, figures: Figures = NO_FIGURES) -> None:
+        """Receive the model of a round, with the figures in its row of the round table."""
 
     def close(self) -> None:
         """Complete the table of a run that has ended."""
@@ -58,9 +66,15 @@ class ModelTable:
         shape: of every model, for readers; models are passed in flat.
         every: models of rounds that are multiples of this are kept, and the last; None for the
             last only.
+        best: the column whose best model is kept, too; empty for none.
     """
 
-    def __init__(self, parts: PartWriter, shape: Sequence[int], every: int | None = None) -> None:
+    def __init__(
+        self, parts: PartWriter, shape: Sequence[int], every: int | None = None, best: str = ""
+    ) -> None:
+        self._best = best
+        self._best_seen = -inf
+        self._best_model: tuple[int, Array] | None = None
         self._schema = COLUMNS.with_metadata({SHAPE: json.dumps(list(shape)).encode()})
         self._parts = parts
         self._every = every
@@ -69,13 +83,16 @@ class ModelTable:
         self._waiting: list[tuple[int, Array]] = []
         self._bytes = 0
 
-    def see(self, number: int, model: Array) -> None:
+    def see(self, number: int, model: Array, figures: Figures = NO_FIGURES) -> None:
         """Receive the model of a round, shape (d,); copied, since a method may modify it later.
 
         Raises:
             OutputError: models cannot be written.
         """
         self._last = number, np.array(model, dtype=np.float64)
+        score = score_of(self._best, figures.get(self._best)) if self._best else -inf
+        if score > self._best_seen:
+            self._best_seen, self._best_model = score, self._last
         if self._every is not None and number % self._every == 0:
             self._keep()
             if self._bytes >= _CHUNK:
@@ -87,6 +104,15 @@ class ModelTable:
             self._kept, model = self._last
             self._waiting.append(self._last)
             self._bytes += model.nbytes
+
+    def _keep_best(self) -> None:
+        """Queue the best model for writing, unless it is among those of every n-th round."""
+        best = self._best_model
+        if best is None or best[0] == self._kept:
+            return
+        if self._every is None or best[0] % self._every:
+            self._waiting.append(best)
+            self._bytes += best[1].nbytes
 
     def _flush(self) -> None:
         waiting, self._waiting, self._bytes = self._waiting, [], 0
@@ -102,6 +128,7 @@ class ModelTable:
         Raises:
             OutputError: it cannot be written.
         """
+        self._keep_best()
         self._keep()
         if self._waiting or not self._kept:
             self._flush()
@@ -109,11 +136,19 @@ class ModelTable:
 
     def abandon(self) -> None:
         """Write what can still be written, the last model included; see `PartWriter`."""
+        self._keep_best()
         self._keep()
         if self._waiting:
             with suppress(OutputError):  # the reason of the run's end is reported already
                 self._flush()
         self._parts.abandon()
+
+
+def score_of(column: str, figure: float | None) -> float:
+    """Return a figure as one of which more is better; minus infinity if it is unknown."""
+    if figure is None or isnan(figure):
+        return -inf
+    return figure if higher_is_better(column) else -figure
 
 
 # Readers of recorded models, as arrays in their shape.
@@ -225,12 +260,14 @@ def model_of(
     folders: Sequence[Path],
     variant: str | None,
     seed: int | None = None,
-    number: int | None = None,
+    number: int | str | None = None,
 ) -> Array:
     """Return the model of one of several runs after a round; see `fedsim.Result.model`."""
     first = next((path.parent.name for path in folders), BASE)
     folder = _folder_of(folders, variant or first, seed)
     kept = read_rounds(folder)
+    if isinstance(number, str):
+        number = _best_round(folder, number)
     wanted = _last_round(folder, kept) if number is None else number
     if wanted not in kept:
         if not kept:
@@ -265,6 +302,24 @@ def _last_round(folder: Path, kept: Sequence[int]) -> int:
     if (folder / SUMMARY).exists():
         return int(summary_of(folder)["rounds"])
     return max(kept, default=0)
+
+
+def _best_round(folder: Path, asked: str) -> int:
+    """Return the first round whose figure is the best by `models.best` of a run's scenario.
+
+    Raises:
+        ValueError: its scenario names none, or no round has the figure, or "best" is not asked for.
+    """
+    scenario = parse(read_text(folder), folder / SCENARIO)
+    column = (scenario.get("models") or {}).get("best")
+    if asked != "best" or not column:
+        text = 'a round is a number, or "best" where the scenario has models: {best: test_accuracy}'
+        raise ValueError(f"{folder}: got the round {asked!r}; {text}")
+    table = read_table(folder, "rounds", ["round", column]).to_pydict()
+    scores = [score_of(column, figure) for figure in table[column]]
+    if not scores or max(scores) == -inf:
+        raise ValueError(f"{folder}: no round has a figure {column}")
+    return int(table["round"][scores.index(max(scores))])
 
 
 def _list_numbers(numbers: Sequence[int]) -> str:

@@ -250,6 +250,18 @@ def targets(
             yield f"stop.{rule.key}", text, stop.figures.get(rule.key)
 
 
+def unmeasured(
+    best: str | None, measures: Sequence[Measure], reported: Iterable[str] = ()
+) -> Iterator[tuple[str, str, object]]:
+    """Yield a best model by a figure that no measure provides, as key, message and value."""
+    measured = [name for measure in measures for name in measure.columns]
+    every = ["objective", "gap", *measured, *reported]
+    if best is not None and best not in every:
+        known = columns().get(best)
+        text = f"no measure gives it; give measures: [{known}]" if known else unknown(best, every)
+        yield "models.best", text, best
+
+
 def columns() -> dict[str, str]:
     """Return the columns that fedsim's own measures fill, each with the kind that fills it."""
     return {name: kinds_of(each)[0] for each in MEASURES for name in each.columns}
@@ -377,6 +389,11 @@ class Models(Spec):
 
     every: int | None = Field(
         default=None, ge=1, description="those of rounds n, 2n, ...; none but the last if null"
+    )
+    best: str | None = Field(
+        default=None,
+        description="that of the round in which this is best: objective, gap, or a column of the"
+        " scenario's measures, such as test_accuracy; the first one of several",
     )
 
 

@@ -153,7 +153,7 @@ class Observer:
             measures=figures,
             complete=complete and looked,
         )
-        self._book.models.see(number, model)
+        self._book.models.see(number, model, {"objective": objective, "gap": gap, **figures})
         self.last_round = number, objective
         self._unlooked = None if looked else model.copy()
         end = RoundEnd(

@@ -42,7 +42,7 @@ Figure = Callable[[str], float]
 
 
 class Best(NamedTuple):
-    """By what the best model of a run is told.
+    """The figure by which the best model of a run is found.
 
     Attributes:
         figure: a column of the table of rounds.
@@ -74,8 +74,8 @@ class ModelTable:
         shape: of every model, for readers; models are passed in flat.
         every: models of rounds that are multiples of this are kept, and the last; None for the
             last only.
-        best: by what one more is kept, the first of several equal ones; None for none. Rounds in
-            which it was not evaluated are passed over. Not beside `every`.
+        best: the figure by which one more is kept, the first of several equal ones; None for none.
+            Rounds in which it was not evaluated are passed over. Not beside `every`.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
     import fedsim, fedsim.torch
 
     result = fedsim.torch.run(Net, train, test=test, algorithm={"kind": "fedavg", ...}, rounds=100)
-    network = fedsim.torch.trained(Net, result)
+    network = fedsim.torch.load_module(Net, result)
 
     problem = fedsim.torch.problem(Net, data=train, test=test, split={"kind": "dirichlet"})
     fedsim.run({"problem": problem, "algorithm": {"kind": "fedavg", ...}})  # the same, in parts
@@ -23,6 +23,6 @@ except ModuleNotFoundError as error:
 from fedsim.problems.architectures import Architecture
 from fedsim.torch.datasets import dataset
 from fedsim.torch.problems import problem
-from fedsim.torch.running import run, trained
+from fedsim.torch.running import load_module, run
 
-__all__ = ["Architecture", "dataset", "problem", "run", "trained"]
+__all__ = ["Architecture", "dataset", "load_module", "problem", "run"]

@@ -61,7 +61,7 @@ def run(
         >>> rows = np.eye(4), [0, 1, 0, 1]
         >>> method = {"kind": "fedavg", "step_size": 0.1, "local_steps": 1}
         >>> result = run(nn.Linear(4, 2), rows, algorithm=method, rounds=3, fleet=[{"count": 2}])
-        >>> len(result.rounds), trained(nn.Linear(4, 2), result).out_features
+        >>> len(result.rounds), load_module(nn.Linear(4, 2), result).out_features
         (3, 2)
     """
     if rounds is not None:
@@ -76,7 +76,7 @@ def run(
     return api.run(whole, out=out, jobs=jobs)
 
 
-def trained(
+def load_module(
     module: M | Callable[[], M],
     result: Result,
     variant: str | None = None,

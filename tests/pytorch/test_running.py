@@ -60,15 +60,15 @@ def test_the_module_of_a_run_has_the_accuracy_that_the_run_has_seen(tmp_path: Pa
     for seed in (1, 2):
         seen = result.rounds.loc[result.rounds["seed"] == seed, "test_accuracy"]
         for number, share in enumerate(seen, 1):
-            made = fedsim.torch.trained(Network, result, seed=seed, round=number)
+            made = fedsim.torch.load_module(Network, result, seed=seed, round=number)
             assert not made.training
             assert accuracy(made) == pytest.approx(share)
-        best = fedsim.torch.trained(Network, result, seed=seed, round="best")
+        best = fedsim.torch.load_module(Network, result, seed=seed, round="best")
         assert accuracy(best) == pytest.approx(seen.max())
-        assert accuracy(fedsim.torch.trained(Network, result, seed=seed)) == seen.iloc[-1]
+        assert accuracy(fedsim.torch.load_module(Network, result, seed=seed)) == seen.iloc[-1]
     assert torch.equal(torch.random.get_rng_state(), state)
     with pytest.raises(ValueError, match="was run under the seeds"):
-        fedsim.torch.trained(Network, result, round="best")
+        fedsim.torch.load_module(Network, result, round="best")
 
 
 @pytest.mark.parametrize("figure", ["test_accuracy", "objective", "test_loss"])
@@ -81,8 +81,8 @@ def test_the_best_model_is_kept_beside_the_last(figure: str, tmp_path: Path) -> 
     best = 1 + int(values.argmax() if figure == "test_accuracy" else values.argmin())
     assert few.models["round"].tolist() == sorted({best, 12})
     assert np.array_equal(few.model(round=best), every.model(round=best))
-    made = fedsim.torch.trained(Network, few, round="best", measure=figure)
-    other = fedsim.torch.trained(Network, every, round=best)
+    made = fedsim.torch.load_module(Network, few, round="best", measure=figure)
+    other = fedsim.torch.load_module(Network, every, round=best)
     assert torch.equal(made.last.weight, other.last.weight)
 
 
@@ -93,7 +93,7 @@ def test_a_module_handed_over_is_not_changed(tmp_path: Path) -> None:
         TensorDataset(torch.tensor(X[i::4]).float(), torch.tensor(Y[i::4])) for i in range(4)
     ]
     result = fedsim.torch.run(module, clients, algorithm=METHOD, rounds=2, out=tmp_path)
-    made = fedsim.torch.trained(module, result)
+    made = fedsim.torch.load_module(module, result)
     assert torch.equal(module.weight, before)
     assert not torch.equal(made.weight, before)
     assert result.clients["client"].nunique() == 4
@@ -103,9 +103,9 @@ def test_a_module_handed_over_is_not_changed(tmp_path: Path) -> None:
 def test_what_cannot_be_is_said_in_a_sentence(tmp_path: Path) -> None:
     result = trained_in(tmp_path / "one")
     with pytest.raises(DataError, match="a module of 10 trained numbers, and a model of 14"):
-        fedsim.torch.trained(nn.Linear(4, 2), result)
+        fedsim.torch.load_module(nn.Linear(4, 2), result)
     with pytest.raises(DataError, match="got 'f1'; expected one of variant, seed, round"):
-        fedsim.torch.trained(Network, result, round="best", measure="f1")
+        fedsim.torch.load_module(Network, result, round="best", measure="f1")
     with pytest.raises(DataError, match="got 3, and 6 as the argument; give one of them"):
         trained_in(tmp_path / "two", stop={"rounds": 3})
     with pytest.raises(ScenarioError, match=r"give measures: \[test_loss\]"):

@@ -421,6 +421,7 @@ class Job:
             ),
             evaluator=self.evaluation.evaluator,
             transport=self.transport,
+            alike=True,
         )
 
 

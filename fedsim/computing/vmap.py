@@ -17,13 +17,18 @@ from fedsim.ports import Array, Work
 from fedsim.problems import kernels
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.losses import Rows
-from fedsim.problems.samples import Draw
+from fedsim.problems.optimizers import GivenOptimizer, Training
+from fedsim.problems.samples import Draw, equal_sizes
 
 MOST = 64
 """The largest number of clients in a batch."""
 
 NUMBERS = 2**26
 """The largest number of coordinates of all models in a batch, which bounds its memory."""
+
+
+_STEPS = {kernels.sgd_steps: 2, kernels.optimizer_steps: 1}
+"""The kernels of steps, with the place of the minibatches among their arguments."""
 
 
 @runtime_checkable
@@ -47,6 +52,16 @@ class SimultaneousLoss(Protocol):
         pull: float | None,
     ) -> Array:
         """Return the models after steps from models (clients, d) on rows (clients, steps, b)."""
+        ...
+
+    def trained_together(
+        self,
+        rows: Sequence[Rows],
+        models: Array,
+        drawn: NDArray[np.intp],
+        trainings: Sequence[Training],
+    ) -> Array:
+        """Return the results of optimizers, which differ in their moments at most."""
         ...
 
     def gradients_together(
@@ -73,9 +88,12 @@ class VmapTicket:
 
     def __init__(self, work: Work, drawn: NDArray[np.intp]) -> None:
         self.work, self.drawn = work, drawn
-        steps = work.kernel is kernels.sgd_steps  # which have a step size and a pull
-        alike = (work.arguments[1], work.arguments[3]) if steps else ()
-        self.key: Hashable = (work.kernel, drawn.shape, *alike)
+        alike: Hashable = ()
+        if work.kernel is kernels.sgd_steps:  # which have a step size and a pull
+            alike = work.arguments[1], work.arguments[3]
+        elif work.kernel is kernels.optimizer_steps:
+            alike = work.arguments[2].batched
+        self.key: Hashable = (work.kernel, drawn.shape, alike)
         self.result: Array | None = None
 
 
@@ -150,6 +168,9 @@ class VmapEvaluator:
         if works[0].kernel is kernels.sgd_steps:
             _, eta, _, pull = works[0].arguments
             found = self._loss.steps_together(rows, models, eta, drawn, pull)
+        elif works[0].kernel is kernels.optimizer_steps:
+            trainings = [work.arguments[2] for work in works]
+            found = self._loss.trained_together(rows, models, drawn, trainings)
         else:
             found = self._loss.gradients_together(rows, models, drawn)
         for each, result in zip(tickets, found, strict=True):
@@ -164,8 +185,15 @@ def _drawn_rows(work: Work) -> NDArray[np.intp] | None:
     if work.kernel is kernels.minibatch_gradient:
         drawn: Any = work.arguments[1]
         return None if drawn is None else np.asarray(drawn)
-    if work.kernel is kernels.sgd_steps:
-        batches = work.arguments[2]
-        if len(batches) and all(each is not None for each in batches):
+    if work.kernel in _STEPS and not _is_passed(work):
+        batches = work.arguments[_STEPS[work.kernel]]
+        drawn = len(batches) and all(each is not None for each in batches)
+        if drawn and equal_sizes(batches):
             return np.stack(list(batches))
     return None
+
+
+def _is_passed(work: Work) -> bool:
+    """Return whether work is that of an optimizer of PyTorch, which has one module's parameters."""
+    steps = work.kernel is kernels.optimizer_steps
+    return steps and isinstance(work.arguments[2].optimizer, GivenOptimizer)

@@ -88,6 +88,7 @@ from fedsim.problems.measures import (
     TrainingAccuracy,
     TrainingLoss,
 )
+from fedsim.problems.optimizers import OPTIMIZERS
 from fedsim.problems.oracle import LossOracle
 from fedsim.problems.penalties import PENALTIES, NoPenalty, Penalty, Regulariser
 from fedsim.problems.penalties.norms import L1, L2, ElasticNet, GroupL2, Nuclear
@@ -108,6 +109,7 @@ from fedsim.problems.references import (
     sparse_optimum,
 )
 from fedsim.problems.samples import Samples
+from fedsim.problems.schedules import SCHEDULES
 from fedsim.problems.splits import (
     IID,
     SPLITS,
@@ -131,7 +133,9 @@ __all__ = [
     "L2",
     "LOSSES",
     "MEASURES",
+    "OPTIMIZERS",
     "PENALTIES",
+    "SCHEDULES",
     "SOURCES",
     "SPLITS",
     "STARTS",

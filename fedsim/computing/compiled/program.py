@@ -15,7 +15,7 @@ from fedsim.computing.compiled.rows import Data, LossSpecification
 from fedsim.ports import Array, Work
 from fedsim.problems import MultilayerPerceptron, kernels
 from fedsim.problems.client_loss import LocalLoss
-from fedsim.problems.samples import Minibatches
+from fedsim.problems.samples import Minibatches, equal_sizes
 
 _NO_ROWS: Whole = np.zeros((0, 0), np.int64)
 _NOTHING: Array = np.zeros(0)
@@ -104,7 +104,9 @@ class CompiledProgram:
 
     def takes(self, work: Work) -> bool:
         """Return whether work has a compiled kernel and is on an unrestricted loss of a client."""
-        return work.kernel in _READ and work.client is not None and not work.bases
+        if work.kernel not in _READ or work.client is None or work.bases:
+            return False
+        return work.kernel is not kernels.sgd_steps or equal_sizes(work.arguments[2])
 
     def add(self, work: Work, page: Page) -> int:
         """Append work on a page and return its place.

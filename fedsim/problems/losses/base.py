@@ -17,6 +17,7 @@ from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import join_names
 from fedsim.errors import DataError
 from fedsim.ports import Array
+from fedsim.problems.optimizers import GivenOptimizer
 from fedsim.problems.samples import Features, Precision
 
 # The input of loss kernels: a client's samples as arranged by its loss.
@@ -142,6 +143,16 @@ class Loss(Spec):
     def noisy(self, features: int, outputs: int) -> bool:
         """Return whether stochastic gradients belong to a randomised loss, as with dropout."""
         return False
+
+    def check_optimizer(self, optimizer: GivenOptimizer, features: int, outputs: int) -> None:
+        """Check that clients can take the steps of an optimizer of PyTorch.
+
+        Raises:
+            DataError: they cannot.
+        """
+        text = f"{optimizer.name} is an optimizer of PyTorch, and the loss {self.kind} is not"
+        own = "give one by its kind, such as adam"
+        raise DataError("optimizer", f"got one, but {text} computed by it; {own}")
 
     def layer_shapes(self, features: int, outputs: int) -> tuple[tuple[int, ...], ...]:
         """Return the shapes of the parts that a flat model consists of, in order."""

@@ -19,6 +19,7 @@ from fedsim.problems.losses.augmentation import Augmentation, check_images
 from fedsim.problems.losses.base import Loss, Rows, State
 from fedsim.problems.losses.linear import format_labels, whole_labels
 from fedsim.problems.losses.softmax import indicators
+from fedsim.problems.optimizers import GivenOptimizer, Training
 from fedsim.problems.samples import Features, Minibatches, Precision
 
 if TYPE_CHECKING:
@@ -161,9 +162,22 @@ class TorchLoss(Loss):
         """Return the model that stochastic gradient steps reach from `w`."""
         return self._trainer(rows).steps(rows, w, eta, drawn, pull, self._terms)
 
+    def optimizer_steps(
+        self, rows: Rows, w: Array, drawn: Minibatches, training: Training
+    ) -> Array:
+        """Return what the steps of an optimizer reach from `w`; see `Training.result`."""
+        return self._trainer(rows).train(rows, w, drawn, training, self._terms)
+
     def noisy(self, features: int, outputs: int) -> bool:
         """Return whether the training loss is stochastic, by dropout or varied images."""
         return bool(self.augment) or self.recipe(features, outputs).noisy
+
+    def check_optimizer(self, optimizer: GivenOptimizer, features: int, outputs: int) -> None:
+        """Check that an optimizer of PyTorch takes a step on the module; see `Loss`."""
+        from fedsim.problems.modules import trainer  # noqa: PLC0415 - loads PyTorch
+
+        found = self.recipe(features, outputs)
+        trainer(found, self.numbers, self.device).check(optimizer)
 
     def check_together(self, features: int, outputs: int) -> None:
         """Check that several clients' networks can be computed as one.
@@ -187,6 +201,17 @@ class TorchLoss(Loss):
         """Return the models reached from models (clients, d) by minibatches (clients, steps, b)."""
         computed = self._together(*_sizes(rows[0]))
         return computed.steps(rows, models, eta, drawn, pull, self._terms)
+
+    def trained_together(
+        self,
+        rows: Sequence[Rows],
+        models: Array,
+        drawn: NDArray[np.intp],
+        trainings: Sequence[Training],
+    ) -> Array:
+        """Return the results of optimizers; arguments as for `steps_together`."""
+        computed = self._together(*_sizes(rows[0]))
+        return computed.train(rows, models, drawn, trainings, self._terms)
 
     def gradients_together(
         self, rows: Sequence[Rows], models: Array, drawn: NDArray[np.intp]

@@ -11,11 +11,11 @@ from fedsim.algorithms.averaging import (
 from fedsim.algorithms.base import Algorithm, Arrivals, PeerAlgorithm, ProblemInfo, StepSize
 from fedsim.algorithms.censored import (
     CensoredHeavyBall,
-    ChargeAwareHeavyBall,
     GradientDescent,
     HeavyBall,
     LazyGradient,
 )
+from fedsim.algorithms.charge_aware import ChargeAwareHeavyBall
 from fedsim.algorithms.composite import FedDualAvg, FedMid
 from fedsim.algorithms.compressed import CompressedDescent, Diana
 from fedsim.algorithms.concerns import Concern

@@ -27,7 +27,15 @@ from fedsim.algorithms.local_steps import Model, mean
 from fedsim.algorithms.local_training import LocalUpdates
 from fedsim.blocks.spec import as_written
 from fedsim.ports import Server
-from fedsim.problems.optimizers import SGD, Adagrad, Adam, AnyOptimizer, Optimizer, Yogi
+from fedsim.problems.optimizers import (
+    SGD,
+    Adagrad,
+    Adam,
+    AnyOptimizer,
+    GivenOptimizer,
+    VectorOptimizer,
+    Yogi,
+)
 from fedsim.problems.schedules import AnySchedule
 
 REDDI = "Reddi et al.: Adaptive Federated Optimization, ICLR 2021, algorithm 2"
@@ -45,7 +53,7 @@ class ServerOptimizer(LocalUpdates):
 
     @property
     @abstractmethod
-    def server_rule(self) -> Optimizer:
+    def server_rule(self) -> VectorOptimizer:
         """The optimizer of the server."""
 
     async def serve(self, server: Server) -> None:
@@ -74,9 +82,19 @@ class FedOpt(ServerOptimizer):
     )
 
     @property
-    def server_rule(self) -> Optimizer:
+    def server_rule(self) -> VectorOptimizer:
         """The optimizer as given."""
-        return self.server_optimizer or SGD()
+        rule = self.server_optimizer
+        return rule if isinstance(rule, VectorOptimizer) else SGD()
+
+    @model_validator(mode="after")
+    def _takes_vectors(self) -> Self:
+        if isinstance(self.server_optimizer, GivenOptimizer):
+            text = f"got {self.server_optimizer.name}, but the server moves vectors, not a module"
+            raise ValueError(  # noqa: TRY004 - pydantic takes a ValueError
+                f"server_optimizer: {text}; give one by its kind, such as adam"
+            )
+        return self
 
 
 class FedAvgM(ServerOptimizer):
@@ -98,7 +116,7 @@ class FedAvgM(ServerOptimizer):
         return self
 
     @property
-    def server_rule(self) -> Optimizer:
+    def server_rule(self) -> VectorOptimizer:
         """SGD with momentum."""
         return SGD(momentum=self.momentum, nesterov=self.nesterov)
 
@@ -111,7 +129,7 @@ class FedAdagrad(ServerOptimizer):
     tau: float = Field(default=1e-3, gt=0, description="tau, which bounds the adaptivity")
 
     @property
-    def server_rule(self) -> Optimizer:
+    def server_rule(self) -> VectorOptimizer:
         """Adagrad from v = tau^2."""
         return Adagrad(epsilon=self.tau, initial=self.tau * self.tau)
 

@@ -18,6 +18,7 @@ from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Node, Server, Silence
 from fedsim.problems import NoPenalty, Problem, Reference, Regulariser, optimum
+from fedsim.problems.optimizers import Optimizer
 from fedsim.problems.samples import Features
 from fedsim.wire import Contract
 
@@ -122,6 +123,8 @@ class ProblemInfo:
         folder: of the scenario file, which paths are relative to.
         weights: the clients' shares of all samples, shape (M,); equal by default.
         programs: the problem, if clients run their own programs; else None.
+        refuses: returns why the clients' losses cannot be trained by an optimizer; empty if they
+            can.
     """
 
     clients: int
@@ -147,6 +150,7 @@ class ProblemInfo:
     folder: Path = Path()
     weights: Array | None = None
     programs: Problem | None = None
+    refuses: Callable[[Optimizer], str] = lambda _: ""
 
     @property
     def largest_smoothness(self) -> float:
@@ -269,7 +273,9 @@ class Algorithm(Spec, Generic[Memory]):
     handles_rows: ClassVar[bool] = False
     """Whether `handle`, as written in this very class, computes entry by entry, from the message
     and the client's loss alone. Where rounds are played in arrays it may then run once for many
-    clients: vectors that differ from client to client are the rows of an array (n, d)."""
+    clients: vectors that differ from client to client are the rows of an array (n, d). A class that
+    has a state, or keeps silent, also has `handle_rows`: it does that for clients that are always
+    asked together, with one state for all, and returns the message and which are silent, (n,)."""
 
     kind: str
 

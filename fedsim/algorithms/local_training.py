@@ -28,7 +28,7 @@ from fedsim.blocks.spec import as_written
 from fedsim.errors import ParameterError
 from fedsim.memory import format_size
 from fedsim.ports import Array, Client, Message, Payload, Work
-from fedsim.problems.optimizers import SGD, AnyOptimizer, Training
+from fedsim.problems.optimizers import SGD, AnyOptimizer, GivenOptimizer, Training
 from fedsim.problems.schedules import AnySchedule
 from fedsim.text import quantity
 
@@ -137,6 +137,13 @@ class LocalUpdates(LocalSteps[Kept]):
             said = f"the optimizer {self.optimizer.kind}" if self.optimizer else "a plain step"
             text = f"{said} has no state; give one that has, such as adam, or sgd with momentum"
             raise ValueError(f"optimizer_state: got kept, but {text}")
+        if (
+            self.schedule
+            and isinstance(self.optimizer, GivenOptimizer)
+            and self.optimizer.scheduled
+        ):
+            text = f"the optimizer {self.optimizer.name} has one of its own; give one of the two"
+            raise ValueError(f"schedule: got one, but {text}")
         grows = isinstance(self.batch, GrowingBatch) and (self.epochs or self.local_epochs)
         if grows and self.schedule and self.schedule.by == "step":
             text = "the number of steps of a round changes with a growing batch"
@@ -150,6 +157,8 @@ class LocalUpdates(LocalSteps[Kept]):
                 if getattr(self, key) is not None:
                     text = "the clients' own programs train as they like"
                     raise ParameterError(key, f"got one, but {text}; leave it out")
+        if self.optimizer is not None and (reason := info.refuses(self.optimizer)):
+            raise ParameterError("optimizer", reason)
         return super().configure(info)
 
     def memory(self, initial: Array) -> Kept:  # noqa: ARG002 - None until a round
@@ -186,15 +195,20 @@ class LocalUpdates(LocalSteps[Kept]):
             count = self.optimizer.moments * dimension
             kept = "kept in its memory" if self.optimizer_state == "kept" else "reset in each round"
             yield (
-                f"the state of {self.optimizer.kind} is {count} values at a client,"
+                f"the state of {self._optimizer_name} is {count} values at a client,"
                 f" {format_size(8 * count)} in float64, {kept} (optimizer_state)"
             )
+
+    @property
+    def _optimizer_name(self) -> str:
+        given = isinstance(self.optimizer, GivenOptimizer)
+        return str(getattr(self.optimizer, "name" if given else "kind", "sgd"))
 
     @property
     def _rule_name(self) -> str:
         """What makes the steps other than plain ones."""
         if self.optimizer is not None and not self.optimizer.plain:
-            return self.optimizer.kind
+            return self._optimizer_name
         return "clip_norm" if self.clip_norm is not None else "schedule.by: step"
 
     @property
@@ -262,7 +276,10 @@ class LocalUpdates(LocalSteps[Kept]):
             rates = (self.eta,) * plan.steps
         else:
             rates = self.schedule.rates(self.eta, client.round, plan.steps)
-        return Training(self.optimizer or SGD(), rates, self.clip_norm, self.pull)
+        training = Training(self.optimizer or SGD(), rates, self.clip_norm, self.pull)
+        if isinstance(self.optimizer, GivenOptimizer) and self.optimizer.scheduled:
+            return training._replace(rounds=client.round - 1)
+        return training
 
     def _plain_steps(self, client: Client, start: Array, eta: float, drawn: Minibatches) -> Work:
         return client.oracle.sgd_steps(start, eta, drawn, self.pull)

@@ -31,6 +31,7 @@ from fedsim.ports import Meaning
 from fedsim.problems import Observer, Problem, ProgramProblem, Reference
 from fedsim.problems.data import Catalogue
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
+from fedsim.problems.optimizers import GivenOptimizer, Optimizer
 from fedsim.problems.partition import stacked_features
 from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.restricted import convex
@@ -368,7 +369,20 @@ class Builder:
             folder=self.plan.folder,
             weights=problem.weights,
             programs=problem if isinstance(problem, ProgramProblem) else None,
+            refuses=partial(_refusal, problem),
         )
+
+
+def _refusal(problem: Problem, optimizer: Optimizer) -> str:
+    """Return why the clients' losses cannot be trained by an optimizer; empty if they can."""
+    if not isinstance(optimizer, GivenOptimizer):
+        return ""
+    one = problem.losses[0]
+    try:
+        problem.loss.check_optimizer(optimizer, one.features, one.outputs)
+    except DataError as error:
+        return str(error)
+    return ""
 
 
 def missing_data(plan: Plan) -> list[str]:

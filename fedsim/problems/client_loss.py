@@ -304,7 +304,7 @@ def optimizer_steps(loss: LocalLoss, w: Array, drawn: Minibatches, training: Tra
         g = _step_gradient(loss, v, every if some is None else some)
         if training.pull is not None:
             g = g + training.pull * (v - w)
-        training.optimizer.step(v, training.limit(g), eta, state)
+        training.rule.step(v, training.limit(g), eta, state)
     return training.result(v, state)
 
 

@@ -18,13 +18,14 @@ Optimization", NeurIPS 2018; Duchi, Hazan, Singer, "Adaptive Subgradient Methods
 """
 
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, NonNegativeInt, model_validator
 
 from fedsim.blocks.choice import OneOf
+from fedsim.blocks.in_memory import Holding
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Block, Given, KindFirst
 from fedsim.ports import Array
@@ -49,10 +50,9 @@ class OptimizerState:
 
 
 class Optimizer(KindFirst):
-    """A rule by which a gradient moves a model."""
+    """A rule by which gradients move a model."""
 
     kind: str
-    weight_decay: float = Field(default=0.0, ge=0, description="lambda, the weight of |w|^2/2")
 
     @property
     def plain(self) -> bool:
@@ -68,6 +68,12 @@ class Optimizer(KindFirst):
     @abstractmethod
     def operations(self) -> float:
         """Operations a value of the model and step, beyond those of w - eta g, which are free."""
+
+
+class VectorOptimizer(Optimizer):
+    """A rule on vectors of NumPy and PyTorch alike, number by number."""
+
+    weight_decay: float = Field(default=0.0, ge=0, description="lambda, the weight of |w|^2/2")
 
     def begin(self, w: Vector) -> OptimizerState:
         """Return the state before the first step for a model like `w`."""
@@ -93,7 +99,7 @@ class Optimizer(KindFirst):
         return 2.0 if self.weight_decay else 0.0
 
 
-class SGD(Optimizer):
+class SGD(VectorOptimizer):
     """Stochastic gradient descent, with momentum (heavy ball or Nesterov's) or without."""
 
     kind: Literal["sgd"] = "sgd"
@@ -122,7 +128,7 @@ class SGD(Optimizer):
         return self._decay_operations + 2.0 * bool(self.momentum) + 2.0 * self.nesterov
 
     def step(self, w: Vector, g: Vector, eta: float, state: OptimizerState) -> None:
-        """Take a step; see `Optimizer.step`."""
+        """Take a step; see `VectorOptimizer.step`."""
         d = self._add_decay(w, g)
         if self.momentum:
             (b,) = state.moments
@@ -132,7 +138,7 @@ class SGD(Optimizer):
         w -= eta * d
 
 
-class Adam(Optimizer):
+class Adam(VectorOptimizer):
     """Adam: a mean of gradients, scaled by a mean of their squares in each coordinate."""
 
     kind: Literal["adam"] = "adam"
@@ -159,7 +165,7 @@ class Adam(Optimizer):
         return OptimizerState([_fill(w, 0.0), _fill(w, self.initial)])
 
     def step(self, w: Vector, g: Vector, eta: float, state: OptimizerState) -> None:
-        """Take a step; see `Optimizer.step`."""
+        """Take a step; see `VectorOptimizer.step`."""
         self._adapted_step(w, self._add_decay(w, g), eta, state)
 
     def _adapted_step(self, w: Vector, d: Vector, eta: float, state: OptimizerState) -> None:
@@ -188,7 +194,7 @@ class AdamW(Adam):
     weight_decay: float = Field(default=0.01, ge=0, description="lambda, of w <- (1 - eta lambda)w")
 
     def step(self, w: Vector, g: Vector, eta: float, state: OptimizerState) -> None:
-        """Take a step; see `Optimizer.step`."""
+        """Take a step; see `VectorOptimizer.step`."""
         if self.weight_decay:
             w *= 1 - eta * self.weight_decay
         self._adapted_step(w, g, eta, state)
@@ -211,7 +217,7 @@ class Yogi(Adam):
         v -= (1 - self.beta2) * square * _sign(v - square)
 
 
-class Adagrad(Optimizer):
+class Adagrad(VectorOptimizer):
     """Adagrad: steps that shrink with the sum of squared gradients in each coordinate."""
 
     kind: Literal["adagrad"] = "adagrad"
@@ -233,7 +239,7 @@ class Adagrad(Optimizer):
         return OptimizerState([_fill(w, self.initial)])
 
     def step(self, w: Vector, g: Vector, eta: float, state: OptimizerState) -> None:
-        """Take a step; see `Optimizer.step`."""
+        """Take a step; see `VectorOptimizer.step`."""
         d = self._add_decay(w, g)
         (v,) = state.moments
         v += d * d
@@ -242,7 +248,60 @@ class Adagrad(Optimizer):
         w -= eta * d / root
 
 
-OPTIMIZERS: Registry[Optimizer] = Registry("optimizer", (SGD, Adam, AdamW, Yogi, Adagrad))
+class PassedOptimizer(NamedTuple):
+    """An optimizer passed in from Python.
+
+    Attributes:
+        make: a class of `torch.optim`, or a function like one: of parameters, `lr` and `options`.
+        options: further arguments by name.
+        schedule: a function of the optimizer that returns a `torch.optim.lr_scheduler`; None for
+            none.
+        by: whether that takes a step after each local step, or between rounds.
+    """
+
+    make: Callable[..., Any]
+    options: Mapping[str, Any] = {}
+    schedule: Callable[[Any], Any] | None = None
+    by: Literal["round", "step"] = "step"
+
+    def of(self, parameters: Sequence[Any], eta: float) -> Any:  # noqa: ANN401 - of PyTorch
+        """Return an optimizer of parameters of PyTorch, of the step size eta."""
+        return self.make(parameters, lr=eta, **self.options)
+
+
+class GivenOptimizer(Holding, Optimizer):
+    """An optimizer of PyTorch passed in from Python by `fedsim.torch.optimizer`."""
+
+    kind: Literal["given"] = "given"
+    name: str = Field(description="the name of its class")
+    vectors: NonNegativeInt = Field(description="vectors of the model's size in its state")
+    charged: float = Field(ge=0, description="operations a value of the model and step")
+    scheduled: bool = Field(default=False, description="whether it has a schedule of its own")
+
+    @property
+    def moments(self) -> int:
+        """As found in a trial."""
+        return self.vectors
+
+    @property
+    def operations(self) -> float:
+        """As found in a trial, or as given."""
+        return self.charged
+
+    @property
+    def passed(self) -> PassedOptimizer:
+        """What was passed.
+
+        Raises:
+            DataError: this process does not have it.
+        """
+        found: PassedOptimizer = self.value("optimizer")
+        return found
+
+
+OPTIMIZERS: Registry[Optimizer] = Registry(
+    "optimizer", (SGD, Adam, AdamW, Yogi, Adagrad, GivenOptimizer)
+)
 """Every optimizer that a scenario can name."""
 
 AnyOptimizer = Given[Annotated[Optimizer, OneOf(OPTIMIZERS)] | None, Optimizer | Block | None]
@@ -262,6 +321,7 @@ class Training(NamedTuple):
         pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
         state: of the optimizer from an earlier round, see `join_state`; None for a new one.
         kept: whether the result has the state behind the model, see `join_state`.
+        rounds: before this one, for the schedule of an optimizer that was passed in.
     """
 
     optimizer: Optimizer
@@ -270,6 +330,7 @@ class Training(NamedTuple):
     pull: float | None = None
     state: Array | None = None
     kept: bool = False
+    rounds: int = 0
 
     @property
     def operations(self) -> float:
@@ -277,10 +338,21 @@ class Training(NamedTuple):
         clipped = 0.0 if self.clip is None else 3.0
         return self.optimizer.operations + clipped
 
+    @property
+    def rule(self) -> VectorOptimizer:
+        """The optimizer.
+
+        Raises:
+            TypeError: it is one of PyTorch, which takes parameters of a module only.
+        """
+        if not isinstance(self.optimizer, VectorOptimizer):
+            raise TypeError(f"the optimizer {self.optimizer.kind} takes no vectors")
+        return self.optimizer
+
     def begin(self, w: Vector) -> OptimizerState:
         """Return the state to begin with, for a model of shape (d,)."""
         if self.state is None:
-            return self.optimizer.begin(w)
+            return self.rule.begin(w)
         parts = self.state[1:].reshape(self.optimizer.moments, len(w))
         return OptimizerState([_like(w, part) for part in parts], int(self.state[0]))
 

@@ -100,6 +100,13 @@ def steps(
     return v
 
 
+def squares(vectors: Array) -> Array:
+    """Return |v|^2 of each row of an array (k, d), shape (k,), as `v.dot(v)` has it."""
+    rows = _room(vectors.shape, vectors.dtype)
+    rows[...] = vectors
+    return np.asarray(np.vecdot(rows, rows))
+
+
 def _products(X: Array, vectors: Array) -> Array:
     """Return the product of each matrix (m, n) with its vector (n,), shape (k, m)."""
     found = _room((len(X), X.shape[-2]), X.dtype)

@@ -229,7 +229,7 @@ class ServerProtocol:
         Args:
             envelope: of one of them; all answer the same exchange.
             clients: the senders, each once.
-            messages: theirs, no beacons.
+            messages: theirs.
 
         Returns:
             Whether they have been received; if not, each may be by itself.
@@ -241,7 +241,7 @@ class ServerProtocol:
         if exchange.number != envelope.exchange or count >= due:
             return False
         replies = zip(clients, repeat(envelope.round), messages, strict=False)
-        exchange.replies += map(_REPLY, replies)
+        exchange.replies += [each for each in map(_REPLY, replies) if each[2] is not BEACON]
         exchange.reported += count
         exchange.waiting.difference_update(clients)
         return True

@@ -29,6 +29,13 @@ METHODS: list[dict[str, Any]] = [
     {"kind": "fednova", **STEP},
     {"kind": "fedadam", **STEP},
     {"kind": "dcgd", "step_size": 0.001},
+    {"kind": "gd", "step_size": "1/L"},
+    {"kind": "hb", "step_size": "1/L"},
+    {"kind": "lag", "step_size": "1/L"},
+    {"kind": "lag-wk", "step_size": "1/L"},
+    {"kind": "chb", "step_size": "1/L", "momentum": 0.4, "censor": 9.0},
+    {"kind": "chb", "step_size": "1/L", "momentum": 0.4, "eps1": 1e9},
+    {"kind": "chb-charge", "step_size": "1/L", "momentum": 0.4, "censor": 9.0},
 ]
 PLACES: list[dict[str, Any]] = [
     {},
@@ -39,6 +46,8 @@ PLACES: list[dict[str, Any]] = [
         ]
     },
     {"participation": {"kind": "uniform", "count": 3}},
+    {"silence": {"kind": "deadline", "after": "20 s"}, "stop": {"rounds": 15}},
+    {"network": {"server": {"uplink": "30 kbit/s"}}, "stop": {"rounds": 15}},
     {"wire": {"values": "float16"}, "precision": "float32"},
     {"fleet": [{"count": 6}]},
 ]
@@ -48,6 +57,7 @@ def by_hand(*_: object) -> None:
     pytest.fail("a client has computed by itself")
 
 
+KINDS = [str(each["kind"]) for each in METHODS]
 PAIRS = [
     pytest.param(method, place, marks=() if method is METHODS[number] else pytest.mark.slow)
     for number, place in enumerate(PLACES)
@@ -59,7 +69,11 @@ PAIRS = [
 def test_the_files_are_the_same(
     method: dict[str, Any], place: dict[str, Any], tmp_path: Path
 ) -> None:
-    with patch.object(ArrayClient, "compute", by_hand):
+    stateful = method["kind"] not in {"dcgd", *(each for each in KINDS if each.startswith("fed"))}
+    sampled = "participation" in place
+    with patch.object(
+        ArrayClient, "compute", ArrayClient.compute if sampled and stateful else by_hand
+    ):
         one, other = both(tmp_path, scenario(algorithm=method, **place))
     assert not _different(one, other)
 
@@ -101,7 +115,7 @@ class Shouting(FedAvg):
     kind: Literal["shouting"] = "shouting"  # type: ignore[assignment]
     in_arrays: ClassVar[bool] = True
 
-    async def descend(self, client: Client, start: Array) -> Array:
+    async def descend(self, client: Client[Any], start: Array) -> Array:
         """Take steps, and go on as far again for clients of an even number."""
         moved = await super().descend(client, start)
         return moved + (client.id % 2) * (moved - start)
@@ -123,7 +137,7 @@ def test_a_sum_of_rows_is_that_of_a_loop(
     stacked: list[bool], length: int, form: ValueFormat, weighted: bool
 ) -> None:
     rng = np.random.default_rng(len(stacked))
-    vectors = rng.standard_normal((len(stacked), length)) * 10.0 ** rng.integers(-9, 9, length)
+    vectors = rng.standard_normal((len(stacked), length)) * 10.0 ** rng.integers(-2, 3, length)
     rows = DenseRows(vectors, form).payloads()
     alone = [Dense.of(vector, form) for vector in vectors]
     assert [each.bits for each in rows] == [each.bits for each in alone]

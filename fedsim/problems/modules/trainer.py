@@ -21,7 +21,8 @@ from fedsim.problems.losses.augmentation import Augmentation, augment
 from fedsim.problems.losses.base import Rows
 from fedsim.problems.modules.module import FlatModule
 from fedsim.problems.modules.recipe import Recipe
-from fedsim.problems.optimizers import Training
+from fedsim.problems.modules.stepping import PassedSteps, stepping
+from fedsim.problems.optimizers import GivenOptimizer, Training
 from fedsim.problems.samples import Minibatches
 
 AT_ONCE = 256
@@ -112,11 +113,20 @@ class Trainer:
         """Return what the steps of an optimizer reach from `w`; see `Training.result`."""
         self._load(w, training=True)
         model = self._flat.model
-        start, state = model.clone(), training.begin(model)
+        start, rule = model.clone(), stepping(training, self._flat)
         found = self._gradients(rows, start, drawn, training.pull, terms)
         for gradient, eta in zip(found, training.rates, strict=True):
-            training.optimizer.step(model, training.limit(gradient), self._round(eta), state)
-        return training.result(w + _array(model - start), state)
+            rule.step(training.limit(gradient), eta)
+        return rule.result(w + _array(model - start))
+
+    def check(self, optimizer: GivenOptimizer) -> None:
+        """Check that an optimizer of PyTorch takes a step on the module.
+
+        Raises:
+            DataError: it does not.
+        """
+        self._flat.gradient.zero_()
+        PassedSteps(Training(optimizer, (1e-3,)), self._flat).step(self._flat.gradient, 1e-3)
 
     def outputs(self, X: Array, w: Array) -> Array:
         """Return the outputs for features (n, d), shape (n, outputs), without noise."""

@@ -91,7 +91,7 @@ class Together:
             gradient = self._gradients(rows, drawn[:, number], model, terms)
             if training.pull is not None:
                 gradient = gradient + training.pull * (model - start)
-            training.optimizer.step(model, training.limit(gradient), eta, state)
+            training.rule.step(model, training.limit(gradient), eta, state)
         ends = models + _array(model - start)
         if not training.kept:
             return ends
@@ -196,7 +196,7 @@ def _refusal(text: str) -> DataError:
 def _state(trainings: Sequence[Training], models: Tensor) -> OptimizerState:
     """Return the state of several clients' optimizers as one, for models (clients, d)."""
     if trainings[0].state is None:
-        return trainings[0].optimizer.begin(models)
+        return trainings[0].rule.begin(models)
     own = [training.begin(w) for training, w in zip(trainings, models, strict=True)]
     moments = zip(*(each.moments for each in own), strict=True)
     return OptimizerState([torch.stack(each) for each in moments], own[0].steps)

@@ -74,8 +74,8 @@ class HandlerBatch:
     def answers(self) -> tuple[Numbers, MessageBatch]:
         """Return the places of those that send an answer, and these."""
         if self.together is not None:
-            every = np.arange(len(self.clients))
-            return every, MessageBatch(self.clients, [self.together.envelope], alike=True)
+            senders, _, envelopes, kinds = self.together
+            return senders, MessageBatch(self.clients[senders], envelopes, kinds)
         senders = np.array([n for n, each in enumerate(self.replies) if each is not None], int)
         return senders, MessageBatch(self.clients[senders], [each for each in self.replies if each])
 
@@ -149,7 +149,9 @@ class Handlers:
         if self._cohorts is not None and cohort.asked[0] is cohort.asked[-1]:
             try:
                 groups = self._begin(self._cohorts, cohort)
-            except NotAlikeError:
+            except NotAlikeError as error:
+                if self._cohorts.remembers:
+                    raise ReactionError("clients with one state are not alike") from error
                 self._cohorts = None
             else:
                 self._run_together(groups, cohort, order, rows)
@@ -166,7 +168,7 @@ class Handlers:
         begun, envelope = list[_Group](), cohort.asked[0]
         try:
             for places, group in cohorts.groups(cohort.clients):
-                handler: Any = self._handle(group, group.protocol.open(envelope))
+                handler: Any = cohorts.handle(group, group.protocol.open(envelope))
                 begun.append(_Group(places, group.protocol, handler, None))
                 begun[-1] = begun[-1]._replace(first=go_on(handler))
         except BaseException:
@@ -179,24 +181,24 @@ class Handlers:
         self, groups: "list[_Group]", cohort: HandlerBatch, order: EventOrder, rows: RowBlocks
     ) -> None:
         """Run the handlers of groups from their first work up to their replies."""
-        envelope, count, replies = cohort.asked[0], len(cohort.clients), list[Message]()
-        spread = np.empty(count, object)
-        sent: Envelope | None = None
+        envelope, count = cohort.asked[0], len(cohort.clients)
+        replies, silent = np.empty(count, object), np.zeros(count, np.bool_)
+        sent, number = None, int(envelope.round)
         for places, protocol, handler, piece in groups:
-            while isinstance(piece, tuple):
+            while isinstance(piece, tuple) and isinstance(piece[0], Work):
                 pieces = self._durations(cohort.clients[places], *piece)
-                self._work(cohort, places, pieces, int(envelope.round), order, rows)
+                self._work(cohort, places, pieces, number, order, rows)
                 piece = go_on(handler)  # noqa: PLW2901 - the next one
-            if not isinstance(piece, Message):
-                raise ReactionError("a group of clients is silent")
-            own = messages(piece, len(places))
-            sent = protocol.answer(envelope, own[0]) or sent
-            if len(own) == count:
-                replies = own
-            else:
-                spread[places] = own
-        if sent is not None:
-            cohort.together = ReplyRows(replies or spread.tolist(), sent)
+            message, silent[places] = piece if isinstance(piece, tuple) else (piece, False)
+            if not isinstance(message, Message):
+                raise ReactionError("a group of clients does not reply")
+            replies[places] = own = messages(message, len(places))
+            sent = protocol.answer(envelope, own[0])
+        self._write_silent(cohort, np.flatnonzero(silent), number, rows)
+        beacon = protocol.answer(envelope, SILENCE) if silent.any() else None
+        cohort.together = ReplyRows.of(replies, silent, sent, beacon)
+        if self._cohorts is not None:
+            self._cohorts.keep()
 
     def _durations(self, ids: Ids, work: Work, at_once: bool) -> Array:  # noqa: FBT001 - of a piece
         """Return a piece of work as each of some clients does it; see `Piece`, shape (n, 4)."""
@@ -298,6 +300,13 @@ class Handlers:
         done: list[float] = ends.tolist()
         return done
 
+    @staticmethod
+    def _write_silent(cohort: HandlerBatch, whose: Numbers, number: int, rows: RowBlocks) -> None:
+        """Write that some clients have nothing worth sending."""
+        times, ids = cohort.times[whose], cohort.clients[whose]
+        cohort.check_alone(whose)
+        rows.add(cohort.events[whose], Event.SILENT, ids, t=times, peer=SERVER, round=number)
+
     def _answer(
         self,
         cohort: HandlerBatch,
@@ -309,12 +318,8 @@ class Handlers:
         """Make the envelopes of the replies."""
         clients, asked = self._clients, cohort.asked
         silent = [place for place, answer in enumerate(answers) if answer is SILENCE]
-        if silent:
-            whose = np.array(silent) + begin
-            number = int(asked[begin].round)
-            times, ids = cohort.times[whose], cohort.clients[whose]
-            cohort.check_alone(whose)
-            rows.add(cohort.events[whose], Event.SILENT, ids, t=times, peer=SERVER, round=number)
+        whose = np.array(silent, np.int64) + begin
+        self._write_silent(cohort, whose, int(asked[begin].round), rows)
         for number, envelope, answer in zip(
             own, asked[begin : begin + len(own)], answers, strict=True
         ):

@@ -169,9 +169,9 @@ class ArrayLanes(ServerLanes):
     def _decode(self, down: MessageBatch) -> Sequence[Envelope]:
         """Return the envelopes as the clients have received them."""
         if not self.decodes:
-            return down.envelopes
+            return down.every
         receive, received = self._receive[False], list[Envelope]()
-        for client, envelope in zip(down.clients.tolist(), down.envelopes, strict=True):
+        for client, envelope in zip(down.clients.tolist(), down.every, strict=True):
             receive(client, envelope)
             received.append(self.came)
         return received
@@ -192,11 +192,11 @@ class ArrayLanes(ServerLanes):
         """Write the rows of an exchange, and let its replies arrive."""
         self._write(played.rows)
         receive, clients = self._receive[True], played.clients.tolist()
-        if played.together is None:
+        if played.together is None or not clients:
             for turn in played.turns.tolist():
                 receive(clients[turn], played.replies[turn])
             return
-        messages, envelope = played.together
+        messages, envelope = played.together.messages, played.replies[0]
         *early, last = played.turns.tolist()
         replies = [clients[turn] for turn in early], [messages[turn] for turn in early]
         if early and not self.receive_all(envelope, *replies):

@@ -5,19 +5,20 @@ loss alone. So one run of its handler, in which vectors (d,) that differ from cl
 the rows of an array (n, d), does what n runs do; see `ClientGroup`, which is its client.
 """
 
-from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from itertools import repeat
 from math import inf
 from types import coroutine
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.computing.serial import SerialEvaluator
 from fedsim.ports import DENSE, Array, ClientId, Message, Oracle, Structure, Work
 from fedsim.protocol.transport import ClientProtocol, Envelope
 from fedsim.sim.arrays.classes import Ids
-from fedsim.sim.arrays.order import Numbers
+from fedsim.sim.arrays.order import Numbers, ReactionError
 from fedsim.sim.config import WorldConfig
 from fedsim.wire.packers import Packing, Plain
 from fedsim.wire.payloads.rows import DenseRows
@@ -38,12 +39,37 @@ class ReplyRows(NamedTuple):
     """The replies of the clients of a cohort that were handled together.
 
     Attributes:
-        messages: theirs, in the order of the cohort.
-        envelope: of one of them, equal to the others' in all but its content.
+        senders: the places in the cohort of those that send something.
+        messages: theirs.
+        envelopes: of one message of each class, equal to the others' in all but their content.
+        kinds: which of these each message has, shape (n,); None where there is one.
     """
 
+    senders: Numbers
     messages: Sequence[Message]
-    envelope: Envelope
+    envelopes: Sequence[Envelope]
+    kinds: Numbers | None = None
+
+    @classmethod
+    def of(
+        cls, every: NDArray[np.object_], silent: NDArray[np.bool_], *envelopes: Envelope | None
+    ) -> "ReplyRows":
+        """Return the replies of a cohort.
+
+        Args:
+            every: the message that each would send, shape (n,).
+            silent: which send nothing, shape (n,).
+            envelopes: of a message, and of a beacon where silence is signalled.
+        """
+        sent, beacon = envelopes
+        senders = np.arange(len(every))
+        if beacon is None:
+            senders = senders[~silent]
+            return cls(senders, every[senders].tolist(), [sent] if sent else [])
+        every[silent] = beacon.message
+        if sent is None or silent.all():
+            return cls(senders, every.tolist(), [beacon])
+        return cls(senders, every.tolist(), [sent, beacon], silent.astype(np.int64))
 
 
 class _NoDraws:
@@ -65,6 +91,7 @@ class ClientGroup:
     """
 
     rng = _NoDraws()
+    state: Any  # of those of a method with `handle_rows`
 
     def __init__(
         self,
@@ -126,6 +153,10 @@ class Cohorts:
         oracle: returns a client's loss.
         protocol: returns its endpoint.
         looks: the set to which the names of what the method reads are added.
+
+    Attributes:
+        handle: the method's, of a group of clients.
+        remembers: whether groups have a state that no single client has.
     """
 
     def __init__(
@@ -139,6 +170,11 @@ class Cohorts:
         self._oracle = oracle
         self._protocol = protocol
         self._looks = looks
+        self.handle = getattr(setup.algorithm, "handle_rows", None) or setup.algorithm.handle  # type: ignore[union-attr]
+        self._stateful = hasattr(setup.algorithm, "handle_rows")
+        self.remembers = False
+        self._first: Ids | None = None
+        self._kept: list[tuple[Numbers, ClientGroup]] = []
         self._useful = self._fits()
 
     def _fits(self) -> bool:
@@ -148,18 +184,38 @@ class Cohorts:
             return False
         if setup.transport.to_clients(_ignore) is not _ignore:
             return False
+        if self._stateful and setup.participation.asked is not None:
+            return False
         packer = setup.packer_up(0, "", 0)
         return isinstance(packer, Plain) and packer.exact
 
-    def groups(self, clients: Ids) -> Iterator[tuple[Numbers, ClientGroup]]:
-        """Yield groups of clients with equally many samples, and their places in the cohort.
+    def groups(self, clients: Ids) -> Iterable[tuple[Numbers, ClientGroup]]:
+        """Return groups of clients with equally many samples, and their places in the cohort.
 
         Args:
             clients: of the cohort, ascending.
 
         Raises:
             NotAlikeError: they have to be handled one by one.
+            ReactionError: they have a state in common with others, that are not asked.
         """
+        if not self._stateful:
+            return self._groups(clients)
+        if self._first is None:
+            self._kept = list(self._groups(clients))
+            self._first = clients
+            for _, group in self._kept:
+                group.state = self._setup.algorithm.memory(self._setup.initial)
+        elif not np.array_equal(clients, self._first):
+            raise ReactionError("clients that share a state are not asked together")
+        return self._kept
+
+    def keep(self) -> None:
+        """Note that clients have been handled together, so that no single one has their state."""
+        self.remembers = self._stateful
+
+    def _groups(self, clients: Ids) -> Iterator[tuple[Numbers, ClientGroup]]:
+        """Yield groups, see `groups`."""
         evaluator = self._setup.evaluator
         if not self._useful or not isinstance(evaluator, SerialEvaluator):
             raise NotAlikeError("the method")
@@ -177,16 +233,13 @@ class Cohorts:
                     ClientGroup(clients[places], protocol, oracle, evaluator, self._looks),
                 )
 
-    def refuse(self) -> None:
-        """Handle clients one by one from now on."""
-        self._useful = False
-
 
 def _declares_rows(method: object) -> bool:
     """Return whether a method, as written in its very class, may be run for many clients."""
     owner = next((cls for cls in type(method).__mro__ if "handle" in vars(cls)), object)
     own = type(method).__module__.startswith("fedsim.algorithms.")
-    return bool(vars(owner).get("handles_rows")) and (own or owner is type(method))
+    declared = vars(owner).get("handles_rows") and getattr(method, "handles_rows", False)
+    return bool(declared) and (own or owner is type(method))
 
 
 def go_on(handler: Coroutine[Piece, None, Any]) -> Any:  # noqa: ANN401 - a piece, or the reply

@@ -124,7 +124,8 @@ def begin(
         short: those of the last one.
         bits: of all.
     """
-    W, F = vector_at(buffer, words, _INTEGERS), vector_at(buffer, words, _REALS)
+    W: Integers = vector_at(buffer, words, _INTEGERS)
+    F: Reals = vector_at(buffer, words, _REALS)
     if not enough(W, at.SPARE, at.SPARE):
         return FULL
     m = _make_message(W, total)
@@ -160,7 +161,8 @@ def _close(W: Integers, F: Reals, m: int, whole: int) -> None:
 @kernel
 def stop(buffer: int, words: int, m: int) -> None:
     """Stop a message that is not over."""
-    W, F = vector_at(buffer, words, _INTEGERS), vector_at(buffer, words, _REALS)
+    W: Integers = vector_at(buffer, words, _INTEGERS)
+    F: Reals = vector_at(buffer, words, _REALS)
     _close(W, F, m, at.NOTHING)
     free_if_over(W, m)
 
@@ -258,7 +260,8 @@ def run(buffer: int, words: int, when: float, other: float, since: float) -> int
     Returns:
         The message that has arrived, 0 if nothing more is due, or `FULL`.
     """
-    W, F = vector_at(buffer, words, _INTEGERS), vector_at(buffer, words, _REALS)
+    W: Integers = vector_at(buffer, words, _INTEGERS)
+    F: Reals = vector_at(buffer, words, _REALS)
     while W[at.LENGTH]:
         e = W[at.HEAP]
         now = F[e]
@@ -289,7 +292,8 @@ def run(buffer: int, words: int, when: float, other: float, since: float) -> int
 @kernel
 def clear(buffer: int, words: int) -> None:
     """Go back to the beginning, with idle links."""
-    W, F = vector_at(buffer, words, _INTEGERS), vector_at(buffer, words, _REALS)
+    W: Integers = vector_at(buffer, words, _INTEGERS)
+    F: Reals = vector_at(buffer, words, _REALS)
     F[at.NOW] = 0.0
     W[at.LENGTH] = W[at.CANCELLED] = W[at.NODE_FREE] = W[at.NODES_USED] = 0
     use_block(W, W[at.BLOCK_FIRST])
@@ -315,7 +319,8 @@ def clear(buffer: int, words: int) -> None:
 @kernel
 def quiet(buffer: int, words: int) -> float:
     """Return when the last queue of all ways that were used is empty, s."""
-    W, F = vector_at(buffer, words, _INTEGERS), vector_at(buffer, words, _REALS)
+    W: Integers = vector_at(buffer, words, _INTEGERS)
+    F: Reals = vector_at(buffer, words, _REALS)
     latest = F[at.NOW]
     p = W[at.PATHS]
     while p:

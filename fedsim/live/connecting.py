@@ -28,13 +28,13 @@ class Connector:
         self._address, self._timing, self._tell_user = address, timing, tell
         certificates = access.certificates
         self._context = None if certificates is None else certificates.client()
-        self._reported: dict[str, float] = {}
+        self._told: dict[str, float] = {}
 
     def tell(self, text: str) -> None:
         """Report what happens at the address, unless that was reported just now."""
         now = asyncio.get_running_loop().time()
-        if now - self._reported.get(text, -_AGAIN) >= _AGAIN:
-            self._reported[text] = now
+        if now - self._told.get(text, -_AGAIN) >= _AGAIN:
+            self._told[text] = now
             self._tell_user(f"{self._address}: {text}")
 
     async def connect(self, session: ClientSession) -> None:

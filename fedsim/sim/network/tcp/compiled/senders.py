@@ -295,8 +295,8 @@ def look(W: Integers, F: Reals, m: int) -> None:
     """Time out, or wait on: the timer has been restarted meanwhile."""
     W[m + at.TIMER] = 0
     if F[m + at.DEADLINE] <= F[at.NOW]:
-        heard = W[m + at.CONFIRMED] or count_arrived(W, m) > 0
-        if not W[at.LINUX] and not heard:  # ns-3 answers again
+        reached = W[m + at.CONFIRMED] or count_arrived(W, m) > 0
+        if not W[at.LINUX] and not reached:  # ns-3 answers again
             F[m + at.SIZE], F[m + at.THRESHOLD] = W[at.INITIAL], inf
         _time_out(W, F, m, F[at.NOW])
     _set_timer(W, F, m)

@@ -283,38 +283,3 @@ def test_a_run_without_models_of_before_they_were_kept_is_priced_again(
     assert len(priced.models) == 0
     with pytest.raises(DataError, match=r"there is no .*models\.parquet; make the run again"):
         fedsim.Result(out, (run,)).model()
-
-
-LOGISTIC: dict[str, Any] = {
-    "problem": {
-        "loss": {"kind": "logistic", "scale": "mean", "l2": 0.1, "labels": "plus-minus"},
-        "data": {"kind": "sklearn", "name": "breast-cancer", "preprocess": ["standardise"]},
-    },
-    "fleet": [{"count": 3}],
-}
-
-
-@pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
-@pytest.mark.parametrize("every", [None, 10])
-@pytest.mark.parametrize("best", ["objective", "train_accuracy", "gradient_norm"])
-def test_the_best_model_is_kept_beside_the_others(every: int | None, best: str) -> None:
-    """That of the first of the best rounds, whichever way is better."""
-    noisy = {"kind": "fedavg", "step_size": 1.0, "local_steps": 2, "batch": 4}
-    source = LOGISTIC | {"algorithm": noisy, "measures": ["train_accuracy", "gradient_norm"]}
-    source |= {"stop": {"rounds": 25}, "models": {"every": every, "best": best}}
-    result = fedsim.run(source)
-    whole = fedsim.run(source | {"models": {"every": 1}})
-    column = result.rounds[best]
-    number = int(np.argmax(column if best == "train_accuracy" else -column)) + 1
-    assert np.array_equal(result.model(round="best"), whole.model(round=number))
-    multiples = {10, 20} if every else set()
-    assert set(result.models["round"]) == {number, 25} | multiples
-    with pytest.raises(ValueError, match="got the round 'best'; a round is a number, or"):
-        whole.model(round="best")
-
-
-def test_the_best_is_by_a_figure_that_is_there() -> None:
-    for best, said in (("test_accuracy", "test_accuracy"), ("f2", 'got "f2". One of: objective')):
-        with pytest.raises(fedsim.ScenarioError, match=said) as raised:
-            fedsim.load(small(models={"best": best}))
-        assert raised.value.faults[0].key == "models.best"

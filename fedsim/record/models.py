@@ -1,4 +1,4 @@
-"""The models of a run: that of its last round, and on request those of every n-th one.
+"""The models of a run: that of its last round, and on request the best, or every n-th one.
 
 They are a Parquet table like the others, a row a model, rather than a NumPy archive. It grows on
 disk during the run, so that memory does not grow with the rounds. The same models give the same
@@ -7,11 +7,11 @@ bytes, whereas a zip archive contains the time of day. Values of float64 are kep
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from math import inf, isnan, prod
+from math import inf, prod
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -20,12 +20,10 @@ import pyarrow.parquet as pq
 
 from fedsim.errors import OutputError
 from fedsim.ports import Array
-from fedsim.record.columns import higher_is_better
-from fedsim.record.folder import MODELS, SCENARIO, SUMMARY
+from fedsim.record.folder import MODELS, SUMMARY
 from fedsim.record.manifest import check_files, damage_error
 from fedsim.record.parts import UNREADABLE, PartWriter, read_table, reading_error
 from fedsim.record.read import join_tables, summary_of
-from fedsim.record.scenarios import parse, read_text
 from fedsim.record.variants import BASE
 
 _CHUNK = 2**20
@@ -39,17 +37,27 @@ SHAPE = b"shape"
 """The key of the shape of all models, in the metadata of the table."""
 
 
-Figures: TypeAlias = Mapping[str, float | None]
-"""Columns of a round; unknown ones are NaN, None or left out."""
+Figure = Callable[[str], float]
+"""Returns a figure of a round by the name of its column; NaN where it was not evaluated."""
 
-NO_FIGURES: Figures = {}
+
+class Best(NamedTuple):
+    """The figure by which the best model of a run is found.
+
+    Attributes:
+        figure: a column of the table of rounds.
+        rises: whether more of it is better.
+    """
+
+    figure: str
+    rises: bool
 
 
 class CheckpointWriter(Protocol):
     """Receives every model of a run, keeps some, and is closed once, or abandoned."""
 
-    def see(self, number: int, model: Array, figures: Figures = NO_FIGURES) -> None:
-        """Receive the model of a round, with the figures in its row of the round table."""
+    def see(self, number: int, model: Array, figure: Figure) -> None:
+        """Receive the model of a round, and the figures of that round."""
 
     def close(self) -> None:
         """Complete the table of a run that has ended."""
@@ -66,37 +74,48 @@ class ModelTable:
         shape: of every model, for readers; models are passed in flat.
         every: models of rounds that are multiples of this are kept, and the last; None for the
             last only.
-        best: the column whose best model is kept, too; empty for none.
+        best: the figure by which one more is kept, the first of several equal ones; None for none.
+            Rounds in which it was not evaluated are passed over. Not beside `every`.
     """
 
     def __init__(
-        self, parts: PartWriter, shape: Sequence[int], every: int | None = None, best: str = ""
+        self,
+        parts: PartWriter,
+        shape: Sequence[int],
+        every: int | None = None,
+        best: Best | None = None,
     ) -> None:
-        self._best = best
-        self._best_seen = -inf
-        self._best_model: tuple[int, Array] | None = None
         self._schema = COLUMNS.with_metadata({SHAPE: json.dumps(list(shape)).encode()})
         self._parts = parts
         self._every = every
+        self._best, self._least = best, inf
+        self._found: tuple[int, Array] | None = None  # the best so far
         self._last: tuple[int, Array] | None = None
         self._kept = 0  # the last round whose model is on disk or queued
         self._waiting: list[tuple[int, Array]] = []
         self._bytes = 0
 
-    def see(self, number: int, model: Array, figures: Figures = NO_FIGURES) -> None:
+    def see(self, number: int, model: Array, figure: Figure) -> None:
         """Receive the model of a round, shape (d,); copied, since a method may modify it later.
 
         Raises:
             OutputError: models cannot be written.
         """
         self._last = number, np.array(model, dtype=np.float64)
-        score = score_of(self._best, figures.get(self._best)) if self._best else -inf
-        if score > self._best_seen:
-            self._best_seen, self._best_model = score, self._last
+        if self._best is not None:
+            value = -figure(self._best.figure) if self._best.rises else figure(self._best.figure)
+            if value < self._least:  # not where it is NaN
+                self._least, self._found = value, self._last
         if self._every is not None and number % self._every == 0:
             self._keep()
             if self._bytes >= _CHUNK:
                 self._flush()
+
+    def _keep_all(self) -> None:
+        """Queue the best model and the last one for writing, in the order of their rounds."""
+        if self._found is not None and self._last is not None and self._found[0] < self._last[0]:
+            self._waiting.append(self._found)
+        self._keep()
 
     def _keep(self) -> None:
         """Queue the last model for writing."""
@@ -104,15 +123,6 @@ class ModelTable:
             self._kept, model = self._last
             self._waiting.append(self._last)
             self._bytes += model.nbytes
-
-    def _keep_best(self) -> None:
-        """Queue the best model for writing, unless it is among those of every n-th round."""
-        best = self._best_model
-        if best is None or best[0] == self._kept:
-            return
-        if self._every is None or best[0] % self._every:
-            self._waiting.append(best)
-            self._bytes += best[1].nbytes
 
     def _flush(self) -> None:
         waiting, self._waiting, self._bytes = self._waiting, [], 0
@@ -128,27 +138,18 @@ class ModelTable:
         Raises:
             OutputError: it cannot be written.
         """
-        self._keep_best()
-        self._keep()
+        self._keep_all()
         if self._waiting or not self._kept:
             self._flush()
         self._parts.close()
 
     def abandon(self) -> None:
         """Write what can still be written, the last model included; see `PartWriter`."""
-        self._keep_best()
-        self._keep()
+        self._keep_all()
         if self._waiting:
             with suppress(OutputError):  # the reason of the run's end is reported already
                 self._flush()
         self._parts.abandon()
-
-
-def score_of(column: str, figure: float | None) -> float:
-    """Return a figure as one of which more is better; minus infinity if it is unknown."""
-    if figure is None or isnan(figure):
-        return -inf
-    return figure if higher_is_better(column) else -figure
 
 
 # Readers of recorded models, as arrays in their shape.
@@ -260,14 +261,12 @@ def model_of(
     folders: Sequence[Path],
     variant: str | None,
     seed: int | None = None,
-    number: int | str | None = None,
+    number: int | None = None,
 ) -> Array:
     """Return the model of one of several runs after a round; see `fedsim.Result.model`."""
     first = next((path.parent.name for path in folders), BASE)
     folder = _folder_of(folders, variant or first, seed)
     kept = read_rounds(folder)
-    if isinstance(number, str):
-        number = _best_round(folder, number)
     wanted = _last_round(folder, kept) if number is None else number
     if wanted not in kept:
         if not kept:
@@ -302,24 +301,6 @@ def _last_round(folder: Path, kept: Sequence[int]) -> int:
     if (folder / SUMMARY).exists():
         return int(summary_of(folder)["rounds"])
     return max(kept, default=0)
-
-
-def _best_round(folder: Path, asked: str) -> int:
-    """Return the first round whose figure is the best by `models.best` of a run's scenario.
-
-    Raises:
-        ValueError: its scenario names none, or no round has the figure, or "best" is not asked for.
-    """
-    scenario = parse(read_text(folder), folder / SCENARIO)
-    column = (scenario.get("models") or {}).get("best")
-    if asked != "best" or not column:
-        text = 'a round is a number, or "best" where the scenario has models: {best: test_accuracy}'
-        raise ValueError(f"{folder}: got the round {asked!r}; {text}")
-    table = read_table(folder, "rounds", ["round", column]).to_pydict()
-    scores = [score_of(column, figure) for figure in table[column]]
-    if not scores or max(scores) == -inf:
-        raise ValueError(f"{folder}: no round has a figure {column}")
-    return int(table["round"][scores.index(max(scores))])
 
 
 def _list_numbers(numbers: Sequence[int]) -> str:

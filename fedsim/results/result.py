@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -71,14 +71,14 @@ class Result:
         self,
         variant: str | None = None,
         seed: int | None = None,
-        round: int | Literal["best"] | None = None,  # noqa: A002 - as the column is called
+        round: int | None = None,  # noqa: A002 - as the column is called
     ) -> Array:
         """Return one model in its shape, (d,) or a matrix, and read no other run's.
 
         Args:
             variant: of the run; the first one of the scenario if None.
             seed: of the run; may be left out where the variant has one only.
-            round: after which; the last one if None, and "best" for that of `models.best`.
+            round: after which; the last one if None.
 
         Raises:
             ValueError: there is no such run, or the model was not kept; the text says which are.

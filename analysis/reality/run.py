@@ -80,8 +80,9 @@ def of_simgrid(model: str) -> Callable[[], Sequence[float]]:
 
 @cache
 def transfer_errors(model: transfers.packets.Sharing) -> Sequence[tuple[str, float]]:
-    """Return the kind and the error of held-out cases against ns-3's packets."""
-    return [(kind, error) for _, kind, _, error in transfers.errors(model, ["held-out"])]
+    """Return the kind and the error of unseen cases against ns-3's packets."""
+    sets = [transfers.packets.UNSEEN]
+    return [(kind, error) for _, kind, _, error in transfers.errors(model, sets)]
 
 
 @cache
@@ -91,7 +92,7 @@ def linux_errors() -> Sequence[tuple[str, float]]:
 
 
 def of_ns3(model: transfers.packets.Sharing, kind: str) -> Callable[[], Sequence[float]]:
-    """Return what finds the errors on held-out cases of a kind."""
+    """Return what finds the errors on unseen cases of a kind."""
     return lambda: [error for each, error in transfer_errors(model) if each == kind]
 
 

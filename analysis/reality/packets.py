@@ -14,9 +14,10 @@ from functools import partial
 from ipaddress import IPv4Address
 from math import isfinite
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
+from mrg import SameLosses
 
 from fedsim.physics.packet_loss import IndependentLosses
 from fedsim.physics.radios import ConstantRate
@@ -256,18 +257,23 @@ class Stack(NamedTuple):
         apart: how much later each message starts than the one before it, s.
         bucket: returns the queue of FQ-CoDel that the packets of a client are in, up or down, by
             the case and the seed; None where that is drawn.
+        same_losses: whether the packets are lost that ns-3 has lost.
     """
 
     headers: int
     law: Callable[[Case], Tcp]
     apart: float = 0.0
     bucket: Callable[[Case, int, int, bool], int] | None = None
+    same_losses: bool = False
 
     def connections(self, case: Case, seed: int) -> Connections:
         """Return the connections of a case, with the seed of its losses."""
         packets = framing(self.headers, SEGMENT + self.headers)
-        losses = IndependentLosses(case.loss, np.random.default_rng(seed)) if case.loss else None
-        rng = np.random.default_rng([seed, 1])
+        losses, rng = None, np.random.default_rng([seed, 1])
+        if case.loss and self.same_losses:
+            losses = rng = cast("Any", SameLosses(case.loss, 2 + case.flows + case.gateways, seed))
+        elif case.loss:
+            losses = IndependentLosses(case.loss, np.random.default_rng(seed))
         loss = None if losses is None else lambda *_: losses
         bucket = None if self.bucket is None else partial(self.bucket, case, seed)
         return Connections(self.law(case), lambda _: packets, loss, lambda *_: rng, bucket=bucket)
@@ -317,7 +323,7 @@ def murmur3(said: bytes, seed: int) -> int:
     return found ^ found >> 16
 
 
-NS3 = Stack(HEADERS, _law_of_ns3, bucket=_bucket_of_ns3)
+NS3 = Stack(HEADERS, _law_of_ns3, bucket=_bucket_of_ns3, same_losses=True)
 """ns-3's TCP, with its headers of IP, TCP and PPP."""
 
 

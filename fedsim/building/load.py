@@ -106,14 +106,18 @@ def evaluator_for(problem: Problem, load: ComputingLoad | None) -> EvaluatorKind
 def every_for(scenario: Scenario, load: ComputingLoad | None) -> int:
     """Return how many rounds lie between two that the observer looks at.
 
-    What the scenario says. Otherwise 1 where a stop rule reads the objective or a measure, or a
-    look is brief; else the least number for which looking costs at most a tenth of the clients'
-    computing, but so that a run of a hundred rounds or more is looked at ten times at least, and a
-    shorter one in every tenth round.
+    What the scenario says. Otherwise 1 where a stop rule reads the objective or a measure, the best
+    model by one of them is kept, or a look is brief; else the least number for which looking costs
+    at most a tenth of the clients' computing, but so that a run of a hundred rounds or more is
+    looked at ten times at least, and a shorter one in every tenth round.
     """
     if scenario.observe.every is not None:
         return scenario.observe.every
-    reads = scenario.stop.own or any(rule.columns for rule in scenario.stop.rules)
+    reads = (
+        scenario.stop.own
+        or scenario.models.best is not None
+        or any(rule.columns for rule in scenario.stop.rules)
+    )
     if load is None or reads or load.look <= BRIEF:
         return 1
     wanted = ceil(load.look / (SHARE * max(load.asked * load.update, 1.0)) - 1e-9)

@@ -11,7 +11,7 @@ from fedsim.ports import Array
 from fedsim.record.emissions import Emissions
 from fedsim.record.ledger import Meters
 from fedsim.record.log import EventLog, Rows
-from fedsim.record.models import CheckpointWriter
+from fedsim.record.models import CheckpointWriter, Figure
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import RoundTable
 
@@ -98,10 +98,10 @@ class _ResumedModels:
     def __init__(self, models: CheckpointWriter, seen: int) -> None:
         self._models, self._seen = models, seen
 
-    def see(self, number: int, model: Array) -> None:
+    def see(self, number: int, model: Array, figure: Figure) -> None:
         """See the model of a round, unless it was seen already."""
         if number > self._seen:
-            self._models.see(number, model)
+            self._models.see(number, model, figure)
 
     def close(self) -> None:
         """Do nothing: the book itself is closed."""

@@ -17,7 +17,7 @@ STARTS = st.builds(
     Start,
     st.integers(0, CLIENTS - 1),
     st.one_of(st.sampled_from([0.0, 0.001, 0.02]), st.floats(0.0, 0.5)),
-    st.one_of(st.sampled_from([0.0, 1.0, 7.0, 7.5, 60.0]), st.floats(0.0, 1500.0)),
+    st.one_of(st.sampled_from([0.0, 1.0, 7.0, 7.5, 60.0, 7000.0]), st.floats(0.0, 1500.0)),
     st.sampled_from(["waits", "waits", "waits", "looks", "stops"]),
     st.floats(0.0, 0.5),
 )

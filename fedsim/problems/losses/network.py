@@ -230,10 +230,20 @@ class TorchLoss(Loss):
         known = self.outputs
         return np.unique(labels) if known is None else np.arange(known, dtype=np.float64)
 
-    def predict(self, X: Features, w: Array, classes: Array) -> Array:
-        """Return the label of the largest output."""
+    def scores(self, X: Features, w: Array, classes: Array) -> Array:
+        """Return the outputs in `eval()`, shape (n, C)."""
         rows = Rows(X, np.empty((0, len(classes))), 1.0)
-        return np.asarray(classes[self._trainer(rows).outputs(X, w).argmax(axis=1)])
+        return self._trainer(rows).outputs(X, w)
+
+    def regress(self, X: Features, w: Array) -> Array:
+        """Return the output in `eval()`.
+
+        Raises:
+            DataError: the criterion is not squared.
+        """
+        if self.criterion != "squared":
+            return super().regress(X, w)
+        return self._trainer(Rows(X, np.empty(0), 1.0)).outputs(X, w).reshape(len(X))
 
     def recipe(self, features: int, outputs: int) -> "Recipe":
         """Return the analysed module for rows with that many features.

@@ -98,7 +98,7 @@ class TcpTransfer:
         self._bits = segment if total > 1 else bits or lane.path.header
         self._last_bits = bits - (total - 1) * segment if total > 1 else self._bits
         self._log = TcpArrivals(lane.calendar, bits, total, lane.changed, token)
-        self.passed = self._log.bits_at
+        self.passed: Callable[[float], float] = self._log.bits_at
         self.over = False
         self._sent = 0  # segments, with those that were sent again
         self._timer: Timer | None = None

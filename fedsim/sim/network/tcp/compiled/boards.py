@@ -5,7 +5,7 @@ there is a list, too.
 """
 
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import part
+from fedsim.sim.network.tcp.compiled.compiler import part, piece
 from fedsim.sim.network.tcp.compiled.kinds import Integers
 from fedsim.sim.network.tcp.scoreboard import DUPLICATES
 
@@ -82,7 +82,7 @@ def _lose(W: Integers, m: int, number: int) -> None:
     W[m + at.HINT] = min(W[m + at.HINT], number)
 
 
-@part
+@piece
 def send_again(W: Integers, m: int, number: int) -> None:
     """Note a retransmission."""
     s = segment(m, number)
@@ -103,7 +103,7 @@ def _deliver(W: Integers, m: int, number: int) -> None:
     W[m + at.DELIVERED] = max(W[m + at.DELIVERED], order)
 
 
-@part
+@piece
 def take(W: Integers, m: int, number: int) -> bool:
     """Note a segment that has arrived out of order; return whether that is news."""
     if number < W[m + at.UNKNOWN] or has(W, m, number, at.HAS_ARRIVED):
@@ -120,7 +120,7 @@ def take(W: Integers, m: int, number: int) -> bool:
     return True
 
 
-@part
+@piece
 def _note_highest(W: Integers, m: int, number: int) -> None:
     """Lose what three segments have arrived after: see `Scoreboard.take`."""
     first, h = W[m + at.UNKNOWN], m + at.HIGHEST
@@ -146,7 +146,7 @@ def _note_highest(W: Integers, m: int, number: int) -> None:
     _lose_below_highest(W, m)
 
 
-@part
+@piece
 def _lose_below_highest(W: Integers, m: int) -> None:
     first, h = W[m + at.UNKNOWN], m + at.HIGHEST
     if W[m + at.HIGHESTS] == DUPLICATES and W[h] > W[m + at.EDGE]:
@@ -156,7 +156,7 @@ def _lose_below_highest(W: Integers, m: int) -> None:
         W[m + at.EDGE] = W[h]
 
 
-@part
+@piece
 def acknowledge(W: Integers, m: int, number: int) -> tuple[int, int]:
     """Note that all segments before one have arrived: see `Scoreboard.acknowledge`."""
     first = W[m + at.UNKNOWN]
@@ -184,20 +184,20 @@ def acknowledge(W: Integers, m: int, number: int) -> tuple[int, int]:
     return delivered, repaired
 
 
-@part
+@piece
 def advance(W: Integers, m: int, number: int) -> None:
     """Note that all segments before one have arrived, where nothing else is known."""
     W[m + at.UNKNOWN] = number
     W[m + at.DELIVERED] = max(W[m + at.DELIVERED], (number - 1) << 32)
 
 
-@part
+@piece
 def is_repaired(W: Integers, m: int, number: int) -> bool:
     """Return whether a segment was sent again, and has not arrived."""
     return W[segment(m, number)] & (at.IS_AGAIN | at.HAS_ARRIVED) == at.IS_AGAIN
 
 
-@part
+@piece
 def outruns_second(W: Integers, m: int) -> bool:
     """Return whether the first segment behind the first one whose fate is known is lost."""
     count = W[m + at.HIGHESTS]
@@ -210,7 +210,7 @@ def outruns_second(W: Integers, m: int) -> bool:
     return False
 
 
-@part
+@piece
 def lose_first(W: Integers, m: int) -> None:
     """Take the first segment for lost."""
     first = W[m + at.UNKNOWN]
@@ -219,7 +219,7 @@ def lose_first(W: Integers, m: int) -> None:
         _lose(W, m, first)
 
 
-@part
+@piece
 def lose_all(W: Integers, m: int) -> None:
     """Take all that are not known to have arrived for lost."""
     first, end = W[m + at.UNKNOWN], W[m + at.NEXT]
@@ -234,7 +234,7 @@ def lose_all(W: Integers, m: int) -> None:
     W[m + at.HINT] = first
 
 
-@part
+@piece
 def lose_none(W: Integers, m: int) -> None:
     """Take nothing for lost any more."""
     W[m + at.AGAIN] = W[m + at.LOST] = W[m + at.EDGE] = 0
@@ -265,7 +265,7 @@ def find_lost(W: Integers, m: int) -> None:
     W[m + at.EDGE] = max(W[m + at.EDGE], end)
 
 
-@part
+@piece
 def is_overtaken(W: Integers, m: int) -> bool:
     """Return whether a segment has arrived that was sent after one that has not."""
     if is_clean(W, m):
@@ -293,7 +293,7 @@ def first_lost(W: Integers, m: int) -> int:
     return number if number < end else -1
 
 
-@part
+@piece
 def first_unknown(W: Integers, m: int) -> int:
     """Return the first segment that has neither arrived nor was sent again, or -1, as for Linux."""
     if W[at.LINUX]:

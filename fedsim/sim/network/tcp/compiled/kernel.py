@@ -2,6 +2,9 @@
 
 from math import inf
 
+import numpy as np
+
+from fedsim.computing.compiled.compiler import vector_at
 from fedsim.sim.network.tcp.compiled import acknowledgements, boards, flows, senders, streams, ways
 from fedsim.sim.network.tcp.compiled import layout as at
 from fedsim.sim.network.tcp.compiled.compiler import kernel, part, piece
@@ -21,7 +24,10 @@ from fedsim.sim.network.tcp.compiled.queues import claim
 from fedsim.sim.network.tcp.compiled.windows import measure, reset_window, restore_timeout
 from fedsim.sim.network.tcp.handshake import FIRST_TIMEOUT, OPTIONS
 from fedsim.sim.network.tcp.handshake import LINEAR as LINEAR_TIMEOUTS
-from fedsim.sim.network.tcp.transfer import AHEAD
+
+_INTEGERS, _REALS = np.zeros(0, np.int64), np.zeros(0)
+"""The two types of a buffer. Kernels take its address: an array of Python's own would be counted by
+each function that it is handed to."""
 
 FULL = -1
 """What a kernel returns where the buffer has to be longer."""
@@ -36,10 +42,10 @@ def _send_syn(W: Integers, F: Reals, m: int) -> None:
         return
     p, now = W[m + at.PATH], F[at.NOW]
     F[m + at.BEGUN] = now
-    empty = not W[p + at.FULL]
+    empty = True
     for k in range(W[p + at.STAGES]):
         s = p + at.WAY + k * at.STAGE
-        empty = empty and (not W[s + at.SHARED] or F[W[s + at.AT] + at.FREE] <= now)
+        empty = empty and not W[s + at.SHARED] and F[W[s + at.AT] + at.FREE] <= now
     if empty:
         longer = OPTIONS * (F[p + at.BACK_BIT] + F[p + at.FREE_BIT])
         longer += streams.sum_over(W, F, p, at.NOTHING, OPTIONS)
@@ -104,18 +110,22 @@ def _reset_sender(W: Integers, F: Reals, m: int) -> None:
 
 
 @kernel
-def begin(W: Integers, F: Reals, p: int, total: int, each: float, short: float, bits: float) -> int:
+def begin(
+    buffer: int, words: int, p: int, total: int, each: float, short: float, bits: float
+) -> int:
     """Let a message begin now; return its record, or `FULL` before anything has happened.
 
     Args:
-        W: the buffer.
-        F: the same as doubles.
+        buffer: its address.
+        words: their number.
         p: the record of its way.
         total: its segments.
         each: the bits of one of them.
         short: those of the last one.
         bits: of all.
     """
+    W: Integers = vector_at(buffer, words, _INTEGERS)
+    F: Reals = vector_at(buffer, words, _REALS)
     if not enough(W, at.SPARE, at.SPARE):
         return FULL
     m = _make_message(W, total)
@@ -126,7 +136,7 @@ def begin(W: Integers, F: Reals, p: int, total: int, each: float, short: float, 
         W[p + at.USED], W[p + at.NEXT_USED], W[at.PATHS] = 1, W[at.PATHS], p
     F[m + at.EACH], F[m + at.SHORT], F[m + at.ALL] = each, short, bits
     _reset_sender(W, F, m)
-    W[m + at.CLAIM] = min(total, int(AHEAD * F[m + at.SIZE]))
+    W[m + at.CLAIM] = total
     claim(W, F, m, W[m + at.CLAIM], at.ALONE)
     F[m + at.SYN_TIMEOUT] = FIRST_TIMEOUT
     W[m + at.LINEAR] = LINEAR_TIMEOUTS if W[at.LINUX] else 0
@@ -149,8 +159,10 @@ def _close(W: Integers, F: Reals, m: int, whole: int) -> None:
 
 
 @kernel
-def stop(W: Integers, F: Reals, m: int) -> None:
+def stop(buffer: int, words: int, m: int) -> None:
     """Stop a message that is not over."""
+    W: Integers = vector_at(buffer, words, _INTEGERS)
+    F: Reals = vector_at(buffer, words, _REALS)
     _close(W, F, m, at.NOTHING)
     free_if_over(W, m)
 
@@ -234,12 +246,12 @@ def _end_flows(W: Integers, F: Reals, q: int) -> None:
 
 
 @kernel
-def run(W: Integers, F: Reals, when: float, other: float, since: float) -> int:
+def run(buffer: int, words: int, when: float, other: float, since: float) -> int:
     """Let happen what is due before a time, up to the end of a message.
 
     Args:
-        W: the buffer.
-        F: the same as doubles.
+        buffer: its address.
+        words: their number.
         when: the time, s.
         other: when something is due on a calendar that stands still meanwhile, s: what is due
             before happens, too. Infinite where nothing is, -infinite where it does not matter.
@@ -248,6 +260,8 @@ def run(W: Integers, F: Reals, when: float, other: float, since: float) -> int:
     Returns:
         The message that has arrived, 0 if nothing more is due, or `FULL`.
     """
+    W: Integers = vector_at(buffer, words, _INTEGERS)
+    F: Reals = vector_at(buffer, words, _REALS)
     while W[at.LENGTH]:
         e = W[at.HEAP]
         now = F[e]
@@ -276,8 +290,10 @@ def run(W: Integers, F: Reals, when: float, other: float, since: float) -> int:
 
 
 @kernel
-def clear(W: Integers, F: Reals) -> None:
+def clear(buffer: int, words: int) -> None:
     """Go back to the beginning, with idle links."""
+    W: Integers = vector_at(buffer, words, _INTEGERS)
+    F: Reals = vector_at(buffer, words, _REALS)
     F[at.NOW] = 0.0
     W[at.LENGTH] = W[at.CANCELLED] = W[at.NODE_FREE] = W[at.NODES_USED] = 0
     use_block(W, W[at.BLOCK_FIRST])
@@ -285,7 +301,7 @@ def clear(W: Integers, F: Reals) -> None:
     while p:
         for k in range(W[p + at.STAGES]):
             q = W[p + at.WAY + k * at.STAGE + at.AT]
-            F[q + at.FREE] = F[q + at.WINDOWS] = F[q + at.PIPE] = 0.0
+            F[q + at.FREE] = F[q + at.LASTS] = F[q + at.WINDOWS] = F[q + at.PIPE] = 0.0
             W[q + at.FLOWS] = W[q + at.CLAIMED] = W[q + at.CROWDED] = W[q + at.WAITING] = 0
             W[q + at.WAIT_FIRST] = W[q + at.WAIT_LAST] = W[q + at.STREAMS] = 0
         W[p + at.USED] = 0
@@ -301,8 +317,10 @@ def clear(W: Integers, F: Reals) -> None:
 
 
 @kernel
-def quiet(W: Integers, F: Reals) -> float:
+def quiet(buffer: int, words: int) -> float:
     """Return when the last queue of all ways that were used is empty, s."""
+    W: Integers = vector_at(buffer, words, _INTEGERS)
+    F: Reals = vector_at(buffer, words, _REALS)
     latest = F[at.NOW]
     p = W[at.PATHS]
     while p:

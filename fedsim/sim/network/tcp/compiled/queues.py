@@ -7,7 +7,7 @@ from fedsim.sim.network.tcp.compiled.compiler import part
 from fedsim.sim.network.tcp.compiled.events import free_node, take_node
 from fedsim.sim.network.tcp.compiled.flows import add_flow
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
-from fedsim.sim.network.tcp.queue import FILLED
+from fedsim.sim.network.tcp.queue import FILLED, TOGETHER
 
 
 @part
@@ -64,13 +64,20 @@ def _wait(W: Integers, F: Reals, q: int, start: float, slot: float, count: int) 
 
 
 @part
-def room(W: Integers, F: Reals, q: int, now: float) -> float:
-    """Return how many packets may come at the time `now`."""
+def _by(slot: float, now: float, lead: float) -> float:
+    """Return up to when a packet of a slot has left as another one comes: see `LinkQueue.room`."""
+    return now - TOGETHER if lead > slot else now + TOGETHER
+
+
+@part
+def room(W: Integers, F: Reals, q: int, now: float, lead: float) -> float:
+    """Return how many packets may come at the time `now`: see `LinkQueue.room`."""
     node = W[q + at.WAIT_FIRST]
     while node:
         start, slot, count = F[node + at.START], F[node + at.SLOT], W[node + at.COUNT]
-        if start + slot * (count - 1) > now:
-            gone = min(int((now - start) / slot), count - 2) + 1 if start <= now else 0
+        by = _by(slot, now, lead)
+        if start + slot * (count - 1) > by:
+            gone = min(int((by - start) / slot), count - 2) + 1 if start <= by else 0
             if gone:
                 F[node + at.START], W[node + at.COUNT] = start + gone * slot, count - gone
                 W[q + at.WAITING] -= gone
@@ -80,7 +87,8 @@ def room(W: Integers, F: Reals, q: int, now: float) -> float:
         free_node(W, node)
         node = behind
     W[q + at.WAIT_FIRST] = node
-    left = F[q + at.LIMIT] - W[q + at.WAITING] + (1.0 if F[q + at.FREE] <= now else 0.0)
+    idle = F[q + at.FREE] <= _by(F[q + at.LASTS], now, lead)
+    left = F[q + at.LIMIT] - W[q + at.WAITING] + (1.0 if idle else 0.0)
     if F[q + at.WINDOWS] != 0.0 and not W[q + at.MANAGED]:
         return left - standing(F, q)
     return left
@@ -92,7 +100,7 @@ def carry(
 ) -> tuple[float, float]:
     """Take packets for which there is room; return when the first and the last are through, s."""
     start = max(first, F[q + at.FREE])
-    slot = bits / F[q + at.RATE]
+    F[q + at.LASTS] = slot = bits / F[q + at.RATE]
     free = start + count * slot
     F[q + at.FREE] = free
     end = max(last + slot, free)
@@ -107,21 +115,22 @@ def carry(
 
 
 @part
-def carry_one(W: Integers, F: Reals, q: int, first: float, bits: float) -> float:
+def carry_one(W: Integers, F: Reals, q: int, first: float, bits: float, lead: float) -> float:
     """Take a packet, if there is room for it; return when it is through, s, or else -1."""
     free = F[q + at.FREE]
     if F[q + at.WINDOWS] != 0.0:
-        if room(W, F, q, first) < 1:
+        if room(W, F, q, first, lead) < 1:
             return -1.0
         return carry(W, F, q, first, first, at.ALONE, bits)[0]
-    slot = bits / F[q + at.RATE]
-    if free <= first:  # nothing waits
+    slot, before = bits / F[q + at.RATE], F[q + at.LASTS]
+    if free <= _by(before, first, lead):  # nothing waits
         if W[q + at.WAITING]:
             forget_waits(W, q)
-        F[q + at.FREE] = first + slot
+        F[q + at.LASTS], F[q + at.FREE] = slot, first + slot
         return first + slot
-    if W[q + at.WAITING] >= F[q + at.LIMIT] and room(W, F, q, first) < 1:
+    if W[q + at.WAITING] >= F[q + at.LIMIT] and room(W, F, q, first, lead) < 1:
         return -1.0
-    _wait(W, F, q, free, slot, at.ALONE)
-    F[q + at.FREE] = free + slot
-    return free + slot
+    _wait(W, F, q, free, before, at.ALONE)
+    free = max(free, first) + slot
+    F[q + at.LASTS], F[q + at.FREE] = slot, free
+    return free

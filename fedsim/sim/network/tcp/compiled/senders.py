@@ -8,6 +8,7 @@ from fedsim.sim.network.tcp.compiled.compiler import part, piece
 from fedsim.sim.network.tcp.compiled.events import call, forget
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.compiled.queues import claim, is_crowded
+from fedsim.sim.network.tcp.compiled.receivers import count_arrived
 from fedsim.sim.network.tcp.compiled.streams import begin_stream, may_flow, narrow_link
 from fedsim.sim.network.tcp.compiled.ways import forward
 from fedsim.sim.network.tcp.rack import GRAIN, PROBE
@@ -74,10 +75,8 @@ def send_new(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
         return
     if left >= LEAST and _flows_on(W, F, m, left):
         return
-    claimed = min(left + flight, int(AHEAD * size))
-    if claimed != W[m + at.CLAIM]:
-        claim(W, F, m, claimed - W[m + at.CLAIM], at.NOTHING)
-        W[m + at.CLAIM] = claimed
+    if left + flight != W[m + at.CLAIM]:
+        _claim_anew(W, F, m, left + flight)
     _arm(W, F, m, now)
     _set_timer(W, F, m)
     number = W[m + at.NEXT]
@@ -90,6 +89,12 @@ def send_new(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
         number += count
         todo -= count
         start += pace * count
+
+
+@part
+def _claim_anew(W: Integers, F: Reals, m: int, count: int) -> None:
+    claim(W, F, m, count - W[m + at.CLAIM], at.NOTHING)
+    W[m + at.CLAIM] = count
 
 
 @piece
@@ -119,6 +124,7 @@ def _flows_on(W: Integers, F: Reals, m: int, left: int) -> bool:
     if number < 0:
         return False
     W[m + at.NEXT] = W[m + at.TOTAL]
+    _claim_anew(W, F, m, int(AHEAD * F[m + at.SIZE]))
     W[m + at.SEGMENTS_SENT] += left
     F[m + at.DEADLINE] = inf
     begin_stream(W, F, m, number, left)
@@ -289,6 +295,9 @@ def look(W: Integers, F: Reals, m: int) -> None:
     """Time out, or wait on: the timer has been restarted meanwhile."""
     W[m + at.TIMER] = 0
     if F[m + at.DEADLINE] <= F[at.NOW]:
+        reached = W[m + at.CONFIRMED] or count_arrived(W, m) > 0
+        if not W[at.LINUX] and not reached:  # ns-3 answers again
+            F[m + at.SIZE], F[m + at.THRESHOLD] = W[at.INITIAL], inf
         _time_out(W, F, m, F[at.NOW])
     _set_timer(W, F, m)
 

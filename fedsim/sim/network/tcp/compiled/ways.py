@@ -3,7 +3,7 @@
 from math import inf
 
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import part
+from fedsim.sim.network.tcp.compiled.compiler import part, piece
 from fedsim.sim.network.tcp.compiled.events import call, free_node, take_node
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.compiled.queues import carry, carry_one, is_crowded, room
@@ -59,24 +59,38 @@ def forward_one(
         if first > now and W[s + at.SHARED]:
             _push_train(W, F, m, number, at.ALONE, bits, sent, 0.0, first, first, hop)
             return
-        through = carry_one(W, F, W[s + at.AT], first, bits)
+        through = carry_one(W, F, W[s + at.AT], first, bits, F[s + at.LEAD])
         if through < 0:
             return  # what finds no room is dropped
         first = through + F[s + at.AFTER]
         hop += 1
     if bits < F[p + at.SEGMENT]:
-        first = max(first - (F[p + at.SEGMENT] - bits) * F[p + at.FREE_BIT], now)
+        first = max(first - _swifter(W, F, p, bits, number), now)
     _deliver_packet(W, F, m, number, bits, sent, first)
 
 
 @part
+def _swifter(W: Integers, F: Reals, p: int, bits: float, number: int) -> float:
+    """Return how much earlier than a full segment one of some bits arrives: `TcpPath.swifter`."""
+    gain = (F[p + at.SEGMENT] - bits) * F[p + at.FREE_BIT]
+    if number <= 0:
+        return gain
+    if W[p + at.RADIO]:
+        return min(gain, 0.0)
+    own = W[p + at.WAY + at.AT]
+    return min(gain, max(bits / F[own + at.RATE] - bits * F[p + at.FREE_BIT], 0.0))
+
+
+@piece
 def _deliver_packet(
     W: Integers, F: Reals, m: int, number: int, bits: float, sent: float, time: float
 ) -> None:
     """Let a segment arrive, or a packet of the handshake."""
     if number >= 0:
         _deliver_one(W, F, m, number, bits, sent, time)
-    elif number == at.SYN and not W[m + at.ANSWERED]:
+    elif number == at.ANSWER:
+        W[m + at.CONFIRMED] = 1
+    elif not W[m + at.ANSWERED]:
         W[m + at.ANSWERED] = 1
         p = W[m + at.PATH]
         answer = F[p + at.BACK] + OPTIONS * F[p + at.BACK_BIT]
@@ -113,7 +127,7 @@ def forward(
         space = 0.0
         whole = not W[q + at.CROWDED] or first == last
         if whole:
-            space = room(W, F, q, first)
+            space = room(W, F, q, first, F[s + at.LEAD])
             whole = space >= count or first == last
         if not whole:
             _split(W, F, m, number, count, bits, sent, pace, first, last, hop)
@@ -131,7 +145,7 @@ def forward(
         _deliver_one(W, F, m, number, bits, sent, first)
 
 
-@part
+@piece
 def _split(
     W: Integers,
     F: Reals,
@@ -154,7 +168,7 @@ def _split(
 # The receiver.
 
 
-@part
+@piece
 def _deliver(
     W: Integers,
     F: Reals,
@@ -214,7 +228,7 @@ def _wait_for_more(W: Integers, F: Reals, m: int, last: float) -> None:
         call(W, F, F[m + at.DUE], at.LATE_ONE, m, at.NOTHING)
 
 
-@part
+@piece
 def look_for_late(W: Integers, F: Reals, m: int) -> None:
     """Let the receiver acknowledge a segment that no other has followed, if it is time to."""
     W[m + at.WAITS] = 0

@@ -35,7 +35,7 @@ class CompiledMessage:
         self._world, self._record, self._bits, self.token = world, record, bits, token
         self.over = False
         self._again, self._passed = 0, bits
-        self.passed = self.bits_at
+        self.passed: Callable[[float], float] = self.bits_at
 
     @property
     def again_bits(self) -> int:
@@ -87,6 +87,7 @@ class CompiledWorld:
         # The same, for numbers one by one.
         self._words = cast("list[int]", words.data)
         self._reals = cast("list[float]", self._F.data)
+        self._buffer = words.ctypes.data, len(words)
         self._W[at.END] = len(words)
 
     def _set_up(self) -> None:
@@ -105,7 +106,7 @@ class CompiledWorld:
         W[block + 1] = W[at.NODES] = NODES
         W[at.BLOCK_FIRST] = W[at.BLOCK_LAST] = block
         W[at.TOP] = block + 2 + NODES * at.NODE
-        kernel.clear(self._W, self._F)
+        kernel.clear(*self._buffer)
 
     def _grow(self, words: int) -> None:
         """Make the buffer longer, by some words at least."""
@@ -138,14 +139,16 @@ class CompiledWorld:
         queues = [self._queue(stage.queue) for stage in path.stages]
         self._paths[path] = p = self._allocate(at.WAY + at.STAGE * len(queues))
         W, F = self._W, self._F
-        W[p + at.STAGES], W[p + at.RADIO], W[p + at.FULL] = len(queues), path.radio, path.crowded
+        W[p + at.STAGES], W[p + at.RADIO] = len(queues), path.radio
         F[p + at.BACK], F[p + at.BACK_BIT] = path.back, path.back_bit
         F[p + at.HEAD], F[p + at.SEGMENT] = path.header, path.segment
         F[p + at.TRIP], W[p + at.NARROW] = path.trip, path.narrow
         F[p + at.FREE_BIT], W[p + at.PAYLOAD] = path.free_bit, path.payload
-        for number, (stage, q) in enumerate(zip(path.stages, queues, strict=True)):
+        each = zip(path.stages, queues, path.leads, strict=True)
+        for number, (stage, q, lead) in enumerate(each):
             s = p + at.WAY + at.STAGE * number
             W[s + at.AT], F[s + at.AFTER], W[s + at.SHARED] = q, stage.delay, stage.shared
+            F[s + at.LEAD] = lead
         return p
 
     # Time.
@@ -172,7 +175,7 @@ class CompiledWorld:
         while True:
             if other is not None:
                 limit = other.next_time
-            record = run(self._W, self._F, when, limit, since)
+            record = run(*self._buffer, when, limit, since)
             if not record:
                 return
             if record == kernel.FULL:
@@ -186,11 +189,11 @@ class CompiledWorld:
     def clear(self) -> None:
         """Go back to the beginning, with idle links."""
         self._messages.clear()
-        kernel.clear(self._W, self._F)
+        kernel.clear(*self._buffer)
 
     def empty_at(self) -> float:
         """Return when the last queue of all that were used is empty, s."""
-        return float(kernel.quiet(self._W, self._F))
+        return float(kernel.quiet(*self._buffer))
 
     # Messages.
 
@@ -213,7 +216,7 @@ class CompiledWorld:
         last = bits - (total - 1) * segment if total > 1 else each
         record = kernel.FULL
         while record == kernel.FULL:
-            record = kernel.begin(self._W, self._F, p, total, each, last, bits)
+            record = kernel.begin(*self._buffer, p, total, each, last, bits)
             if record == kernel.FULL:
                 self._grow(self._words[at.WANTED])
         made = self._messages[record] = CompiledMessage(self, record, bits, token)
@@ -222,7 +225,7 @@ class CompiledWorld:
     def stop(self, record: int) -> None:
         """Stop a message."""
         del self._messages[record]
-        kernel.stop(self._W, self._F, record)
+        kernel.stop(*self._buffer, record)
 
     def total(self, record: int) -> int:
         """Return the segments of a message."""

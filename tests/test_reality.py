@@ -61,8 +61,8 @@ FOUND = {  # of `tcp`, unseen: median, nine of ten, and worst of the errors' siz
     "no losses": (0.0001, 0.008, 0.6),
     "no losses, a microsecond decides": (0.13, 0.5, 0.6),
     "no losses, all others": (0.0001, 0.005, 0.1),
-    "random losses: median": (0.005, 0.06, 0.34),
-    "random losses: 9 of 10": (0.026, 0.34, 6.9),
+    "random losses: median": (0.002, 0.01, 0.05),
+    "random losses: 9 of 10": (0.002, 0.01, 0.1),
 }
 
 

@@ -165,14 +165,14 @@ ROWS = (
         "`tcp`, `stack: ns-3`",
         "ns-3's packets of TCP",
         of_ns3("tcp", "no losses"),
-        "which of many messages times out",
+        "cases that a microsecond decides",
         "transfers.py",
     ),
     Row(
         "the same, random losses",
-        "ns-3, medians of 100 seeds",
+        "ns-3, medians of 100 seeds that lose the same packets",
         of_ns3("tcp", "random losses: median"),
-        "a single run",
+        "other draws of losses",
         "transfers.py",
     ),
     Row(

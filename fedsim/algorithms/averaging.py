@@ -126,10 +126,16 @@ class LocalUpdates(LocalSteps):
         """Compute w_i, the model that local steps reach from the received one."""
         return local_steps(client, start, self.eta, self.steps(client), self.batch, self.pull)
 
+    async def change(self, client: Client, start: Array) -> Array:
+        """Compute Delta_i = w_i - w, from the received model w."""
+        if type(self).descend is not LocalUpdates.descend:
+            return await self.descend(client, start) - start
+        eta, steps = self.eta, self.steps(client)
+        return await local_steps(client, start, eta, steps, self.batch, self.pull, change=True)
+
     async def handle(self, client: Client, message: Model) -> Message:
         """Run a client: take local steps, and return the update."""
-        w = message.w.values
-        return Update(client.pack(await self.descend(client, w) - w))
+        return Update(client.pack(await self.change(client, message.w.values)))
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that a local step is longer than 1/L_max."""
@@ -203,7 +209,7 @@ class FedNova(LocalUpdates):
     async def handle(self, client: Client, message: Model) -> NormalisedUpdate:
         """Run a client: take local steps, and return the mean step."""
         w, tau = message.w.values, self.steps(client)
-        delta = (await self.descend(client, w) - w) / tau
+        delta = await self.change(client, w) / tau
         return NormalisedUpdate(client.pack(delta, field="delta"), client.pack(np.array(tau)))
 
 

@@ -70,11 +70,14 @@ def local_steps(
     steps: int,
     batch: int | GrowingBatch | None,
     pull: float | None = None,
+    *,
+    change: bool = False,
 ) -> Awaitable[Array]:
     """Compute the model that a client's stochastic gradient steps reach from `w`, shape (d,).
 
-    They are one submission of work that is charged step by step. The minibatches are drawn at once;
-    if the work is cancelled, the draws of steps that never began are returned to the stream.
+    They are one submission of work that is charged step by step. The minibatches are drawn at once,
+    or with the steps where nothing can cancel them; if the work is cancelled, the draws of steps
+    that never began are returned to the stream.
 
     Args:
         client: that takes the steps.
@@ -83,15 +86,26 @@ def local_steps(
         steps: their number, at least one.
         batch: see `batch_size`.
         pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
+        change: whether the result is that model minus `w`.
     """
     oracle, size = client.oracle, batch_size(batch, client.round)
     if size is None or size >= oracle.rows:  # full gradients, without a draw
-        return client.compute(oracle.sgd_steps(w, eta, (None,) * steps, pull))
-    return _drawn_steps(client, w, eta, steps, size, pull)
+        return client.compute(oracle.sgd_steps(w, eta, (None,) * steps, pull, change=change))
+    later = oracle.later_draws(steps, size, client.rng)
+    if later is not None:
+        return client.compute(oracle.sgd_steps(w, eta, later, pull, change=change))
+    return _drawn_steps(client, w, eta, steps, size, pull, change=change)
 
 
 async def _drawn_steps(
-    client: Client, w: Array, eta: float, steps: int, size: int, pull: float | None
+    client: Client,
+    w: Array,
+    eta: float,
+    steps: int,
+    size: int,
+    pull: float | None,
+    *,
+    change: bool,
 ) -> Array:
     """Run `local_steps` with minibatches of `size` samples."""
     oracle, rng = client.oracle, client.rng
@@ -103,7 +117,8 @@ async def _drawn_steps(
 
     drawn = oracle.draws(steps, size, rng)
     try:
-        return await client.compute(oracle.sgd_steps(w, eta, drawn, pull), begin)
+        work = oracle.sgd_steps(w, eta, drawn, pull, change=change)
+        return await client.compute(work, begin)
     except BaseException:  # among them cancellation; raised again below
         rng.bit_generator.state = before
         oracle.draws(begun, size, rng)

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.computing.serial import Evaluator
+from fedsim.computing.serial import Evaluator, finite
 from fedsim.ports import Array, Work
 from fedsim.problems import kernels
 from fedsim.problems.client_loss import LocalLoss
@@ -24,6 +24,9 @@ MOST = 64
 
 NUMBERS = 2**26
 """The largest number of coordinates of all models in a batch, which bounds its memory."""
+
+
+_STEPS = {kernels.sgd_steps, kernels.sgd_change}
 
 
 @runtime_checkable
@@ -73,7 +76,7 @@ class VmapTicket:
 
     def __init__(self, work: Work, drawn: NDArray[np.intp]) -> None:
         self.work, self.drawn = work, drawn
-        steps = work.kernel is kernels.sgd_steps  # which have a step size and a pull
+        steps = work.kernel in _STEPS  # which have a step size and a pull
         alike = (work.arguments[1], work.arguments[3]) if steps else ()
         self.key: Hashable = (work.kernel, drawn.shape, *alike)
         self.result: Array | None = None
@@ -89,6 +92,7 @@ class VmapEvaluator:
 
     choice: Mapping[str, Any] = {"evaluator": "vmap"}
     together = True
+    draws = False
 
     def __init__(self, loss: SimultaneousLoss, others: Evaluator) -> None:
         self._loss = loss
@@ -120,6 +124,10 @@ class VmapEvaluator:
             return self._others.result(ticket)
         return self._evaluate(ticket) if ticket.result is None else ticket.result
 
+    def finite(self, ticket: Any, result: Array) -> bool:  # noqa: ANN401, ARG002 - see `submit`
+        """See `Evaluator.finite`."""
+        return finite(result)
+
     def withdraw(self, ticket: Any) -> None:  # noqa: ANN401 - see `submit`
         """See `Evaluator.withdraw`: pending work is not evaluated."""
         if not isinstance(ticket, VmapTicket):
@@ -147,9 +155,11 @@ class VmapEvaluator:
         rows = [loss.arranged for loss in losses]
         models = np.stack([work.arguments[0] for work in works])
         drawn = np.stack([each.drawn for each in tickets])
-        if works[0].kernel is kernels.sgd_steps:
+        if works[0].kernel in _STEPS:
             _, eta, _, pull = works[0].arguments
             found = self._loss.steps_together(rows, models, eta, drawn, pull)
+            if works[0].kernel is kernels.sgd_change:
+                found = found - models
         else:
             found = self._loss.gradients_together(rows, models, drawn)
         for each, result in zip(tickets, found, strict=True):
@@ -164,7 +174,7 @@ def _drawn_rows(work: Work) -> NDArray[np.intp] | None:
     if work.kernel is kernels.minibatch_gradient:
         drawn: Any = work.arguments[1]
         return None if drawn is None else np.asarray(drawn)
-    if work.kernel is kernels.sgd_steps:
+    if work.kernel in _STEPS:
         batches = work.arguments[2]
         if len(batches) and all(each is not None for each in batches):
             return np.stack(list(batches))

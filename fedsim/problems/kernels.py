@@ -40,6 +40,13 @@ def sgd_steps(
     return loss.sgd_steps(w, eta, drawn, pull)
 
 
+def sgd_change(
+    loss: LocalLoss, w: Array, eta: float, drawn: Minibatches, pull: float | None
+) -> Array:
+    """Return the model after stochastic gradient steps from `w`, minus `w`, shape (d,)."""
+    return loss.sgd_steps(w, eta, drawn, pull) - w
+
+
 def strong_convexity(loss: LocalLoss) -> Array:
     """Return a mu for which f_m is known to be mu-strongly convex, shape ()."""
     return np.array(known_strong_convexity(loss))

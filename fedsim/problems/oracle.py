@@ -5,13 +5,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.ports import Array, Basis, ClientId, Work
 from fedsim.problems import kernels
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import LazySequence
 from fedsim.problems.restricted import newton_operations, restrict, strong_convexity_operations
-from fedsim.problems.samples import Draw, Drawn, Minibatches, draw_minibatches
+from fedsim.problems.samples import Draw, Drawn, LaterDraws, Minibatches, draw_minibatches
 
 
 class LossOracle:
@@ -32,7 +33,17 @@ class LossOracle:
         rows: the number of samples, n_m.
     """
 
-    __slots__ = ("_bases", "_client", "_draw", "_forming", "_kept", "_noisy", "_operations", "rows")
+    __slots__ = (
+        "_bases",
+        "_client",
+        "_draw",
+        "_forming",
+        "_kept",
+        "_later",
+        "_noisy",
+        "_operations",
+        "rows",
+    )
 
     def __init__(
         self,
@@ -49,6 +60,7 @@ class LossOracle:
         self._forming = forming
         self._operations = loss.gradient_operations
         self._draw = draw
+        self._later = False
         self._noisy = loss.noisy
         self.rows = loss.rows
 
@@ -95,23 +107,42 @@ class LossOracle:
             return (None,) * count
         return self._draw(rng, self.rows, batch, count)
 
+    def draw_later(self) -> None:
+        """Let minibatches of steps be drawn as the work is evaluated: see `later_draws`."""
+        self._later = True
+
+    def later_draws(
+        self, count: int, batch: int, rng: np.random.Generator
+    ) -> Sequence[NDArray[np.intp]] | None:
+        """See `fedsim.ports.Oracle.later_draws`."""
+        return LaterDraws(rng, self.rows, batch, count, self._draw) if self._later else None
+
     def sgd_steps(
         self,
         w: Array,
         eta: float,
         drawn: Minibatches,
         pull: float | None = None,
+        *,
+        change: bool = False,
     ) -> Work:
         """Describe stochastic gradient steps from `w`; each piece costs a gradient of its samples.
 
         Operations not charged yet are divided equally among the pieces.
         """
-        first = drawn[0]
-        count = float(self.rows) if first is None else float(len(first))
+        if isinstance(drawn, LaterDraws):
+            count = float(drawn.batch)
+        else:
+            first = drawn[0]
+            count = float(self.rows) if first is None else float(len(first))
+        pieces = len(drawn)
         operations = count / self.rows * self._operations
-        work = self._work(kernels.sgd_steps, (w, eta, drawn, pull), 0.0, count)
-        operations += work.operations / len(drawn)
-        return work._replace(operations=operations, pieces=len(drawn))
+        if self._forming:
+            operations += self._forming / pieces
+            self._forming = 0.0
+        kernel = kernels.sgd_change if change else kernels.sgd_steps
+        arguments = w, eta, drawn, pull
+        return Work(kernel, self._client, arguments, operations, count, self._bases, pieces)
 
     def strong_convexity(self) -> Work:
         """Describe the evaluation of a mu for which f_m is mu-strongly convex, shape ()."""

@@ -34,7 +34,7 @@ class Accuracy(NamedTuple):
 TRANSFERS: Mapping[str, Accuracy] = {
     "fluid": Accuracy(55, 85, 80),
     "lv08": Accuracy(64, 330, 80),
-    "tcp": Accuracy(0.03, 8.9, 80),
+    "tcp": Accuracy(0.00056, 0.19, 80),
 }
 """By the model of a network, in percent; `tcp` with `stack: ns-3`."""
 

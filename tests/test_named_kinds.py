@@ -84,7 +84,7 @@ def test_what_messages_name_is_there(known: set[str]) -> None:
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_what_a_loss_says_of_itself_is_what_it_does(loss: type[Loss]) -> None:
-    assert bool(loss.classifies) == (loss.predict is not Loss.predict)
+    assert bool(loss.classifies) == (loss.scores is not Loss.scores)
     assert loss.of_matrices == (loss.shape is not Loss.shape)
     assert loss.constrained == (loss.constraint is not Loss.constraint)
 

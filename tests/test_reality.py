@@ -113,15 +113,15 @@ def test_the_script_prints_the_errors_of_every_model(
     assert head in page
     cells = [[cell.strip() for cell in row.split("|")[1:4]] for row in rows]
     lossy = {name for name, *_ in packets.read_losses()}
-    rows = [
+    expected = [
         [model, name, kind]
         for model in (*(f"`{model}`" for model in packets.MODELS), "ns-3 itself")
         for name in packets.SETS
         for kind in run.KINDS
         if (name in lossy if kind in run.KINDS[3:] else model != "ns-3 itself")
     ]
-    assert cells == rows
-    assert all(f"| {' | '.join(row)} |" in page for row in rows)
+    assert cells == expected
+    assert all(f"| {' | '.join(row)} |" in page for row in expected)
     with pytest.raises(SystemExit, match="expected nothing, or: simulate"):
         run.main(["simulated"])
 

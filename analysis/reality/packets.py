@@ -6,9 +6,12 @@ ns3/results.csv, so a comparison with it needs no ns-3.
 
 import csv
 import shutil
+import struct
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from ipaddress import IPv4Address
 from math import isfinite
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -22,6 +25,7 @@ from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology, star, tree
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.tcp.bearers import Connections
+from fedsim.sim.network.tcp.fair_queue import BUCKETS
 from fedsim.sim.network.transmission import Sharing, choose_bearers, delay
 
 HERE = Path(__file__).resolve().parent
@@ -229,11 +233,14 @@ class Stack(NamedTuple):
         headers: bytes in front of a segment.
         law: its parameters, for a case.
         apart: how much later each message starts than the one before it, s.
+        bucket: returns the queue of FQ-CoDel that the packets of a client are in, up or down, by
+            the case and the seed; None where that is drawn.
     """
 
     headers: int
     law: Callable[[Case], Tcp]
     apart: float = 0.0
+    bucket: Callable[[Case, int, int, bool], int] | None = None
 
     def connections(self, case: Case, seed: int) -> Connections:
         """Return the connections of a case, with the seed of its losses."""
@@ -241,7 +248,8 @@ class Stack(NamedTuple):
         losses = IndependentLosses(case.loss, np.random.default_rng(seed)) if case.loss else None
         rng = np.random.default_rng([seed, 1])
         loss = None if losses is None else lambda *_: losses
-        return Connections(self.law(case), lambda _: packets, loss, lambda *_: rng)
+        bucket = None if self.bucket is None else partial(self.bucket, case, seed)
+        return Connections(self.law(case), lambda _: packets, loss, lambda *_: rng, bucket=bucket)
 
 
 def _law_of_ns3(case: Case) -> Tcp:
@@ -255,7 +263,40 @@ def _law_of_ns3(case: Case) -> Tcp:
     )
 
 
-NS3 = Stack(HEADERS, _law_of_ns3)
+def _bucket_of_ns3(case: Case, seed: int, client: int, up: bool) -> int:  # noqa: FBT001
+    """Return the queue of ns-3's FQ-CoDel that the packets of a client's message are in.
+
+    Addresses are those of transfers.cc, networks of four in the order in which links are made; the
+    first port that ns-3 gives is 49153, and the server gives one for each message down.
+    """
+    own = IPv4Address("10.0.0.1") + 4 * (1 + case.gateways + client)
+    ends = [own, IPv4Address("10.0.0.1")] if up else [IPv4Address("10.0.0.1"), own]
+    ports = (49_153 if up else 49_153 + client), 1024 + client
+    salt = seed if case.loss else 0
+    said = struct.pack(">4s4sBHHI", ends[0].packed, ends[1].packed, 6, *ports, salt)
+    return murmur3(said, 0x8BADF00D) % BUCKETS
+
+
+def murmur3(said: bytes, seed: int) -> int:
+    """Return MurmurHash3's 32 bits of some bytes (Austin Appleby, in the public domain).
+
+    >>> hex(murmur3(b"", 1)), hex(murmur3(b"hello", 0))
+    ('0x514e28b7', '0x248bfa47')
+    """
+    found, most = seed, 2**32 - 1
+    for at in range(0, len(said), 4):
+        piece = said[at : at + 4]
+        mixed = int.from_bytes(piece, "little") * 0xCC9E2D51 & most
+        found ^= (mixed << 15 | mixed >> 17) * 0x1B873593 & most
+        if len(piece) == 4:
+            found = ((found << 13 | found >> 19) & most) * 5 + 0xE6546B64 & most
+    found ^= len(said)
+    found = (found ^ found >> 16) * 0x85EBCA6B & most
+    found = (found ^ found >> 13) * 0xC2B2AE35 & most
+    return found ^ found >> 16
+
+
+NS3 = Stack(HEADERS, _law_of_ns3, bucket=_bucket_of_ns3)
 """ns-3's TCP, with its headers of IP, TCP and PPP."""
 
 

@@ -1,6 +1,6 @@
 """The algorithms: one file a family of methods, each written as its paper's box."""
 
-from fedsim.algorithms.adaptive import FedAdam, FedYogi
+from fedsim.algorithms.adaptive import FedAdagrad, FedAdam, FedAvgM, FedOpt, FedYogi
 from fedsim.algorithms.asynchronous import FedAsync, FedBuff
 from fedsim.algorithms.averaging import (
     FedAvg,
@@ -11,11 +11,11 @@ from fedsim.algorithms.averaging import (
 from fedsim.algorithms.base import Algorithm, Arrivals, PeerAlgorithm, ProblemInfo, StepSize
 from fedsim.algorithms.censored import (
     CensoredHeavyBall,
-    ChargeAwareHeavyBall,
     GradientDescent,
     HeavyBall,
     LazyGradient,
 )
+from fedsim.algorithms.charge_aware import ChargeAwareHeavyBall
 from fedsim.algorithms.composite import FedDualAvg, FedMid
 from fedsim.algorithms.compressed import CompressedDescent, Diana
 from fedsim.algorithms.concerns import Concern
@@ -55,6 +55,9 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         FedNova,
         Scaffold,
         Scaffnew,
+        FedOpt,
+        FedAvgM,
+        FedAdagrad,
         FedAdam,
         FedYogi,
         FedAsync,
@@ -94,9 +97,11 @@ __all__ = [
     "Diana",
     "DistributedIHT",
     "FastFedDA",
+    "FedAdagrad",
     "FedAdam",
     "FedAsync",
     "FedAvg",
+    "FedAvgM",
     "FedBuff",
     "FedCom",
     "FedComGate",
@@ -107,6 +112,7 @@ __all__ = [
     "FedIterHT",
     "FedMid",
     "FedNova",
+    "FedOpt",
     "FedProx",
     "FedSGM",
     "FedYogi",

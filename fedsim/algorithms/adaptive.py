@@ -1,74 +1,170 @@
-"""Adaptive federated optimisation: the mean update as a gradient for Adam and Yogi.
+"""Server optimizers: the mean update as a gradient for an optimizer at the server.
 
-Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan, "Adaptive Federated
-Optimization", ICLR 2021 (Algorithm 2). Clients are those of FedAvg. From the mean Delta of their
-updates, weighted with p_i as in `fedsim.algorithms.averaging`, the server computes
+Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan, "Adaptive Federated Optimization",
+ICLR 2021 (Algorithms 1 and 2). Clients are those of FedAvg. From the mean Delta of their updates,
+weighted with p_i as in `fedsim.algorithms.averaging`, the server takes a step of an optimizer with
+the gradient -Delta and the step size eta_g. The optimizers and their keys are those of the clients:
 
-    m <- beta1 m + (1 - beta1) Delta,
-    v <- beta2 v + (1 - beta2) Delta^2                      (FedAdam)
-    v <- v - (1 - beta2) Delta^2 sign(v - Delta^2)          (FedYogi)
-    w <- w + eta_g m/(sqrt(v) + tau),
+    fedopt      any of them; sgd with eta_g = 1 is FedAvg, sgd with nesterov DiLoCo's outer step;
+    fedavgm     sgd with momentum:  b <- beta b + Delta,  w <- w + eta_g b;
+    fedadagrad  v <- v + Delta^2;
+    fedadam     v <- beta2 v + (1 - beta2) Delta^2;
+    fedyogi     v <- v - (1 - beta2) Delta^2 sign(v - Delta^2);
 
-coordinate by coordinate, from m = 0 and v = tau^2, without bias correction. A round without a reply
-changes none of the three.
+the last three with m <- beta1 m + (1 - beta1) Delta and w <- w + eta_g m/(sqrt(v) + tau),
+coordinate by coordinate, from m = 0 and v = tau^2, without bias correction; beta1 = 0 under
+fedadagrad. A round without a reply changes nothing. FedAvgM: Hsu, Qi, Brown, "Measuring the Effects
+of Non-Identical Data Distribution for Federated Visual Classification", 2019. DiLoCo: Douillard et
+al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023.
 """
 
 from abc import abstractmethod
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from fedsim.algorithms.averaging import LocalUpdates
 from fedsim.algorithms.local_steps import Model, mean
-from fedsim.ports import Array, Server
+from fedsim.algorithms.local_training import LocalUpdates
+from fedsim.blocks.spec import as_written
+from fedsim.ports import Server
+from fedsim.problems.optimizers import (
+    SGD,
+    Adagrad,
+    Adam,
+    AnyOptimizer,
+    GivenOptimizer,
+    VectorOptimizer,
+    Yogi,
+)
+from fedsim.problems.schedules import AnySchedule
 
 REDDI = "Reddi et al.: Adaptive Federated Optimization, ICLR 2021, algorithm 2"
 
 
-class AdaptiveServer(LocalUpdates):
-    """A server whose step in each coordinate is scaled by past updates of that coordinate."""
+class ServerOptimizer(LocalUpdates):
+    """A server whose step is that of an optimizer, with the negative mean update as gradient."""
 
     source: ClassVar[str] = REDDI
 
     server_rate: float = Field(default=0.1, gt=0, description="eta_g, the server's step size")
+    server_schedule: AnySchedule = as_written(
+        None, "the factor of server_rate by round; null: always 1"
+    )
+
+    @property
+    @abstractmethod
+    def server_rule(self) -> VectorOptimizer:
+        """The optimizer of the server."""
+
+    async def serve(self, server: Server) -> None:
+        """Run the server of Algorithm 1."""
+        rule, w = self.server_rule, server.initial
+        state = rule.begin(w)
+        while True:
+            replies = await server.exchange(Model(server.pack(w)))
+            if replies:
+                w, eta = w.copy(), self.server_rate
+                if self.server_schedule is not None:
+                    eta *= self.server_schedule.factor(server.round - 1)
+                rule.step(w, -mean(server, replies, "delta"), eta, state)
+            server.commit(w)
+
+
+class FedOpt(ServerOptimizer):
+    """FedOpt: any optimizer at the server."""
+
+    kind: Literal["fedopt"] = "fedopt"
+    source: ClassVar[str] = REDDI.replace("algorithm 2", "algorithm 1")
+
+    server_rate: float = Field(default=1.0, gt=0, description="eta_g, the server's step size")
+    server_optimizer: AnyOptimizer = as_written(
+        {"kind": "sgd"}, "the rule of the server's step, with -Delta as the gradient"
+    )
+
+    @property
+    def server_rule(self) -> VectorOptimizer:
+        """The optimizer as given."""
+        rule = self.server_optimizer
+        return rule if isinstance(rule, VectorOptimizer) else SGD()
+
+    @model_validator(mode="after")
+    def _takes_vectors(self) -> Self:
+        if isinstance(self.server_optimizer, GivenOptimizer):
+            text = f"got {self.server_optimizer.name}, but the server moves vectors, not a module"
+            raise ValueError(  # noqa: TRY004 - pydantic takes a ValueError
+                f"server_optimizer: {text}; give one by its kind, such as adam"
+            )
+        return self
+
+
+class FedAvgM(ServerOptimizer):
+    """FedAvgM: federated averaging with momentum at the server."""
+
+    kind: Literal["fedavgm"] = "fedavgm"
+    source: ClassVar[str] = (
+        "Hsu, Qi, Brown: Measuring the Effects of Non-Identical Data Distribution for Federated"
+        " Visual Classification, 2019"
+    )
+
+    server_rate: float = Field(default=1.0, gt=0, description="eta_g, the server's step size")
+    momentum: float = Field(default=0.9, ge=0, lt=1, description="beta, of the mean update")
+    nesterov: bool = Field(default=False, description="whether momentum is Nesterov's")
+
+    @model_validator(mode="after")
+    def _has_momentum(self) -> Self:
+        _ = self.server_rule
+        return self
+
+    @property
+    def server_rule(self) -> VectorOptimizer:
+        """SGD with momentum."""
+        return SGD(momentum=self.momentum, nesterov=self.nesterov)
+
+
+class FedAdagrad(ServerOptimizer):
+    """FedAdagrad: v is the sum of squared updates."""
+
+    kind: Literal["fedadagrad"] = "fedadagrad"
+
+    tau: float = Field(default=1e-3, gt=0, description="tau, which bounds the adaptivity")
+
+    @property
+    def server_rule(self) -> VectorOptimizer:
+        """Adagrad from v = tau^2."""
+        return Adagrad(epsilon=self.tau, initial=self.tau * self.tau)
+
+
+class AdaptiveServer(ServerOptimizer):
+    """A server whose step in each coordinate is scaled by a mean of past squared updates."""
+
     beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the mean update")
     beta2: float = Field(default=0.99, ge=0, lt=1, description="decay of its square")
     tau: float = Field(default=1e-3, gt=0, description="tau, which bounds the adaptivity")
 
-    @abstractmethod
-    def second_moment(self, v: Array, square: Array) -> Array:
-        """Return the next v, shape (d,), from the last one and Delta^2."""
+    adapting: ClassVar[type[Adam]]
+    """The optimizer, with the law of v."""
 
-    async def serve(self, server: Server) -> None:
-        """Run the server of Algorithm 2."""
-        w = server.initial
-        m, v = np.zeros_like(w), np.full_like(w, self.tau * self.tau)
-        while True:
-            replies = await server.exchange(Model(server.pack(w)))
-            if replies:
-                delta = mean(server, replies, "delta")
-                m = self.beta1 * m + (1 - self.beta1) * delta
-                v = self.second_moment(v, delta**2)
-                w = w + self.server_rate * m / (np.sqrt(v) + self.tau)
-            server.commit(w)
+    @property
+    def server_rule(self) -> Adam:
+        """The optimizer from v = tau^2, without bias correction."""
+        return self.adapting(
+            beta1=self.beta1,
+            beta2=self.beta2,
+            epsilon=self.tau,
+            initial=self.tau * self.tau,
+            bias_correction=False,
+        )
 
 
 class FedAdam(AdaptiveServer):
     """FedAdam: v is a moving average of squared updates."""
 
     kind: Literal["fedadam"] = "fedadam"
-
-    def second_moment(self, v: Array, square: Array) -> Array:
-        """Return beta2 v + (1 - beta2) Delta^2."""
-        return self.beta2 * v + (1 - self.beta2) * square
+    adapting: ClassVar[type[Adam]] = Adam
 
 
 class FedYogi(AdaptiveServer):
     """FedYogi: v moves towards squared updates by amounts that depend on the updates alone."""
 
     kind: Literal["fedyogi"] = "fedyogi"
-
-    def second_moment(self, v: Array, square: Array) -> Array:
-        """Return v - (1 - beta2) Delta^2 sign(v - Delta^2)."""
-        return v - (1 - self.beta2) * square * np.sign(v - square)
+    adapting: ClassVar[type[Adam]] = Yogi

@@ -30,10 +30,10 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.algorithms.averaging import LocalUpdates, local_step_concern
 from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.local_steps import LocalModel, Model
+from fedsim.algorithms.local_training import Kept, LocalUpdates
 from fedsim.ports import Client, Meaning, Message, Reply, Server
 
 _SHAPES: dict[str, dict[str, float]] = {
@@ -120,8 +120,7 @@ class FedAsync(LocalUpdates):
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that a local step is longer than 1/(L_max + rho)."""
-        curvature = info.largest_smoothness + self.rho
-        yield from local_step_concern(self.eta, curvature, "(L_max + rho)")
+        yield from self.step_concerns(info.largest_smoothness + self.rho, "(L_max + rho)")
 
     async def serve(self, server: Server) -> None:
         """Run the server: mix received models, one after the other."""
@@ -134,7 +133,7 @@ class FedAsync(LocalUpdates):
                 w = (1 - alpha) * w + alpha * reply.message.w.values
             server.commit(w, staleness=_mean(steps))
 
-    async def handle(self, client: Client, message: Model) -> LocalModel:
+    async def handle(self, client: Client[Kept], message: Model) -> LocalModel:
         """Run a client: take local steps, and send the model."""
         return LocalModel(client.pack(await self.descend(client, message.w.values)))
 

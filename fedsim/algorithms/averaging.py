@@ -36,25 +36,18 @@ exact; here they are local steps on f_i + mu/2 |. - x|^2, mu = 1/gamma, like tho
 Richtarik, "On the Convergence of FedProx with Extrapolation and Inexact Prox", 2024).
 """
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
 from fedsim.algorithms.base import ProblemInfo
-from fedsim.algorithms.concerns import Concern, long_step
-from fedsim.algorithms.local_steps import LocalSteps, Model, batch_size, local_steps, mean
+from fedsim.algorithms.concerns import Concern
+from fedsim.algorithms.local_steps import Model, mean
+from fedsim.algorithms.local_training import Kept, LocalUpdates
 from fedsim.ports import Array, Client, Message, Payload, Reply, Server
-
-
-@dataclass(frozen=True, slots=True)
-class Update(Message):
-    """Client to server: the difference of its model after local steps to the received one."""
-
-    delta: Payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,83 +56,6 @@ class NormalisedUpdate(Message):
 
     delta: Payload
     tau: Payload
-
-
-def local_step_concern(eta: float, curvature: float, called: str) -> Iterator[Concern]:
-    """Return a concern if local steps are longer than the theory of local methods allows.
-
-    Khaled, Mishchenko, Richtarik, "Tighter Theory for Local SGD", AISTATS 2020, and Karimireddy
-    et al. 2020 require a fraction of 1/L_max that depends on the number of steps; above 1/L_max
-    itself none of their theorems applies.
-
-    Args:
-        eta: the clients' step size.
-        curvature: the largest curvature of the clients' local objectives.
-        called: its name, such as "L_max".
-    """
-
-    def text(bound: float) -> str:
-        return (
-            f"got {eta:g}, but 1/{called} = {bound:g}: the theory of local steps (Khaled,"
-            " Mishchenko, Richtarik 2020; Karimireddy et al. 2020) has none longer than that"
-        )
-
-    return long_step(eta, curvature, text, "1/L_max" if called == "L_max" else "")
-
-
-class LocalUpdates(LocalSteps):
-    """A method whose clients send the result of their local steps."""
-
-    asks: ClassVar[Literal["loss", "steps", "program"]] = "steps"
-
-    messages: ClassVar[tuple[type[Message], ...]] = (Model, Update)
-
-    epochs: PositiveInt | None = Field(
-        default=None,
-        description="instead of local_steps: the number of passes over the client's samples, "
-        "tau_i = epochs ceil(n_i/batch) steps",
-    )
-
-    @model_validator(mode="after")
-    def _one_length(self) -> Self:
-        if self.epochs is not None and self.local_steps != 1:
-            raise ValueError("give either local_steps or epochs, not both")
-        return self
-
-    def samples_per_round(self, rows: int) -> float:
-        """Return how many samples the local steps take."""
-        return super().samples_per_round(rows) if self.epochs is None else float(self.epochs * rows)
-
-    def steps(self, client: Client) -> int:
-        """Return tau_i, the client's number of steps in this round."""
-        if self.epochs is None:
-            return self.local_steps
-        rows = client.oracle.rows
-        return self.epochs * ceil(rows / (batch_size(self.batch, client.round) or rows))
-
-    @property
-    def pull(self) -> float | None:
-        """mu, for local steps on f_i + mu/2 |. - w|^2 with the received model w; None for 0."""
-        return None
-
-    def descend(self, client: Client, start: Array) -> Awaitable[Array]:
-        """Compute w_i, the model that local steps reach from the received one."""
-        return local_steps(client, start, self.eta, self.steps(client), self.batch, self.pull)
-
-    async def change(self, client: Client, start: Array) -> Array:
-        """Compute Delta_i = w_i - w, from the received model w."""
-        if type(self).descend is not LocalUpdates.descend:
-            return await self.descend(client, start) - start
-        eta, steps = self.eta, self.steps(client)
-        return await local_steps(client, start, eta, steps, self.batch, self.pull, change=True)
-
-    async def handle(self, client: Client, message: Model) -> Message:
-        """Run a client: take local steps, and return the update."""
-        return Update(client.pack(await self.change(client, message.w.values)))
-
-    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that a local step is longer than 1/L_max."""
-        yield from local_step_concern(self.eta, info.largest_smoothness, "L_max")
 
 
 class FedAvg(LocalUpdates):
@@ -181,8 +97,7 @@ class FedProx(FedAvg):
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that a local step is longer than 1/(L_max + mu)."""
-        curvature = info.largest_smoothness + self.mu
-        yield from local_step_concern(self.eta, curvature, "(L_max + mu)")
+        yield from self.step_concerns(info.largest_smoothness + self.mu, "(L_max + mu)")
 
 
 class FedNova(LocalUpdates):
@@ -191,10 +106,20 @@ class FedNova(LocalUpdates):
     kind: Literal["fednova"] = "fednova"
     asks: ClassVar[Literal["loss", "steps", "program"]] = "loss"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, NormalisedUpdate)
+    handles_rows: ClassVar[bool] = True
     source: ClassVar[str] = (
         "Wang et al.: Tackling the Objective Inconsistency Problem in Heterogeneous Federated"
         " Optimization, NeurIPS 2020"
     )
+
+    @model_validator(mode="after")
+    def _mean_steps(self) -> Self:
+        if not self.plain:
+            keys = {"optimizer": self.optimizer, "schedule": self.schedule}
+            key = next((name for name, said in keys.items() if said is not None), "clip_norm")
+            text = "a mean step, Delta_i/tau_i, is that of plain gradient steps of one size"
+            raise ValueError(f"{key}: got one, but {text}; leave it out, or take fedavg")
+        return self
 
     async def serve(self, server: Server) -> None:
         """Run the server: the mean step, times the mean number of local steps."""
@@ -206,7 +131,7 @@ class FedNova(LocalUpdates):
                 w = w + tau * mean(server, replies, "delta")
             server.commit(w)
 
-    async def handle(self, client: Client, message: Model) -> NormalisedUpdate:
+    async def handle(self, client: Client[Kept], message: Model) -> NormalisedUpdate:
         """Run a client: take local steps, and return the mean step."""
         w, tau = message.w.values, self.steps(client)
         delta = await self.change(client, w) / tau

@@ -2,7 +2,7 @@
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, isfinite
 from pathlib import Path
@@ -18,6 +18,7 @@ from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Node, Server, Silence
 from fedsim.problems import NoPenalty, Problem, Reference, Regulariser, optimum
+from fedsim.problems.optimizers import Optimizer
 from fedsim.problems.samples import Features
 from fedsim.wire import Contract
 
@@ -122,6 +123,8 @@ class ProblemInfo:
         folder: of the scenario file, which paths are relative to.
         weights: the clients' shares of all samples, shape (M,); equal by default.
         programs: the problem, if clients run their own programs; else None.
+        refuses: returns why the clients' losses cannot be trained by an optimizer; empty if they
+            can.
     """
 
     clients: int
@@ -147,6 +150,7 @@ class ProblemInfo:
     folder: Path = Path()
     weights: Array | None = None
     programs: Problem | None = None
+    refuses: Callable[[Optimizer], str] = lambda _: ""
 
     @property
     def largest_smoothness(self) -> float:
@@ -266,6 +270,13 @@ class Algorithm(Spec, Generic[Memory]):
     """Whether `serve` and `handle`, as written in this very class, wait for nothing but messages
     and `compute`, so that rounds may be played in arrays. Of fedsim's own methods it is known."""
 
+    handles_rows: ClassVar[bool] = False
+    """Whether `handle`, as written in this very class, computes entry by entry, from the message
+    and the client's loss alone. Where rounds are played in arrays it may then run once for many
+    clients: vectors that differ from client to client are the rows of an array (n, d). A class that
+    has a state, or keeps silent, also has `handle_rows`: it does that for clients that are always
+    asked together, with one state for all, and returns the message and which are silent, (n,)."""
+
     kind: str
 
     def __class_getitem__(cls, memory: object) -> type[Self]:
@@ -350,6 +361,24 @@ class Algorithm(Spec, Generic[Memory]):
     def memory(self, initial: Array) -> Memory:  # noqa: ARG002 - for subclasses
         """Return a client's initial state; `initial` is the initial model, shape (d,)."""
         return None  # type: ignore[return-value]  # no state by default
+
+    @property
+    def uncompiled(self) -> str:
+        """What of the clients' work no compiled kernel computes; empty for nothing."""
+        return ""
+
+    def kept_values(self, dimension: int) -> int:  # noqa: ARG002 - for subclasses
+        """Return how many numbers a client's optimizer keeps in its memory between rounds."""
+        return 0
+
+    def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:  # noqa: ARG002
+        """Yield what `fedsim check` says of the work of clients beside their gradients.
+
+        Args:
+            rows: the number of samples of each client.
+            dimension: of the model.
+        """
+        yield from ()
 
     def samples_per_round(self, rows: int) -> float:
         """Return the approximate number of samples per round for a client with `rows` samples."""

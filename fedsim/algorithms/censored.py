@@ -24,15 +24,18 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
 from fedsim.algorithms.concerns import EXCESS, Concern, at_most, concern
 from fedsim.errors import ParameterError
 from fedsim.ports import SILENCE, Array, Client, Meaning, Message, Payload, Reply, Server, Silence
+from fedsim.problems.stacked_gradients import squares
+from fedsim.wire import weighted_sum
 
 # The step sizes for which censored heavy ball is known to converge on a quadratic.
 #
@@ -193,7 +196,7 @@ class Innovation(Message):
 
 def total(replies: Sequence[Reply]) -> Array | float:
     """Return the sum of the innovations, in the order of the clients; 0.0 for none."""
-    return sum((reply.message.delta.values for reply in replies), start=0.0)
+    return weighted_sum([reply.message.delta for reply in replies]) if replies else 0.0
 
 
 class WorkerMemory:
@@ -240,6 +243,7 @@ class GradientDescent(Algorithm[WorkerMemory]):
     source: ClassVar[str] = CHB
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.DIFFERENCE}
     sampled: ClassVar[bool] = False
+    handles_rows: ClassVar[bool] = True
     window: ClassVar[int] = 1
     """The number of steps of the model that a worker stores."""
 
@@ -255,11 +259,11 @@ class GradientDescent(Algorithm[WorkerMemory]):
         """The weight of the last step of the model in the next one."""
         return 0.0
 
-    def censors(self, innovation: float, client: Client[WorkerMemory]) -> bool:  # noqa: ARG002 - for subclasses
+    def censors(self, innovation: Any, client: Client[WorkerMemory]) -> Any:  # noqa: ANN401, ARG002 - for subclasses
         """Return whether a worker is censored: whether it does not transmit.
 
         Args:
-            innovation: |delta_m|^2.
+            innovation: |delta_m|^2, a number, or that of many workers, shape (n,).
             client: the worker, theta^k received.
         """
         return False
@@ -324,6 +328,19 @@ class GradientDescent(Algorithm[WorkerMemory]):
         delta = client.pack(innovation)
         memory.held = memory.held + delta.values
         return Innovation(delta)
+
+    async def handle_rows(
+        self, clients: Client[WorkerMemory], message: Iterate
+    ) -> tuple[Innovation, NDArray[np.bool_]]:
+        """Run many workers as `handle` does each; see `Algorithm.handles_rows`."""
+        memory = clients.state  # its `held` has a row for each of them, shape (n, d)
+        memory.receive(message.theta.values, clients.round)
+        gradients = await clients.compute(clients.oracle.gradient(memory.theta))
+        innovations = gradients - memory.held
+        silent = np.broadcast_to(self.censors(squares(innovations), clients), len(innovations))
+        deltas = clients.pack(innovations)
+        memory.held = np.where(silent[:, None], memory.held, memory.held + deltas.values)
+        return Innovation(deltas), silent
 
     def undelivered(self, client: Client[WorkerMemory], message: Innovation) -> None:
         """Take back an innovation that the server will not receive."""
@@ -414,34 +431,12 @@ class LazyGradient(GradientDescent):
             )
             yield concern("step_size", text, at_most(most))
 
-    def censors(self, innovation: float, client: Client[WorkerMemory]) -> bool:
+    def censors(self, innovation: Any, client: Client[WorkerMemory]) -> Any:  # noqa: ANN401
         """Censor while |delta_m|^2 <= eps1 |theta^k - theta^{k-1}|^2."""
-        return bool(innovation <= float(self.eps1 or 0.0) * client.state.steps[0])
+        return innovation <= float(self.eps1 or 0.0) * client.state.steps[0]
 
 
 class CensoredHeavyBall(LazyGradient, HeavyBall):
     """Censored heavy ball (CHB): momentum at the server, censoring at the workers."""
 
     kind: Literal["chb"] = "chb"  # type: ignore[assignment]
-
-
-# Censoring by charge: a client with a low battery transmits less.
-#
-# A method of fedsim, derived from censored heavy ball: the threshold is eps1 / s^p with the state
-# of charge s, so that a low battery transmits only the largest innovations. With p = 0, and for
-# clients on mains, it is CHB. `censors` multiplies the innovation by s^p in place of dividing the
-# threshold, which would fail at s = 0.
-
-
-class ChargeAwareHeavyBall(CensoredHeavyBall):
-    """Censored heavy ball whose threshold rises as the client's battery falls."""
-
-    kind: Literal["chb-charge"] = "chb-charge"  # type: ignore[assignment]
-    source: ClassVar[str] = "fedsim: CHB with the threshold eps1 / charge^p"
-
-    caution: float = Field(default=2.0, ge=0, description="p in eps1 / charge^p")
-
-    def censors(self, innovation: float, client: Client[WorkerMemory]) -> bool:
-        """Censor while |delta_m|^2 <= (eps1 / charge^p) |theta^k - theta^{k-1}|^2."""
-        charge = 1.0 if client.battery is None else client.battery
-        return super().censors(innovation * charge**self.caution, client)

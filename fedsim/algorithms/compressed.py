@@ -60,6 +60,7 @@ class CompressedDescent(Algorithm):
 
     kind: Literal["dcgd"] = "dcgd"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Gradient)
+    handles_rows: ClassVar[bool] = True
     objective: ClassVar[Literal["sum", "mean"]] = "sum"
     sampled: ClassVar[bool] = False
     source: ClassVar[str] = (

@@ -46,7 +46,6 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.averaging import Update, local_step_concern
 from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.local_steps import (
@@ -58,6 +57,7 @@ from fedsim.algorithms.local_steps import (
     shares,
     stochastic_gradient,
 )
+from fedsim.algorithms.local_training import Update, local_step_concern
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
 

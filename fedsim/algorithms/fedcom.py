@@ -35,10 +35,10 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.averaging import local_step_concern
 from fedsim.algorithms.base import Memory, ProblemInfo
 from fedsim.algorithms.concerns import EXCESS, Concern, at_most, concern
 from fedsim.algorithms.local_steps import LocalSteps, Model, Progress, mean, of_this_round
+from fedsim.algorithms.local_training import local_step_concern
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 

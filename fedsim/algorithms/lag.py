@@ -9,7 +9,7 @@ sends the model only to the workers whose bound exceeds the trigger.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr
@@ -54,7 +54,7 @@ class LagWorker(GradientDescent):
         """Return (xi/(alpha^2 M^2)) sum_j |theta^{k+1-j} - theta^{k-j}|^2, j = 1..D."""
         return self.xi / self._area * sum(steps)
 
-    def censors(self, innovation: float, client: Client[WorkerMemory]) -> bool:
+    def censors(self, innovation: Any, client: Client[WorkerMemory]) -> Any:  # noqa: ANN401
         """Censor while |delta_m|^2 is at most the trigger, once k > D."""
         memory = client.state
         return memory.received > DEPTH and innovation <= self.trigger(memory.steps)
@@ -65,6 +65,7 @@ class LagServer(LagWorker):
 
     kind: Literal["lag-ps"] = "lag-ps"  # type: ignore[assignment]
     asks_all: ClassVar[bool] = False
+    handles_rows: ClassVar[bool] = False
 
     xi: float = Field(default=1.0, ge=0, description="weight of each of the latest 10 steps")
 
@@ -84,7 +85,7 @@ class LagServer(LagWorker):
             raise ParameterError("kind", text) from None
         return super().configure(info)
 
-    def censors(self, innovation: float, client: Client[WorkerMemory]) -> bool:  # noqa: ARG002
+    def censors(self, innovation: Any, client: Client[WorkerMemory]) -> bool:  # noqa: ANN401, ARG002
         """Return False: a worker that receives the model replies."""
         return False
 

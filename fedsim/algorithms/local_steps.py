@@ -2,15 +2,18 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, exp, log
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.base import AddingUp, Algorithm, Memory, StepSize
 from fedsim.blocks.spec import Spec
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Reply, Server, Structure, Work
+from fedsim.wire import weighted_sum
 
 
 class GrowingBatch(Spec):
@@ -23,6 +26,12 @@ class GrowingBatch(Spec):
     start: float = Field(gt=0, description="b_0, samples")
     ratio: float = Field(gt=0, lt=1, description="the factor by which 1/b_t falls every round")
 
+
+Minibatches: TypeAlias = NDArray[np.intp] | Sequence[NDArray[np.intp] | None]
+"""Minibatches as an `Oracle` draws them."""
+
+WorkOn: TypeAlias = Callable[[Minibatches], Work]
+"""Describes work on minibatches, a piece each."""
 
 LARGEST = 2.0**62
 """The largest batch, in samples: more than any client has."""
@@ -70,8 +79,6 @@ def local_steps(
     steps: int,
     batch: int | GrowingBatch | None,
     pull: float | None = None,
-    *,
-    change: bool = False,
 ) -> Awaitable[Array]:
     """Compute the model that a client's stochastic gradient steps reach from `w`, shape (d,).
 
@@ -86,42 +93,42 @@ def local_steps(
         steps: their number, at least one.
         batch: see `batch_size`.
         pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
-        change: whether the result is that model minus `w`.
     """
     oracle, size = client.oracle, batch_size(batch, client.round)
     if size is None or size >= oracle.rows:  # full gradients, without a draw
-        return client.compute(oracle.sgd_steps(w, eta, (None,) * steps, pull, change=change))
+        return client.compute(oracle.sgd_steps(w, eta, (None,) * steps, pull))
     later = oracle.later_draws(steps, size, client.rng)
     if later is not None:
-        return client.compute(oracle.sgd_steps(w, eta, later, pull, change=change))
-    return _drawn_steps(client, w, eta, steps, size, pull, change=change)
+        return client.compute(oracle.sgd_steps(w, eta, later, pull))
+    draw = partial(oracle.draws, batch=size, rng=client.rng)
+    return drawn_work(client, draw, steps, 1, lambda drawn: oracle.sgd_steps(w, eta, drawn, pull))
 
 
-async def _drawn_steps(
-    client: Client,
-    w: Array,
-    eta: float,
-    steps: int,
-    size: int,
-    pull: float | None,
-    *,
-    change: bool,
+async def drawn_work(
+    client: Client, draw: Callable[[int], Minibatches], count: int, each: int, work: WorkOn
 ) -> Array:
-    """Run `local_steps` with minibatches of `size` samples."""
-    oracle, rng = client.oracle, client.rng
+    """Compute work on drawn minibatches; the draws of steps that never began are returned.
+
+    Args:
+        client: that computes.
+        draw: draws so many units from the client's stream: minibatches, or passes of several.
+        count: the number of units.
+        each: the number of minibatches in a unit.
+        work: describes the work on the minibatches, a piece each.
+    """
+    rng = client.rng
     before, begun = rng.bit_generator.state, 0
 
     def begin(number: int) -> None:
         nonlocal begun
         begun = number
 
-    drawn = oracle.draws(steps, size, rng)
+    drawn = draw(count)
     try:
-        work = oracle.sgd_steps(w, eta, drawn, pull, change=change)
-        return await client.compute(work, begin)
+        return await client.compute(work(drawn), begin)
     except BaseException:  # among them cancellation; raised again below
         rng.bit_generator.state = before
-        oracle.draws(begun, size, rng)
+        draw(ceil(begun / each))
         raise
 
 
@@ -176,10 +183,7 @@ def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
     """
     weights = server.weights[[reply.client for reply in replies]]
     weights = weights / weights.sum()
-    total: Array = np.zeros_like(getattr(replies[0].message, field).values)
-    for weight, reply in zip(weights, replies, strict=True):
-        total += weight * getattr(reply.message, field).values
-    return total
+    return weighted_sum([getattr(reply.message, field) for reply in replies], weights)
 
 
 def shares(server: Server, replies: Sequence[Reply], field: str) -> Array:

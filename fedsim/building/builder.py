@@ -31,6 +31,7 @@ from fedsim.ports import Meaning
 from fedsim.problems import Observer, Problem, ProgramProblem, Reference
 from fedsim.problems.data import Catalogue
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
+from fedsim.problems.optimizers import GivenOptimizer, Optimizer
 from fedsim.problems.partition import stacked_features
 from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.restricted import convex
@@ -153,6 +154,18 @@ def check_held(scenario: Scenario, clients: int, dimension: int, findings: Findi
         check_budget("wire.down.error_feedback", what, size)
 
 
+def check_kept(
+    scenario: Scenario, algorithm: Algorithm, clients: int, dimension: int, findings: Findings
+) -> None:
+    """Find states of optimizers that clients keep between rounds beyond the memory budget."""
+    with findings.at("algorithm.optimizer_state"):
+        wanted = scenario.participation.among(clients).wanted
+        asked = clients if wanted is None else min(wanted, clients)
+        values = algorithm.kept_values(dimension)
+        what = f"the optimizer's state of {asked} clients, {values} values each,"
+        check_budget("algorithm.optimizer_state", what, 8 * values * asked)
+
+
 def vector_memory(scenario: Scenario, clients: int, dimension: int) -> int:
     """Return an upper bound of the server's states of clients under EF21, bytes.
 
@@ -246,6 +259,7 @@ class Builder:
         if solved:
             losses = solved.problem.losses
             check_held(scenario, len(losses), solved.problem.dimension, findings)
+            check_kept(scenario, solved.algorithm, len(losses), solved.problem.dimension, findings)
             policy = policy_of(scenario, solved.problem.rows, findings)
             check_deadline(scenario, deployment.groups, deployment.members, losses, findings)
             check_restarts(
@@ -355,7 +369,20 @@ class Builder:
             folder=self.plan.folder,
             weights=problem.weights,
             programs=problem if isinstance(problem, ProgramProblem) else None,
+            refuses=partial(_refusal, problem),
         )
+
+
+def _refusal(problem: Problem, optimizer: Optimizer) -> str:
+    """Return why the clients' losses cannot be trained by an optimizer; empty if they can."""
+    if not isinstance(optimizer, GivenOptimizer):
+        return ""
+    one = problem.losses[0]
+    try:
+        problem.loss.check_optimizer(optimizer, one.features, one.outputs)
+    except DataError as error:
+        return str(error)
+    return ""
 
 
 def missing_data(plan: Plan) -> list[str]:

@@ -35,7 +35,7 @@ from fedsim.protocol.stopping import Observe
 from fedsim.protocol.transport import VALUES, Transport
 from fedsim.record.folder import MODELS
 from fedsim.record.manifest import EVERY
-from fedsim.record.models import CheckpointWriter, ModelTable
+from fedsim.record.models import Best, CheckpointWriter, ModelTable
 from fedsim.record.parts import PartWriter
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.compatibility import held_alike
@@ -365,9 +365,13 @@ class Job:
 
     def model_writer(self, folder: Path) -> ModelTable:
         """Return what keeps its models in the folder of the run."""
-        return ModelTable(
-            PartWriter(folder, MODELS), self.problem.shape, self.scenario.models.every
+        asked = self.scenario.models
+        best = (
+            None
+            if asked.best is None
+            else Best(asked.best, rises=asked.best in _higher(self.scenario))
         )
+        return ModelTable(PartWriter(folder, MODELS), self.problem.shape, asked.every, best)
 
     @cached_property
     def setup(self) -> WorldConfig:
@@ -417,6 +421,7 @@ class Job:
             ),
             evaluator=self.evaluation.evaluator,
             transport=self.transport,
+            alike=True,
         )
 
 

@@ -44,6 +44,7 @@ class ComputingLoad(NamedTuple):
         traffic: of the same, with what it moves between memory and processor in each step.
         look: of the objective at one model, on all rows of all clients.
         rounds: the largest number of rounds.
+        compiled: whether there are compiled kernels for the method's work.
     """
 
     asked: float
@@ -51,6 +52,7 @@ class ComputingLoad(NamedTuple):
     traffic: float
     look: float
     rounds: float
+    compiled: bool = True
 
 
 def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> ComputingLoad | None:
@@ -79,15 +81,16 @@ def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> Compu
         traffic=update + TRAFFIC * steps * problem.dimension,
         look=row * float(np.dot(counts, sizes)) / 2,
         rounds=scenario.stop.rounds,
+        compiled=not algorithm.uncompiled,
     )
 
 
 def evaluator_for(problem: Problem, load: ComputingLoad | None) -> EvaluatorKind:
     """Return the evaluator of a scenario that names none.
 
-    Compiled kernels, where there are any for the loss, several clients are asked at once, the work
-    of each is worth a call, and the run is long enough for loading them; otherwise NumPy or
-    PyTorch, one piece of work after the other.
+    Compiled kernels, where there are any for the loss and the clients' steps, several clients are
+    asked at once, the work of each is worth a call, and the run is long enough for loading them;
+    otherwise NumPy or PyTorch, one piece of work after the other.
     """
     pays = (
         load is not None
@@ -95,6 +98,7 @@ def evaluator_for(problem: Problem, load: ComputingLoad | None) -> EvaluatorKind
         and load.traffic >= LARGE
         and load.traffic * load.asked * load.rounds >= LONG
         and has_kernels(problem.losses[0])
+        and load.compiled
     )
     return "compiled" if pays else "one-by-one"
 
@@ -102,14 +106,18 @@ def evaluator_for(problem: Problem, load: ComputingLoad | None) -> EvaluatorKind
 def every_for(scenario: Scenario, load: ComputingLoad | None) -> int:
     """Return how many rounds lie between two that the observer looks at.
 
-    What the scenario says. Otherwise 1 where a stop rule reads the objective or a measure, or a
-    look is brief; else the least number for which looking costs at most a tenth of the clients'
-    computing, but so that a run of a hundred rounds or more is looked at ten times at least, and a
-    shorter one in every tenth round.
+    What the scenario says. Otherwise 1 where a stop rule reads the objective or a measure, the best
+    model by one of them is kept, or a look is brief; else the least number for which looking costs
+    at most a tenth of the clients' computing, but so that a run of a hundred rounds or more is
+    looked at ten times at least, and a shorter one in every tenth round.
     """
     if scenario.observe.every is not None:
         return scenario.observe.every
-    reads = scenario.stop.own or any(rule.columns for rule in scenario.stop.rules)
+    reads = (
+        scenario.stop.own
+        or scenario.models.best is not None
+        or any(rule.columns for rule in scenario.stop.rules)
+    )
     if load is None or reads or load.look <= BRIEF:
         return 1
     wanted = ceil(load.look / (SHARE * max(load.asked * load.update, 1.0)) - 1e-9)

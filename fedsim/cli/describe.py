@@ -86,7 +86,9 @@ def overview(known: BlockCatalogue, width: int) -> Table:
         width: of the terminal.
     """
     rows = [(title, _some(names, width - _BESIDE)) for title, names in contents(known).items()]
-    return listing("blocks that a scenario can name", ("table", "kinds and presets"), rows)
+    made = listing("blocks that a scenario can name", ("table", "kinds and presets"), rows)
+    made.show_edge = False  # so that it fits on a screen
+    return made
 
 
 def held_by(name: str, known: BlockCatalogue) -> str:
@@ -209,6 +211,8 @@ def _first_line(model: type) -> str:
 
 _PLACES = {
     "algorithm": "algorithm: {}",
+    "optimizer": "algorithm: {{kind: fedavg, optimizer: {}, ...}}",
+    "schedule": "algorithm: {{kind: fedavg, schedule: {}, ...}}",
     "loss": "problem: {{loss: {}, ...}}",
     "architecture": "problem: {{loss: {{kind: torch, model: {}}}, ...}}",
     "penalty": "problem: {{penalty: {}, ...}}",

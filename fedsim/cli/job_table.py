@@ -76,6 +76,7 @@ def _facts(job: Job) -> Iterator[str]:
         yield "no optimum is known"
     else:
         yield f"optimum {format_number(job.reference.value, '.10g')}, by {job.reference.method}"
+    yield from job.algorithm.work_notes(job.problem.rows.tolist(), job.problem.dimension)
     yield _evaluator(job)
     yield _observer(job)
     if size := vector_memory(job.scenario, len(job.members), job.problem.dimension):
@@ -108,7 +109,10 @@ def _evaluator(job: Job) -> str:
     """Describe what computes the clients' work, and whether the scenario says so."""
     name = job.computing[EVALUATOR]
     by = "" if job.scenario.evaluator else ", chosen by what the run computes"
-    return f"the clients' work is computed {_EVALUATORS[name]} (evaluator: {name}{by})"
+    text = f"the clients' work is computed {_EVALUATORS[name]} (evaluator: {name}{by})"
+    if name == "compiled" and job.algorithm.uncompiled:
+        return f"{text}, but {job.algorithm.uncompiled}: one piece after the other"
+    return text
 
 
 _EVALUATORS = {

@@ -9,9 +9,11 @@ from math import isfinite
 from typing import Any, Protocol, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from fedsim.ports import Array, Work
+from fedsim.problems import kernels
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.restricted import restrict
@@ -47,6 +49,34 @@ class SerialEvaluator:
     def finite(self, ticket: Work, result: Array) -> bool:  # noqa: ARG002
         """See `Evaluator.finite`."""
         return finite(result)
+
+    def results(self, work: Work, clients: NDArray[np.intp]) -> Array | None:
+        """Return the results of the same work of several clients, one a row, shape (k, d).
+
+        Each is bit-identical to what `result` returns for this client alone.
+
+        Args:
+            work: of the first client. Its model may be one for all, shape (d,), or have a row for
+                each client, shape (k, d).
+            clients: their numbers, ascending; they have equally many samples.
+
+        Returns:
+            None for work that is evaluated one by one.
+        """
+        stacks = None if work.client is None or work.bases else self.losses.stacks_of(work.client)
+        if stacks is None:
+            return None
+        if work.kernel is kernels.gradient:
+            return stacks.gradients(clients, *work.arguments)
+        if work.kernel is kernels.sgd_steps:
+            w, eta, drawn, pull = work.arguments
+            if all(each is None for each in drawn):
+                return stacks.steps(clients, w, eta, len(drawn), pull)
+        if work.kernel is kernels.sgd_change:
+            w = work.arguments[0]
+            ends = self.results(work._replace(kernel=kernels.sgd_steps), clients)
+            return None if ends is None else ends - w
+        return None
 
     def withdraw(self, ticket: Work) -> None:
         """See `Evaluator.withdraw`: there is nothing to cancel."""

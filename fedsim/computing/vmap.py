@@ -17,7 +17,8 @@ from fedsim.ports import Array, Work
 from fedsim.problems import kernels
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.losses import Rows
-from fedsim.problems.samples import Draw
+from fedsim.problems.optimizers import GivenOptimizer, Training
+from fedsim.problems.samples import Draw, equal_sizes
 
 MOST = 64
 """The largest number of clients in a batch."""
@@ -26,7 +27,11 @@ NUMBERS = 2**26
 """The largest number of coordinates of all models in a batch, which bounds its memory."""
 
 
-_STEPS = {kernels.sgd_steps, kernels.sgd_change}
+_STEPS = {kernels.sgd_steps: 2, kernels.sgd_change: 2, kernels.optimizer_steps: 1}
+"""The kernels of steps, with the place of the minibatches among their arguments."""
+
+_PLAIN = {kernels.sgd_steps, kernels.sgd_change}
+"""Those of plain gradient steps, which have a step size and a pull."""
 
 
 @runtime_checkable
@@ -50,6 +55,16 @@ class SimultaneousLoss(Protocol):
         pull: float | None,
     ) -> Array:
         """Return the models after steps from models (clients, d) on rows (clients, steps, b)."""
+        ...
+
+    def trained_together(
+        self,
+        rows: Sequence[Rows],
+        models: Array,
+        drawn: NDArray[np.intp],
+        trainings: Sequence[Training],
+    ) -> Array:
+        """Return the results of optimizers, which differ in their moments at most."""
         ...
 
     def gradients_together(
@@ -76,9 +91,12 @@ class VmapTicket:
 
     def __init__(self, work: Work, drawn: NDArray[np.intp]) -> None:
         self.work, self.drawn = work, drawn
-        steps = work.kernel in _STEPS  # which have a step size and a pull
-        alike = (work.arguments[1], work.arguments[3]) if steps else ()
-        self.key: Hashable = (work.kernel, drawn.shape, *alike)
+        alike: Hashable = ()
+        if work.kernel in _PLAIN:
+            alike = work.arguments[1], work.arguments[3]
+        elif work.kernel is kernels.optimizer_steps:
+            alike = work.arguments[2].batched
+        self.key: Hashable = (work.kernel, drawn.shape, alike)
         self.result: Array | None = None
 
 
@@ -155,11 +173,14 @@ class VmapEvaluator:
         rows = [loss.arranged for loss in losses]
         models = np.stack([work.arguments[0] for work in works])
         drawn = np.stack([each.drawn for each in tickets])
-        if works[0].kernel in _STEPS:
+        if works[0].kernel in _PLAIN:
             _, eta, _, pull = works[0].arguments
             found = self._loss.steps_together(rows, models, eta, drawn, pull)
             if works[0].kernel is kernels.sgd_change:
                 found = found - models
+        elif works[0].kernel is kernels.optimizer_steps:
+            trainings = [work.arguments[2] for work in works]
+            found = self._loss.trained_together(rows, models, drawn, trainings)
         else:
             found = self._loss.gradients_together(rows, models, drawn)
         for each, result in zip(tickets, found, strict=True):
@@ -174,8 +195,15 @@ def _drawn_rows(work: Work) -> NDArray[np.intp] | None:
     if work.kernel is kernels.minibatch_gradient:
         drawn: Any = work.arguments[1]
         return None if drawn is None else np.asarray(drawn)
-    if work.kernel in _STEPS:
-        batches = work.arguments[2]
-        if len(batches) and all(each is not None for each in batches):
+    if work.kernel in _STEPS and not _is_passed(work):
+        batches = work.arguments[_STEPS[work.kernel]]
+        drawn = len(batches) and all(each is not None for each in batches)
+        if drawn and equal_sizes(batches):
             return np.stack(list(batches))
     return None
+
+
+def _is_passed(work: Work) -> bool:
+    """Return whether work is that of an optimizer of PyTorch, which has one module's parameters."""
+    steps = work.kernel is kernels.optimizer_steps
+    return steps and isinstance(work.arguments[2].optimizer, GivenOptimizer)

@@ -143,6 +143,20 @@ class Oracle(Protocol):
         """
         ...
 
+    def passes(
+        self, count: int, batch: int | None, rng: np.random.Generator, *, drop_last: bool = False
+    ) -> NDArray[np.intp] | Sequence[NDArray[np.intp] | None]:
+        """Draw the minibatches of `count` passes over the samples, each in a random order.
+
+        Args:
+            count: the number of passes.
+            batch: the samples of a minibatch; the last one of a pass has what is left. None, or at
+                least n_m, for all samples at once, without a draw.
+            rng: the stream of the draws.
+            drop_last: whether the last minibatch of a pass is left out where it is smaller.
+        """
+        ...
+
     def sgd_steps(
         self,
         w: Array,
@@ -157,9 +171,24 @@ class Oracle(Protocol):
         Args:
             w: the first model, shape (d,).
             eta: the step size.
-            drawn: the minibatches, from `draws`; at least one, of equal sizes.
+            drawn: the minibatches, from `draws` or `passes`; at least one.
             pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
             change: whether the result is where the steps lead minus `w`.
+        """
+        ...
+
+    def optimizer_steps(
+        self,
+        w: Array,
+        drawn: NDArray[np.intp] | Sequence[NDArray[np.intp] | None],
+        training: Any,  # noqa: ANN401 - `fedsim.problems.optimizers.Training`
+    ) -> Work:
+        """Describe the steps of an optimizer from `w`, shape (d,), one piece each.
+
+        Args:
+            w: the first model, shape (d,).
+            drawn: the minibatches, from `draws` or `passes`; at least one.
+            training: the optimizer and its step sizes, `fedsim.problems.optimizers.Training`.
         """
         ...
 

@@ -65,11 +65,17 @@ from fedsim.problems.losses import (
 )
 from fedsim.problems.measures import (
     MEASURES,
+    ClientAccuracy,
     ConstraintValue,
     Distance,
     GradientNorm,
+    HeldOutAbsoluteError,
     HeldOutAccuracy,
+    HeldOutAUC,
+    HeldOutF1,
     HeldOutLoss,
+    HeldOutPerplexity,
+    HeldOutTopAccuracy,
     L1Distance,
     MaxDistance,
     Measure,
@@ -82,6 +88,7 @@ from fedsim.problems.measures import (
     TrainingAccuracy,
     TrainingLoss,
 )
+from fedsim.problems.optimizers import OPTIMIZERS
 from fedsim.problems.oracle import LossOracle
 from fedsim.problems.penalties import PENALTIES, NoPenalty, Penalty, Regulariser
 from fedsim.problems.penalties.norms import L1, L2, ElasticNet, GroupL2, Nuclear
@@ -102,6 +109,7 @@ from fedsim.problems.references import (
     sparse_optimum,
 )
 from fedsim.problems.samples import Samples
+from fedsim.problems.schedules import SCHEDULES
 from fedsim.problems.splits import (
     IID,
     SPLITS,
@@ -125,7 +133,9 @@ __all__ = [
     "L2",
     "LOSSES",
     "MEASURES",
+    "OPTIMIZERS",
     "PENALTIES",
+    "SCHEDULES",
     "SOURCES",
     "SPLITS",
     "STARTS",
@@ -134,6 +144,7 @@ __all__ = [
     "ByLabel",
     "Catalogue",
     "CharacterLSTM",
+    "ClientAccuracy",
     "Clusters",
     "ConstraintValue",
     "Contiguous",
@@ -153,9 +164,14 @@ __all__ = [
     "GroupL2",
     "Groups",
     "HeldOut",
+    "HeldOutAUC",
+    "HeldOutAbsoluteError",
     "HeldOutAccuracy",
     "HeldOutClients",
+    "HeldOutF1",
     "HeldOutLoss",
+    "HeldOutPerplexity",
+    "HeldOutTopAccuracy",
     "Hub",
     "HuggingFace",
     "Idx",

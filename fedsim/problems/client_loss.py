@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedsim.ports import Array, Basis, alike
 from fedsim.problems.losses import Loss, Rows, State
+from fedsim.problems.optimizers import Training
 from fedsim.problems.projections import largest_eigenvalue
 from fedsim.problems.samples import Features, Minibatches, Precision, entries, wide
 
@@ -71,6 +72,17 @@ class SteppingLoss(Protocol):
         self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
     ) -> Array:
         """Return the model, shape (d,), that steps on the rows reach from `w`; see `sgd_steps`."""
+        ...
+
+
+@runtime_checkable
+class OptimizingLoss(Protocol):
+    """A loss that takes the steps of an optimizer itself, in its own number type."""
+
+    def optimizer_steps(
+        self, rows: Rows, w: Array, drawn: Minibatches, training: Training
+    ) -> Array:
+        """Return what steps on the rows reach from `w`, shape (d,); see `Training.result`."""
         ...
 
 
@@ -200,6 +212,13 @@ class LocalLoss:
             return own.sgd_steps(self.arranged, w, eta, drawn, pull)
         return sgd_steps(self, w, eta, drawn, pull)
 
+    def optimizer_steps(self, w: Array, drawn: Minibatches, training: Training) -> Array:
+        """Return what the steps of an optimizer reach from `w`; see `optimizer_steps`."""
+        if hasattr(type(self.loss), "optimizer_steps"):
+            own = cast("OptimizingLoss", self.loss)
+            return own.optimizer_steps(self.arranged, w, drawn, training)
+        return optimizer_steps(self, w, drawn, training)
+
     def constraint(self, w: Array) -> float:
         """Return g_m(w), of the constraint g(w) <= 0.
 
@@ -265,10 +284,32 @@ def sgd_steps(
     v = w
     every = np.arange(loss.rows) if loss.noisy else None
     for some in drawn:
-        rows = every if some is None else some
-        g = loss.gradient(v) if rows is None else loss.minibatch_gradient(v, rows)
+        g = _step_gradient(loss, v, every if some is None else some)
         v = v - eta * (g if pull is None else g + pull * (v - w))
     return v
+
+
+def optimizer_steps(loss: LocalLoss, w: Array, drawn: Minibatches, training: Training) -> Array:
+    """Return what the steps of an optimizer reach from `w`, shape (d,); see `Training.result`.
+
+    Args:
+        loss: f_m.
+        w: the initial model, shape (d,).
+        drawn: the minibatch of each step; None for all rows.
+        training: the optimizer, with a step size for each minibatch.
+    """
+    v, state = w.copy(), training.begin(w)
+    every = np.arange(loss.rows) if loss.noisy else None
+    for some, eta in zip(drawn, training.rates, strict=True):
+        g = _step_gradient(loss, v, every if some is None else some)
+        if training.pull is not None:
+            g = g + training.pull * (v - w)
+        training.rule.step(v, training.limit(g), eta, state)
+    return training.result(v, state)
+
+
+def _step_gradient(loss: LocalLoss, w: Array, rows: NDArray[np.intp] | None) -> Array:
+    return loss.gradient(w) if rows is None else loss.minibatch_gradient(w, rows)
 
 
 def _wide(result: Array) -> Array:

@@ -25,6 +25,7 @@ from fedsim.problems.losses.base import half_square
 from fedsim.problems.losses.softmax import cross_entropy
 from fedsim.problems.partition import Partition, sizes
 from fedsim.problems.samples import Precision, Samples
+from fedsim.problems.stacked_gradients import LEAST, gradients, stackable, steps
 
 # Values of many clients' losses at one model: one product for all that have as many rows each.
 #
@@ -126,19 +127,69 @@ class Stacks:
         sizes = self.samples.rows
         return [(rows, np.flatnonzero(sizes == rows)) for rows in np.unique(sizes).tolist()]
 
+    def _stack(self, whose: NDArray[np.intp], rows: int) -> Rows:
+        """Return the rows of some clients that have `rows` rows each, stacked."""
+        cut = partial(self.samples.stack_rows, whose=whose, rows=rows)
+        wide = cut(self.samples.X).astype(np.float64, copy=False)
+        arranged = self.loss.arrange(wide, cut(self.targets), len(self.targets))
+        X, t = (each.astype(self.precision, copy=False) for each in (arranged.X, arranged.t))
+        return arranged._replace(X=X, t=t)
+
     def _values(self, whose: NDArray[np.intp], rows: int, v: Array) -> Array:
         """Return f_m(v) of some clients that have `rows` rows each."""
-        loss, cut = self.loss, partial(self.samples.stack_rows, whose=whose, rows=rows)
-        wide = cut(self.samples.X).astype(np.float64, copy=False)
-        arranged = loss.arrange(wide, cut(self.targets), len(self.targets))
-        X, t = (each.astype(self.precision, copy=False) for each in (arranged.X, arranged.t))
+        loss, arranged = self.loss, self._stack(whose, rows)
         with np.errstate(over="ignore", invalid="ignore"):  # as products of one client are
-            values = arranged.factor * _SUMS[type(loss)](arranged._replace(X=X, t=t), v)
+            values = arranged.factor * _SUMS[type(loss)](arranged, v)
             if loss.l2:
                 values += loss.l2 * half_square(v)
             if isinstance(loss, LinearLoss) and loss.l1:
                 values += loss.l1 * float(np.abs(v).sum())
         return values
+
+    def descends(self, client: ClientId) -> bool:
+        """Return whether gradients of a client are computed along with those of others like it."""
+        rows, d = int(self.samples.rows[client]), self.samples.features
+        return stackable(self.loss) and min(rows, d) >= LEAST and rows * d <= SMALL
+
+    def gradients(self, whose: NDArray[np.intp], w: Array) -> Array:
+        """Return the gradient of each of some clients with equally many rows, shape (k, d).
+
+        Args:
+            whose: the clients, ascending.
+            w: where, shape (d,), or (k, d) for a model of each client's own.
+        """
+        return self._descend(whose, w, gradients)
+
+    def steps(
+        self, whose: NDArray[np.intp], w: Array, eta: float, count: int, pull: float | None
+    ) -> Array:
+        """Return the models of some clients after full gradient steps, shape (k, d).
+
+        Args:
+            whose: see `gradients`.
+            w: the models before, see `gradients`.
+            eta: the step size.
+            count: of steps.
+            pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
+        """
+        return self._descend(
+            whose, w, lambda loss, rows, at: steps(loss, rows, at, eta, count, pull)
+        )
+
+    def _descend(
+        self, whose: NDArray[np.intp], w: Array, of: Callable[[LinearLoss, Rows, Array], Array]
+    ) -> Array:
+        """Return a function of the loss, the rows and the models of some clients, shape (k, d)."""
+        loss, d, rows = self.loss, self.samples.features, int(self.samples.rows[whose[0]])
+        if not isinstance(loss, LinearLoss):
+            raise TypeError(f"the gradients of the loss {loss.kind} are not stacked")
+        found, models = np.empty((len(whose), d)), np.broadcast_to(w, (len(whose), d))
+        step = max(_AT_ONCE // (rows * d), 1)
+        with np.errstate(all="ignore"):  # what is not finite is found afterwards
+            for at in range(0, len(whose), step):
+                some = slice(at, at + step)
+                found[some] = of(loss, self._stack(whose[some], rows), models[some])
+        return found
 
 
 def stacks(loss: Loss, samples: Sequence[Samples], targets: Array) -> Stacks | None:
@@ -260,6 +311,18 @@ class ClientLosses(LazySequence[LocalLoss]):
         if len(self) > self._kept:
             return self
         return ClientLosses(len(self), partial(_remembering, self), self._together)
+
+    def stacks_of(self, client: ClientId) -> Stacks | None:
+        """Return what computes the gradients of a client along with others'; None if nothing."""
+        together = self._together
+        return together if together is not None and together.descends(client) else None
+
+    def alike(self, clients: NDArray[np.int64]) -> list[NDArray[np.intp]]:
+        """Return the places of clients with equally many samples; none if that is not known."""
+        if self._together is None:
+            return []
+        rows = self._together.samples.rows[clients]
+        return [np.flatnonzero(rows == each) for each in np.unique(rows).tolist()]
 
     def with_precision(self, precision: Precision) -> "ClientLosses":
         """Return the losses with samples converted from float64 to a precision."""

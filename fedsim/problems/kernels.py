@@ -8,6 +8,7 @@ import numpy as np
 
 from fedsim.ports import Array
 from fedsim.problems.client_loss import LocalLoss
+from fedsim.problems.optimizers import Training
 from fedsim.problems.restricted import newton as newton_step
 from fedsim.problems.restricted import strong_convexity as known_strong_convexity
 from fedsim.problems.samples import Drawn, Minibatches
@@ -45,6 +46,11 @@ def sgd_change(
 ) -> Array:
     """Return the model after stochastic gradient steps from `w`, minus `w`, shape (d,)."""
     return loss.sgd_steps(w, eta, drawn, pull) - w
+
+
+def optimizer_steps(loss: LocalLoss, w: Array, drawn: Minibatches, training: Training) -> Array:
+    """Return what the steps of an optimizer reach from `w`; see `Training.result`."""
+    return loss.optimizer_steps(w, drawn, training)
 
 
 def strong_convexity(loss: LocalLoss) -> Array:

@@ -11,8 +11,16 @@ from fedsim.ports import Array, Basis, ClientId, Work
 from fedsim.problems import kernels
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import LazySequence
+from fedsim.problems.optimizers import Training
 from fedsim.problems.restricted import newton_operations, restrict, strong_convexity_operations
-from fedsim.problems.samples import Draw, Drawn, LaterDraws, Minibatches, draw_minibatches
+from fedsim.problems.samples import (
+    Draw,
+    Drawn,
+    LaterDraws,
+    Minibatches,
+    draw_minibatches,
+    shuffled_passes,
+)
 
 
 class LossOracle:
@@ -117,6 +125,14 @@ class LossOracle:
         """See `fedsim.ports.Oracle.later_draws`."""
         return LaterDraws(rng, self.rows, batch, count, self._draw) if self._later else None
 
+    def passes(
+        self, count: int, batch: int | None, rng: np.random.Generator, *, drop_last: bool = False
+    ) -> Minibatches:
+        """Draw minibatches of reshuffled passes; None stands for all samples."""
+        if batch is None or batch >= self.rows:
+            return (None,) * count
+        return shuffled_passes(rng, self.rows, batch, count, drop_last=drop_last)
+
     def sgd_steps(
         self,
         w: Array,
@@ -128,20 +144,30 @@ class LossOracle:
     ) -> Work:
         """Describe stochastic gradient steps from `w`; each piece costs a gradient of its samples.
 
-        Operations not charged yet are divided equally among the pieces.
+        Operations not charged yet are divided equally among the pieces, and so are the samples of
+        minibatches that differ in size.
         """
-        if isinstance(drawn, LaterDraws):
-            count = float(drawn.batch)
-        else:
-            first = drawn[0]
-            count = float(self.rows) if first is None else float(len(first))
+        kernel = kernels.sgd_change if change else kernels.sgd_steps
+        return self._steps(kernel, (w, eta, drawn, pull), drawn)
+
+    def optimizer_steps(self, w: Array, drawn: Minibatches, training: Training) -> Work:
+        """Describe the steps of an optimizer from `w`, charged as those of `sgd_steps`.
+
+        Each piece also costs the operations of the optimizer on the model.
+        """
+        work = self._steps(kernels.optimizer_steps, (w, drawn, training), drawn)
+        return work.plus(training.operations * w.size)
+
+    def _steps(
+        self, kernel: Callable[..., Array], arguments: tuple[Any, ...], drawn: Minibatches
+    ) -> Work:
+        """Return work of a piece for each minibatch."""
+        count = _mean_size(drawn, self.rows)
         pieces = len(drawn)
         operations = count / self.rows * self._operations
         if self._forming:
             operations += self._forming / pieces
             self._forming = 0.0
-        kernel = kernels.sgd_change if change else kernels.sgd_steps
-        arguments = w, eta, drawn, pull
         return Work(kernel, self._client, arguments, operations, count, self._bases, pieces)
 
     def strong_convexity(self) -> Work:
@@ -189,6 +215,18 @@ class LossOracle:
             operations += self._forming
             self._forming = 0.0
         return Work(kernel, self._client, arguments, operations, samples, self._bases)
+
+
+def _mean_size(drawn: Minibatches, rows: int) -> float:
+    """Return the mean number of samples of minibatches; None stands for all `rows`."""
+    if isinstance(drawn, LaterDraws):
+        return float(drawn.batch)
+    first, last = drawn[0], drawn[-1]
+    if first is None or last is None:
+        return float(rows)
+    if len(first) == len(last):  # only the last one of a pass may be smaller
+        return float(len(first))
+    return sum(rows if each is None else len(each) for each in drawn) / len(drawn)
 
 
 def oracles(losses: Sequence[LocalLoss], draw: Draw = draw_minibatches) -> Sequence[LossOracle]:

@@ -115,6 +115,21 @@ class ProgramOracle(ABC):
         """Draw nothing later, either."""
         return None  # noqa: RET501 - not abstract
 
+    def passes(
+        self,
+        count: int,  # noqa: ARG002
+        batch: int | None,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        *,
+        drop_last: bool = False,  # noqa: ARG002
+    ) -> Never:
+        """Not available: raises a DataError."""
+        raise self._loss.unknown("its samples")
+
+    def optimizer_steps(self, w: Array, drawn: Minibatches, training: object) -> Never:  # noqa: ARG002
+        """Not available: raises a DataError."""
+        raise self._loss.unknown("its gradient")
+
     def gradient(self, w: Array) -> Never:  # noqa: ARG002
         """Not available: raises a DataError."""
         raise self._loss.unknown("its gradient")

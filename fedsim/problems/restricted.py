@@ -14,8 +14,14 @@ from scipy.linalg import lstsq
 
 from fedsim.errors import DataError
 from fedsim.ports import Array, Basis
-from fedsim.problems.client_loss import EvaluationCache, LocalLoss, sgd_steps
+from fedsim.problems.client_loss import (
+    EvaluationCache,
+    LocalLoss,
+    optimizer_steps,
+    sgd_steps,
+)
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
+from fedsim.problems.optimizers import Training
 from fedsim.problems.samples import Features, Minibatches, dense, entries, longest_row, product
 
 # Bases of a subspace of models, w = B c: some of the coordinates, or the columns of a matrix.
@@ -158,6 +164,10 @@ class Embedded(Restriction):
     def sgd_steps(self, w: Array, eta: float, drawn: Minibatches, pull: float | None) -> Array:
         """Return where stochastic gradient steps lead from `w` = c of shape (k,)."""
         return sgd_steps(self, w, eta, drawn, pull)
+
+    def optimizer_steps(self, w: Array, drawn: Minibatches, training: Training) -> Array:
+        """Return what an optimizer reaches from `w` = c of shape (k,)."""
+        return optimizer_steps(self, w, drawn, training)
 
     def constraint(self, w: Array) -> float:
         """Return g_m(B c); errors as for the whole loss."""

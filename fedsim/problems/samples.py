@@ -274,7 +274,7 @@ Drawn = NDArray[np.intp] | None
 """The indices of a minibatch's samples, shape (b,); None for all samples."""
 
 Minibatches = NDArray[np.intp] | Sequence[Drawn]
-"""Some minibatches of one size: shape (count, b), or each by itself."""
+"""Some minibatches, shape (count, b); or each by itself, where the last of a pass is smaller."""
 
 Draw = Callable[[np.random.Generator, int, int, int], NDArray[np.intp]]
 """Draws minibatches, as `draw_minibatches` does; every implementation draws the same ones."""
@@ -335,3 +335,31 @@ class LaterDraws(Sequence[NDArray[np.intp]]):
 
     def __getitem__(self, index: Any) -> Any:  # noqa: ANN401 - as of an array
         return self.drawn[index]
+
+
+def equal_sizes(drawn: Minibatches) -> bool:
+    """Return whether minibatches have one size, as all have but the last one of a pass."""
+    if isinstance(drawn, LaterDraws):
+        return True
+    first, last = drawn[0], drawn[-1]
+    return first is None or last is None or len(first) == len(last)
+
+
+def shuffled_passes(
+    rng: np.random.Generator, rows: int, batch: int, count: int, *, drop_last: bool
+) -> list[NDArray[np.intp]]:
+    """Draw the minibatches of passes over all rows, each pass in an order of its own.
+
+    Args:
+        rng: the stream; each pass takes one permutation of the rows from it.
+        rows: the number of rows.
+        batch: the size of a minibatch, at most all rows.
+        count: the number of passes.
+        drop_last: whether the last minibatch of a pass is left out where it is smaller.
+
+    Returns:
+        The indices of the rows of each minibatch, shape (b,).
+    """
+    end = rows - rows % batch if drop_last else rows
+    orders = [rng.permutation(rows) for _ in range(count)]
+    return [order[i : min(i + batch, end)] for order in orders for i in range(0, end, batch)]

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import partial
+from itertools import repeat
 from math import floor, inf
 from operator import itemgetter
 
@@ -219,6 +220,31 @@ class ServerProtocol:
                 else ReplyOutcome.COUNTED
             )
         return ReplyOutcome.COUNTED
+
+    def receive_all(
+        self, envelope: Envelope, clients: Sequence[ClientId], messages: Sequence[Message]
+    ) -> bool:
+        """Receive many replies to the open exchange at once, which others are still due to.
+
+        Args:
+            envelope: of one of them; all answer the same exchange.
+            clients: the senders, each once.
+            messages: theirs.
+
+        Returns:
+            Whether they have been received; if not, each may be by itself.
+        """
+        exchange, count = self.exchange, len(clients)
+        if exchange is None or self._asynchronous or exchange.over or exchange.overdue:
+            return False
+        due = min(len(exchange.waiting), exchange.goal - exchange.reported)
+        if exchange.number != envelope.exchange or count >= due:
+            return False
+        replies = zip(clients, repeat(envelope.round), messages, strict=False)
+        exchange.replies += [each for each in map(_REPLY, replies) if each[2] is not BEACON]
+        exchange.reported += count
+        exchange.waiting.difference_update(clients)
+        return True
 
     def _overtaken(self, client: ClientId, envelope: Envelope) -> ReplyOutcome:
         if not 0 < envelope.exchange <= self._exchanges:

@@ -210,7 +210,11 @@ LEAST = {name: _COSTS[name].least for name in RANKED if _COSTS[name].least}
 
 
 HIGHER_IS_BETTER = frozenset(
-    {"train_accuracy", "test_accuracy", "support_precision", "support_recall", "support_f1"}
+    {
+        *("train_accuracy", "test_accuracy", "test_top_accuracy", "test_f1", "test_auc"),
+        *("worst_accuracy", "tenth_accuracy", "median_accuracy"),
+        *("support_precision", "support_recall", "support_f1"),
+    }
 )
 """Columns whose targets are reached from below; those of all others from above."""
 

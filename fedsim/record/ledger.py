@@ -126,19 +126,20 @@ class Ledger:
             self._order.append(f"time runs back from {float(times[at])} to {float(times[at + 1])}")
         self.t = float(times[-1])
         nodes, number = number_ids(rows["node"] + 1, self.clients + 1)
-        cell = rows["event"].astype(np.intp) * len(nodes) + number
+        events, kind = number_ids(rows["event"], len(Event))
+        cell = kind * len(nodes) + number
         places = self._places(nodes)
         # One bincount per quantity over cells (event, node): a chunk is summed without a loop over
         # its rows. `sign` counts the messages whose payload is not empty, whatever its length.
         bits = rows["payload_bits"] + rows["header_bits"] + rows["transport_bits"]
         weights = rows["joules"], rows["duration"], None, np.sign(rows["payload_bits"]), bits
-        size, events = len(Event) * len(nodes), np.unique(rows["event"]).tolist()
+        size = len(events) * len(nodes)
         for name, each in zip(self._SUMS, weights, strict=True):
-            sums = np.bincount(cell, each, minlength=size).reshape(len(Event), len(nodes))
-            for event in events:
-                if (name, event) in self._sums or sums[event].any():  # zeros are not stored
+            sums = np.bincount(cell, each, minlength=size).reshape(len(events), len(nodes))
+            for event, own in zip(events.tolist(), sums, strict=True):
+                if (name, event) in self._sums or own.any():  # zeros are not stored
                     kept = self._sums.setdefault((name, event), self._of_event(name, event))
-                    kept[places] += sums[event]
+                    kept[places] += own
 
     def _of_event(self, name: str, event: int) -> Array:
         """Return the sums of an event by column; unstored zeros if it has none."""

@@ -38,6 +38,9 @@ _PACK = ROW.pack
 
 _FIRST_CHUNK, _LARGEST_CHUNK, _GROWTH = 256, 65536, 4
 
+_ALL_NAMED = 20
+"""The names of all nodes are kept, 16 B each, once a chunk has one in so many of them."""
+
 
 class _Words(dict[str, int]):
     """Numbers of strings, in order of first use; -1 for the empty string."""
@@ -79,6 +82,7 @@ class EventLog:
         self._digest = hashlib.sha256()
         self._clients = clients
         self._words = _Words()
+        self._names: pa.Array | None = None  # of all nodes
         self.word: Callable[[str], int] = self._words.__getitem__
         self._buffer = bytearray()
         self._limit = _FIRST_CHUNK * ROW.size
@@ -261,7 +265,7 @@ class EventLog:
         # Shifted so that the missing peer (-2) is 0: it sorts first, and has no name.
         most, shifted = self._clients - NO_PEER, [column - NO_PEER for column in columns]
         every, _ = number_ids(np.concatenate(shifted), most)
-        names = pa.array([node_name(node) for node in (every + NO_PEER).tolist()])
+        names = self._names_of(every)
         named = []
         for column in shifted:
             nodes, numbers = number_ids(column, most)
@@ -269,6 +273,15 @@ class EventLog:
             own = names.take(pa.array(np.searchsorted(every, nodes[without_node:])))
             named.append(_category(numbers - without_node, own))
         return named
+
+    def _names_of(self, every: NDArray[np.intp]) -> pa.Array:
+        """Return the names of nodes, shifted as above; those of all nodes are kept where many."""
+        most = self._clients - NO_PEER
+        if self._names is None and most < _ALL_NAMED * len(every):
+            self._names = pa.array([node_name(node) for node in range(NO_PEER, self._clients)])
+        if self._names is None:
+            return pa.array([node_name(node) for node in (every + NO_PEER).tolist()])
+        return self._names.take(pa.array(every))
 
 
 def number_ids(ids: NDArray[np.integer], most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

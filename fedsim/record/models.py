@@ -1,4 +1,4 @@
-"""The models of a run: that of its last round, and on request those of every n-th one.
+"""The models of a run: that of its last round, and on request the best, or every n-th one.
 
 They are a Parquet table like the others, a row a model, rather than a NumPy archive. It grows on
 disk during the run, so that memory does not grow with the rounds. The same models give the same
@@ -7,11 +7,11 @@ bytes, whereas a zip archive contains the time of day. Values of float64 are kep
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from math import prod
+from math import inf, prod
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -37,11 +37,27 @@ SHAPE = b"shape"
 """The key of the shape of all models, in the metadata of the table."""
 
 
+Figure = Callable[[str], float]
+"""Returns a figure of a round by the name of its column; NaN where it was not evaluated."""
+
+
+class Best(NamedTuple):
+    """The figure by which the best model of a run is found.
+
+    Attributes:
+        figure: a column of the table of rounds.
+        rises: whether more of it is better.
+    """
+
+    figure: str
+    rises: bool
+
+
 class CheckpointWriter(Protocol):
     """Receives every model of a run, keeps some, and is closed once, or abandoned."""
 
-    def see(self, number: int, model: Array) -> None:
-        """Receive the model of a round."""
+    def see(self, number: int, model: Array, figure: Figure) -> None:
+        """Receive the model of a round, and the figures of that round."""
 
     def close(self) -> None:
         """Complete the table of a run that has ended."""
@@ -58,28 +74,48 @@ class ModelTable:
         shape: of every model, for readers; models are passed in flat.
         every: models of rounds that are multiples of this are kept, and the last; None for the
             last only.
+        best: the figure by which one more is kept, the first of several equal ones; None for none.
+            Rounds in which it was not evaluated are passed over. Not beside `every`.
     """
 
-    def __init__(self, parts: PartWriter, shape: Sequence[int], every: int | None = None) -> None:
+    def __init__(
+        self,
+        parts: PartWriter,
+        shape: Sequence[int],
+        every: int | None = None,
+        best: Best | None = None,
+    ) -> None:
         self._schema = COLUMNS.with_metadata({SHAPE: json.dumps(list(shape)).encode()})
         self._parts = parts
         self._every = every
+        self._best, self._least = best, inf
+        self._found: tuple[int, Array] | None = None  # the best so far
         self._last: tuple[int, Array] | None = None
         self._kept = 0  # the last round whose model is on disk or queued
         self._waiting: list[tuple[int, Array]] = []
         self._bytes = 0
 
-    def see(self, number: int, model: Array) -> None:
+    def see(self, number: int, model: Array, figure: Figure) -> None:
         """Receive the model of a round, shape (d,); copied, since a method may modify it later.
 
         Raises:
             OutputError: models cannot be written.
         """
         self._last = number, np.array(model, dtype=np.float64)
+        if self._best is not None:
+            value = -figure(self._best.figure) if self._best.rises else figure(self._best.figure)
+            if value < self._least:  # not where it is NaN
+                self._least, self._found = value, self._last
         if self._every is not None and number % self._every == 0:
             self._keep()
             if self._bytes >= _CHUNK:
                 self._flush()
+
+    def _keep_all(self) -> None:
+        """Queue the best model and the last one for writing, in the order of their rounds."""
+        if self._found is not None and self._last is not None and self._found[0] < self._last[0]:
+            self._waiting.append(self._found)
+        self._keep()
 
     def _keep(self) -> None:
         """Queue the last model for writing."""
@@ -102,14 +138,14 @@ class ModelTable:
         Raises:
             OutputError: it cannot be written.
         """
-        self._keep()
+        self._keep_all()
         if self._waiting or not self._kept:
             self._flush()
         self._parts.close()
 
     def abandon(self) -> None:
         """Write what can still be written, the last model included; see `PartWriter`."""
-        self._keep()
+        self._keep_all()
         if self._waiting:
             with suppress(OutputError):  # the reason of the run's end is reported already
                 self._flush()

@@ -22,7 +22,7 @@ from fedsim.ports import Array, node_name
 from fedsim.record.emissions import Emissions
 from fedsim.record.ledger import Ledger, Meters, Stores
 from fedsim.record.log import EventLog, Rows
-from fedsim.record.models import CheckpointWriter
+from fedsim.record.models import CheckpointWriter, Figure
 from fedsim.record.parts import PartWriter
 from fedsim.record.rounds import RoundTable
 from fedsim.record.schema import GRAMS, Event
@@ -123,7 +123,7 @@ def _spread(clients: int, whose: NDArray[np.intp], held: Array) -> Array:
 class NullCheckpointWriter:
     """A `CheckpointWriter` that keeps no models."""
 
-    def see(self, number: int, model: Array) -> None:
+    def see(self, number: int, model: Array, figure: Figure) -> None:
         """Ignore the model."""
 
     def close(self) -> None:

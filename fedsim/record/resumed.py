@@ -4,23 +4,45 @@ A run is a function of its scenario. So where it has to be made again in another
 rows are those that are there, and the rest follows them.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from fedsim.ports import Array
+from fedsim.record.emissions import Emissions
 from fedsim.record.ledger import Meters
 from fedsim.record.log import EventLog, Rows
-from fedsim.record.models import CheckpointWriter
+from fedsim.record.models import CheckpointWriter, Figure
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import RoundTable
+
+
+class _ResumedEmissions(Emissions):
+    """Prices of a log whose first records are written, and priced, already.
+
+    Args:
+        emissions: of that log, which go on.
+        written: returns whether the next record is one of those.
+    """
+
+    def __init__(self, emissions: Emissions, written: Callable[[], bool]) -> None:
+        vars(self).update(vars(emissions))
+        self._written = written
+
+    def rest(self, grams: float) -> None:
+        """Add idle emissions, unless the row that reports them is written."""
+        if not self._written():
+            super().rest(grams)
 
 
 class _ResumedLog(EventLog):
     """A log whose first records are written already."""
 
-    def __init__(self, log: EventLog, skipped: int) -> None:
+    def __init__(self, log: EventLog, skipped: int, grams: float | None) -> None:
         self._log = log
         self._left = skipped
-        self.emissions = log.emissions
+        self._grams_then = grams
+        own = log.emissions
+        self.emissions = None if own is None else _ResumedEmissions(own, lambda: self._left > 0)
         self.word = log.word
 
     def append(self, *values: Any, **named: Any) -> None:
@@ -44,8 +66,8 @@ class _ResumedLog(EventLog):
         self._log.extend(new)
 
     def total_emissions(self) -> float | None:
-        """Return the emissions of what is written."""
-        return self._log.total_emissions()
+        """Return the emissions of what is written; while records are passed over, those then."""
+        return self._grams_then if self._left else self._log.total_emissions()
 
     def flush(self) -> None:
         """Write the rows in memory."""
@@ -76,10 +98,10 @@ class _ResumedModels:
     def __init__(self, models: CheckpointWriter, seen: int) -> None:
         self._models, self._seen = models, seen
 
-    def see(self, number: int, model: Array) -> None:
+    def see(self, number: int, model: Array, figure: Figure) -> None:
         """See the model of a round, unless it was seen already."""
         if number > self._seen:
-            self._models.see(number, model)
+            self._models.see(number, model, figure)
 
     def close(self) -> None:
         """Do nothing: the book itself is closed."""
@@ -94,11 +116,12 @@ class ResumedRecorder(RunRecorder):
     Args:
         book: the recorder.
         opening: how many records its log had before the world began.
+        grams: the emissions as of the last round that is written; None if not tracked.
     """
 
-    def __init__(self, book: RunRecorder, opening: int) -> None:
+    def __init__(self, book: RunRecorder, opening: int, grams: float | None = None) -> None:
         self._book = book
-        self.log = _ResumedLog(book.log, book.log.records - opening)
+        self.log = _ResumedLog(book.log, book.log.records - opening, grams)
         self.rounds = _ResumedRounds(book.rounds)
         self.models = _ResumedModels(book.models, book.rounds.rounds)
         self.ledger = book.ledger

@@ -26,7 +26,17 @@ from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES
 from fedsim.physics.slowdowns import SLOWDOWNS
-from fedsim.problems import ARCHITECTURES, LOSSES, MEASURES, PENALTIES, SOURCES, SPLITS, STARTS
+from fedsim.problems import (
+    ARCHITECTURES,
+    LOSSES,
+    MEASURES,
+    OPTIMIZERS,
+    PENALTIES,
+    SCHEDULES,
+    SOURCES,
+    SPLITS,
+    STARTS,
+)
 from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.silence import SILENCES
 from fedsim.protocol.stop_rules import STOPS
@@ -36,6 +46,8 @@ from fedsim.wire import COMPRESSORS
 
 REGISTRIES: tuple[AnyRegistry, ...] = (
     ALGORITHMS,
+    OPTIMIZERS,
+    SCHEDULES,
     LOSSES,
     ARCHITECTURES,
     PENALTIES,

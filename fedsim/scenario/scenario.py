@@ -15,7 +15,7 @@ from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.scenario.compatibility import compression
-from fedsim.scenario.specs import ScenarioKeys, find_repeated, targets
+from fedsim.scenario.specs import ScenarioKeys, find_repeated, find_unmeasured, targets
 
 # Validation of the rules that close a round: conflicts, and rules without effect.
 
@@ -162,7 +162,9 @@ def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
     yield from _method(scenario)
     yield from peering(scenario)
     yield from find_repeated(scenario.measures)
-    yield from targets(scenario.stop, scenario.measures, reports(scenario.problem.loss))
+    reported = reports(scenario.problem.loss)
+    yield from targets(scenario.stop, scenario.measures, reported)
+    yield from find_unmeasured(scenario.models.best, scenario.measures, reported)
 
 
 def _seeds(scenario: ScenarioKeys) -> Iterator[Conflict]:

@@ -250,6 +250,27 @@ def targets(
             yield f"stop.{rule.key}", text, stop.figures.get(rule.key)
 
 
+def find_unmeasured(
+    best: str | None, measures: Sequence[Measure], reported: Iterable[str] = ()
+) -> Iterator[tuple[str, str, object]]:
+    """Yield the figure whose best model is to be kept, if nothing provides it.
+
+    Args:
+        best: the figure; None for none.
+        measures: of the scenario.
+        reported: the figures that the clients' own programs say of a model.
+    """
+    measured = [name for measure in measures for name in measure.columns]
+    every = ["objective", "gap", *dict.fromkeys([*measured, *reported])]
+    if best is None or best in every:
+        return
+    known = columns()
+    text = f"no run evaluates it: {unknown(best, every)}"
+    if best in known:
+        text = f"no measure gives it; give measures: [{known[best]}]"
+    yield "models.best", text, best
+
+
 def columns() -> dict[str, str]:
     """Return the columns that fedsim's own measures fill, each with the kind that fills it."""
     return {name: kinds_of(each)[0] for each in MEASURES for name in each.columns}
@@ -378,6 +399,25 @@ class Models(Spec):
     every: int | None = Field(
         default=None, ge=1, description="those of rounds n, 2n, ...; none but the last if null"
     )
+    best: str | None = Field(
+        default=None,
+        description="that of the round with the best value of this figure: objective, gap, or a "
+        "column of the scenario's measures, such as test_accuracy",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_none_best(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what is not given: scenarios of before keep their bytes, and their keys."""
+        written: dict[str, object] = write(self)
+        if self.best is None:
+            written.pop("best", None)
+        return written
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if self.every is not None and self.best is not None:
+            raise ValueError(f"got every: {self.every} and best: {self.best}; give one of them")
+        return self
 
 
 class ScenarioKeys(Spec):

@@ -111,6 +111,8 @@ class Numerics:
         weights: the clients' shares of all samples, shape (M,); equal ones when not given.
         evaluator: computes the numeric work.
         transport: how messages are carried.
+        alike: whether the clients' oracles are those of the evaluator's losses, in their order,
+            and what packs a field differs from client to client in its memory only.
     """
 
     algorithm: Method | PeerMethod
@@ -126,6 +128,7 @@ class Numerics:
     weights: Array | None = None
     evaluator: Evaluator = field(default_factory=SerialEvaluator)
     transport: Transport = VALUES
+    alike: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -176,7 +176,9 @@ class Fleet:
         if setup.sharing == "tcp":
             lossy = any(kind.radio.loss.mean for _, kind in kinds.runs)
             losses = self._losses if lossy else None
-            connections = Connections(setup.tcp, self._packets, losses, self._lost_places)
+            connections = Connections(
+                setup.tcp, self._packets, losses, self._lost_places, hashes=self._hashes
+            )
         else:
             connections = None
         return choose_bearers(
@@ -227,6 +229,10 @@ class Fleet:
     def _lost_places(self, client: ClientId, up: bool) -> np.random.Generator:  # noqa: FBT001
         """Return the stream that draws which packets of a train are lost."""
         return self._setup.rng("tcp", client, "up" if up else "down")
+
+    def _hashes(self, link: int) -> np.random.Generator:
+        """Return the stream that puts the flows over a link into FQ-CoDel's queues."""
+        return self._setup.rng("tcp", link, "hash")
 
     def _law(self, client: ClientId, up: bool) -> RateLaw:  # noqa: FBT001
         """Return the rate law of one direction of a client's radio."""

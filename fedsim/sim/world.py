@@ -14,7 +14,7 @@ from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.record.summary import Ending
 from fedsim.sim.arrays.fits import why_events
-from fedsim.sim.arrays.handlers import ReactionError
+from fedsim.sim.arrays.order import ReactionError
 from fedsim.sim.arrays.star import ArrayStar
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.engine.calendar import DEADLINE, Calendar
@@ -160,12 +160,14 @@ class World(ObservedRun):
         """
         book, on_round = self._first
         seen = book.rounds.rounds
+        self._looks.clear()  # a handler may have run that, as events tell, never began
 
         def unseen(end: RoundEnd) -> None:
             if end.round > seen:
                 on_round(end)
 
-        self._assemble(ResumedRecorder(book, self._opening), unseen, in_arrays=False)
+        resumed = ResumedRecorder(book, self._opening, self.traffic.grams)
+        self._assemble(resumed, unseen, in_arrays=False)
 
     def meters(self) -> Meters:
         """Return the meters of the physical world, for the audit."""

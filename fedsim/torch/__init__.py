@@ -2,8 +2,11 @@
 
     import fedsim, fedsim.torch
 
+    result = fedsim.torch.run(Net, train, test=test, algorithm={"kind": "fedavg", ...}, rounds=100)
+    network = fedsim.torch.load_module(Net, result)
+
     problem = fedsim.torch.problem(Net, data=train, test=test, split={"kind": "dirichlet"})
-    fedsim.run({"problem": problem, "algorithm": {"kind": "fedavg", ...}})
+    fedsim.run({"problem": problem, "algorithm": {"kind": "fedavg", ...}})  # the same, in parts
 
 It needs PyTorch: pip install '.[torch]'.
 """
@@ -19,6 +22,8 @@ except ModuleNotFoundError as error:
 
 from fedsim.problems.architectures import Architecture
 from fedsim.torch.datasets import dataset
+from fedsim.torch.optimizers import optimizer
 from fedsim.torch.problems import problem
+from fedsim.torch.running import load_module, run
 
-__all__ = ["Architecture", "dataset", "problem"]
+__all__ = ["Architecture", "dataset", "load_module", "optimizer", "problem", "run"]

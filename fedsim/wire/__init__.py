@@ -44,6 +44,7 @@ from fedsim.wire.payloads import (
     SparsePowers,
     Update,
 )
+from fedsim.wire.payloads.rows import weighted_sum
 
 __all__ = [
     "COMPRESSORS",
@@ -89,4 +90,5 @@ __all__ = [
     "encode",
     "encode_message",
     "refusal",
+    "weighted_sum",
 ]

@@ -15,6 +15,7 @@ from fedsim.wire.compressors import Compressor, Identity
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads import Encodable, Update
 from fedsim.wire.payloads.dense import natural, shorter
+from fedsim.wire.payloads.rows import DenseRows
 
 
 class Compressing:
@@ -67,6 +68,15 @@ class Plain(Compressing):
         if isinstance(self._compressor, Identity) or not vector.ndim:
             return natural(vector, structure, self._form)
         return self._compress(vector, structure, shrink=self.shrinks)
+
+    @property
+    def exact(self) -> bool:
+        """Whether vectors are sent in full, whatever was sent before."""
+        return isinstance(self._compressor, Identity) and type(self) is Plain
+
+    def pack_rows(self, vectors: Array) -> DenseRows:
+        """Return the payloads of many senders' vectors, shape (n, d), for an `exact` packer."""
+        return DenseRows(vectors, self._form)
 
     def take_back(self, payload: Payload) -> None:
         """Do nothing: there is no state."""
@@ -125,6 +135,12 @@ class Packing:
             self._packer, self._field = self._make_packer(field, 0, to), field
             return self._packer.pack(vector, structure)
         return self._other(field, to).pack(vector, structure)
+
+    def packer(self, field: str = "") -> Packer:
+        """Return the packer of a field that goes to all receivers."""
+        if self._field is None and self._others is None:
+            self._packer, self._field = self._make_packer(field, 0, None), field
+        return self._packer if field == self._field else self._other(field, None)
 
     def _other(self, field: str, to: ClientId | None) -> Packer:
         """Return the packer of an addressed field, or of any field after the first."""

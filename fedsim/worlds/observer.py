@@ -153,7 +153,6 @@ class Observer:
             measures=figures,
             complete=complete and looked,
         )
-        self._book.models.see(number, model)
         self.last_round = number, objective
         self._unlooked = None if looked else model.copy()
         end = RoundEnd(
@@ -166,6 +165,7 @@ class Observer:
             figures=figures,
             higher=self._setup.higher,
         )
+        self._book.models.see(number, model, end.figure)
         self._on_round(end)
         reason = self._over(end)
         if reason:

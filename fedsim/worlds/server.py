@@ -258,6 +258,12 @@ class RoundServer(Clocked):
         elif verdict is ReplyOutcome.KEPT or verdict is ReplyOutcome.DROPPED:
             self._write_late(client, envelope.round, envelope.word, verdict)
 
+    def receive_all(
+        self, envelope: Envelope, clients: Sequence[ClientId], messages: Sequence[Message]
+    ) -> bool:
+        """Receive replies that do not close the exchange; see `ServerProtocol.receive_all`."""
+        return self._protocol.receive_all(envelope, clients, messages)
+
     def lose(self, client: ClientId) -> None:
         """Notice, now or later, that a client's connection has ended: it will not report."""
         now = self._calendar.now

@@ -84,7 +84,7 @@ def test_the_second_moment_stays_positive_and_bounds_the_step(
     method = METHODS[kind](step_size=0.1, server_rate=1.0, beta2=beta2, tau=tau)
     v = np.full(4, tau**2)
     for delta in updates:
-        v = method.second_moment(v, delta**2)
+        method.server_rule.add_square(v, delta**2)
         assert (v >= 0).all()
         assert (least * delta**2 <= v * (1 + 1e-12)).all()
 

@@ -45,9 +45,10 @@ def test_long_runs_of_losses_with_kernels_take_them() -> None:
         {"asked": 1.0},  # nothing to compute at once
         {"traffic": 9e4},  # calls take as long
         {"rounds": 3},  # over before kernels are loaded
+        {"compiled": False},  # of a method whose steps have no kernel
     ],
 )
-def test_less_is_computed_one_by_one(less: dict[str, float]) -> None:
+def test_less_is_computed_one_by_one(less: dict[str, Any]) -> None:
     assert evaluator_for(problem(Squared()), LONG_RUN._replace(**less)) == "one-by-one"
 
 

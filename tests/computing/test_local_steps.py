@@ -10,8 +10,8 @@ import pytest
 
 from fedsim.algorithms import FedAvg, FedNova, FedProx
 from fedsim.algorithms.asynchronous import FedAsync
-from fedsim.algorithms.averaging import LocalUpdates
 from fedsim.algorithms.local_steps import stochastic_gradient
+from fedsim.algorithms.local_training import LocalUpdates
 from fedsim.building import Builder, Job
 from fedsim.ports import Array, Client
 from fedsim.problems import LossOracle, Softmax, Squared

@@ -17,6 +17,7 @@ from fedsim.problems import Architecture, LocalLoss, TorchLoss, kernels
 from fedsim.problems.architectures import (
     DenseLayers,
 )
+from fedsim.problems.optimizers import SGD, Adagrad, AdamW, Optimizer, Training, Yogi
 from tests.problems.test_modules import Own, Tied
 from tests.problems.test_numbers import CLASSES, networks
 
@@ -126,10 +127,38 @@ class Counting:
         self.seen.append(len(rows))
         return self._loss.steps_together(rows, *rest)
 
+    def trained_together(self, rows: Any, *rest: Any) -> Any:
+        """Compute."""
+        self.seen.append(len(rows))
+        return self._loss.trained_together(rows, *rest)
+
     def gradients_together(self, rows: Any, *rest: Any) -> Any:
         """Compute."""
         self.seen.append(len(rows))
         return self._loss.gradients_together(rows, *rest)
+
+
+@pytest.mark.parametrize("rule", [SGD(momentum=0.9, nesterov=True), AdamW(), Adagrad(), Yogi()])
+def test_optimizers_of_many_are_those_of_each(rule: Optimizer, rng: np.random.Generator) -> None:
+    """From a new state, and from kept ones, which differ; some are one step ahead of others."""
+    losses = clients(rng, DenseLayers(hidden=(3,)), 5, numbers="float64")
+    w, works = losses[0].initial(rng), []
+    for client, loss in enumerate(losses):
+        drawn = rng.integers(0, loss.rows, (3, 4))
+        own = w + 0.01 * rng.standard_normal(len(w))
+        training = Training(rule, (0.1, 0.05, 0.02), clip=0.5, pull=0.3)
+        moments = 1e-3 * rng.random(rule.moments * len(w))
+        state = np.concatenate([[5.0 + client % 2], moments])
+        both = training, training._replace(state=state, kept=True)
+        works += [Work(kernels.optimizer_steps, client, (own, drawn, each), 1.0) for each in both]
+    ragged = [np.arange(4), np.arange(4), np.arange(2)]
+    works.append(Work(kernels.optimizer_steps, 0, (w, ragged, training), 1.0))
+    counting = Counting(losses[0].loss)
+    expected = evaluated(SerialEvaluator(losses), works)
+    found = evaluated(VmapEvaluator(counting, SerialEvaluator(losses)), works)
+    assert sorted(counting.seen) == [2, 3, 5]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
 def test_who_waits_is_evaluated_at_once_and_who_has_gone_is_not(rng: np.random.Generator) -> None:

@@ -15,6 +15,13 @@ from fedsim.record.models import ModelTable, chunks, read_model, read_models, re
 from fedsim.record.parts import PartWriter
 
 SHAPES = st.sampled_from([(1,), (6,), (2, 3), (3, 1), (1, 1)])
+
+
+def unseen(_: str) -> float:
+    """Return a figure that no round has."""
+    return np.nan
+
+
 FLOATS = st.floats(width=64) | st.sampled_from([-0.0, 0.0, np.nan, np.inf, 5e-324])
 
 
@@ -37,7 +44,7 @@ def test_models_come_back_bit_by_bit_in_their_shape_whether_the_run_has_ended_or
             )
             for number, model in enumerate(models, 1):
                 own[:] = model.ravel()  # a method that works in one array
-                table.see(number, own)
+                table.see(number, own, unseen)
             table.close() if ended else table.abandon()
             if not (ended or wanted):
                 assert not folder.exists()
@@ -54,7 +61,7 @@ def test_a_sparse_model_takes_little_room(tmp_path: Path) -> None:
     model = np.zeros(100_000)
     model[[3, 99_000]] = 1.5, -2.5
     table = ModelTable(PartWriter(tmp_path, "models"), model.shape)
-    table.see(1, model)
+    table.see(1, model, unseen)
     table.close()
     assert (tmp_path / "models.parquet").stat().st_size < model.nbytes / 10
 
@@ -66,7 +73,7 @@ def test_a_table_that_cannot_be_read_is_damaged_although_its_hash_is_right(
     folder, path = tmp_path / "seed-1", tmp_path / "seed-1" / "models.parquet"
     table = ModelTable(PartWriter(folder, "models"), (3,), 1)
     for number in range(1, 4):
-        table.see(number, np.full(3, float(number)))
+        table.see(number, np.full(3, float(number)), unseen)
     table.close()
     monkeypatch.setattr(models, "check_files", lambda *_: {})
     assert sum(len(part) for part in chunks(folder)) == 3

@@ -1,5 +1,6 @@
 """On air, connected, listening, asleep: what a radio draws where a link behind it is slow."""
 
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from fedsim.physics.radios import LoRa, Radio, powers_of
 from fedsim.physics.signals import Steps
+from fedsim.physics.topology import Topology, star
 from fedsim.sim.server import SimServer
 from tests.sim.radios import RadioModel, client_of
 
@@ -18,13 +20,13 @@ SENT = 8
 """Bits of the answer."""
 
 
-def uplink(radio: RadioModel, rate: float, store: Any = None, **parts: Any) -> Run:
-    """Ask one client, which answers 8 bits at once, over a server's uplink of a rate."""
+def uplink(radio: RadioModel, rate: float | ServerLink, store: Any = None, **parts: Any) -> Run:
+    """Ask one client, which answers 8 bits at once, over a server's uplink, or one of a rate."""
 
     async def serve(server: SimServer) -> None:
         await server.exchange(asked(8))
 
-    link = ServerLink(uplink=rate)
+    link = rate if isinstance(rate, ServerLink) else ServerLink(uplink=rate)
     return play(setup(serve, echo, [member(store, radio=radio)], server=link, **parts))
 
 
@@ -89,6 +91,41 @@ def test_where_the_own_rate_varies_time_on_air_is_the_integral_of_the_shares(sto
     assert joules == pytest.approx(5.0 * on_air + 0.5 * (seconds - on_air), rel=1e-12)
     free, alone = sent(uplink(radio, 1e9, store))  # 4 bits, 4 bits: on air all the time
     assert (free, alone) == pytest.approx((5.0 * 3.0, 3.0), rel=1e-12)
+
+
+CUT = Steps([0.0, 2.0, 3.0, 4.0], [2.0, 0.0, 4.0, 0.5])
+
+
+@dataclass(frozen=True)
+class DividedLink(ServerLink):
+    """A server's link of which a client has its slot, whatever the others send."""
+
+    def of(self, clients: int) -> Topology:
+        return star(clients, uplink=self.uplink, discipline="slotted")
+
+
+@pytest.mark.parametrize("store", [None, battery(1e3)])
+@pytest.mark.parametrize("link", [ServerLink, DividedLink])
+def test_a_radio_tries_all_the_time_in_an_outage_of_its_own_whatever_holds_it_up(
+    link: type[ServerLink], store: Any
+) -> None:
+    # At 1 bit/s of 2 for 2 s, of nothing for 1 s, of 4 for 1 s; then 0.5, for the last 5 bits.
+    radio = RadioModel(CUT, inf, **BY_STATE, **TAIL)
+    joules, seconds = sent(uplink(radio, link(uplink=1.0), store))
+    assert seconds == pytest.approx(4.0 + 5.0 / 0.5)
+    on_air = 2.0 / 2 + 1.0 + 1.0 / 4 + 10.0
+    assert joules == pytest.approx(5.0 * on_air + 0.5 * (seconds - on_air), rel=1e-12)
+    free, alone = sent(uplink(radio, link(uplink=1e9), store))  # 4 bits, none, 4 bits
+    assert (free, alone) == pytest.approx((5.0 * 4.0, 4.0), rel=1e-12)
+
+
+@pytest.mark.parametrize("link", [ServerLink, DividedLink])
+def test_a_battery_feels_each_share_as_it_changes(link: type[ServerLink]) -> None:
+    # 2 s at 1/2, then 5 W and 0.5 W: what is left of 7 J after 5.5 J lasts 1.5 J / (5 W) = 0.3 s.
+    radio = RadioModel(CUT, inf, **BY_STATE, **TAIL)
+    run = uplink(radio, link(uplink=1.0), battery(7.0))
+    (row,) = run.of("depleted")
+    assert row["t"] == pytest.approx(2.0 + 1.5 / 5.0, rel=1e-9)
 
 
 def test_both_directions_share_connected_power() -> None:

@@ -141,6 +141,18 @@ def test_a_handler_that_waits_for_something_else_sends_the_run_back_to_events(
     assert not _different(one, other)
 
 
+@pytest.mark.parametrize("kind", ["pausing", "gd"])
+def test_grams_are_those_of_events_also_where_the_run_is_made_again(
+    kind: str, tmp_path: Path, restarts: list[int]
+) -> None:
+    fleet = [{**LTE, "carbon": "PL"}, {**LTE, "carbon": "BR"}]
+    block = scenario(algorithm={"kind": kind, "step_size": 0.1}, fleet=fleet, stop={"rounds": 9})
+    one, other = both(tmp_path, block, [Pausing])
+    assert restarts == ([2] if kind == "pausing" else [])
+    assert (fedsim.open(one).rounds["grams"] > 0).all()
+    assert not _different(one, other)
+
+
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_handlers_that_have_not_begun_are_closed_where_another_fails(
     tmp_path: Path, restarts: list[int], monkeypatch: pytest.MonkeyPatch
@@ -167,6 +179,19 @@ def test_silence_ends_at_the_deadline_and_who_misses_it_sends_the_run_back(
     assert not _different(one, other)
 
 
+def test_what_a_handler_has_read_that_never_began_does_not_count(
+    tmp_path: Path, restarts: list[int]
+) -> None:
+    method = {"kind": "chb-charge", "step_size": "1/L", "censor": 0.1}
+    parts = {"algorithm": method, "silence": {"kind": "deadline", "after": "2.1 s"}}
+    free = {"energy_up": "0 J/bit", "energy_down": "0 J/bit", "base": "0 W", "latency": "0 s"}
+    radio = {"kind": "custom", "up": "9 bit/s", "down": "9 bit/s", **free}
+    fleet = [{"count": 2, "device": "pi-4", "radio": radio}]
+    one, other = both(tmp_path, scenario(**parts, fleet=fleet))
+    assert restarts == [0]
+    assert not _different(one, other)
+
+
 def test_check_says_what_is_played_event_by_event_and_why(tmp_path: Path) -> None:
     by_battery = {"fleet": [{**LTE, "battery": {"charge": "40 %"}}]}
     found = fedsim.check(scenario(variants={"mains": {}, "battery": by_battery}))
@@ -183,7 +208,7 @@ def test_check_says_what_is_played_event_by_event_and_why(tmp_path: Path) -> Non
         ({"participation": {"kind": "full", "quorum": "50 %"}}, "participation.quorum"),
         ({"participation": {"kind": "full", "deadline": "9 h"}}, ""),
         ({"stop": {"rounds": 4, "time": "9 s"}}, "stop.time may end a run within a round"),
-        ({"network": {"server": {"uplink": "1 Mbit/s"}}}, "messages share the link"),
+        ({"network": {"server": {"uplink": "1 Mbit/s"}}}, ""),
         ({"network": {"model": "tcp"}}, "network.model tcp"),
         ({"silence": {"kind": "deadline", "after": "9 h"}}, ""),
     ],

@@ -324,6 +324,6 @@ def test_the_events_of_a_message_grow_with_the_logarithm_of_its_size(clients: in
         network.run()
         return ceil(network.events / clients)
 
-    assert events(7) <= 6
+    assert events(7) <= 6 + (clients > 1)  # a SYN that others may hold up
     assert events(70, queue=2000) <= 45  # room for all of them; trains of four that Linux looks at
     assert events(700_000) == pytest.approx(events(70_000), abs=10)

@@ -11,7 +11,7 @@ from fedsim.physics.radios.base import Framing
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import star, tree
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.tcp import episodes, memory
+from fedsim.sim.network.tcp import memory, worlds
 from fedsim.sim.network.tcp.bearers import Connections
 from fedsim.sim.network.tcp.transfer import TcpTransfer
 from fedsim.sim.network.transmission import choose_bearers
@@ -177,7 +177,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[float]:
             found.append(arguments[2])
             super().__init__(*arguments, **rest)
 
-    monkeypatch.setattr(episodes, "TcpTransfer", Counted)
+    monkeypatch.setattr(worlds, "TcpTransfer", Counted)
     return found
 
 

@@ -1,17 +1,20 @@
 """The parts of TCP by themselves: queues, what waits by flow, the receiver, the scoreboard."""
 
+from functools import partial
+from math import inf, prod
 from types import SimpleNamespace
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.physics.tcp import Tcp
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.tcp.fair_queue import INTERVAL, FairQueue
+from fedsim.sim.network.tcp.fair_queue import BATCH, INTERVAL, MOST, FairQueue, newton_step
 from fedsim.sim.network.tcp.handshake import Handshake
-from fedsim.sim.network.tcp.queue import LinkQueue, SegmentTrain
+from fedsim.sim.network.tcp.queue import TOGETHER, LinkQueue, SegmentTrain
 from fedsim.sim.network.tcp.receiver import EVERY, Receiver
 from fedsim.sim.network.tcp.scoreboard import DUPLICATES, Scoreboard
 from fedsim.sim.network.tcp.sender import Sender
@@ -38,8 +41,8 @@ def test_a_queue_has_room_for_what_does_not_wait(
     free = 0.0
     for pause, count in trains:
         now += pause
-        waiting = sum(start > now for start in begun)
-        room = limit - waiting + (free <= now)
+        waiting = sum(start > now + TOGETHER for start in begun)
+        room = limit - waiting + (free <= now + TOGETHER)
         assert queue.room(now) == room
         if room < count:
             continue
@@ -50,14 +53,41 @@ def test_a_queue_has_room_for_what_does_not_wait(
         assert (first, last) == pytest.approx((starts[0] + SLOT, free))
 
 
+@pytest.mark.parametrize(("lead", "room"), [(0.0, 1), (0.9 * SLOT, 1), (1.1 * SLOT, 0)])
+@pytest.mark.parametrize("off", [0.0, 1e-10, -1e-10])
+def test_of_an_arrival_and_a_departure_at_once_the_one_that_began_earlier_is_first(
+    lead: float, room: int, off: float
+) -> None:
+    """A packet leaves a slot after it was begun; one that comes was on its way for longer."""
+    queue = LinkQueue(RATE, 2)
+    for _ in range(3):
+        assert queue.carry_one(0.0, BITS) > 0
+    now = SLOT + off  # the second one begins, and a place is free behind that
+    assert queue.room(now, lead) == room
+    assert (queue.carry_one(now, BITS, lead) > 0) == bool(room)
+    queue = LinkQueue(RATE, 1)
+    queue.carry_one(0.0, BITS)
+    through = [queue.carry_one(now, BITS, lead) for _ in range(3)]
+    assert through[:2] == pytest.approx([2 * SLOT, 3 * SLOT if room else -1.0])
+    assert through[2] == -1.0
+
+
 # What waits by flow.
 
 
 class Ends:
     """A forwarder that notes when its packets have passed their link, beside those of others."""
 
-    def __init__(self, queue: LinkQueue, fair: FairQueue, passed: list[Passed], name: str) -> None:
+    def __init__(
+        self,
+        queue: LinkQueue,
+        fair: FairQueue,
+        passed: list[Passed],
+        name: str,
+        bucket: int | None = None,
+    ) -> None:
         self._queue, self._fair, self._passed, self._name = queue, fair, passed, name
+        self.bucket = bucket
 
     def put(self, number: int, now: float) -> None:
         """Let a packet wait that comes now."""
@@ -83,13 +113,79 @@ def test_flows_take_turns_however_much_each_has_waiting() -> None:
         for number in range(count):
             ends.put(number, 0.0)
     calendar.run()
-    # The link and its queue take two at once, before any other flow has come.
-    assert [name for name, _, _ in passed] == ["long", "short"] * 2 + ["long"] * 4
+    # The link and its queue take two at once, before any other flow has come; that one is new
+    # then, and has another turn when the long one's was over.
+    assert [name for name, _, _ in passed] == ["long"] * 2 + ["short"] * 2 + ["long"] * 4
     assert [end for _, _, end in passed] == pytest.approx([(n + 1) * SLOT for n in range(8)])
 
 
+def test_flows_of_one_hash_share_their_turns() -> None:
+    """RFC 8290, 6.2: so does any flow that comes to the same queue by chance."""
+    calendar, passed = Calendar(), list[Passed]()
+    queue = LinkQueue(RATE, 1, managed=True)
+    fair = FairQueue(calendar, queue, linux=False)
+    for name, bucket in (("one", 5), ("two", 5), ("other", 6)):
+        ends = Ends(queue, fair, passed, name, bucket)
+        for number in range(3):
+            ends.put(number, 0.0)
+    calendar.run()
+    names = [name for name, _, _ in passed]
+    assert names == ["one", "one", "other", "other", "one", "other", "two", "two", "two"]
+
+
+def test_hashes_are_drawn_in_the_order_in_which_flows_come() -> None:
+    """Two of 40 flows share one of 1,024 queues with a probability of 0.53, and each time again."""
+    shared, trials = 0, 200
+    for seed in range(trials):
+        calendar, queue = Calendar(), LinkQueue(RATE, 1, managed=True)
+        fair = FairQueue(calendar, queue, partial(np.random.default_rng, seed))
+        orders = list[list[str]]()
+        for _ in range(2):
+            passed = list[Passed]()
+            flows = [Ends(queue, fair, passed, str(name)) for name in range(40)]
+            for flow in flows:
+                for number in range(2):
+                    flow.put(number, calendar.now)
+            calendar.run()
+            orders.append([name for name, _, _ in passed])
+            fair.clear()
+            queue.clear()
+        assert orders[0] == orders[1]
+        # The first two packets pass at once; then each flow has a turn before any has two.
+        firsts = orders[0][2:42]
+        shared += len(set(firsts)) < 39
+    none = prod([1 - n / 1024 for n in range(40)])
+    assert shared / trials == pytest.approx(1 - none, abs=3 * (none * (1 - none) / trials) ** 0.5)
+
+
+@pytest.mark.parametrize(("linux", "order"), [(True, "aba"), (False, "baa")])
+def test_a_flow_that_has_sent_is_not_a_new_one_in_ns3_where_it_bypassed_no_queue(
+    linux: bool,
+    order: str,
+) -> None:
+    """RFC 8290's new flows go first: one that has sent is old, unless its packets passed by."""
+    calendar, passed = Calendar(), list[Passed]()
+    queue = LinkQueue(RATE, 1, managed=True)
+    fair = FairQueue(calendar, queue, linux=linux)
+    a, b = Ends(queue, fair, passed, "a"), Ends(queue, fair, passed, "b")
+    if linux:
+        queue.carry(0.0, 0.0, 2, BITS)  # as of packets that find no other
+    else:
+        a.put(0, 0.0)
+        a.put(1, 0.0)
+    a.put(2, 0.0)
+    b.put(0, 0.0)
+    a.put(3, 0.0)
+    calendar.run()
+    names = [name for name, _, _ in passed]
+    assert "".join(names[-3:]) == order
+
+
 def test_what_waits_too_long_for_an_interval_is_dropped_at_a_growing_rate() -> None:
-    """RFC 8289: the n-th drop comes an interval by the root of n after the one before it."""
+    """RFC 8289: the n-th drop comes an interval by the root of n after the one before it.
+
+    The root is found as Linux does: by a Newton step from that of the number before it.
+    """
     calendar, passed, slot = Calendar(), list[Passed](), 10 * SLOT
     queue = LinkQueue(RATE / 10, 1, managed=True)
     ends = Ends(queue, FairQueue(calendar, queue), passed, "flow")
@@ -100,8 +196,31 @@ def test_what_waits_too_long_for_an_interval_is_dropped_at_a_growing_rate() -> N
     before = [max(end for _, number, end in passed if number < each) - slot for each in dropped]
     # It has waited too long from the first packet on that comes out after the target.
     assert before[0] == pytest.approx(INTERVAL + slot, abs=2 * slot)
+    root = 1.0
     for nth in range(1, len(dropped)):
-        assert before[nth] - before[nth - 1] == pytest.approx(INTERVAL / nth**0.5, abs=1.01 * slot)
+        assert before[nth] - before[nth - 1] == pytest.approx(INTERVAL * root, abs=1.01 * slot)
+        root *= (3 - (nth + 1) * root**2) / 2
+
+
+def test_newton_steps_approach_the_reciprocal_root() -> None:
+    root = (1 << 16) - 1
+    for count in range(2, 1000):
+        root = newton_step(root, count)
+        assert root / 2**16 == pytest.approx(count**-0.5, rel=0.3 if count == 2 else 0.03, abs=1e-4)
+
+
+def test_the_fattest_flow_loses_a_batch_where_too_many_wait() -> None:
+    calendar, passed = Calendar(), list[Passed]()
+    queue = LinkQueue(1.0, 1, managed=True)
+    fair = FairQueue(calendar, queue)
+    fat, thin = Ends(queue, fair, passed, "fat"), Ends(queue, fair, passed, "thin")
+    thin.put(0, 0.0)
+    thin.put(1, 0.0)
+    for number in range(MOST):
+        fat.put(number, 0.0)
+    assert fair.waiting == MOST
+    fat.put(MOST, 0.0)
+    assert fair.waiting == MOST + 1 - BATCH
 
 
 # The receiver.
@@ -161,7 +280,7 @@ def test_a_syn_without_an_answer_is_sent_again(stack: Any, times: list[float]) -
     lane: Any = SimpleNamespace(
         calendar=calendar,
         law=Tcp(stack=stack),
-        path=SimpleNamespace(crowded=True, header=416.0, shared=()),
+        path=SimpleNamespace(header=416.0, shared=(None,)),
         loss=None,
         forward=lambda _: sent.append(calendar.now),
     )
@@ -182,6 +301,24 @@ def test_a_repair_that_has_arrived_lets_two_follow_but_ns3_s_sign_is_lost(
         window.count_sent()
     window.recover(1, 3, repaired=True)  # two have arrived by now, and three were sent
     assert window.size == 3 + owed
+
+
+@pytest.mark.parametrize("stack", ["linux", "ns-3"])
+@given(st.integers(40, 2000), st.integers(1, 200))
+def test_ns3_multiplies_the_bytes_of_a_recovery_in_32_bits(
+    stack: Any, flight: int, arrived: int
+) -> None:
+    """RFC 6937: what has arrived in the ratio of threshold and flight; here recomputed in bytes."""
+    window = Window(Tcp(stack=stack, variant="newreno"), 1000)
+    window.enter_recovery(flight, flight, 1)
+    threshold = int(window.threshold * 1000)
+    window.count_sent()
+    window.recover(arrived, flight, repaired=False)
+    product = np.array([(1 + arrived) * 1000], np.uint64) * np.array([threshold], np.uint64)
+    if stack == "ns-3":
+        product = product.astype(np.uint32)
+    may = max(float(product[0]) / (1000 * flight) - 1000, 0) / 1000
+    assert window.size == pytest.approx(flight + may, abs=1.1e-3)
 
 
 # The scoreboard.
@@ -246,6 +383,32 @@ def test_a_timer_that_runs_out_waits_twice_as_long_and_starts_at_one_segment() -
         assert sender.deadline == expected
         assert window.size == 1.0
     assert len(sent) == 10 + 3
+
+
+def test_a_timer_that_runs_out_before_ns3s_receiver_has_heard_anything_begins_anew() -> None:
+    """Its answer of the handshake comes again, with which the sender sets its window anew."""
+    window = Window(Tcp(stack="ns-3"))
+    thresholds = list[float]()
+    for _ in range(2):
+        window.reopen()
+        assert window.threshold == inf
+        window.time_out(10, 10, 1.0)
+        thresholds.append(window.threshold)
+    assert thresholds == [7, 7]  # the 0.7-fold of ten; of one, it would be two
+    window.time_out(1, 10, 2.0)
+    assert window.threshold == 2
+
+
+@given(st.integers(2, 400))
+def test_a_window_of_ns3_grows_by_whole_bytes(segments: int) -> None:
+    """RFC 5681's equation 3, rounded down."""
+    window = Window(Tcp(stack="ns-3", variant="newreno"), 1448)
+    window.size = window.threshold = float(segments)
+    size = 1448 * segments
+    for _ in range(5):
+        window.grow(2, 4, 10, 1.0)
+        size += max(1448**2 // size, 1)
+        assert window.size == pytest.approx(size / 1448, rel=1e-12)
 
 
 # A window that was idle.

@@ -17,6 +17,7 @@ def computing(dice: Dice, blocks: Block) -> None:
     if dice.chance(0.15):
         blocks["observe"] = {"every": dice.whole(1, 4)}
     if dice.chance(0.1):
-        blocks["models"] = {"every": dice.whole(1, 3)}
+        every = dice.whole(1, 3)
+        blocks["models"] = {"every": every} if every < 3 else {"best": "objective"}
     if {"kind": "gradient_norm"} in blocks["measures"] and dice.chance(0.2):
         blocks["stop"]["gradient_norm"] = dice.size(1e-3, 10)

@@ -2,8 +2,9 @@
 
     python -m tests.worlds.in_arrays --count 10000
 
-Every world is drawn as it comes, and again without most of what reacts within a round, so that more
-of them are played in arrays at all. Each file of a run has to be the same to the last byte.
+Every world is drawn as it comes, again without most of what reacts within a round, so that more of
+them are played in arrays at all, and once more with links of the server that are shared. Each file
+of a run has to be the same to the last byte.
 """
 
 import argparse
@@ -33,7 +34,7 @@ _REACTS: dict[str, set[str]] = {
 }
 """The keys of a scenario that let something react within a round."""
 
-_OF_A_CLIENT = {"count", "device", "radio"}
+_OF_A_CLIENT = {"count", "device", "radio", "carbon"}
 _OF_A_RADIO = {"loss", "tries", "up_trace", "down_trace", "lorawan"}
 _RADIOS = ("lte", "wifi-6", "ble", "5g-low", "nb-iot", "zigbee")
 
@@ -63,6 +64,13 @@ def plain(block: Block) -> Block:
     if "fleet" in made:
         made["fleet"] = [_plain_group(group, at) for at, group in enumerate(block["fleet"])]
     return made
+
+
+def shared(block: Block, number: int) -> Block:
+    """Return a plain world whose messages share the server's links."""
+    rates = ("1 kbit/s", "300 kbit/s", "20 Mbit/s", "unlimited")
+    server = {"latency": "10 ms", "uplink": rates[number % 4], "downlink": rates[number // 4 % 4]}
+    return {**plain(block), "network": {"server": server}}
 
 
 def _plain_group(group: Block, at: int) -> Block:
@@ -118,7 +126,12 @@ def main() -> int:
     ends, whys = Counter[str](), Counter[str]()
     with prepared() as files:
         for number in range(asked.seed, asked.seed + asked.count):
-            for name, block in (("drawn", world(number)), ("plain", plain(world(number)))):
+            kinds = {
+                "drawn": world(number),
+                "plain": plain(world(number)),
+                "shared": shared(world(number), number),
+            }
+            for name, block in kinds.items():
                 try:
                     outcome, why = compared(block, files)
                 except Exception as error:  # noqa: BLE001 - a finding

@@ -1,6 +1,7 @@
 """Draws of methods: a block for every kind, with parameters that mostly suit the problem."""
 
 from collections.abc import Callable
+from typing import Any
 
 from .dice import Block, Dice
 from .problems import Facts
@@ -38,11 +39,54 @@ def _local(dice: Dice, *, steps: int = 3) -> Block:
     return {"step_size": _step(dice), "local_steps": dice.whole(1, steps), **_batch(dice)}
 
 
-def _average(dice: Dice, **further: float) -> Block:
+OPTIMIZERS: dict[str, Block] = {
+    "sgd": {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01},
+    "adam": {"beta2": 0.9},
+    "adamw": {"weight_decay": 0.1},
+    "yogi": {"initial": 0.1},
+    "adagrad": {"epsilon": 1e-3},
+}
+"""An optimizer of every kind."""
+
+SCHEDULES: dict[str, Block] = {
+    "constant": {"warm_up": 2},
+    "step": {"every": 2, "to": 0.5},
+    "cosine": {"over": 5, "least": 0.1},
+    "inverse-square-root": {"scale": 3},
+}
+"""A schedule of every kind."""
+
+
+def _average(dice: Dice, **further: Any) -> Block:
+    said = _lengths(dice) | dice.options(dict(further))
+    return said | _ruled(dice) if dice.chance(0.3) else said
+
+
+def _lengths(dice: Dice) -> Block:
+    """Draw steps, or passes of one sort or the other."""
     if dice.chance(0.2):
-        epochs = {"step_size": _step(dice), "epochs": dice.whole(1, 2), "batch": dice.whole(1, 9)}
-        return epochs | dice.options(dict(further))
-    return _local(dice) | dice.options(dict(further))
+        key = dice.one(["epochs", "local_epochs"])
+        drop = {"drop_last": True} if key == "local_epochs" and dice.chance(0.5) else {}
+        return {"step_size": _step(dice), key: dice.whole(1, 2), "batch": dice.whole(1, 9)} | drop
+    return _local(dice)
+
+
+def _rule(dice: Dice) -> Block:
+    kind = dice.one(list(OPTIMIZERS))
+    return {"kind": kind, **OPTIMIZERS[kind]}
+
+
+def _ruled(dice: Dice) -> Block:
+    """Draw an optimizer, a schedule and a limit of gradients."""
+    rule, by = _rule(dice), dice.one(["round", "step"])
+    schedule = dice.one(list(SCHEDULES))
+    return dice.options(
+        {
+            "optimizer": rule,
+            "schedule": {"kind": schedule, **SCHEDULES[schedule], "by": by},
+            "clip_norm": dice.size(1e-2, 10),
+        }
+    ) | ({"optimizer": {"kind": "adam"}, "optimizer_state": "kept"} if dice.chance(0.3) else {})
 
 
 def _momentum(dice: Dice) -> Block:
@@ -145,13 +189,16 @@ METHODS: dict[str, Draw] = {
     "fedavg": lambda dice, facts: _average(dice),
     "fedprox": lambda dice, facts: _average(dice, mu=dice.size(1e-3, 9)),
     "fedexprox": lambda dice, facts: _average(dice, mu=dice.size(1e-3, 9), extrapolation=1.5),
-    "fednova": lambda dice, facts: _average(dice),
+    "fednova": lambda dice, facts: _lengths(dice),
     "scaffold": lambda dice, facts: _local(dice) | dice.options({"server_rate": 0.5}),
     "scaffnew": lambda dice, facts: {
         "step_size": _step(dice),
         "probability": dice.whole(2, 10) / 10,
         **_batch(dice),
     },
+    "fedopt": lambda dice, facts: _average(dice, server_rate=0.5, server_optimizer=_rule(dice)),
+    "fedavgm": lambda dice, facts: _average(dice, server_rate=0.5, momentum=0.5),
+    "fedadagrad": lambda dice, facts: _average(dice, server_rate=0.01, tau=0.1),
     "fedadam": lambda dice, facts: _average(dice, server_rate=0.01, **_ADAPTIVE),
     "fedyogi": lambda dice, facts: _average(dice, server_rate=0.01, **_ADAPTIVE),
     "fedasync": _asynchronous,

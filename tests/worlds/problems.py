@@ -94,6 +94,12 @@ MEASURES: dict[str, Callable[[Dice], Block]] = {
     "train_accuracy": lambda dice: {},
     "test_accuracy": lambda dice: {},
     "test_loss": lambda dice: {},
+    "test_f1": lambda dice: dice.options({"average": dice.one(["micro", "weighted"])}),
+    "test_auc": lambda dice: {},
+    "test_top_accuracy": lambda dice: {"k": dice.whole(1, 2)},
+    "test_perplexity": lambda dice: {},
+    "test_mae": lambda dice: {},
+    "client_accuracy": lambda dice: {},
 }
 _ALWAYS = ("gradient_norm", "sparsity", "train_loss")
 
@@ -172,8 +178,9 @@ def _measures(dice: Dice, block: Block, data: Drawn) -> list[Block]:
         known += ["operator_distance"]
     if "test" in block:
         known += ["test_loss"]
+        known += ["test_mae"] if block["loss"]["kind"] in {"squared", "trace-regression"} else []
     if block["loss"]["kind"] in {"logistic", "softmax", "neyman-pearson"}:
-        known += ["train_accuracy"]
+        known += ["train_accuracy", "client_accuracy"]
     if block["loss"]["kind"] == "neyman-pearson":
         known += ["constraint"]
     kinds = dice.some(known if dice.careful else list(MEASURES), 3)

@@ -19,7 +19,16 @@ from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES
 from fedsim.physics.slowdowns import SLOWDOWNS
-from fedsim.problems import LOSSES, MEASURES, PENALTIES, SOURCES, SPLITS, STARTS
+from fedsim.problems import (
+    LOSSES,
+    MEASURES,
+    OPTIMIZERS,
+    PENALTIES,
+    SCHEDULES,
+    SOURCES,
+    SPLITS,
+    STARTS,
+)
 from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.silence import SILENCES
 from fedsim.wire import COMPRESSORS, ValueFormat
@@ -90,6 +99,9 @@ def test_every_kind_of_every_block_is_drawn() -> None:
             seen.setdefault("keys", set()).update(block)
     expected = {
         "algorithm": _names(ALGORITHMS),
+        "optimizer": _names(OPTIMIZERS) - {"given"},
+        "server_optimizer": _names(OPTIMIZERS) - {"given"},
+        "schedule": _names(SCHEDULES),
         "peers": _names(OVERLAYS),
         "loss": _names(LOSSES) | _names(PACKET_LOSSES),
         "penalty": _names(PENALTIES),

@@ -16,7 +16,7 @@ from fedsim.computing.compiled.rows import Data, LossSpecification
 from fedsim.ports import Array, Work
 from fedsim.problems import MultilayerPerceptron, kernels
 from fedsim.problems.client_loss import LocalLoss
-from fedsim.problems.samples import LaterDraws, Minibatches
+from fedsim.problems.samples import LaterDraws, Minibatches, equal_sizes
 
 _NO_PLACES: Whole = np.zeros((0, 0), np.int64)
 
@@ -61,6 +61,9 @@ _READ: dict[Callable[..., Array], Callable[..., _Steps]] = {
     kernels.sgd_change: _sgd_change,
 }
 """The kernels with a compiled form, and the functions that translate their arguments."""
+
+_STEPS = {kernels.sgd_steps, kernels.sgd_change}
+"""Those of steps, whose minibatches are of one size where they are compiled."""
 
 
 class CompiledProgram:
@@ -108,7 +111,9 @@ class CompiledProgram:
 
     def takes(self, work: Work) -> bool:
         """Return whether work has a compiled kernel and is on an unrestricted loss of a client."""
-        return work.kernel in _READ and work.client is not None and not work.bases
+        if work.kernel not in _READ or work.client is None or work.bases:
+            return False
+        return work.kernel not in _STEPS or equal_sizes(work.arguments[2])
 
     def add(self, work: Work, page: Page) -> int:
         """Append work on a page and return its place.

@@ -17,6 +17,7 @@ from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import join_names
 from fedsim.errors import DataError
 from fedsim.ports import Array
+from fedsim.problems.optimizers import GivenOptimizer
 from fedsim.problems.samples import Features, Precision
 
 # The input of loss kernels: a client's samples as arranged by its loss.
@@ -63,7 +64,7 @@ class Loss(Spec):
     """Whether the loss has a constraint g(w) <= 0."""
 
     classifies: ClassVar[bool | str] = False
-    """Whether it has `classes` and `predict`; or with which parameters, such as "with l2: 0"."""
+    """Whether it has `classes` and `scores`; or with which parameters, such as "with l2: 0"."""
 
     of_matrices: ClassVar[bool] = False
     """Whether models are matrices, whose shape is returned by `shape`."""
@@ -143,6 +144,16 @@ class Loss(Spec):
         """Return whether stochastic gradients belong to a randomised loss, as with dropout."""
         return False
 
+    def check_optimizer(self, optimizer: GivenOptimizer, features: int, outputs: int) -> None:
+        """Check that clients can take the steps of an optimizer of PyTorch.
+
+        Raises:
+            DataError: they cannot.
+        """
+        text = f"{optimizer.name} is an optimizer of PyTorch, and the loss {self.kind} is not"
+        own = "give one by its kind, such as adam"
+        raise DataError("optimizer", f"got one, but {text} computed by it; {own}")
+
     def layer_shapes(self, features: int, outputs: int) -> tuple[tuple[int, ...], ...]:
         """Return the shapes of the parts that a flat model consists of, in order."""
         return (self.shape(features, outputs),)
@@ -221,7 +232,7 @@ class Loss(Spec):
         return labels
 
     def classes(self, labels: Array) -> Array:
-        """Return the distinct labels of the training data in the order that `predict` takes.
+        """Return the distinct labels of the training data in the order that `scores` takes.
 
         Args:
             labels: the labels of all clients, shape (n,), as the data has them.
@@ -231,8 +242,10 @@ class Loss(Spec):
         """
         raise self._unclassifying()
 
-    def predict(self, X: Features, w: Array, classes: Array) -> Array:
-        """Return the labels that a model gives to features (n, d), shape (n,).
+    def scores(self, X: Features, w: Array, classes: Array) -> Array:
+        """Return the logits of features (n, d): of each class, shape (n, C), as softmax takes them.
+
+        Or of the second of two classes against the first, shape (n,), as the sigmoid takes them.
 
         Args:
             X: features, as the data has them.
@@ -243,6 +256,25 @@ class Loss(Spec):
             DataError: the loss does not classify.
         """
         raise self._unclassifying()
+
+    def predict(self, X: Features, w: Array, classes: Array) -> Array:
+        """Return the labels that a model gives to features (n, d), shape (n,).
+
+        It is the class with the largest logit; of two classes the second where its logit is above
+        0. Arguments and errors as for `scores`.
+        """
+        found = self.scores(X, w, classes)
+        places = (found > 0).astype(np.intp) if found.ndim == 1 else found.argmax(axis=1)
+        chosen: Array = classes[places]
+        return chosen
+
+    def regress(self, X: Features, w: Array) -> Array:
+        """Return the numbers that a model gives to features (n, d), shape (n,).
+
+        Raises:
+            DataError: the loss classifies.
+        """
+        raise DataError("loss", f"the loss {self.kind} predicts classes, and no numbers")
 
     def _refuse_constraint(self) -> DataError:
         others = join_names(constrained_losses(), "or")

@@ -172,12 +172,6 @@ def curvatures(state: State) -> Array:
     return p * other / (q * q)
 
 
-def predict_classes(X: Features, w: Array, classes: Array) -> Array:
-    """Return the second class where x.w > 0, the first elsewhere, shape (n,)."""
-    chosen: Array = classes[(product(X, w) > 0).astype(np.intp)]
-    return chosen
-
-
 @lru_cache(maxsize=64)
 def _starts(rows: int) -> NDArray[np.intp]:
     """Return where each block of so many rows begins."""

@@ -11,7 +11,13 @@ from fedsim.ports import Array
 from fedsim.problems.losses import linear
 from fedsim.problems.losses.base import Rows, State
 from fedsim.problems.losses.linear import LinearLoss, distinct_pair, format_labels, two_labels
-from fedsim.problems.samples import Features, longest_row, scaled_rows, transposed_product
+from fedsim.problems.samples import (
+    Features,
+    longest_row,
+    product,
+    scaled_rows,
+    transposed_product,
+)
 
 
 class Positive(Spec):
@@ -100,9 +106,9 @@ class Logistic(LinearLoss):
             raise DataError("loss.labels", _other_labels(np.unique(labels)))
         return np.array([-1.0, 1.0])
 
-    def predict(self, X: Features, w: Array, classes: Array) -> Array:
-        """Return the larger label where x.w > 0, the smaller elsewhere."""
-        return linear.predict_classes(X, w, classes)
+    def scores(self, X: Features, w: Array, classes: Array) -> Array:  # noqa: ARG002 - two
+        """Return x.w: the larger label is predicted where it is above 0, the smaller elsewhere."""
+        return product(X, w)
 
 
 def are_signs(labels: Array) -> bool:
@@ -218,9 +224,9 @@ class NeymanPearson(LinearLoss):
         bounded = majority if self.bounded == "majority" else 1 - majority
         return pair if bounded else pair[::-1]
 
-    def predict(self, X: Features, w: Array, classes: Array) -> Array:
-        """Return the label of class 1 where x.w > 0, that of class 0 elsewhere."""
-        return linear.predict_classes(X, w, classes)
+    def scores(self, X: Features, w: Array, classes: Array) -> Array:  # noqa: ARG002 - two
+        """Return x.w: class 1 is predicted where it is above 0, class 0 elsewhere."""
+        return product(X, w)
 
     @property
     def _names(self) -> tuple[str, str]:

@@ -145,19 +145,27 @@ class MultilayerPerceptron(Loss):
             distinct_pair(labels, "loss.output") if self.output == "sigmoid" else np.unique(labels)
         )
 
-    def predict(self, X: Features, w: Array, classes: Array) -> Array:
-        """Return the label of the largest output, or the larger one where a sigmoid is over 1/2.
+    def scores(self, X: Features, w: Array, classes: Array) -> Array:
+        """Return the outputs before softmax, shape (n, C), or before the sigmoid, (n,).
 
         Raises:
             DataError: the output is squared.
         """
         if self.output == "squared":
-            return super().predict(X, w, classes)
+            return super().scores(X, w, classes)
         if self.output == "sigmoid":
-            over = self._outputs(X, w, 1)[1][:, 0] > 0
-            return np.asarray(classes[over.astype(np.intp)])
-        outputs = self._outputs(X, w, len(classes))[1]
-        return np.asarray(classes[outputs.argmax(axis=1)])
+            return self._outputs(X, w, 1)[1][:, 0]
+        return self._outputs(X, w, len(classes))[1]
+
+    def regress(self, X: Features, w: Array) -> Array:
+        """Return the output.
+
+        Raises:
+            DataError: the output is a class's.
+        """
+        if self.output != "squared":
+            return super().regress(X, w)
+        return self._outputs(X, w, 1)[1][:, 0]
 
     def _outputs(self, X: Features, w: Array, outputs: int) -> tuple[Array, Array]:
         """Return the hidden units (n, h), and the outputs (n, c) before their own function."""

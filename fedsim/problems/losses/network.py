@@ -19,6 +19,7 @@ from fedsim.problems.losses.augmentation import Augmentation, check_images
 from fedsim.problems.losses.base import Loss, Rows, State
 from fedsim.problems.losses.linear import format_labels, whole_labels
 from fedsim.problems.losses.softmax import indicators
+from fedsim.problems.optimizers import GivenOptimizer, Training
 from fedsim.problems.samples import Features, Minibatches, Precision
 
 if TYPE_CHECKING:
@@ -161,9 +162,22 @@ class TorchLoss(Loss):
         """Return the model that stochastic gradient steps reach from `w`."""
         return self._trainer(rows).steps(rows, w, eta, drawn, pull, self._terms)
 
+    def optimizer_steps(
+        self, rows: Rows, w: Array, drawn: Minibatches, training: Training
+    ) -> Array:
+        """Return what the steps of an optimizer reach from `w`; see `Training.result`."""
+        return self._trainer(rows).train(rows, w, drawn, training, self._terms)
+
     def noisy(self, features: int, outputs: int) -> bool:
         """Return whether the training loss is stochastic, by dropout or varied images."""
         return bool(self.augment) or self.recipe(features, outputs).noisy
+
+    def check_optimizer(self, optimizer: GivenOptimizer, features: int, outputs: int) -> None:
+        """Check that an optimizer of PyTorch takes a step on the module; see `Loss`."""
+        from fedsim.problems.modules import trainer  # noqa: PLC0415 - loads PyTorch
+
+        found = self.recipe(features, outputs)
+        trainer(found, self.numbers, self.device).check(optimizer)
 
     def check_together(self, features: int, outputs: int) -> None:
         """Check that several clients' networks can be computed as one.
@@ -188,6 +202,17 @@ class TorchLoss(Loss):
         computed = self._together(*_sizes(rows[0]))
         return computed.steps(rows, models, eta, drawn, pull, self._terms)
 
+    def trained_together(
+        self,
+        rows: Sequence[Rows],
+        models: Array,
+        drawn: NDArray[np.intp],
+        trainings: Sequence[Training],
+    ) -> Array:
+        """Return the results of optimizers; arguments as for `steps_together`."""
+        computed = self._together(*_sizes(rows[0]))
+        return computed.train(rows, models, drawn, trainings, self._terms)
+
     def gradients_together(
         self, rows: Sequence[Rows], models: Array, drawn: NDArray[np.intp]
     ) -> Array:
@@ -205,10 +230,20 @@ class TorchLoss(Loss):
         known = self.outputs
         return np.unique(labels) if known is None else np.arange(known, dtype=np.float64)
 
-    def predict(self, X: Features, w: Array, classes: Array) -> Array:
-        """Return the label of the largest output."""
+    def scores(self, X: Features, w: Array, classes: Array) -> Array:
+        """Return the outputs in `eval()`, shape (n, C)."""
         rows = Rows(X, np.empty((0, len(classes))), 1.0)
-        return np.asarray(classes[self._trainer(rows).outputs(X, w).argmax(axis=1)])
+        return self._trainer(rows).outputs(X, w)
+
+    def regress(self, X: Features, w: Array) -> Array:
+        """Return the output in `eval()`.
+
+        Raises:
+            DataError: the criterion is not squared.
+        """
+        if self.criterion != "squared":
+            return super().regress(X, w)
+        return self._trainer(Rows(X, np.empty(0), 1.0)).outputs(X, w).reshape(len(X))
 
     def recipe(self, features: int, outputs: int) -> "Recipe":
         """Return the analysed module for rows with that many features.

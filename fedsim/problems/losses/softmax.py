@@ -102,10 +102,9 @@ class Softmax(Loss):
         """Return the distinct labels, ascending."""
         return np.unique(labels)
 
-    def predict(self, X: Features, w: Array, classes: Array) -> Array:
-        """Return the label whose x.w_c is largest."""
-        chosen: Array = classes[product(X, w.reshape(-1, len(classes))).argmax(axis=1)]
-        return chosen
+    def scores(self, X: Features, w: Array, classes: Array) -> Array:
+        """Return x.w_c of each class, shape (n, C)."""
+        return product(X, w.reshape(-1, len(classes)))
 
 
 def indicators(labels: Array) -> Array:

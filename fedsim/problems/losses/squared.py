@@ -44,6 +44,10 @@ class LeastSquares(LinearLoss):
         """Return ones."""
         return np.ones_like(state[0])
 
+    def regress(self, X: Features, w: Array) -> Array:
+        """Return X w."""
+        return product(X, w)
+
 
 class Squared(LeastSquares):
     """Squared error of a linear model; with `l1` the lasso, with `l2` ridge regression."""

@@ -21,6 +21,8 @@ from fedsim.problems.losses.augmentation import Augmentation, augment
 from fedsim.problems.losses.base import Rows
 from fedsim.problems.modules.module import FlatModule
 from fedsim.problems.modules.recipe import Recipe
+from fedsim.problems.modules.stepping import PassedSteps, stepping
+from fedsim.problems.optimizers import GivenOptimizer, Training
 from fedsim.problems.samples import Minibatches
 
 AT_ONCE = 256
@@ -99,16 +101,32 @@ class Trainer:
     ) -> Array:
         """Return the model that gradient steps reach from `w`; see `fedsim.ports.Oracle`."""
         self._load(w, training=True)
-        model, gradient = self._flat.model, self._flat.gradient
+        model = self._flat.model
         start, eta = model.clone(), self._round(eta)
-        for number, indices in enumerate(drawn):
-            self._step_gradient(rows if indices is None else _subset(rows, indices), terms, number)
-            if terms.l2:
-                gradient.add_(model, alpha=self._round(terms.l2))
-            if pull is not None:
-                gradient.add_(model - start, alpha=self._round(pull))
+        for gradient in self._gradients(rows, start, drawn, pull, terms):
             model.add_(gradient, alpha=-eta)
         return w + _array(model - start)
+
+    def train(
+        self, rows: Rows, w: Array, drawn: Minibatches, training: Training, terms: LossTerms
+    ) -> Array:
+        """Return what the steps of an optimizer reach from `w`; see `Training.result`."""
+        self._load(w, training=True)
+        model = self._flat.model
+        start, rule = model.clone(), stepping(training, self._flat)
+        found = self._gradients(rows, start, drawn, training.pull, terms)
+        for gradient, eta in zip(found, training.rates, strict=True):
+            rule.step(training.limit(gradient), eta)
+        return rule.result(w + _array(model - start))
+
+    def check(self, optimizer: GivenOptimizer) -> None:
+        """Check that an optimizer of PyTorch takes a step on the module.
+
+        Raises:
+            DataError: it does not.
+        """
+        self._flat.gradient.zero_()
+        PassedSteps(Training(optimizer, (1e-3,)), self._flat).step(self._flat.gradient, 1e-3)
 
     def outputs(self, X: Array, w: Array) -> Array:
         """Return the outputs for features (n, d), shape (n, outputs), without noise."""
@@ -130,6 +148,32 @@ class Trainer:
     def _load(self, w: Array, *, training: bool) -> None:
         self._flat.model.copy_(_tensor(w, self._numbers))
         self._flat.module.train(training)
+
+    def _gradients(
+        self,
+        rows: Rows,
+        start: Tensor,
+        drawn: Minibatches,
+        pull: float | None,
+        terms: LossTerms,
+    ) -> Iterator[Tensor]:
+        """Yield the gradient of each step, shape (d,), at what the model then is.
+
+        Args:
+            rows: of the client.
+            start: the model that steps are pulled to, shape (d,).
+            drawn: the minibatch of each step.
+            pull: mu, see `fedsim.ports.Oracle`.
+            terms: beyond the loss of the rows.
+        """
+        model, gradient = self._flat.model, self._flat.gradient
+        for number, indices in enumerate(drawn):
+            self._step_gradient(rows if indices is None else _subset(rows, indices), terms, number)
+            if terms.l2:
+                gradient.add_(model, alpha=self._round(terms.l2))
+            if pull is not None:
+                gradient.add_(model - start, alpha=self._round(pull))
+            yield gradient
 
     def _step_gradient(self, rows: Rows, terms: LossTerms, number: int) -> None:
         """Set `gradient` to that of f without its l2 term, with the noise of a step."""

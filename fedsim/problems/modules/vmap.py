@@ -19,6 +19,7 @@ from fedsim.ports import Array
 from fedsim.problems.losses.base import Rows
 from fedsim.problems.modules.recipe import Recipe
 from fedsim.problems.modules.trainer import LossTerms, Numbers
+from fedsim.problems.optimizers import OptimizerState, Training, join_state
 
 _SLOW = "There is a performance drop because we have not yet implemented the batching rule"
 """The warning that PyTorch issues when it falls back to one client after the other."""
@@ -66,6 +67,37 @@ class Together:
                 gradient = gradient + pull * (model - start)
             model = model - eta * gradient
         return models + _array(model - start)
+
+    def train(
+        self,
+        rows: Sequence[Rows],
+        models: Array,
+        drawn: NDArray[np.intp],
+        trainings: Sequence[Training],
+        terms: LossTerms,
+    ) -> Array:
+        """Return what the steps of an optimizer reach, shape (clients, d), states behind if kept.
+
+        Args:
+            rows: of each client.
+            models: the initial models, shape (clients, d).
+            drawn: their minibatches, shape (clients, steps, b).
+            trainings: of each client, equal but for the state's moments.
+            terms: beyond the loss of the rows.
+        """
+        model, training = self._real(models), trainings[0]
+        start, state = model.clone(), _state(trainings, model)
+        for number, eta in enumerate(training.rates):
+            gradient = self._gradients(rows, drawn[:, number], model, terms)
+            if training.pull is not None:
+                gradient = gradient + training.pull * (model - start)
+            training.rule.step(model, training.limit(gradient), eta, state)
+        ends = models + _array(model - start)
+        if not training.kept:
+            return ends
+        own = zip(*state.moments, strict=True)
+        states = [OptimizerState(each, state.steps) for each in own]
+        return np.stack([join_state(w, each) for w, each in zip(ends, states, strict=True)])
 
     def gradients(
         self, rows: Sequence[Rows], models: Array, drawn: NDArray[np.intp], terms: LossTerms
@@ -159,6 +191,15 @@ def _build_together(recipe: Recipe, numbers: Numbers, device: str, criterion: st
 
 def _refusal(text: str) -> DataError:
     return DataError("evaluator", f"got vmap, but {text}; take one-by-one")
+
+
+def _state(trainings: Sequence[Training], models: Tensor) -> OptimizerState:
+    """Return the state of several clients' optimizers as one, for models (clients, d)."""
+    if trainings[0].state is None:
+        return trainings[0].rule.begin(models)
+    own = [training.begin(w) for training, w in zip(trainings, models, strict=True)]
+    moments = zip(*(each.moments for each in own), strict=True)
+    return OptimizerState([torch.stack(each) for each in moments], own[0].steps)
 
 
 def _classes(t: Array) -> Array:

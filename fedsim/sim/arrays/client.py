@@ -53,7 +53,15 @@ class ArrayClient(Participant):
         for number in range(1, work.pieces + 1):
             if begun is not None:
                 begun(number)
-            seconds = work.operations / self._speed if self._speed else self._duration(work)
             at_once = number == 1 and self._evaluator.together
-            await _hand_over((seconds, work.operations, work.samples, at_once))
+            await _hand_over((self.seconds(work), work.operations, work.samples, at_once))
         return self._collect(ticket)
+
+    @property
+    def draws_times(self) -> bool:
+        """Whether the duration of work is drawn, for each piece."""
+        return bool(self._device.slowdown.drawn)
+
+    def seconds(self, work: Work) -> float:
+        """Return how long a piece of work takes, s; see `Participant`."""
+        return work.operations / self._speed if self._speed else self._duration(work)

@@ -5,7 +5,7 @@ from math import inf, nextafter
 from typing import Self
 
 from fedsim.ports import Array
-from fedsim.sim.arrays.handlers import ReactionError
+from fedsim.sim.arrays.order import ReactionError
 from fedsim.sim.config import WorldConfig
 
 

@@ -4,12 +4,11 @@ import os
 from collections.abc import Iterator
 from math import inf
 
-from fedsim.physics.topology import star
-from fedsim.sim.arrays.classes import classes
+from fedsim.physics.topology import Topology, star
+from fedsim.sim.arrays.classes import classes, plan_links
 from fedsim.sim.config import ClientConfig, WorldConfig
 from fedsim.sim.fleet import Roster
 from fedsim.sim.lazy import RunLengthSequence
-from fedsim.sim.network.routing import LinkPlan, route_lanes
 
 VARIABLE = "FEDSIM_ROUNDS"
 """The environment variable that, set to "events", has all rounds played event by event."""
@@ -79,20 +78,28 @@ def _of_fleet(setup: WorldConfig) -> Iterator[str]:
     links = setup.topology or star(len(kinds))
     for _, kind in kinds.runs:
         yield from _of_client(kind)
+    if any(not kind.device.seconds(1.0, 1.0) for _, kind in kinds.runs):
+        plan, lanes = plan_links(kinds, links)
+        if any(plan.links(lane) for _, lane in lanes if not lane.up):
+            yield "work of no time follows messages that share a link"
     for _, (_, routes) in classes(kinds, links).runs:
         if any(route.relays for route in routes):
             yield "clients forward the messages of others"
-    both = route_lanes(
-        links,
-        kinds.map(lambda kind: kind.rates.up),
-        kinds.map(lambda kind: kind.rates.down),
-        RunLengthSequence([(len(kinds), False)]),
-    )
-    lanes = [*both[0].runs, *both[1].runs]
-    plan = LinkPlan(links, lanes)
+    yield from _of_links(kinds, links)
+
+
+def _of_links(kinds: RunLengthSequence[ClientConfig], links: Topology) -> Iterator[str]:
+    """Yield which links messages share in another way than fairly, in one direction."""
+    plan, lanes = plan_links(kinds, links)
+    ways = dict[int, bool]()
     for _, lane in lanes:
-        if kept := plan.links(lane):
-            yield f"messages share the link {links.links[kept[0]].name or kept[0]}"
+        for link in (kept := plan.links(lane)):
+            name = links.links[link].name or link
+            if not plan.simple(lane):
+                why = "with messages that have other links" if len(kept) > 1 else "not fairly"
+                yield f"messages share the link {name} {why}"
+            elif ways.setdefault(link, lane.up) is not lane.up:
+                yield f"messages up and down share the link {name}"
 
 
 def _of_client(kind: ClientConfig) -> Iterator[str]:
@@ -101,8 +108,6 @@ def _of_client(kind: ClientConfig) -> Iterator[str]:
         yield "clients have batteries"
     if not kind.availability.always:
         yield "clients come and go"
-    if kind.carbon is not None:
-        yield "grams of CO2 are tracked"
     if radio.loss.mean:
         yield "packets are lost"
     for rate in (kind.rates.up, kind.rates.down):

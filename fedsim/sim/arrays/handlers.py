@@ -2,25 +2,24 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedsim.ports import SERVER, SILENCE, Array, ClientId
-from fedsim.protocol.transport import Envelope
+from fedsim.ports import SERVER, SILENCE, Array, ClientId, Message, Work
+from fedsim.protocol.transport import ClientProtocol, Envelope
 from fedsim.record.schema import Event
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.client import ArrayClient
-from fedsim.sim.arrays.order import EventOrder, Numbers
+from fedsim.sim.arrays.messages import MessageBatch
+from fedsim.sim.arrays.order import EventOrder, Numbers, ReactionError
 from fedsim.sim.arrays.rows import RowBlocks
+from fedsim.sim.arrays.together import Cohorts, NotAlikeError, ReplyRows, go_on, messages
 from fedsim.sim.client import Handler
 
 _AT_ONCE = 4096
 """So many handlers are in progress together: their work is evaluated in one batch."""
-
-
-class ReactionError(Exception):
-    """A round is not to be played in arrays; the run is made again by events."""
 
 
 class ClientClock:
@@ -49,7 +48,9 @@ class HandlerBatch:
         events: in which event that is, shape (n,).
         turns: where no time has passed since the messages were sent, how many turns of the loop
             have; -1 elsewhere, shape (n,).
+        crowded: whether each goes on in an event in which others go on, too, shape (n,).
         replies: the envelope that each answers with; None where a silent client sends nothing.
+        together: the replies of clients that were handled together, in place of `replies`.
     """
 
     clients: Ids
@@ -57,7 +58,35 @@ class HandlerBatch:
     times: Array
     events: Numbers
     turns: Numbers
+    crowded: NDArray[np.bool_]
     replies: list[Envelope | None]
+    together: ReplyRows | None = None
+
+    def check_alone(self, whose: Numbers) -> None:
+        """Check that what some clients write now comes in no event in which others get messages.
+
+        Raises:
+            ReactionError: it does; their handlers would wait until all have theirs.
+        """
+        if self.crowded[whose].any():
+            raise ReactionError("work of no time follows messages that arrive together")
+
+    def answers(self) -> tuple[Numbers, MessageBatch]:
+        """Return the places of those that send an answer, and these."""
+        if self.together is not None:
+            senders, _, envelopes, kinds = self.together
+            return senders, MessageBatch(self.clients[senders], envelopes, kinds)
+        senders = np.array([n for n, each in enumerate(self.replies) if each is not None], int)
+        return senders, MessageBatch(self.clients[senders], [each for each in self.replies if each])
+
+
+class _Group(NamedTuple):
+    """The handler of a group of clients, their places in the cohort, and its first work."""
+
+    places: Numbers
+    protocol: ClientProtocol
+    handler: Any
+    first: Any
 
 
 def _take_turns(cohort: HandlerBatch, whose: Numbers, order: EventOrder) -> None:
@@ -86,6 +115,8 @@ class Handlers:
         table: their constants.
         handle: the method's.
         joules: takes the energy of processors, by client, shape (M,).
+        clock: their time.
+        cohorts: divides them into groups that are handled together; None if each is by itself.
     """
 
     def __init__(
@@ -95,7 +126,9 @@ class Handlers:
         handle: Handler,
         joules: Array,
         clock: ClientClock,
+        cohorts: Cohorts | None = None,
     ) -> None:
+        self._cohorts = cohorts
         self._clients = clients
         self._table = table
         self._handle = handle
@@ -113,8 +146,72 @@ class Handlers:
         Raises:
             ReactionError: a handler waits for something else than its work.
         """
+        if self._cohorts is not None and cohort.asked[0] is cohort.asked[-1]:
+            try:
+                groups = self._begin(self._cohorts, cohort)
+            except NotAlikeError as error:
+                if self._cohorts.remembers:
+                    raise ReactionError("clients with one state are not alike") from error
+                self._cohorts = None
+            else:
+                self._run_together(groups, cohort, order, rows)
+                return
         for begin in range(0, len(cohort.clients), _AT_ONCE):
             self._run(cohort, begin, begin + _AT_ONCE, order, rows)
+
+    def _begin(self, cohorts: Cohorts, cohort: HandlerBatch) -> "list[_Group]":
+        """Begin the handlers of groups of clients, up to the first work of each.
+
+        Raises:
+            NotAlikeError: they have to be handled one by one; nothing has happened so far.
+        """
+        begun, envelope = list[_Group](), cohort.asked[0]
+        try:
+            for places, group in cohorts.groups(cohort.clients):
+                handler: Any = cohorts.handle(group, group.protocol.open(envelope))
+                begun.append(_Group(places, group.protocol, handler, None))
+                begun[-1] = begun[-1]._replace(first=go_on(handler))
+        except BaseException:
+            for each in begun:
+                each.handler.close()
+            raise
+        return begun
+
+    def _run_together(
+        self, groups: "list[_Group]", cohort: HandlerBatch, order: EventOrder, rows: RowBlocks
+    ) -> None:
+        """Run the handlers of groups from their first work up to their replies."""
+        envelope, count = cohort.asked[0], len(cohort.clients)
+        replies, silent = np.empty(count, object), np.zeros(count, np.bool_)
+        sent, number = None, int(envelope.round)
+        for places, protocol, handler, piece in groups:
+            while isinstance(piece, tuple) and isinstance(piece[0], Work):
+                pieces = self._durations(cohort.clients[places], *piece)
+                self._work(cohort, places, pieces, number, order, rows)
+                piece = go_on(handler)  # noqa: PLW2901 - the next one
+            message, silent[places] = piece if isinstance(piece, tuple) else (piece, False)
+            if not isinstance(message, Message):
+                raise ReactionError("a group of clients does not reply")
+            replies[places] = own = messages(message, len(places))
+            sent = protocol.answer(envelope, own[0])
+        self._write_silent(cohort, np.flatnonzero(silent), number, rows)
+        beacon = protocol.answer(envelope, SILENCE) if silent.any() else None
+        cohort.together = ReplyRows.of(replies, silent, sent, beacon)
+        if self._cohorts is not None:
+            self._cohorts.keep()
+
+    def _durations(self, ids: Ids, work: Work, at_once: bool) -> Array:  # noqa: FBT001 - of a piece
+        """Return a piece of work as each of some clients does it; see `Piece`, shape (n, 4)."""
+        pieces, clients = np.empty((len(ids), 4)), self._clients
+        pieces[:, 1:] = work.operations, work.samples, at_once
+        for places in self._table.alike(ids):
+            own = ids[places].tolist()
+            one = clients[own[0]]
+            seconds = [
+                clients[each].seconds(work) for each in (own if one.draws_times else own[:1])
+            ]
+            pieces[places, 0] = seconds
+        return pieces
 
     def _run(
         self, cohort: HandlerBatch, begin: int, end: int, order: EventOrder, rows: RowBlocks
@@ -182,6 +279,8 @@ class Handlers:
             own = whose[lasting]
             cohort.events[own] = order.add(ends[lasting], cohort.events[own])
             cohort.turns[own] = -1
+            cohort.crowded[own] = False
+        cohort.check_alone(whose)
         _take_turns(cohort, whose[(at_once > 0) & (cohort.turns[whose] >= 0)], order)
         cohort.times[whose] = ends
         spans = ends - begins
@@ -201,6 +300,13 @@ class Handlers:
         done: list[float] = ends.tolist()
         return done
 
+    @staticmethod
+    def _write_silent(cohort: HandlerBatch, whose: Numbers, number: int, rows: RowBlocks) -> None:
+        """Write that some clients have nothing worth sending."""
+        times, ids = cohort.times[whose], cohort.clients[whose]
+        cohort.check_alone(whose)
+        rows.add(cohort.events[whose], Event.SILENT, ids, t=times, peer=SERVER, round=number)
+
     def _answer(
         self,
         cohort: HandlerBatch,
@@ -212,11 +318,8 @@ class Handlers:
         """Make the envelopes of the replies."""
         clients, asked = self._clients, cohort.asked
         silent = [place for place, answer in enumerate(answers) if answer is SILENCE]
-        if silent:
-            whose = np.array(silent) + begin
-            number = int(asked[begin].round)
-            times, ids = cohort.times[whose], cohort.clients[whose]
-            rows.add(cohort.events[whose], Event.SILENT, ids, t=times, peer=SERVER, round=number)
+        whose = np.array(silent, np.int64) + begin
+        self._write_silent(cohort, whose, int(asked[begin].round), rows)
         for number, envelope, answer in zip(
             own, asked[begin : begin + len(own)], answers, strict=True
         ):

@@ -1,7 +1,7 @@
 """The messages of one direction of an exchange."""
 
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,27 +25,42 @@ class MessageBatch:
     Args:
         clients: their numbers, shape (n,).
         envelopes: of the messages.
-        alike: whether it is one envelope for all.
+        kinds: which of the envelopes stands for each message, shape (n,), where they are equal but
+            for their content; None where each has its own.
 
     Attributes:
         clients, envelopes: see the arguments.
         bits: of each, without framing, shape (n,) or ().
     """
 
-    def __init__(self, clients: Ids, envelopes: Sequence[Envelope], *, alike: bool = False) -> None:
+    def __init__(
+        self, clients: Ids, envelopes: Sequence[Envelope], kinds: Numbers | None = None
+    ) -> None:
         self.clients = clients
         self.envelopes = envelopes
-        some = envelopes[:1] if alike else envelopes
-        self._payload: Bits = np.array([each.payload_bits for each in some], np.int64)
-        self._words: Bits = np.array([each.word for each in some], np.int64)
-        self.bits: Bits = self._payload + (some[0].header_bits if some else 0)
+        self._kinds: Any = slice(None) if kinds is None else kinds
+        self._payload: Bits = self._each(lambda envelope: envelope.payload_bits)
+        self._words: Bits = self._each(lambda envelope: envelope.word)
+        self.bits: Bits = self._payload + (envelopes[0].header_bits if envelopes else 0)
+
+    def _each(self, of: Callable[[Envelope], int]) -> Bits:
+        """Return a figure of each message, shape (n,), or (1,) where there is one for all."""
+        figures: Bits = np.array([of(each) for each in self.envelopes], np.int64)[self._kinds]
+        return figures
 
     @classmethod
     def of_post(cls, post: Sequence[tuple[Sequence[ClientId], Envelope]]) -> Self:
         """Return the messages of a server."""
         clients = np.array([client for some, _ in post for client in some], np.int64)
-        envelopes = [envelope for some, envelope in post for _ in some]
-        return cls(clients, envelopes, alike=len(post) == 1)
+        if len(post) == 1:
+            return cls(clients, [post[0][1]])
+        return cls(clients, [envelope for some, envelope in post for _ in some])
+
+    @property
+    def every(self) -> Sequence[Envelope]:
+        """The envelope of each message of a server, shape (n,)."""
+        count = len(self.clients)
+        return self.envelopes if len(self.envelopes) == count else [self.envelopes[0]] * count
 
     @property
     def total(self) -> int:
@@ -71,11 +86,14 @@ class MessageBatch:
         """
         labels = [envelope.message.label for envelope in self.envelopes]
         if len(set(labels)) > 1:
-            for place in np.argsort(places).tolist():
-                log.word(labels[place])
+            whose = np.arange(len(labels))[self._kinds]
+            first = np.full(len(labels), len(places) + int(places.max()) + 1)
+            np.minimum.at(first, whose, places)
+            for kind in np.argsort(first).tolist():
+                log.word(labels[kind])
         for envelope, label in zip(self.envelopes, labels, strict=True):
             envelope.word = log.word(label)
-        self._words[:] = [envelope.word for envelope in self.envelopes]
+        self._words[:] = self._each(lambda envelope: envelope.word)
 
     def write(self, moved: Passage, framing: Bits, rows: RowBlocks, *, up: bool) -> None:
         """Write the rows of messages that have arrived."""

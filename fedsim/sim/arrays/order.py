@@ -19,6 +19,10 @@ Numbers = NDArray[np.int64]
 """Numbers of events, or their places in an order."""
 
 
+class ReactionError(Exception):
+    """A round is not to be played in arrays; the run is made again by events."""
+
+
 class EventOrder:
     """Finds the places of events among all of them.
 
@@ -39,6 +43,11 @@ class EventOrder:
         self._settles: list[tuple[int, float]] = []
         self._parents: list[Numbers] = []
         self._joined: list[tuple[int, bool]] = []
+
+    @property
+    def following(self) -> int:
+        """The number of the event that is added next."""
+        return self._roots + self.count
 
     def add(
         self, times: Array, parents: Numbers, *, priority: float = 1.0, joined: bool = False

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedsim.ports import Array
 from fedsim.record.schema import Event
 from fedsim.sim.arrays.classes import ClassTable, Ids
+from fedsim.sim.arrays.links import LinkLeg, pass_link
 from fedsim.sim.arrays.order import EventOrder, Numbers
 from fedsim.sim.arrays.rows import RowBlocks
 from fedsim.sim.engine.calendar import SETTLE
@@ -79,19 +80,43 @@ class RadioArrays:
             stateful |= table.of("stateful", ids).astype(np.bool_)
             ready = self._wake(leg, stateful, order, rows)
         began = ready + table.of(f"latency{up}", ids)
-        flows = np.flatnonzero(stateful)
+        links = np.broadcast_to(table.of(f"link{up}", ids), ids.shape)
+        flows = np.flatnonzero(stateful | (links >= 0))
+        sent = events.copy()
         if len(flows):
             events[flows] = order.add(began[flows], events[flows], joined=True)
+        flows = np.flatnonzero(stateful)
+        if len(flows):
             self._tail(ids[flows], began[flows], events[flows], rows)
         over = began + leg.bits / table.of(f"cap{up}", ids)
-        timed = np.flatnonzero(~np.broadcast_to(table.of(f"instant{up}", ids), over.shape))
+        instant = np.broadcast_to(table.of(f"instant{up}", ids), over.shape)
+        timed = np.flatnonzero(~instant & (links < 0))
         events[timed] = order.add(over[timed], events[timed])
+        if table.shares_links:
+            bits, caps = (
+                np.broadcast_to(each, over.shape).astype(float)
+                for each in (leg.bits, table.of(f"cap{up}", ids))
+            )
+            whole = LinkLeg(began, bits, caps, events)
+            self._pass_links(links, whole, order.places()[sent], order, over)
         if len(flows):
             self._connect(ids[flows], over[flows], events[flows], busy=True)
         joules = table.of(f"per_bit{up}", ids) * leg.bits
         joules = joules + table.of("held", ids) * (over - began)
         self.joules[ids] += joules
-        return Passage(began, over, np.broadcast_to(joules, over.shape), events)
+        crowded = _find_crowded(over, links)
+        return Passage(began, over, np.broadcast_to(joules, over.shape), events, crowded)
+
+    def _pass_links(
+        self, links: Numbers, leg: LinkLeg, sent: Numbers, order: EventOrder, over: Array
+    ) -> None:
+        """Let messages pass the links that they share; enter when, and in which events."""
+        for link in np.unique(links[links >= 0]).tolist():
+            own = np.flatnonzero(links == link)
+            own = own[np.lexsort((sent[own], leg.began[own]))]
+            over[own], leg.events[own] = pass_link(
+                self._table.capacities[link], leg.take(own), order
+            )
 
     def _wake(self, leg: RadioLeg, stateful: Mask, order: EventOrder, rows: RowBlocks) -> Array:
         """Wake radios that are idle; return when each is ready, s."""
@@ -211,9 +236,21 @@ class Passage:
         began, over: when the bits began to flow, and had passed, s.
         joules: of the client's radio.
         events: during which event each arrives.
+        crowded: whether that is the event of others, too.
     """
 
     began: Array
     over: Array
     joules: Array
     events: Numbers
+    crowded: Mask
+
+
+def _find_crowded(over: Array, links: Numbers) -> Mask:
+    """Return which messages pass a link at the same time as others do, shape (n,)."""
+    found = np.zeros(len(over), np.bool_)
+    for link in np.unique(links[links >= 0]).tolist():
+        own = np.flatnonzero(links == link)
+        _, place, count = np.unique(over[own], return_inverse=True, return_counts=True)
+        found[own] = count[place] > 1
+    return found

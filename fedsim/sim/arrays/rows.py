@@ -1,6 +1,7 @@
 """Rows of the log, made as columns and put in order at once."""
 
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,9 @@ from fedsim.ports import Array
 from fedsim.record.log import Rows
 from fedsim.record.schema import NO_PEER, ROW_DTYPE
 from fedsim.sim.arrays.order import Numbers
+
+_AT_ONCE = 2**18
+"""So many rows are put together at once."""
 
 _EMPTY = {"peer": NO_PEER, "message": -1, "state_of_charge": np.nan, "detail": -1}
 """The columns that are not 0 where nothing is to be said."""
@@ -40,23 +44,50 @@ class RowBlocks:
         if len(events):
             self._blocks.append(_Block(events, {"event": event, "node": nodes, **columns}))
 
-    def in_order(self, places: Numbers) -> Rows:
-        """Return all rows, given the place of each event."""
+    def in_order(self, places: Numbers) -> "OrderedRows":
+        """Return all rows, given the place of each event, and forget them here."""
         written = np.zeros(len(places) + 1, np.int64)
         for block in self._blocks:
             written[places[block.events] + 1] += 1
-        begins = np.cumsum(written)
-        rows = np.zeros(int(begins[-1]), ROW_DTYPE)
-        for name, value in _EMPTY.items():
-            rows[name] = value
+        begins, ordered = np.cumsum(written), list[_Placed]()
         for block in self._blocks:
             own = places[block.events]
-            at = begins[own]
+            ordered.append(_Placed(begins[own], block.columns))
             begins[own] += 1
-            for name, column in block.columns.items():
-                rows[name][at] = column
         self._blocks.clear()
-        return rows
+        return OrderedRows(ordered, int(written.sum()))
+
+
+class _Placed(NamedTuple):
+    at: Numbers
+    columns: dict[str, object]
+
+
+class OrderedRows:
+    """Rows in the order of the log, which are put together piece by piece.
+
+    Args:
+        blocks: the columns of rows of one kind, and where these stand.
+        count: how many rows there are.
+    """
+
+    def __init__(self, blocks: Sequence[_Placed], count: int) -> None:
+        self._blocks = blocks
+        self._count = count
+
+    def __iter__(self) -> Iterator[Rows]:
+        for begin in range(0, self._count, _AT_ONCE):
+            rows = np.zeros(min(_AT_ONCE, self._count - begin), ROW_DTYPE)
+            for name, value in _EMPTY.items():
+                rows[name] = value
+            for at, columns in self._blocks:
+                some: Any = slice(None)
+                if self._count > _AT_ONCE:
+                    some = np.flatnonzero((at >= begin) & (at < begin + len(rows)))
+                places = at[some] - begin
+                for name, column in columns.items():
+                    rows[name][places] = np.asarray(column)[some] if np.size(column) > 1 else column  # type: ignore[arg-type]
+            yield rows
 
 
 def joules_of(rows: Rows) -> Array:

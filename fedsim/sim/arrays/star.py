@@ -7,31 +7,31 @@ calendar's events, and at the time of the last reply the server gets all of them
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from fedsim.physics.topology import star
-from fedsim.ports import Array, ClientId, Oracle
+from fedsim.ports import Array, ClientId, Message, Oracle
 from fedsim.problems.oracle import LossOracle
 from fedsim.protocol.transport import Envelope
-from fedsim.record.log import EventLog, Rows
+from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
-from fedsim.sim.arrays.classes import ClassTable, classes
+from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.client import ArrayClient
 from fedsim.sim.arrays.closing import Closing
 from fedsim.sim.arrays.handlers import (
     ClientClock,
     HandlerBatch,
     Handlers,
-    ReactionError,
     turn_priority,
 )
 from fedsim.sim.arrays.messages import MessageBatch
-from fedsim.sim.arrays.order import EventOrder, Numbers
+from fedsim.sim.arrays.order import EventOrder, Numbers, ReactionError
 from fedsim.sim.arrays.radios import Passage, RadioArrays, RadioLeg
-from fedsim.sim.arrays.rows import RowBlocks, joules_of
+from fedsim.sim.arrays.rows import OrderedRows, RowBlocks, joules_of
+from fedsim.sim.arrays.together import Cohorts, ReplyRows
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.transport import ServerLanes
@@ -43,13 +43,17 @@ class _Played(NamedTuple):
 
     Attributes:
         rows: of the log.
-        clients: in the order in which their replies arrive.
-        replies: of these clients.
+        clients: those that reply.
+        turns: their places, in the order in which their replies arrive.
+        replies: of these clients, or one that stands for all where they are `together`.
+        together: the replies of clients that were handled together.
     """
 
-    rows: Rows
-    clients: list[ClientId]
-    replies: list[Envelope]
+    rows: OrderedRows
+    clients: Ids
+    turns: Numbers
+    replies: Sequence[Envelope]
+    together: ReplyRows | None
 
 
 class ArrayLanes(ServerLanes):
@@ -60,6 +64,8 @@ class ArrayLanes(ServerLanes):
         came: what a client has received, as its transport has decoded it.
         decodes: whether the transport does.
         closing: when its rounds close.
+        receive_all: takes the replies to an exchange but for the last one; see
+            `fedsim.protocol.server.ServerProtocol.receive_all`.
         radios: of the clients.
         table: their constants.
     """
@@ -69,6 +75,7 @@ class ArrayLanes(ServerLanes):
     decodes: bool
 
     closing: Closing
+    receive_all: Callable[[Envelope, Sequence[ClientId], Sequence[Message]], bool]
 
     def __init__(
         self,
@@ -105,7 +112,9 @@ class ArrayLanes(ServerLanes):
         moved = self._move(down, np.full(count, now), np.arange(count), order, rows, up=False)
         begun = self._begin(moved, order, now)
         turns = np.where(moved.events < count, 0, -1)
-        cohort = HandlerBatch(ids, self._decode(down), moved.over.copy(), begun, turns, [])
+        cohort = HandlerBatch(
+            ids, self._decode(down), moved.over.copy(), begun, turns, moved.crowded, []
+        )
         try:
             self.handlers.run(cohort, order, rows)
         except Exception as error:
@@ -116,10 +125,9 @@ class ArrayLanes(ServerLanes):
 
     def _reply(self, cohort: HandlerBatch, now: float, order: EventOrder, rows: RowBlocks) -> None:
         """Let the clients reply, and the rest of the exchange pass; its replies arrive later."""
-        senders = np.array([n for n, each in enumerate(cohort.replies) if each is not None], int)
-        up = MessageBatch(cohort.clients[senders], [each for each in cohort.replies if each])
+        senders, up = cohort.answers()
         times, events, last = cohort.times[senders], cohort.events[senders], now
-        turns = list[int]()
+        turns = np.arange(0)
         if len(senders):
             came = self._move(up, times, events, order, rows, up=True)
             last = float(came.over.max())
@@ -128,11 +136,10 @@ class ArrayLanes(ServerLanes):
         places = order.places()
         if len(senders):
             up.name(self._log, places[events])
-            turns = np.argsort(places[came.events]).tolist()
+            turns = np.argsort(places[came.events])
         written = rows.in_order(places)
         self.radios.number_events(places)
-        whose = up.clients[turns].tolist()
-        played = _Played(written, whose, [up.envelopes[turn] for turn in turns])
+        played = _Played(written, up.clients, turns, up.envelopes, cohort.together)
         self._calendar.call(last, self._finish, played)
 
     def _move(
@@ -163,9 +170,9 @@ class ArrayLanes(ServerLanes):
     def _decode(self, down: MessageBatch) -> Sequence[Envelope]:
         """Return the envelopes as the clients have received them."""
         if not self.decodes:
-            return down.envelopes
+            return down.every
         receive, received = self._receive[False], list[Envelope]()
-        for client, envelope in zip(down.clients.tolist(), down.envelopes, strict=True):
+        for client, envelope in zip(down.clients.tolist(), down.every, strict=True):
             receive(client, envelope)
             received.append(self.came)
         return received
@@ -185,14 +192,23 @@ class ArrayLanes(ServerLanes):
     def _finish(self, played: _Played) -> None:
         """Write the rows of an exchange, and let its replies arrive."""
         self._write(played.rows)
-        receive = self._receive[True]
-        for client, envelope in zip(played.clients, played.replies, strict=True):
-            receive(client, envelope)
+        receive, clients = self._receive[True], played.clients.tolist()
+        if played.together is None or not clients:
+            for turn in played.turns.tolist():
+                receive(clients[turn], played.replies[turn])
+            return
+        messages, envelope = played.together.messages, played.replies[0]
+        *early, last = played.turns.tolist()
+        replies = [clients[turn] for turn in early], [messages[turn] for turn in early]
+        if early and not self.receive_all(envelope, *replies):
+            raise ReactionError("an exchange closes before its last reply")
+        receive(clients[last], envelope.with_message(messages[last]))
 
-    def _write(self, rows: Rows) -> None:
-        spent = np.concatenate([[self._traffic.joules], joules_of(rows)])
-        self._traffic.joules = float(np.add.accumulate(spent)[-1])  # one after the other
-        self._log.extend(rows)
+    def _write(self, rows: OrderedRows) -> None:
+        for some in rows:
+            spent = np.concatenate([[self._traffic.joules], joules_of(some)])
+            self._traffic.joules = float(np.add.accumulate(spent)[-1])  # one after the other
+            self._log.extend(some)
 
     def close(self) -> None:
         """End the world: record the tails in progress."""
@@ -221,7 +237,7 @@ class ArrayStar(Star):
 
     def _make_network(self) -> ServerLanes:
         kinds = self._fleet.kinds
-        table = ClassTable(classes(kinds, self._setup.topology or star(len(kinds))))
+        table = ClassTable(kinds, self._setup.topology or star(len(kinds)))
         radios = RadioArrays(table, len(kinds))
         self._fleet.in_arrays = radios.joules
         self._clock = ClientClock()
@@ -231,11 +247,14 @@ class ArrayStar(Star):
 
     def _connect(self) -> None:
         super()._connect()
-        transport, lanes = self._setup.transport, self._lanes
-        lanes.closing = Closing.of(self._setup)
+        setup, fleet, lanes = self._setup, self._fleet, self._lanes
+        transport = setup.transport
+        lanes.closing = Closing.of(setup)
         lanes.decodes = transport.to_clients(_ignore) is not _ignore
-        handle, joules = self._setup.algorithm.handle, lanes.radios.joules  # type: ignore[union-attr]
-        lanes.handlers = Handlers(self.clients, self._table, handle, joules, self._clock)
+        handle, joules = setup.algorithm.handle, lanes.radios.joules  # type: ignore[union-attr]
+        lanes.receive_all = self.server.receive_all
+        cohorts = Cohorts(setup, fleet.oracle, self._protocol, self._looks)
+        lanes.handlers = Handlers(self.clients, self._table, handle, joules, self._clock, cohorts)
 
     def _make_client(self, number: ClientId) -> ArrayClient:
         setup, fleet = self._setup, self._fleet

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import count
-from math import inf
+from math import inf, nan
 
 from fedsim.physics.radios import RateLaw
 from fedsim.physics.signals import Signal
@@ -204,8 +204,12 @@ class Fluid:
             flow.timer = self._calendar.at(change, self._step, flow)
 
     def _step(self, flow: Flow) -> None:
-        """Apply a change of the limit of a flow that is on its own."""
+        """Apply a change of the limit of a flow that is on its own; report its rate again.
+
+        The rate may stay, and is another share of what the flow could reach alone.
+        """
         flow.pause(self._calendar.now)
+        flow.reported = nan
         self._run(flow)
         self._wake()
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from itertools import count
+from itertools import chain, count, repeat
 from math import inf
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
+
+from fedsim.ports import Array
 from fedsim.sim.engine.calendar import SETTLE, Calendar, Timer
 
 Finished = Callable[[Any], None]
@@ -22,9 +25,21 @@ class SharedTransfer:
         mark: capped: when it ends; else: the link's virtual time at which it ends. Once it
             is over: the bits that have not passed.
         link: its link; None once it is over, ended or broken off.
+        count: how many equal transfers it stands for, that came one after the other.
     """
 
-    __slots__ = ("bits", "cap", "capped", "finished", "link", "mark", "moves", "serial", "token")
+    __slots__ = (
+        "bits",
+        "cap",
+        "capped",
+        "count",
+        "finished",
+        "link",
+        "mark",
+        "moves",
+        "serial",
+        "token",
+    )
 
     def __init__(
         self,
@@ -34,7 +49,9 @@ class SharedTransfer:
         cap: float,
         finished: Finished,
         token: object,
+        count: int = 1,
     ) -> None:
+        self.count = count
         self.link: FairLink | None = link
         self.serial = serial
         self.bits = bits
@@ -54,6 +71,22 @@ class SharedTransfer:
         self.finished = _ignore
         if self.link is not None:
             self.link.remove(self)
+
+
+class PartedError(Exception):
+    """Equal transfers do not do alike: each has to be added by itself."""
+
+
+def _add(total: float, each: float, count: int) -> float:
+    """Return a total after adding a number `count` times, with the rounding of each."""
+    return total + each if count == 1 else float(_totals(total, each, count)[-1])
+
+
+def _totals(total: float, each: float, count: int) -> Array:
+    """Return the totals from none to `count` such additions, shape (count + 1,)."""
+    terms = np.full(count + 1, each)
+    terms[0] = total
+    return np.add.accumulate(terms)
 
 
 def _ignore(_: object) -> None:
@@ -106,9 +139,17 @@ class FairLink:
         self._by_end: _Heap = []
         self._by_cap_descending: _Heap = []
 
-    def add(self, bits: float, cap: float, finished: Finished, token: object) -> SharedTransfer:
-        """Start a transfer at `cap` bit/s at most; `finished(token)` is called at its end."""
-        flow = SharedTransfer(self, next(self._serial), bits, cap, finished, token)
+    # Equal transfers that come one after the other within an instant do all alike: they are one
+    # entry, whose `count` enters sums as often as there are transfers, added one by one.
+
+    def add(
+        self, bits: float, cap: float, finished: Finished, token: object, count: int = 1
+    ) -> SharedTransfer:
+        """Start a transfer at `cap` bit/s at most; `finished(token)` is called at its end.
+
+        With a `count` it is so many of them, equal ones, which end together and are not stopped.
+        """
+        flow = SharedTransfer(self, next(self._serial), bits, cap, finished, token, count)
         self._waiting.append(flow)
         self._touch()
         return flow
@@ -144,6 +185,8 @@ class FairLink:
         self._advance()
         waiting, self._waiting = [flow for flow in self._waiting if flow.link], []
         wanted = self._demand + sum([flow.cap for flow in waiting])
+        if any(flow.count > 1 for flow in waiting):
+            wanted = self._demand + sum(chain(*(repeat(flow.cap, flow.count) for flow in waiting)))
         # On which side a new one starts is a matter of speed: `_balance` moves it where it belongs.
         # Where all fit it belongs to the capped side, and two heaps are spared two moves.
         all_fit = wanted <= self._capacity and not self._sharing
@@ -176,12 +219,14 @@ class FairLink:
         share = self._fair_share()
         while (flow := _top(self._by_cap_descending)) and flow.cap > share:
             left = flow.cap * (flow.mark - now)
+            self._check_whole(flow)
             self._leave_capped(flow)
             self._to_sharing(flow, left)
             share = self._fair_share()
         while (flow := _top(self._by_cap)) and flow.cap < share:
             left = flow.mark - self._virtual
-            self._sharing -= 1
+            self._check_whole(flow)
+            self._sharing -= flow.count
             self._to_capped(flow, left)
             share = self._fair_share()
         self._share = share
@@ -189,8 +234,23 @@ class FairLink:
     def _fair_share(self) -> float:
         return (self._capacity - self._demand) / self._sharing if self._sharing else inf
 
+    def _check_whole(self, flow: SharedTransfer) -> None:
+        """Check that equal transfers all change sides, one after the other.
+
+        Raises:
+            PartedError: rounding would leave some of them where they are.
+        """
+        if flow.count == 1:
+            return
+        moved = np.arange(1, flow.count)
+        change, joining = (-flow.cap, moved) if flow.capped else (flow.cap, -moved)
+        demands = _totals(self._demand, change, flow.count)[1:-1]
+        shares = (self._capacity - demands) / (self._sharing + joining)
+        if not np.all(flow.cap > shares if flow.capped else flow.cap < shares):
+            raise PartedError
+
     def _to_sharing(self, flow: SharedTransfer, left: float) -> None:
-        self._sharing += 1
+        self._sharing += flow.count
         flow.moves += 1
         flow.capped = False
         flow.mark = self._virtual + left
@@ -198,8 +258,8 @@ class FairLink:
         heappush(self._by_cap, (flow.cap, flow.serial, flow.moves, flow))
 
     def _to_capped(self, flow: SharedTransfer, left: float) -> None:
-        self._capped += 1
-        self._demand += flow.cap
+        self._capped += flow.count
+        self._demand = _add(self._demand, flow.cap, flow.count)
         flow.moves += 1
         flow.capped = True
         flow.mark = self._calendar.now + left / flow.cap
@@ -207,8 +267,8 @@ class FairLink:
         heappush(self._by_cap_descending, (-flow.cap, flow.serial, flow.moves, flow))
 
     def _leave_capped(self, flow: SharedTransfer) -> None:
-        self._capped -= 1
-        self._demand = self._demand - flow.cap if self._capped else 0.0
+        self._capped -= flow.count
+        self._demand = _add(self._demand, -flow.cap, flow.count) if self._capped else 0.0
 
     def _wait(self) -> None:
         """Set the timer to the next end, of either side."""
@@ -239,7 +299,7 @@ class FairLink:
             self._leave_capped(flow)
             ended.append(self._drop(flow))
         while (flow := _top(self._by_virtual_end)) and flow.mark <= self._virtual:
-            self._sharing -= 1
+            self._sharing -= flow.count
             ended.append(self._drop(flow))
         self._tidy()
         if self._sharing:  # these go faster now: settled with what else changes at this instant

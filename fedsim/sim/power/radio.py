@@ -24,8 +24,9 @@ def _with(pair: Pair, up: bool, value: float) -> Pair:  # noqa: FBT001
 class _Airtime:
     """The time on air of a message whose rate follows a signal.
 
-    At a rate r of its own rate c it is on the air for a share r/c of the time. Where nothing but
-    the radio limits it, that is all the time, outages included: the radio keeps on trying.
+    At a rate r of its own rate c it is on the air for a share r/c of the time: all the time where
+    nothing but the radio limits it. In an outage of its own (c = 0) that is so whatever else would
+    hold it up, since the radio keeps on trying.
 
     Attributes:
         own: c; None where the message is on the air all the time.
@@ -47,7 +48,7 @@ class _Airtime:
         if self.own is not None:
             self.seconds, self.since = self.until(now), now
             reach = self.own.at(now)
-            self.share = min(rate / reach, 1.0) if reach else 0.0
+            self.share = min(rate / reach, 1.0) if reach else 1.0
 
     def until(self, now: float) -> float:
         """Return the seconds on air until now."""

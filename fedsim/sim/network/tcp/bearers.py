@@ -1,6 +1,7 @@
 """The bearers of a fleet under `model: tcp`, each chosen at its lookup."""
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from math import inf
 from typing import NamedTuple, TypeVar
 
@@ -20,10 +21,11 @@ from fedsim.sim.network.routing import LinkPlan, RoutedLane, nominal
 from fedsim.sim.network.tcp.episodes import Episodes, EpisodeTransfer
 from fedsim.sim.network.tcp.fair_queue import FairQueue
 from fedsim.sim.network.tcp.memory import EpisodeMemory
-from fedsim.sim.network.tcp.path import TcpLane, TcpPath, TcpStage
+from fedsim.sim.network.tcp.path import PathTimes, TcpLane, TcpPath, TcpStage
 from fedsim.sim.network.tcp.queue import LinkQueue
 from fedsim.sim.network.tcp.transfer import TcpTransfer
 from fedsim.sim.network.tcp.window import Window
+from fedsim.sim.network.tcp.worlds import PacketWorlds
 
 T = TypeVar("T")
 
@@ -44,6 +46,9 @@ class Connections(NamedTuple):
             no radio has any.
         rng: returns the stream that draws which packets of a train these are.
         opened: whether connections that are kept are open before their first message.
+        hashes: returns the stream that puts the flows over a link into FQ-CoDel's queues; None
+            where no two of them share one.
+        bucket: returns the queue of a client's flow, up or down; None where it is drawn.
     """
 
     law: Tcp
@@ -51,6 +56,8 @@ class Connections(NamedTuple):
     loss: Callable[[ClientId, bool], LossProcess | None] | None
     rng: Callable[[ClientId, bool], np.random.Generator]
     opened: bool = False
+    hashes: Callable[[int], np.random.Generator] | None = None
+    bucket: Callable[[ClientId, bool], int] | None = None
 
 
 class TcpBearer:
@@ -76,10 +83,12 @@ class TcpBearer:
         if own.signal is None:
             own.rate = cap
         if law.connections == "new":
-            return TcpTransfer(lane, Window(law), bits, finished, token, opened=False)
+            return TcpTransfer(
+                lane, Window(law, lane.path.payload), bits, finished, token, opened=False
+            )
         window, opened = self._kept, self._opened
         if window is None:
-            window = self._kept = Window(law)
+            window = self._kept = Window(law, lane.path.payload)
         else:
             opened = True
             window.begin_message()
@@ -142,7 +151,9 @@ class TcpBearers:
         if connections.law.queue_bdp is not None:
             self._find_longest_trips()
         self._memory = EpisodeMemory()
+        self._worlds = PacketWorlds(connections.law)
         self._episodes: dict[int, Episodes] = {}
+        self._clocks: dict[int, Calendar] = {}  # of their packets
         self._kinds: dict[Hashable, int] = {}  # of lanes
         self._recurs = self._may_recur()
         self._first: dict[int, int] = {}  # by link, one that stands for those that it meets
@@ -207,11 +218,19 @@ class TcpBearers:
         managed = self._connections.law.discipline == "fq-codel"
         return LinkQueue(law.peak, self._limit(nominal(law), trip), managed, law.signal)
 
-    def _stage(self, queue: LinkQueue, delay: float, clock: Calendar, *, shared: bool) -> TcpStage:
+    def _stage(
+        self, queue: LinkQueue, delay: float, clock: Calendar, link: int | None = None
+    ) -> TcpStage:
+        """Return the stage of a link; that of a radio has no number."""
+        shared = link is not None and self._plan.users(link) > 1
         if not queue.managed:
             return TcpStage(queue, delay, shared)
         if queue not in self._fair:
-            self._fair[queue] = FairQueue(clock, queue)
+            hashes, draws = self._connections.hashes, None
+            if shared and link is not None and hashes is not None:
+                draws = partial(hashes, link)
+            linux = self._connections.law.stack == "linux"
+            self._fair[queue] = FairQueue(clock, queue, draws, linux=linux)
         return TcpStage(queue, delay, shared, self._fair[queue])
 
     def _queue_of(self, link: int) -> LinkQueue:
@@ -228,25 +247,40 @@ class TcpBearers:
         connections, changed = self._connections, self._callback(lane)
         law, path = connections.law, self._path(lane, back, self._calendar)
         loss = connections.loss(client, up) if connections.loss is not None else None
-        own = TcpLane(self._calendar, law, path, changed, loss, lambda: connections.rng(client, up))
+        own = TcpLane(
+            self._calendar,
+            law,
+            path,
+            changed,
+            loss,
+            lambda: connections.rng(client, up),
+            self._bucket_of(client, up=up),
+        )
         return TcpBearer(own, opened=connections.opened)
+
+    def _bucket_of(self, client: ClientId, *, up: bool) -> int | None:
+        """Return the queue of a client's flow, where its hash is known."""
+        bucket = self._connections.bucket
+        return None if bucket is None else bucket(client, up)
 
     def _episode_bearer(self, lane: RoutedLane, back: RoutedLane) -> EpisodeBearer:
         """Return the bearer of a lane whose links remember what happened before."""
         law, shared = self._connections.law, tuple(self._find_shared(lane))
         root = self._root(shared[0]) if shared else None
         episodes = None if root is None else self._episodes.get(root)
-        clock = Calendar() if episodes is None else episodes.clock
+        clock = Calendar() if root is None else self._clocks.setdefault(root, Calendar())
         path = self._path(lane, back, clock)
         # Lanes that are alike remember the same, be they on one link or alone.
-        alike = shared, path.parameters
+        bucket = self._bucket_of(lane.client, up=lane.up)
+        alike = shared, path.parameters, bucket
         key = self._kinds.setdefault(alike, len(self._kinds))
         if episodes is None:
             known = root if root is not None else alike
-            episodes = Episodes(self._calendar, clock, law, self._memory, known, alone=not shared)
+            made = self._worlds, clock
+            episodes = Episodes(self._calendar, made, self._memory, known, alone=not shared)
         if root is not None:
             self._episodes[root] = episodes
-        return EpisodeBearer(TcpLane(clock, law, path, None), episodes, key)
+        return EpisodeBearer(TcpLane(clock, law, path, bucket=bucket), episodes, key)
 
     def _lane(self, client: ClientId, *, up: bool) -> RoutedLane:
         lane = self._lanes[0 if up else 1][client]._replace(client=client)
@@ -262,32 +296,22 @@ class TcpBearers:
         binding = set(self._plan.links(lane))
         # A link with room for all that could come has no queue: a packet takes its own time there.
         free = [link for link in lane.route.links if link not in binding]
-        slots = [8.0 * packets.packet / nominal(self._links[link].capacity) for link in free]
-        route = lane.route.latency + sum(slots)
+        free_bit = sum([1.0 / nominal(self._links[link].capacity) for link in free])
+        route = lane.route.latency + 8.0 * packets.packet * free_bit
         links = [(link, self._queue_of(link)) for link in lane.route.links if link in binding]
         # What the route takes beside the radio comes behind its last link.
         stages = [
-            self._stage(
-                queue,
-                route if link == links[-1][0] else 0.0,
-                clock,
-                shared=self._plan.users(link) > 1,
-            )
+            self._stage(queue, route if link == links[-1][0] else 0.0, clock, link)
             for link, queue in links
         ]
         number = 0 if lane.up else len(stages)
-        stages.insert(
-            number, self._stage(own, radio if links else radio + route, clock, shared=False)
-        )
+        stages.insert(number, self._stage(own, radio if links else radio + route, clock))
         rates = [back.rate, *[self._links[link].capacity for link in back.route.links]]
         header = 8.0 * packets.overhead
         bit = sum([1.0 / nominal(rate) for rate in rates])
         returns = radio + back.route.latency + header * bit
-        most = 1 + self._connections.law.initial_window
-        crowded = any(
-            most * self._plan.users(link) > self._queue_of(link).limit for link in binding
-        )
-        return TcpPath(tuple(stages), number, returns, bit, packets, crowded=crowded)
+        times = PathTimes(returns, bit, free_bit)
+        return TcpPath(tuple(stages), number, times, packets)
 
 
 class TcpLanes(ComputedSequence[Bearer]):

@@ -18,21 +18,16 @@ from collections.abc import Callable, Hashable
 from math import ceil, inf
 from typing import Any
 
-from fedsim.physics.tcp import Tcp
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.tcp.memory import Beginning, EpisodeMemory, EpisodeStep, MessageEnd
 from fedsim.sim.network.tcp.path import TcpLane
-from fedsim.sim.network.tcp.transfer import TcpTransfer
-from fedsim.sim.network.tcp.window import Window
+from fedsim.sim.network.tcp.worlds import PacketMessage, PacketWorld, PacketWorlds
 
 TICKS = 2.0**24
 """In a second: 60 ns each."""
 
 EARLY = 0.75
 """How much earlier than a tick, in ticks, what begins still belongs to it."""
-
-MANY = 200_000
-"""Of messages of an episode: then the lanes that they used are looked through for repeated ones."""
 
 REPORTED = 0.5
 """How much later than a tick, in ticks, is reported what has happened up to it."""
@@ -69,7 +64,7 @@ class EpisodeTransfer:
     ) -> None:
         self._episodes, self.number, self.bits = episodes, number, bits
         self.finished, self.token = finished, token
-        self.inner: TcpTransfer | None = None
+        self.inner: PacketMessage | None = None
         self.over = False
         self._again = 0
 
@@ -84,7 +79,7 @@ class EpisodeTransfer:
         """Return the bits that have passed by the time `now`, the present."""
         if self.over:
             return self.bits
-        return self._episodes.observe(self).passed(self._episodes.clock.now)
+        return self._episodes.observe(self).passed(self._episodes.world.now)
 
     def end(self, again: int) -> None:
         """Report that all has arrived."""
@@ -106,14 +101,13 @@ class Episodes:
 
     Args:
         calendar: the time.
-        clock: the time since an episode began, for its packets.
-        law: TCP's parameters.
+        made: makes the links with their segments, on a calendar of their own.
         memory: of earlier episodes.
         key: what these links are known by there.
         alone: whether there is a single lane, so that no other disturbs its messages.
 
     Attributes:
-        clock: see above.
+        world: the links, with the time since an episode began.
     """
 
     __slots__ = (
@@ -126,7 +120,6 @@ class Episodes:
         "_foretells",
         "_key",
         "_lanes",
-        "_law",
         "_memory",
         "_number",
         "_open",
@@ -136,27 +129,27 @@ class Episodes:
         "_simulated",
         "_started",
         "_step",
-        "_used",
         "_wakes",
-        "clock",
+        "_whole",
+        "_worlds",
+        "world",
     )
 
     def __init__(
         self,
         calendar: Calendar,
-        clock: Calendar,
-        law: Tcp,
+        made: tuple[PacketWorlds, Calendar],
         memory: EpisodeMemory,
         key: Hashable,
         *,
         alone: bool = False,
     ) -> None:
-        self._calendar, self.clock, self._law = calendar, clock, law
+        self._calendar, self._worlds = calendar, made[0]
+        self.world: PacketWorld = self._worlds.make(made[1])
         self._memory, self._key, self._alone = memory, key, alone
         self._foretells = False
         self._open = 0  # messages that whose ends were not reported
         self._wakes = inf  # when it looks what is due, s
-        self._used: list[TcpLane] = []  # lanes whose queues have been used
         self._running = 0  # messages that are simulated
         self._quiet = -inf  # when the last queue is empty, s
         self._start_episode(0.0)
@@ -164,6 +157,7 @@ class Episodes:
     def _start_episode(self, now: float) -> None:
         self._started = now
         self._simulated = False
+        self._whole = True  # whether all that has begun is known, and nothing was stopped
         self._step: EpisodeStep | None = self._memory.root(self._key)
         self._begun: list[tuple[Beginning, TcpLane, EpisodeTransfer]] = []
         self._lanes: dict[TcpLane, int] = {}
@@ -191,13 +185,17 @@ class Episodes:
         self._open += 1
         which = self._lanes.setdefault(lane, len(self._lanes))
         beginning = (tick, key, which, bits, cap)
+        if self._whole:
+            self._begun.append((beginning, lane, made))
+        if self._simulated and self._whole and self._worlds.pay and not self.world.compiled:
+            self._simulate(new=True)
+            return made
         if self._simulated:
             self._go_on(tick)
             self._note(beginning)
             self._launch(beginning, lane, made)
             self._wait()
             return made
-        self._begun.append((beginning, lane, made))
         found = None if self._step is None else self._step.nexts.get(beginning)
         if found is None and self._alone and made.number == 0:
             found = self._foretell(beginning, lane, made)
@@ -235,7 +233,7 @@ class Episodes:
             tick = int((when - self._started) * TICKS + EARLY)
             # Until the next event no message can begin, and none is looked at.
             other = self._calendar if self._calendar.undisturbed else None
-            self.clock.run_before(tick / TICKS, other, self._started + 1 / TICKS)
+            self.world.run_before(tick / TICKS, other, self._started + 1 / TICKS)
             self._wait()
 
     # MessageEnd again.
@@ -294,10 +292,8 @@ class Episodes:
     def _clear(self) -> None:
         """Go back to the beginning of an episode, with idle links."""
         self._running = self._seen = 0
-        self.clock.clear()
-        for lane in self._used:
-            lane.path.clear()
-        self._used = []
+        self.world = self._worlds.better(self.world)
+        self.world.clear()
 
     def _foretell(
         self, beginning: Beginning, lane: TcpLane, made: EpisodeTransfer
@@ -310,7 +306,7 @@ class Episodes:
             return None
         self._foretells = True
         self._launch(beginning, lane, made)
-        self.clock.run_before(inf)
+        self.world.run_before(inf)
         self._foretells = False
         self._step = first
         return first.nexts[beginning]
@@ -325,15 +321,20 @@ class Episodes:
             if new and number == last:
                 self._note(beginning)
             self._launch(beginning, lane, made)
-        self._begun = []
+        if self.world.compiled or not self._worlds.known:
+            self._forget()
         if not new:
             self._go_on(int((self._calendar.now - self._started) * TICKS + EARLY))
         self._wait()
 
+    def _forget(self) -> None:
+        """Forget what has begun: the episode is simulated from now on as it is now."""
+        self._begun, self._whole = [], False
+
     def _go_on(self, tick: int) -> None:
         """Let happen what happens before a tick."""
-        self.clock.run_before(tick / TICKS)
-        self.clock.now = tick / TICKS
+        self.world.run_before(tick / TICKS)
+        self.world.now = tick / TICKS
 
     def _note(self, beginning: Beginning) -> None:
         """Remember what begins, while there is room for it."""
@@ -353,14 +354,10 @@ class Episodes:
 
     def _launch(self, beginning: Beginning, lane: TcpLane, made: EpisodeTransfer) -> None:
         self._running += 1
-        self._used.append(lane)
-        if len(self._used) > MANY:
-            self._used = list(dict.fromkeys(self._used))
-        lane.path.own.rate = beginning[4]
-        made.inner = TcpTransfer(lane, Window(self._law), made.bits, self._end, made, opened=False)
+        made.inner = self.world.launch(lane, beginning[4], made.bits, self._end, made)
 
     def _wait(self) -> None:
-        if self._running and (due := self.clock.next_time) < inf:
+        if self._running and (due := self.world.next_time) < inf:
             self._wake_by(max(self._calendar.now, self._when(ceil(due * TICKS))))
 
     def _end(self, made: EpisodeTransfer) -> None:
@@ -372,7 +369,7 @@ class Episodes:
         self._running -= 1
         if self._running:
             return
-        self._quiet = max([lane.path.empty_at(self.clock.now) for lane in self._used])
+        self._quiet = self.world.empty_at()
         if self._step is not None:
             self._step.quiet = self._quiet
 
@@ -381,7 +378,7 @@ class Episodes:
         self._seen += 1
         if self._seen <= self._count:
             return
-        end, step = MessageEnd(ceil(self.clock.now * TICKS), made.number, again), self._step
+        end, step = MessageEnd(ceil(self.world.now * TICKS), made.number, again), self._step
         if self._foretells and step is not None:
             step.ends.append(end)
             self._memory.size += 1
@@ -394,7 +391,7 @@ class Episodes:
 
     # What only a simulated message knows.
 
-    def observe(self, made: EpisodeTransfer) -> TcpTransfer:
+    def observe(self, made: EpisodeTransfer) -> PacketMessage:
         """Return a message, simulated to the present."""
         if not self._simulated:
             self._simulate(new=False)
@@ -405,10 +402,11 @@ class Episodes:
             raise RuntimeError("a message is observed that has not begun")
         return made.inner
 
-    def stop(self, made: EpisodeTransfer, inner: TcpTransfer) -> None:
+    def stop(self, made: EpisodeTransfer, inner: PacketMessage) -> None:
         """Stop a message; what follows is not remembered."""
         self._open -= 1
         self._step = None
+        self._forget()
         made.over = True
         if not inner.over:
             inner.stop()

@@ -1,14 +1,28 @@
-"""What waits by flow in front of a full queue of a link: FQ-CoDel, RFC 8290 and RFC 8289."""
+"""What waits by flow in front of a full queue of a link: FQ-CoDel, RFC 8290 and RFC 8289.
+
+Flows are put into queues by a hash, so two may share one by chance. CoDel counts time in units of
+1,024 ns, and finds the root of the number of its drops by a Newton step for each, as Linux and ns-3
+do: the second drop follows the first by half an interval, and not by its 0.7-fold.
+"""
 
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
+
+import numpy as np
 
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.tcp.queue import LinkQueue, SegmentTrain
 
 
 class Forwarder(Protocol):
-    """What takes packets on from a queue."""
+    """What takes packets on from a queue.
+
+    Attributes:
+        bucket: the queue of a flow's packets, where their hash is known; None where it is drawn.
+    """
+
+    bucket: int | None
 
     def pass_stage(self, train: SegmentTrain) -> bool:
         """Take a packet over the link; return whether it goes on."""
@@ -25,116 +39,170 @@ TARGET, INTERVAL = 0.005, 0.1
 QUANTUM = 8 * 1500.0
 """The bits that a flow may send in its turn: a packet's."""
 
+BUCKETS = 1024
+"""The queues that flows are put into."""
+
 MOST, BATCH = 10_240, 64
 """The packets of all flows together, and the most that are dropped at once where there are more."""
-
-RECENT = 16 * INTERVAL
-"""CoDel goes on at the rate of drops that it had if it was dropping this long ago, s."""
 
 
 _Packet = tuple[float, SegmentTrain, Forwarder]
 """When it came, s, itself, and what takes it on."""
 
 
+def codel_time(seconds: float) -> int:
+    """Return a time in CoDel's units of 1,024 ns."""
+    return int(seconds * 1e9) >> 10
+
+
+_TARGET, _INTERVAL = codel_time(TARGET), codel_time(INTERVAL)
+
+_RECENT = 16 * _INTERVAL
+"""CoDel goes on at the rate of drops that it had if it was dropping this long ago."""
+
+_ONE = (1 << 16) - 1
+"""The reciprocal root of 1, in units of 2^-16."""
+
+
+def newton_step(root: int, count: int) -> int:
+    """Return the reciprocal root of a number, in units of 2^-16, from the one before it.
+
+    The arithmetic is that of unsigned numbers of 64 bits, and of a square of 32.
+    """
+    wide = root << 16
+    rest = ((3 << 32) - count * (wide * wide >> 32)) % (1 << 64)
+    return ((rest >> 2) * wide % (1 << 64) >> 31) >> 16 & _ONE
+
+
 class _Flow:
-    """One flow's packets, in order, and what CoDel knows of them."""
+    """The packets of a queue, in order, and what CoDel knows of them."""
 
     __slots__ = (
         "above",
         "active",
+        "bits",
         "count",
         "deficit",
         "dropping",
         "last_count",
         "next_drop",
         "packets",
+        "root",
     )
 
     def __init__(self) -> None:
         self.active = False  # whether it has turns
         self.packets = deque[_Packet]()
+        self.bits = 0.0
         self.deficit = 0.0
-        self.above: float | None = None  # when its packets will have waited too long, s
-        self.dropping, self.next_drop = False, 0.0
+        self.above: int | None = None  # when its packets will have waited too long
+        self.dropping, self.next_drop = False, 0
         self.count = self.last_count = 0
+        self.root = _ONE
 
-    def take(self, now: float) -> _Packet | None:
-        """Take the next packet out; those that CoDel drops on the way are lost."""
-        packet, late = self._next(now)
-        if packet is None:
-            self.dropping = False
-            return None
-        if self.dropping:
-            if not late:
-                self.dropping = False
-            while self.dropping and now >= self.next_drop:
-                self.count += 1
-                packet, late = self._next(now)
-                if late:
-                    self.next_drop += INTERVAL / self.count**0.5
-                else:
-                    self.dropping = False
-        elif late:
-            packet, _ = self._next(now)
-            self.dropping = True
-            recently = self.count - self.last_count
-            often = recently > 1 and now - self.next_drop < RECENT
-            self.count = self.last_count = recently if often else 1
-            self.next_drop = now + INTERVAL / self.count**0.5
-        return packet
-
-    def _next(self, now: float) -> tuple[_Packet | None, bool]:
-        """Return the next packet, and whether packets have waited too long for an interval."""
-        if not self.packets:
-            self.above = None
-            return None, False
+    def pop(self) -> _Packet:
+        """Take the first packet out."""
         packet = self.packets.popleft()
-        if now - packet[0] < TARGET or not self.packets:
-            self.above = None
-            return packet, False
-        if self.above is None:
-            self.above = now + INTERVAL
-            return packet, False
-        return packet, now > self.above
+        self.bits -= packet[1].bits
+        return packet
 
 
 class FairQueue:
     """Packets that wait by flow until a link's own queue has room for them.
 
+    Linux lets a packet pass where none waits, and drops none of the last bits that wait on a link;
+    ns-3 takes every packet by its flow, and drops none of the last bits of a flow.
+
     Args:
         calendar: the time.
         queue: the link's.
+        draws: makes the stream that puts flows into queues, in the order in which they come; None
+            where no two of them share one.
+        linux: whether it is Linux's, or ns-3's.
+
+    Attributes:
+        bypass: whether packets pass it where none waits.
+        waiting: the packets in it.
     """
 
-    __slots__ = ("_calendar", "_flows", "_fresh", "_old", "_queue", "waiting")
+    __slots__ = (
+        "_bits",
+        "_buckets",
+        "_calendar",
+        "_drawn",
+        "_draws",
+        "_flows",
+        "_fresh",
+        "_old",
+        "_queue",
+        "_rng",
+        "bypass",
+        "waiting",
+    )
 
-    def __init__(self, calendar: Calendar, queue: LinkQueue) -> None:
-        self._calendar, self._queue = calendar, queue
-        self._flows: dict[Forwarder, _Flow] = {}
+    def __init__(
+        self,
+        calendar: Calendar,
+        queue: LinkQueue,
+        draws: Callable[[], np.random.Generator] | None = None,
+        *,
+        linux: bool = True,
+    ) -> None:
+        self._calendar, self._queue, self._draws = calendar, queue, draws
+        self._rng: np.random.Generator | None = None
+        self._drawn: list[int] = []  # by flow, in the order in which they came
+        self._buckets: dict[Forwarder, int] = {}
+        self._flows: dict[int, _Flow] = {}
         self._fresh, self._old = deque[_Flow](), deque[_Flow]()
+        self._bits = 0.0
+        self.bypass = linux
         self.waiting = 0
 
     def clear(self) -> None:
         """Forget all that has come: another episode begins."""
+        self._buckets.clear()
         self._flows.clear()
         self._fresh.clear()
         self._old.clear()
+        self._bits = 0.0
         self.waiting = 0
 
     def put(self, lane: Forwarder, packet: SegmentTrain) -> None:
         """Let a packet of a lane wait, that comes now; a lane has one connection at a time."""
-        now, flow = self._calendar.now, self._flows.get(lane)
-        if flow is None:
-            flow = self._flows[lane] = _Flow()
+        now, flow = self._calendar.now, self._flow_of(lane)
         if not flow.active:
             flow.active, flow.deficit = True, QUANTUM
             self._fresh.append(flow)
         flow.packets.append((now, packet, lane))
+        flow.bits += packet.bits
+        self._bits += packet.bits
         self.waiting += 1
         if self.waiting == 1:
-            self._wait()
+            self._pass_on(None)
         elif self.waiting > MOST:
             self._drop_fattest()
+
+    def _flow_of(self, lane: Forwarder) -> _Flow:
+        """Return the queue of a lane's packets."""
+        bucket = self._buckets.get(lane)
+        if bucket is None:
+            bucket = self._buckets[lane] = self._bucket_of(lane)
+        flow = self._flows.get(bucket)
+        if flow is None:
+            flow = self._flows[bucket] = _Flow()
+        return flow
+
+    def _bucket_of(self, lane: Forwarder) -> int:
+        number = len(self._buckets)
+        if lane.bucket is not None:
+            return lane.bucket
+        if self._draws is None:
+            return number
+        if self._rng is None:
+            self._rng = self._draws()
+        if number == len(self._drawn):
+            self._drawn += self._rng.integers(BUCKETS, size=BUCKETS).tolist()
+        return self._drawn[number]
 
     def _wait(self) -> None:
         """Wait until the link's queue has room."""
@@ -165,11 +233,9 @@ class FairQueue:
                 flow.deficit += QUANTUM
                 self._old.append(turns.popleft())
                 continue
-            before = len(flow.packets)
-            packet = flow.take(now)
-            self.waiting -= before - len(flow.packets)
+            packet = self._take_of(flow, now)
             if packet is not None:
-                flow.deficit -= packet[1].bits
+                flow.deficit -= min(packet[1].bits, QUANTUM)
                 return packet
             turns.popleft()
             if turns is self._fresh:
@@ -178,9 +244,61 @@ class FairQueue:
                 flow.active = False
         return None
 
+    # CoDel.
+
+    def _take_of(self, flow: _Flow, now: float) -> _Packet | None:
+        """Take the next packet of a flow; those that CoDel drops on the way are lost."""
+        ticks = codel_time(now)
+        packet, late = self._next(flow, now, ticks)
+        if packet is None:
+            flow.dropping = False
+            return None
+        if flow.dropping:
+            if not late:
+                flow.dropping = False
+            while flow.dropping and ticks >= flow.next_drop:
+                flow.count += 1
+                flow.root = newton_step(flow.root, flow.count)
+                packet, late = self._next(flow, now, ticks)
+                if late:
+                    flow.next_drop += _INTERVAL * flow.root >> 16
+                else:
+                    flow.dropping = False
+        elif late:
+            packet, _ = self._next(flow, now, ticks)
+            flow.dropping = True
+            recently = flow.count - flow.last_count
+            if recently > 1 and ticks - flow.next_drop < _RECENT:
+                flow.count, flow.root = recently, newton_step(flow.root, recently)
+            else:
+                flow.count, flow.root = 1, _ONE
+            flow.last_count = flow.count
+            flow.next_drop = ticks + (_INTERVAL * flow.root >> 16)
+        return packet
+
+    def _next(self, flow: _Flow, now: float, ticks: int) -> tuple[_Packet | None, bool]:
+        """Return the next packet, and whether packets have waited too long for an interval."""
+        if not flow.packets:
+            flow.above = None
+            return None, False
+        packet = flow.pop()
+        self._bits -= packet[1].bits
+        self.waiting -= 1
+        few = self._bits <= QUANTUM if self.bypass else flow.bits < QUANTUM
+        if few or codel_time(now - packet[0]) < _TARGET:
+            flow.above = None
+            return packet, False
+        if flow.above is None:
+            flow.above = ticks + _INTERVAL
+            return packet, False
+        return packet, ticks > flow.above
+
     def _drop_fattest(self) -> None:
         """Drop half of the longest flow, or a batch of it."""
-        flow = max([*self._fresh, *self._old], key=lambda each: len(each.packets))
-        for _ in range(min(BATCH, max(1, len(flow.packets) // 2))):
-            flow.packets.popleft()
+        flow = max([*self._fresh, *self._old], key=lambda each: each.bits)
+        half, dropped = flow.bits / 2, 0
+        while dropped < BATCH and (not dropped or flow.bits > half):
+            packet = flow.pop()
+            self._bits -= packet[1].bits
             self.waiting -= 1
+            dropped += 1

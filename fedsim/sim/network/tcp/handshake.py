@@ -28,16 +28,26 @@ class Handshake:
 
     Attributes:
         over: whether it is answered, or was given up.
+        confirmed: whether the packet has arrived that the sender acknowledges the answer with.
     """
 
-    __slots__ = ("_answered", "_begun", "_lane", "_linear", "_opened", "_timeout", "over")
+    __slots__ = (
+        "_answered",
+        "_begun",
+        "_lane",
+        "_linear",
+        "_opened",
+        "_timeout",
+        "confirmed",
+        "over",
+    )
 
     def __init__(self, lane: TcpLane, opened: Callable[[float], None]) -> None:
         self._lane, self._opened = lane, opened
         self._timeout = FIRST_TIMEOUT
         self._linear = LINEAR if lane.law.stack == "linux" else 0
         self._begun = 0.0
-        self._answered = self.over = False
+        self._answered = self.over = self.confirmed = False
         self._send(None)
 
     def _send(self, _: None) -> None:
@@ -47,13 +57,9 @@ class Handshake:
         lane = self._lane
         now, path = lane.calendar.now, lane.path
         self._begun = now
-        if (
-            lane.loss is None
-            and not path.crowded
-            and all(queue.free <= now for queue in path.shared)
-        ):
-            # All that may wait together have room, so nothing holds it up.
-            longer = OPTIONS * path.back_bit
+        if lane.loss is None and not path.shared and all(each.free <= now for each in path.queues):
+            # No other may hold it up.
+            longer = OPTIONS * (path.back_bit + path.free_bit)
             longer += sum([stage.queue.lasts(OPTIONS) for stage in path.stages])
             lane.calendar.call(now + path.trip + longer, self._end, None)
             return
@@ -76,19 +82,23 @@ class Handshake:
     def _end(self, _: None) -> None:
         if self.over:
             return
-        lane = self._lane
-        if lane.path.crowded:
-            now = lane.calendar.now
-            lane.forward(SegmentTrain(_Accepted, ANSWER, 1, lane.path.header, now, 0.0, now, now))
+        lane, now = self._lane, self._lane.calendar.now
+        last = _Confirmation(self)
+        lane.forward(SegmentTrain(last, ANSWER, 1, lane.path.header, now, 0.0, now, now))
         self.over = True
         self._opened(self._begun)
 
 
-class _Accepted:
-    """The owner of packets that only take their place in queues."""
+class _Confirmation:
+    """The owner of the last packet of a handshake, which goes ahead of the data."""
+
+    __slots__ = ("_handshake",)
 
     over = False
 
-    @staticmethod
-    def deliver_one(number: int, bits: float, sent: float, at: float) -> None:
-        """Ignore it."""
+    def __init__(self, handshake: Handshake) -> None:
+        self._handshake = handshake
+
+    def deliver_one(self, number: int, bits: float, sent: float, at: float) -> None:  # noqa: ARG002
+        """Let it arrive."""
+        self._handshake.confirmed = True

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,22 +32,40 @@ class TcpStage:
     fair: FairQueue | None = None
 
 
+class PathTimes(NamedTuple):
+    """What a path takes beside its queues.
+
+    Attributes:
+        back: how long an acknowledgement takes, s.
+        back_bit: how much longer it takes for each bit more, s.
+        free_bit: how long a bit takes on links that nothing can wait for, s; delays of stages have
+            that of full segments.
+    """
+
+    back: float
+    back_bit: float
+    free_bit: float = 0.0
+
+
 class TcpPath:
     """The way of a lane's segments, and that of their acknowledgements.
 
     Args:
         stages: the links, in order.
         radio: the number of the radio's.
-        back: how long an acknowledgement takes, s.
-        back_bit: how much longer it takes for each bit more, s.
+        times: what it takes beside them.
         packets: how messages are cut into segments.
-        crowded: whether the first windows of all that share a queue may be too many for it.
 
     Attributes:
+        back, back_bit, free_bit: see `PathTimes`.
         own: the radio's queue.
-        shared: the queues that others use too.
+        queues: all of them, in order.
+        shared: those that others use too.
         header: the bits of a segment without payload.
         segment: the bits of a full segment.
+        payload: the bytes of its payload.
+        leads: by stage, for how long a packet has been on its way to it from the queue before, s;
+            and to the first one, an acknowledgement from its own.
         narrow: the packets that the shortest queue holds.
         trip: the round trip of a segment without payload on empty links, s.
     """
@@ -55,10 +73,13 @@ class TcpPath:
     __slots__ = (
         "back",
         "back_bit",
-        "crowded",
+        "free_bit",
         "header",
+        "leads",
         "narrow",
         "own",
+        "payload",
+        "queues",
         "radio",
         "segment",
         "shared",
@@ -70,21 +91,27 @@ class TcpPath:
         self,
         stages: Sequence[TcpStage],
         radio: int,
-        back: float,
-        back_bit: float,
+        times: PathTimes,
         packets: Framing,
-        *,
-        crowded: bool,
     ) -> None:
-        self.stages, self.radio, self.crowded = stages, radio, crowded
-        self.back, self.back_bit = back, back_bit
+        self.stages, self.radio = stages, radio
+        self.back, self.back_bit, self.free_bit = times
         self.own = stages[radio].queue
+        self.queues = tuple([stage.queue for stage in stages])
         self.shared = tuple([stage.queue for stage in stages if stage.shared])
         self.header = header = 8.0 * packets.overhead
         self.segment = 8.0 * packets.packet
+        self.payload = packets.packet - packets.overhead
         self.narrow = int(min([1e9, *[stage.queue.limit for stage in stages]]))
+        self.leads = self._find_leads()
         there = [stage.delay + stage.queue.lasts(header) for stage in stages]
-        self.trip = sum(there) + back
+        self.trip = sum(there) - self.swifter(header) + self.back
+
+    def _find_leads(self) -> tuple[float, ...]:
+        stages, own = self.stages, self.stages[self.radio]
+        there = [stage.delay + stage.queue.lasts(self.segment) for stage in stages]
+        route = sum([stage.delay for stage in stages if stage is not own])
+        return (route if self.radio else own.delay, *there[:-1])
 
     @property
     def parameters(self) -> tuple[object, ...]:
@@ -98,9 +125,22 @@ class TcpPath:
         numbers = [
             getattr(self, name)
             for name in self.__slots__
-            if name not in {"own", "shared", "stages"}
+            if name not in {"own", "queues", "shared", "stages"}
         ]
         return own, tuple(stages), tuple(numbers)
+
+    def swifter(self, bits: float, *, alone: bool = True) -> float:
+        """Return how much earlier than a full segment one of some bits arrives, s.
+
+        Args:
+            bits: in it.
+            alone: whether no other goes ahead of it; else it waits for that one at the radio, or
+                behind it.
+        """
+        gain = (self.segment - bits) * self.free_bit
+        if alone:
+            return gain
+        return min(gain, max(self.own.lasts(bits) - bits * self.free_bit, 0.0) * (not self.radio))
 
     def rest(self, number: int, bits: float) -> float:
         """Return how long a segment of some bits takes from the end of a stage on, s."""
@@ -139,6 +179,7 @@ class TcpLane:
         changed: callback for changes of the rate at which bits arrive, if any.
         loss: of packets at the radio, if any.
         make_rng: makes the stream that draws which packets of a train these are.
+        bucket: the queue of FQ-CoDel that its packets are put into; None where that is drawn.
     """
 
     calendar: Calendar
@@ -147,6 +188,7 @@ class TcpLane:
     changed: Changed | None = None
     loss: LossProcess | None = None
     make_rng: Callable[[], np.random.Generator] = np.random.default_rng
+    bucket: int | None = None
     _rng: np.random.Generator | None = None
 
     @property
@@ -194,8 +236,8 @@ class TcpLane:
         if queue.crowded and not at_once:
             self._split(train, range(train.count))
             return False
-        room = queue.room(train.first)
-        if room < train.count or (fair is not None and fair.waiting):
+        room = queue.room(train.first, self.path.leads[train.hop])
+        if room < train.count or (fair is not None and (fair.waiting or not fair.bypass)):
             if fair is not None or not at_once:
                 self._split(train, range(train.count))
                 return False
@@ -227,21 +269,26 @@ class TcpLane:
                     return
                 first = train.first
             else:
-                through = stage.queue.carry_one(first, bits)
+                through = stage.queue.carry_one(first, bits, self.path.leads[hop])
                 if through < 0:
                     return  # what finds no room is dropped
                 first = through + stage.delay
             hop += 1
+        if bits < self.path.segment:
+            first = max(first - self.path.swifter(bits, alone=number <= 0), now)
         owner.deliver_one(number, bits, sent, first)
 
     def _pass_alone(self, train: SegmentTrain, stage: TcpStage) -> bool:
         """Take a segment over a link where packets may get lost, or wait by flow."""
         fair = stage.fair
-        if stage.queue.room(train.first) < 1 or (fair is not None and fair.waiting):
-            if fair is not None:
-                fair.put(self, train)
+        if fair is not None and (fair.waiting or not fair.bypass):
+            fair.put(self, train)
             return False
-        return self.pass_stage(train)
+        if stage.queue.room(train.first, self.path.leads[train.hop]) >= 1:
+            return self.pass_stage(train)
+        if fair is not None:
+            fair.put(self, train)
+        return False
 
     def pass_stage(self, train: SegmentTrain) -> bool:
         """Take a train over a link that has room for it; return whether it goes on as one."""

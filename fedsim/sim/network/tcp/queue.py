@@ -9,6 +9,9 @@ from fedsim.physics.signals import Signal
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.processor_sharing import FairLink
 
+TOGETHER = 1e-9
+"""What happens within this time, s, happens at once: equal times differ by rounding."""
+
 FILLED = 0.85
 """How much of a queue streams fill in the mean, at most: windows are cut where it overflows."""
 
@@ -27,10 +30,11 @@ class LinkQueue:
         managed: whether what finds no room waits by flow, under FQ-CoDel; else it is dropped.
         signal: what the rate follows, if it varies.
         flows: the messages that pass it now.
-        claimed: the segments that they may have in flight soon: while they are no more than the
-            queue has room for, none can be dropped.
-        crowded: whether several messages pass it, and segments of them may be dropped.
+        claimed: the segments that they have left: while they are no more than the queue has room
+            for, none can be dropped.
+        crowded: whether segments of the messages that pass it may be dropped.
         free: when all that has come is through, s.
+        slot: how long the last packet of it takes, s.
         waits: by train, in order: when its first segment leaves the queue, s, the time from
             one segment to the next, s, and their number.
         waiting: the segments of these.
@@ -47,6 +51,7 @@ class LinkQueue:
     claimed: int = 0
     crowded: bool = False
     free: float = 0.0
+    slot: float = 0.0
     waits: deque[tuple[float, float, int]] = field(default_factory=deque)
     waiting: int = 0
     streams: FairLink | None = None
@@ -57,7 +62,7 @@ class LinkQueue:
         """Let messages claim room for some more segments, or fewer."""
         self.flows += flows
         self.claimed += segments
-        self.crowded = self.flows > 1 and self.claimed > self.limit + 1
+        self.crowded = self.claimed > self.limit + 1
 
     def lasts(self, bits: float) -> float:
         """Return how long bits take on the link, s; about, where its rate varies."""
@@ -65,20 +70,29 @@ class LinkQueue:
             return bits / self.rate
         return bits / (self.signal.average or self.signal.peak)
 
-    def room(self, now: float) -> float:
-        """Return how many packets may come at the time `now`."""
+    def room(self, now: float, lead: float = 0.0) -> float:
+        """Return how many packets may come at the time `now`.
+
+        Args:
+            now: the time, s.
+            lead: for how long they have been on their way from the queue before, s. Of a departure
+                and an arrival at once, the one that began earlier comes first, as in ns-3: a packet
+                that leaves the queue follows one that has been sent for a slot.
+        """
         waits = self.waits
         while waits:
             start, slot, count = waits[0]
-            if start + slot * (count - 1) > now:
-                gone = min(int((now - start) / slot), count - 2) + 1 if start <= now else 0
+            gone_by = now - TOGETHER if lead > slot else now + TOGETHER
+            if start + slot * (count - 1) > gone_by:
+                gone = min(int((gone_by - start) / slot), count - 2) + 1 if start <= gone_by else 0
                 if gone:
                     waits[0] = start + gone * slot, slot, count - gone
                     self.waiting -= gone
                 break
             self.waiting -= count
             waits.popleft()
-        room = self.limit - self.waiting + (self.free <= now)
+        free_by = now - TOGETHER if lead > self.slot else now + TOGETHER
+        room = self.limit - self.waiting + (self.free <= free_by)
         return room - self.standing if self.windows and not self.managed else room
 
     def carry(self, first: float, last: float, count: int, bits: float) -> tuple[float, float]:
@@ -92,14 +106,14 @@ class LinkQueue:
         """
         start = max(first, self.free)
         if self.signal is None:
-            slot = bits / self.rate
+            self.slot = slot = bits / self.rate
             self.free = free = start + count * slot
             end = last + slot
             end = max(end, free)
             begun = start + slot
         else:
             self.free = free = self.signal.when(start, count * bits)
-            slot = (free - start) / count
+            self.slot = slot = (free - start) / count
             begun = self.signal.when(start, bits)
             end = max(free, self.signal.when(last, bits))
         if start > first or count > 1:
@@ -111,28 +125,36 @@ class LinkQueue:
             return begun + lag, end + lag
         return begun, end
 
-    def carry_one(self, first: float, bits: float) -> float:
-        """Take a packet, if there is room for it; return when it is through, s, or else -1."""
+    def carry_one(self, first: float, bits: float, lead: float = 0.0) -> float:
+        """Take a packet, if there is room for it; return when it is through, s, or else -1.
+
+        Args:
+            first: when it comes, s.
+            bits: in it.
+            lead: see `room`.
+        """
         free = self.free
         if self.signal is not None or self.windows:
-            return self.carry(first, first, 1, bits)[0] if self.room(first) >= 1 else -1.0
-        slot = bits / self.rate
-        if free <= first:  # nothing waits
+            return self.carry(first, first, 1, bits)[0] if self.room(first, lead) >= 1 else -1.0
+        slot, before = bits / self.rate, self.slot
+        if free <= (first - TOGETHER if lead > before else first + TOGETHER):  # nothing waits
             if self.waiting:
                 self.waits.clear()
                 self.waiting = 0
             self.free = free = first + slot
+            self.slot = slot
             return free
-        if self.waiting >= self.limit and self.room(first) < 1:
+        if self.waiting >= self.limit and self.room(first, lead) < 1:
             return -1.0
-        self.waits.append((free, slot, 1))
+        self.waits.append((free, before, 1))
         self.waiting += 1
-        self.free = free = free + slot
+        self.free = free = max(free, first) + slot
+        self.slot = slot
         return free
 
     def clear(self) -> None:
         """Forget all that has come: another episode begins."""
-        self.free, self.waiting = 0.0, 0
+        self.free, self.slot, self.waiting = 0.0, 0.0, 0
         self.flows = self.claimed = 0
         self.crowded = False
         self.waits.clear()

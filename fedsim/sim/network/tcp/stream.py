@@ -13,8 +13,8 @@ from fedsim.sim.network.tcp.window import Window
 WINDOWS, WIDEST = 24, 6
 """A stream is this many windows at least, of this many segments: with less, timeouts are common."""
 
-LEAST = WINDOWS * WIDEST
-"""The segments of a stream, at least."""
+LEAST = 5000
+"""The segments of a stream, at least: of less, single timeouts are a good part."""
 
 LATE = 1.1
 """A queue holds segments up where the round trip is this many times that of empty links."""

@@ -24,8 +24,7 @@ from fedsim.sim.network.tcp.sender import CLOSE, Sender
 from fedsim.sim.network.tcp.window import Window
 
 AHEAD = 3
-"""How many windows a message claims room for in queues: what it may have in flight one to two round
-trips later, in slow start."""
+"""How many windows a stream claims room for in queues."""
 
 LEAST_TRAIN = 2
 """The segments of a train, where the window has them and none can be dropped."""
@@ -99,7 +98,7 @@ class TcpTransfer:
         self._bits = segment if total > 1 else bits or lane.path.header
         self._last_bits = bits - (total - 1) * segment if total > 1 else self._bits
         self._log = TcpArrivals(lane.calendar, bits, total, lane.changed, token)
-        self.passed = self._log.bits_at
+        self.passed: Callable[[float], float] = self._log.bits_at
         self.over = False
         self._sent = 0  # segments, with those that were sent again
         self._timer: Timer | None = None
@@ -109,12 +108,23 @@ class TcpTransfer:
         self._receiver = Receiver(lane.law.delayed_ack, quick=not opened)
         kind = RackSender if lane.law.stack == "linux" else Sender
         self._sender = kind(window, total, self._launch_one)
-        self._claimed = min(total, int(AHEAD * window.size))
-        for queue in self._path.shared:
+        self._claimed = total
+        for queue in self._path.queues:
             queue.claim(self._claimed, flows=1)
         self._handshake = None if opened else Handshake(lane, self._open)
         if opened:
             self._send(self._calendar.now, 0.0)
+
+    @property
+    def _unheard(self) -> bool:
+        """Whether ns-3's receiver still sends the answer of its handshake again.
+
+        It has had nothing since then; what it sends begins the sender's window anew each time.
+        """
+        handshake = self._handshake
+        if self._lane.law.stack == "linux" or handshake is None:
+            return False
+        return not (handshake.confirmed or self._receiver.arrived)
 
     @property
     def again_bits(self) -> int:
@@ -130,7 +140,7 @@ class TcpTransfer:
         """Leave the queues to the others."""
         self.over = True
         self._log.close(whole=whole)
-        for queue in self._path.shared:
+        for queue in self._path.queues:
             queue.claim(-self._claimed, flows=-1)
         if self._handshake is not None:
             self._handshake.over = True
@@ -143,15 +153,15 @@ class TcpTransfer:
             self._timer = None
 
     def _claim(self, count: int) -> None:
-        """Claim room for some segments in the queues that others use too."""
-        for queue in self._path.shared:
+        """Claim room for some segments in the queues on the way."""
+        for queue in self._path.queues:
             queue.claim(count - self._claimed)
         self._claimed = count
 
     @property
     def _crowded(self) -> bool:
         """Whether other messages may make queues drop segments of this one."""
-        for queue in self._path.shared:  # noqa: SIM110 - `any` takes longer, many times a message
+        for queue in self._path.queues:  # noqa: SIM110 - `any` takes longer, many times a message
             if queue.crowded:
                 return True
         return False
@@ -182,9 +192,8 @@ class TcpTransfer:
             return
         if left >= stream.LEAST and self._flows_on(left):
             return
-        claimed = min(left + flight, int(AHEAD * size))
-        if claimed != self._claimed:
-            self._claim(claimed)
+        if left + flight != self._claimed:
+            self._claim(left + flight)
         sender.arm(now)
         self._set_timer()
         most, number = todo, board.next
@@ -214,6 +223,7 @@ class TcpTransfer:
         if number is None:
             return False
         board.next = self._total
+        self._claim(int(AHEAD * self.window.size))
         self._sent += left
         self._streamed = left
         self._sender.deadline = inf
@@ -394,5 +404,7 @@ class TcpTransfer:
         self._timer = None
         now = self._calendar.now
         if self._sender.deadline <= now:
+            if self._unheard:
+                self.window.reopen()
             self._sender.time_out(now)
         self._set_timer()

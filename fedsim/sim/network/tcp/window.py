@@ -14,6 +14,9 @@ TICK = 1e-3
 LEAST_TRIP = 1e-6
 """A round trip within one tick, s."""
 
+PAYLOAD = 1448
+"""The bytes of a segment's payload, unless others are stated."""
+
 SCALE = 0.4
 """Cubic's C: RFC 9438."""
 
@@ -57,7 +60,12 @@ class Window:
     leaves slow start early by HyStart), recovery is proportional (RFC 6937), timeouts are those of
     RFC 6298. Round trips are measured by timestamps of milliseconds (RFC 7323). Linux counts bytes
     that are acknowledged where NewReno's text (and ns-3) counts acknowledgements (RFC 3465), and
-    adds its least timeout to the round trip instead of bounding their sum with it.
+    adds its least timeout to the round trip instead of bounding their sum with it. ns-3 multiplies
+    the bytes of proportional recovery in 32 bits, where windows of 45 segments overflow.
+
+    Args:
+        law: TCP's parameters.
+        payload: the bytes of a full segment.
 
     Attributes:
         size: of the window now.
@@ -80,12 +88,14 @@ class Window:
         "_found",
         "_hystart",
         "_inflection",
+        "_initial",
         "_last_near",
         "_last_trip",
         "_least_trip",
         "_linux",
         "_origin",
         "_out",
+        "_payload",
         "_peak",
         "_round_end",
         "_round_start",
@@ -101,12 +111,14 @@ class Window:
         "trip",
     )
 
-    def __init__(self, law: Tcp) -> None:
+    def __init__(self, law: Tcp, payload: int = PAYLOAD) -> None:
         self._cubic = law.variant == "cubic"
+        self._payload = payload
         self._beta = 0.7 if self._cubic else 0.5
         self._linux, self._hystart = law.stack == "linux", HYSTART[law.stack]
         self.least_timeout = law.min_rto
-        self.size = float(law.initial_window)
+        self._initial = law.initial_window
+        self.size = float(self._initial)
         self.threshold = inf
         self.timeout = 1.0
         self.last_sent = 0.0
@@ -122,6 +134,10 @@ class Window:
         self._peak, self._epoch, self._origin, self._inflection = 0, -1.0, 0, 0.0
         self._before = self.size, self.threshold, self._peak  # the last timeout
         self._credit = 0  # segments acknowledged that it has not grown by
+
+    def reopen(self) -> None:
+        """Begin anew as the answer of a handshake comes again."""
+        self.size, self.threshold = float(self._initial), inf
 
     def begin_message(self) -> None:
         """Start counting the segments of another message."""
@@ -220,8 +236,9 @@ class Window:
         if self.size < self.threshold and count:
             self.size += 1
             count -= 1
-        if self.size >= self.threshold and count:
-            self.size += 1 / self.size
+        if self.size >= self.threshold and count:  # by whole bytes
+            size, payload = round(self.size * self._payload), self._payload
+            self.size = (size + max(payload * payload // size, 1)) / payload
 
     def _begin_round(self, sent: int, now: float) -> None:
         self._round_end, self._round_start, self._last_near = sent, now, now
@@ -296,11 +313,20 @@ class Window:
         self._delivered += delivered
         threshold = self.threshold
         if flight > threshold:
-            send = self._delivered * threshold / self._flight - self._out
+            send = self._share_of_threshold() - self._out
         else:
             owed = self._count_owed(delivered) if repaired else delivered
             send = min(owed, threshold - flight)
         self.size = flight + max(send, 0.0 if self._out else 1.0)
+
+    def _share_of_threshold(self) -> float:
+        """Return how many segments may have left so far, in proportion to what has arrived."""
+        delivered, threshold = self._delivered, self.threshold
+        if self._linux:
+            return delivered * threshold / self._flight
+        payload = self._payload  # ns-3 multiplies bytes in 32 bits
+        product = delivered * payload * int(threshold * payload) % (1 << 32)
+        return ceil(product / (self._flight * payload)) / payload
 
     def _count_owed(self, delivered: int) -> int:
         """Return how many segments may follow where a retransmission has arrived: RFC 6937."""

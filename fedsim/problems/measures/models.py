@@ -1,62 +1,16 @@
-"""Measures: an observer's figures of a model, at no simulated time.
+"""Measures of the model itself: stationarity, constraint, structure, distance from the truth."""
 
-observe = Support(threshold=0.01).bind(problem, "mean")
-observe(w)      # {"support_precision": ..., "support_recall": ..., ...}
-"""
-
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import join_names
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.client_loss import LocalLoss
-from fedsim.problems.held_out_targets import (
-    check_classes_seen,
-    held_out_rows,
-    held_out_targets,
-)
 from fedsim.problems.losses.base import constrained_losses, matrix_losses
+from fedsim.problems.measures.base import Figures, Measure, Observer
 from fedsim.problems.problem import Objective, Problem
-from fedsim.problems.samples import Samples
-from fedsim.record.columns import HIGHER_IS_BETTER
-
-Figures = Mapping[str, float]
-"""The figures of one round by the names of their columns."""
-
-Observer = Callable[[Array], Figures]
-"""A measure bound to a problem: maps a model, shape (d,), to figures, at no simulated time."""
-
-
-class Measure(Spec):
-    """A figure that the observer evaluates at every round's model, beside the objective."""
-
-    columns: ClassVar[tuple[str, ...]]
-    """The columns of the round table that it fills, in order."""
-
-    higher: ClassVar[frozenset[str]] = HIGHER_IS_BETTER
-    """Columns of which more is better: a stop at a target waits for that value or more."""
-
-    kind: str
-
-    @abstractmethod
-    def bind(self, problem: Problem, objective: Objective) -> Observer:
-        """Return the function that evaluates a model, with everything it needs precomputed.
-
-        Args:
-            problem: whose models are evaluated.
-            objective: what the method minimises.
-
-        Raises:
-            DataError: the problem lacks what this measure compares with; the message names what
-                would provide it.
-        """
 
 
 def matrix_shape(problem: Problem, kind: str) -> tuple[int, ...]:
@@ -176,95 +130,6 @@ class Rank(Measure):
             return {"rank": int(np.count_nonzero(values > self.tolerance * values[0]))}
 
         return evaluate
-
-
-class TrainingLoss(Measure):
-    """Training loss: the clients' losses joined as in the objective, without the penalty.
-
-    Terms within the clients' losses, such as their l2, are part of it. Where they have none and
-    are means over rows, it is the mean over all clients' rows.
-    """
-
-    columns: ClassVar[tuple[str, ...]] = ("train_loss",)
-
-    kind: Literal["train_loss"] = "train_loss"
-
-    def bind(self, problem: Problem, objective: Objective) -> Observer:
-        """Return the loss; see `Measure.bind`."""
-
-        def evaluate(w: Array) -> Figures:
-            return {"train_loss": problem.smooth_value(w, objective)}
-
-        return evaluate
-
-
-class TrainingAccuracy(Measure):
-    """Share of all clients' rows whose label the model predicts."""
-
-    columns: ClassVar[tuple[str, ...]] = ("train_accuracy",)
-
-    kind: Literal["train_accuracy"] = "train_accuracy"
-
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
-        """Return the share; see `Measure.bind`."""
-        classes = problem.loss.classes(problem.labels)
-        return _accuracy(problem, problem.samples, classes, self.kind)
-
-
-class HeldOutAccuracy(Measure):
-    """Share of the test rows whose label the model predicts."""
-
-    columns: ClassVar[tuple[str, ...]] = ("test_accuracy",)
-
-    kind: Literal["test_accuracy"] = "test_accuracy"
-
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
-        """Return the share; see `Measure.bind`."""
-        test, classes = held_out_rows(problem, self.kind), problem.loss.classes(problem.labels)
-        check_classes_seen(
-            *(problem.loss.class_labels(labels) for labels in (test.y, problem.labels))
-        )
-        return _accuracy(problem, (test,), classes, self.kind)
-
-
-class HeldOutLoss(Measure):
-    """Mean over the test rows of the loss, without the l1 and l2 terms of the clients."""
-
-    columns: ClassVar[tuple[str, ...]] = ("test_loss",)
-
-    kind: Literal["test_loss"] = "test_loss"
-
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
-        """Return the mean; see `Measure.bind`.
-
-        It is half the mean squared error for the squared loss, or all of it where the scale
-        is mean-square; for the others the mean of the rows' losses.
-        """
-        test = held_out_rows(problem, self.kind)
-        loss = problem.loss
-        scale = loss.scale if loss.scale == "mean-square" else "mean"
-        none = dict.fromkeys({"l1", "l2"} & type(loss).model_fields.keys(), 0.0)
-        plain = loss.model_copy(update={"scale": scale, **none})
-        held = LocalLoss(plain, test.X, held_out_targets(problem, test))
-
-        def evaluate(w: Array) -> Figures:
-            return {"test_loss": held.value(w)}
-
-        return evaluate
-
-
-def _accuracy(problem: Problem, parts: Sequence[Samples], classes: Array, column: str) -> Observer:
-    rows = sum(part.rows for part in parts)
-    known = [(part, problem.loss.class_labels(part.y)) for part in parts]
-
-    def evaluate(w: Array) -> Figures:
-        right = [
-            int(np.count_nonzero(problem.loss.predict(part.X, w, classes) == labels))
-            for part, labels in known
-        ]
-        return {column: sum(right) / rows}
-
-    return evaluate
 
 
 class FromTruth(Measure):
@@ -414,26 +279,3 @@ def _not_zero(truth: Array, kind: str) -> Array:
     if not truth.any():
         raise DataError("data", f"{kind} needs a planted truth that is not zero")
     return truth
-
-
-MEASURES: Registry[Measure] = Registry(
-    "measure",
-    (
-        GradientNorm,
-        Distance,
-        RelativeDistance,
-        L1Distance,
-        MaxDistance,
-        OperatorDistance,
-        Support,
-        Sparsity,
-        Rank,
-        ConstraintValue,
-        TrainingLoss,
-        TrainingAccuracy,
-        HeldOutAccuracy,
-        HeldOutLoss,
-    ),
-    Measure,
-)
-"""Every measure that a scenario can name."""

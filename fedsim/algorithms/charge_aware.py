@@ -1,0 +1,28 @@
+"""Censoring by charge: a client with a low battery transmits less.
+
+A method of fedsim, derived from censored heavy ball: the threshold is eps1 / s^p with the state
+of charge s, so that a low battery transmits only the largest innovations. With p = 0, and for
+clients on mains, it is CHB. `censors` multiplies the innovation by s^p in place of dividing the
+threshold, which would fail at s = 0.
+"""
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from fedsim.algorithms.censored import CensoredHeavyBall, WorkerMemory
+from fedsim.ports import Client
+
+
+class ChargeAwareHeavyBall(CensoredHeavyBall):
+    """Censored heavy ball whose threshold rises as the client's battery falls."""
+
+    kind: Literal["chb-charge"] = "chb-charge"  # type: ignore[assignment]
+    source: ClassVar[str] = "fedsim: CHB with the threshold eps1 / charge^p"
+
+    caution: float = Field(default=2.0, ge=0, description="p in eps1 / charge^p")
+
+    def censors(self, innovation: Any, client: Client[WorkerMemory]) -> Any:  # noqa: ANN401
+        """Censor while |delta_m|^2 <= (eps1 / charge^p) |theta^k - theta^{k-1}|^2."""
+        charge = 1.0 if client.battery is None else client.battery
+        return super().censors(innovation * charge**self.caution, client)

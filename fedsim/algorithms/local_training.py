@@ -1,0 +1,361 @@
+"""Local training: how a client moves the received model by its own gradients in a round.
+
+By default it takes K plain steps, w <- w - eta g. Their number, the minibatches, the step size and
+the rule are blocks and keys of every method whose clients send the result of local steps.
+"""
+
+from collections.abc import Awaitable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import ceil
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self, TypeAlias
+
+from pydantic import Field, PositiveInt, model_validator
+
+from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.concerns import Concern, long_step
+from fedsim.algorithms.local_steps import (
+    GrowingBatch,
+    LocalSteps,
+    Minibatches,
+    Model,
+    WorkOn,
+    batch_size,
+    draw_count,
+    drawn_work,
+)
+from fedsim.blocks.spec import as_written
+from fedsim.errors import ParameterError
+from fedsim.memory import format_size
+from fedsim.ports import Array, Client, Message, Payload, Work
+from fedsim.problems.optimizers import SGD, AnyOptimizer, GivenOptimizer, Training
+from fedsim.problems.schedules import AnySchedule
+from fedsim.text import quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Update(Message):
+    """Client to server: the difference of its model after local steps to the received one."""
+
+    delta: Payload
+
+
+class KeptOptimizer:
+    """The state of a client's optimizer between rounds.
+
+    Attributes:
+        state: see `fedsim.problems.optimizers.Training`; None before the first round.
+    """
+
+    __slots__ = ("state",)
+
+    def __init__(self) -> None:
+        self.state: Array | None = None
+
+
+Kept: TypeAlias = KeptOptimizer | None
+"""A client's memory; None where no optimizer's state is kept."""
+
+
+class StepPlan(NamedTuple):
+    """The minibatches of a round.
+
+    Attributes:
+        size: the samples of a minibatch; None for all.
+        draws: the number of minibatches, or of passes.
+        each: the number of steps in a draw: 1, or those of a pass.
+        shuffled: whether the draws are passes.
+    """
+
+    size: int | None
+    draws: int
+    each: int = 1
+    shuffled: bool = False
+
+    @property
+    def steps(self) -> int:
+        """The number of steps."""
+        return self.draws * self.each
+
+
+class LocalUpdates(LocalSteps[Kept]):
+    """A method whose clients send the result of their local steps."""
+
+    asks: ClassVar[Literal["loss", "steps", "program"]] = "steps"
+
+    messages: ClassVar[tuple[type[Message], ...]] = (Model, Update)
+    handles_rows: ClassVar[bool] = True
+
+    epochs: PositiveInt | None = Field(
+        default=None,
+        description="instead of local_steps: the number of passes over the client's samples, "
+        "tau_i = epochs ceil(n_i/batch) steps with minibatches drawn anew",
+    )
+    local_epochs: PositiveInt | None = Field(
+        default=None,
+        description="instead of local_steps: passes over the client's samples, reshuffled each "
+        "time, in minibatches of `batch` samples, the last one of a pass with what is left",
+    )
+    drop_last: bool = Field(
+        default=False, description="with local_epochs: whether a smaller last minibatch is left out"
+    )
+    optimizer: AnyOptimizer = as_written(
+        None, "the rule of the clients' steps; null: plain gradient steps"
+    )
+    optimizer_state: Literal["reset", "kept"] = Field(
+        default="reset",
+        description="whether a client's optimizer begins anew in each of its rounds, or goes on "
+        "with what it kept in its memory",
+    )
+    schedule: AnySchedule = as_written(
+        None, "the factor of step_size by round or by local step; null: always 1"
+    )
+    clip_norm: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="the largest norm of a local gradient; longer ones are scaled"
+    )
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Self:
+        lengths = {
+            "local_steps": self.local_steps != 1,
+            "epochs": self.epochs is not None,
+            "local_epochs": self.local_epochs is not None,
+        }
+        given = [name for name, said in lengths.items() if said]
+        if given == ["local_steps", "epochs"]:
+            raise ValueError("give either local_steps or epochs, not both")
+        if len(given) > 1:
+            raise ValueError(f"got {' and '.join(given)}; give one of {', '.join(lengths)}")
+        if self.drop_last and self.local_epochs is None:
+            raise ValueError("drop_last is for passes over the samples; give local_epochs, too")
+        return self
+
+    @model_validator(mode="after")
+    def _one_rule(self) -> Self:
+        moments = self.optimizer.moments if self.optimizer else 0
+        if self.optimizer_state == "kept" and not moments:
+            said = f"the optimizer {self.optimizer.kind}" if self.optimizer else "a plain step"
+            text = f"{said} has no state; give one that has, such as adam, or sgd with momentum"
+            raise ValueError(f"optimizer_state: got kept, but {text}")
+        if (
+            self.schedule
+            and isinstance(self.optimizer, GivenOptimizer)
+            and self.optimizer.scheduled
+        ):
+            text = f"the optimizer {self.optimizer.name} has one of its own; give one of the two"
+            raise ValueError(f"schedule: got one, but {text}")
+        grows = isinstance(self.batch, GrowingBatch) and (self.epochs or self.local_epochs)
+        if grows and self.schedule and self.schedule.by == "step":
+            text = "the number of steps of a round changes with a growing batch"
+            raise ValueError(f"schedule.by: got step, but {text}; give by: round, or local_steps")
+        return self
+
+    def configure(self, info: ProblemInfo) -> Self:
+        """Return a copy whose step size is a number; errors as for `Algorithm.configure`."""
+        if info.programs is not None:
+            for key in ("optimizer", "schedule", "clip_norm", "local_epochs"):
+                if getattr(self, key) is not None:
+                    text = "the clients' own programs train as they like"
+                    raise ParameterError(key, f"got one, but {text}; leave it out")
+        if self.optimizer is not None and (reason := info.refuses(self.optimizer)):
+            raise ParameterError("optimizer", reason)
+        return super().configure(info)
+
+    def memory(self, initial: Array) -> Kept:  # noqa: ARG002 - None until a round
+        """Return the memory of an optimizer whose state is kept; None for other clients."""
+        return KeptOptimizer() if self.optimizer_state == "kept" else None
+
+    @property
+    def uncompiled(self) -> str:
+        """The steps of optimizers, and passes whose last minibatch is smaller."""
+        if not self.plain:
+            return f"the steps of {self._rule_name}"
+        ragged = self.local_epochs is not None and self.batch is not None and not self.drop_last
+        return "passes whose last minibatch is smaller" if ragged else ""
+
+    def kept_values(self, dimension: int) -> int:
+        """Return the numbers in the state of an optimizer that is kept."""
+        if self.optimizer is None or self.optimizer_state == "reset":
+            return 0
+        return self.optimizer.moments * dimension + 1
+
+    def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:
+        """Yield the steps of passes, and what an optimizer costs; see `Algorithm.work_notes`."""
+        if self.local_epochs is not None:
+            steps = [self.plan(int(each), 1).steps for each in set(rows)]
+            said = f"{min(steps)}" if len(set(steps)) == 1 else f"{min(steps)} to {max(steps)}"
+            drop = ", smaller last minibatches left out" if self.drop_last else ""
+            yield f"a round is {self.local_epochs} reshuffled passes: {said} steps a client{drop}"
+        training = Training(self.optimizer or SGD(), (), self.clip_norm)
+        if training.operations:
+            cost = quantity(training.operations * dimension, "flop")
+            text = f"a local step costs {cost} beside its gradient, {training.operations:g}"
+            yield f"{text} a value of the model for {self._rule_name}"
+        if self.optimizer and self.optimizer.moments:
+            count = self.optimizer.moments * dimension
+            kept = "kept in its memory" if self.optimizer_state == "kept" else "reset in each round"
+            yield (
+                f"the state of {self._optimizer_name} is {count} values at a client,"
+                f" {format_size(8 * count)} in float64, {kept} (optimizer_state)"
+            )
+
+    @property
+    def _optimizer_name(self) -> str:
+        given = isinstance(self.optimizer, GivenOptimizer)
+        return str(getattr(self.optimizer, "name" if given else "kind", "sgd"))
+
+    @property
+    def _rule_name(self) -> str:
+        """What makes the steps other than plain ones."""
+        if self.optimizer is not None and not self.optimizer.plain:
+            return self._optimizer_name
+        return "clip_norm" if self.clip_norm is not None else "schedule.by: step"
+
+    @property
+    def plain(self) -> bool:
+        """Whether a client's steps are plain gradient steps, all of one step size in a round."""
+        ruled = self.optimizer is not None and not self.optimizer.plain
+        stepped = self.schedule is not None and self.schedule.by == "step"
+        return not ruled and not stepped and self.clip_norm is None
+
+    def plan(self, rows: int, number: int) -> StepPlan:
+        """Return the minibatches of a client with `rows` samples in a round, from 1."""
+        size = batch_size(self.batch, number)
+        taken = rows if size is None or size >= rows else size
+        if self.local_epochs is None:
+            steps = self.epochs * ceil(rows / taken) if self.epochs else self.local_steps
+            return StepPlan(size, steps)
+        each = rows // taken if self.drop_last else ceil(rows / taken)
+        return StepPlan(size, self.local_epochs, each, shuffled=True)
+
+    def samples_per_round(self, rows: int) -> float:
+        """Return how many samples the local steps take."""
+        if self.local_epochs is not None:
+            left = rows % draw_count(self.batch, rows) if self.drop_last else 0
+            return float(self.local_epochs * (rows - left))
+        return super().samples_per_round(rows) if self.epochs is None else float(self.epochs * rows)
+
+    def steps(self, client: Client) -> int:
+        """Return tau_i, the client's number of steps in this round."""
+        return self.plan(client.oracle.rows, client.round).steps
+
+    @property
+    def pull(self) -> float | None:
+        """mu, for local steps on f_i + mu/2 |. - w|^2 with the received model w; None for 0."""
+        return None
+
+    def descend(self, client: Client[Kept], start: Array) -> Awaitable[Array]:
+        """Compute w_i, the model that local steps reach from the received one."""
+        plan = self.plan(client.oracle.rows, client.round)
+        if self.plain:
+            return self._work(client, plan, partial(self._plain_steps, client, start))
+        if self.optimizer_state == "kept" and client.state is not None:
+            return self._go_on(client, plan, start, client.state)
+        training = self._training(client, plan)
+        return self._work(client, plan, partial(_train, client, start, training))
+
+    async def _go_on(
+        self,
+        client: Client[Kept],
+        plan: StepPlan,
+        start: Array,
+        kept: KeptOptimizer,
+    ) -> Array:
+        """Compute w_i with the optimizer's state of earlier rounds, and keep it for later ones."""
+        training = self._training(client, plan)._replace(state=kept.state, kept=True)
+        found = await self._work(client, plan, partial(_train, client, start, training))
+        kept.state = found[start.size :]
+        return found[: start.size]
+
+    def _training(self, client: Client, plan: StepPlan) -> Training:
+        """Return the rule of a client's steps in this round, with their sizes."""
+        if self.schedule is None:
+            rates = (self.eta,) * plan.steps
+        else:
+            rates = self.schedule.rates(self.eta, client.round, plan.steps)
+        training = Training(self.optimizer or SGD(), rates, self.clip_norm, self.pull)
+        if isinstance(self.optimizer, GivenOptimizer) and self.optimizer.scheduled:
+            return training._replace(rounds=client.round - 1)
+        return training
+
+    def change(self, client: Client[Kept], start: Array) -> Awaitable[Array]:
+        """Compute Delta_i = w_i - w, from the received model w."""
+        if not self.plain or type(self).descend is not LocalUpdates.descend:
+            return self._difference(client, start)
+        plan = self.plan(client.oracle.rows, client.round)
+        return self._work(client, plan, partial(self._plain_change, client, start))
+
+    async def _difference(self, client: Client[Kept], start: Array) -> Array:
+        return await self.descend(client, start) - start
+
+    def _step_size(self, client: Client) -> float:
+        """Return the step size of a round, if it is one for all of its steps."""
+        return self.eta * (1 if self.schedule is None else self.schedule.factor(client.round - 1))
+
+    def _plain_steps(self, client: Client, start: Array, drawn: Minibatches) -> Work:
+        return client.oracle.sgd_steps(start, self._step_size(client), drawn, self.pull)
+
+    def _plain_change(self, client: Client, start: Array, drawn: Minibatches) -> Work:
+        eta = self._step_size(client)
+        return client.oracle.sgd_steps(start, eta, drawn, self.pull, change=True)
+
+    def _work(self, client: Client, plan: StepPlan, work: WorkOn) -> Awaitable[Array]:
+        """Compute the work on the minibatches of a round, which are drawn first."""
+        oracle, size = client.oracle, plan.size
+        if size is None or size >= oracle.rows:  # full gradients, without a draw
+            return client.compute(work((None,) * plan.steps))
+        if plan.shuffled:
+            draw = partial(oracle.passes, batch=size, rng=client.rng, drop_last=self.drop_last)
+        else:
+            if self.plain and plan.each == 1:
+                later = oracle.later_draws(plan.draws, size, client.rng)
+                if later is not None:
+                    return client.compute(work(later))
+            draw = partial(oracle.draws, batch=size, rng=client.rng)
+        return drawn_work(client, draw, plan.draws, plan.each, work)
+
+    async def handle(self, client: Client[Kept], message: Model) -> Message:
+        """Run a client: take local steps, and return the update."""
+        return Update(client.pack(await self.change(client, message.w.values)))
+
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
+        """Yield that a local step is longer than 1/L_max."""
+        yield from self.step_concerns(info.largest_smoothness, "L_max")
+
+    def step_concerns(self, curvature: float, called: str) -> Iterator[Concern]:
+        """Yield a concern if plain local steps are longer than the theory allows.
+
+        It has nothing on the steps of other optimizers.
+
+        Args:
+            curvature: the largest curvature of what the clients' steps minimise.
+            called: its name, such as "L_max".
+        """
+        if self.optimizer is None or self.optimizer.plain:
+            yield from local_step_concern(self.eta, curvature, called)
+
+
+def _train(client: Client, start: Array, training: Training, drawn: Minibatches) -> Work:
+    return client.oracle.optimizer_steps(start, drawn, training)
+
+
+def local_step_concern(eta: float, curvature: float, called: str) -> Iterator[Concern]:
+    """Return a concern if local steps are longer than the theory of local methods allows.
+
+    Khaled, Mishchenko, Richtarik, "Tighter Theory for Local SGD", AISTATS 2020, and Karimireddy
+    et al. 2020 require a fraction of 1/L_max that depends on the number of steps; above 1/L_max
+    itself none of their theorems applies.
+
+    Args:
+        eta: the clients' step size.
+        curvature: the largest curvature of the clients' local objectives.
+        called: its name, such as "L_max".
+    """
+
+    def text(bound: float) -> str:
+        return (
+            f"got {eta:g}, but 1/{called} = {bound:g}: the theory of local steps (Khaled,"
+            " Mishchenko, Richtarik 2020; Karimireddy et al. 2020) has none longer than that"
+        )
+
+    return long_step(eta, curvature, text, "1/L_max" if called == "L_max" else "")

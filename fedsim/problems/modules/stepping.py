@@ -1,0 +1,149 @@
+"""The steps of an optimizer on a flat module: fedsim's own, and those of `torch.optim`."""
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedsim.errors import DataError
+from fedsim.ports import Array
+from fedsim.problems.modules.module import FlatModule, trained_parameters
+from fedsim.problems.optimizers import GivenOptimizer, Training
+
+
+class Stepping(Protocol):
+    """Takes the steps of a round on a module."""
+
+    def step(self, gradient: Tensor, eta: float) -> None:
+        """Move the module by its gradient, shape (d,)."""
+        ...
+
+    def result(self, w: Array) -> Array:
+        """Return `Training.result` for the model that was reached, shape (d,)."""
+        ...
+
+
+class VectorSteps:
+    """Steps of a rule on the flat model."""
+
+    def __init__(self, training: Training, flat: FlatModule) -> None:
+        self._training, self._model = training, flat.model
+        self._state = training.begin(flat.model)
+
+    def step(self, gradient: Tensor, eta: float) -> None:
+        """See `Stepping.step`."""
+        self._training.rule.step(self._model, gradient, eta, self._state)
+
+    def result(self, w: Array) -> Array:
+        """See `Stepping.result`."""
+        return self._training.result(w, self._state)
+
+
+class PassedSteps:
+    """Steps of an optimizer of PyTorch on the module's parameters.
+
+    Its step sizes are those that it gives its groups of parameters for the first step size, in
+    proportion to the later ones; those of a schedule of its own stay as this one sets them.
+
+    Args:
+        training: with an optimizer that was passed in.
+        flat: the module.
+
+    Raises:
+        DataError: the optimizer, or its schedule, cannot be made or go on with a state.
+    """
+
+    def __init__(self, training: Training, flat: FlatModule) -> None:
+        given = training.optimizer
+        assert isinstance(given, GivenOptimizer)  # noqa: S101 - see `stepping`
+        self._flat, self._training, self._name = flat, training, given.name
+        self._parameters = [each for _, each in trained_parameters(flat.module)]
+        passed = given.passed
+        self._by_step = passed.by == "step"
+        try:
+            self._optimizer = passed.of(self._parameters, training.rates[0])
+            self._schedule: Any = passed.schedule and passed.schedule(self._optimizer)
+        except Exception as error:  # the code of a user's factory may raise anything
+            raise failing_optimizer(given.name, "cannot be made for the module", error) from error
+        self._own = [group.get("lr") for group in self._optimizer.param_groups]
+        if self._schedule:
+            self._advance(training.rounds * (len(training.rates) if self._by_step else 1))
+        if training.state is not None:
+            self._restore(training.state[1:])
+
+    def step(self, gradient: Tensor, eta: float) -> None:
+        """See `Stepping.step`."""
+        if gradient is not self._flat.gradient:
+            self._flat.gradient.copy_(gradient)
+        first = self._training.rates[0]
+        if self._schedule is None and eta != first:
+            for group, own in zip(self._optimizer.param_groups, self._own, strict=True):
+                if own is not None:
+                    group["lr"] = own * (eta / first) if first else eta
+        self._take_step()
+        if self._schedule and self._by_step:
+            self._advance(1)
+
+    def result(self, w: Array) -> Array:
+        """See `Stepping.result`."""
+        if not self._training.kept:
+            return w
+        values = [
+            np.ravel(each.detach().cpu().numpy() if isinstance(each, Tensor) else each)
+            for _, _, each in self._entries()
+        ]
+        return np.concatenate([w, [0.0], *values]).astype(np.float64)
+
+    def _take_step(self) -> None:
+        try:
+            self._optimizer.step()
+        except Exception as error:  # as above
+            raise failing_optimizer(self._name, "fails on the module", error) from error
+
+    def _advance(self, count: int) -> None:
+        with warnings.catch_warnings():  # of a schedule that goes on before any step
+            warnings.simplefilter("ignore")
+            for _ in range(count if self._schedule else 0):
+                self._schedule.step()
+
+    def _restore(self, kept: Array) -> None:
+        """Let the optimizer go on with a state: a step without a gradient makes room for it."""
+        before = self._flat.model.clone()
+        self._flat.gradient.zero_()
+        self._take_step()
+        self._flat.model.copy_(before)
+        at = 0
+        for state, key, each in list(self._entries()):
+            if isinstance(each, Tensor):
+                part = torch.from_numpy(kept[at : at + each.numel()].reshape(each.shape).copy())
+                each.copy_(part)
+                at += each.numel()
+            else:
+                state[key] = type(each)(kept[at])
+                at += 1
+        if at != len(kept):
+            text = f"{self._name} has {at} numbers in its state, and kept {len(kept)}"
+            raise DataError("optimizer", f"{text}; take optimizer_state: reset")
+
+    def _entries(self) -> Iterator[tuple[dict[str, Any], str, Any]]:
+        """Yield the numbers and tensors of the state, by parameter and name."""
+        for parameter in self._parameters:
+            state = self._optimizer.state[parameter]
+            for key in sorted(state):
+                if isinstance(state[key], Tensor | float | int):
+                    yield state, key, state[key]
+
+
+def stepping(training: Training, flat: FlatModule) -> Stepping:
+    """Return what takes the steps of an optimizer on a module; errors as for `PassedSteps`."""
+    given = isinstance(training.optimizer, GivenOptimizer)
+    return PassedSteps(training, flat) if given else VectorSteps(training, flat)
+
+
+def failing_optimizer(name: str, what: str, error: Exception) -> DataError:
+    """Return the error for an optimizer whose code raises."""
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return DataError("optimizer", f"the optimizer {name} {what}: {type(error).__name__}: {said}")

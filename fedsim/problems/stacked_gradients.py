@@ -1,0 +1,121 @@
+"""Gradients and gradient steps of many clients at once, each at a model of its own.
+
+As for their values (see `client_losses`), a client's result is bit-identical to that of its own
+loss: the kernels of linear algebra are called for each client as before, with the same sizes, and
+all else is computed entry by entry.
+"""
+
+from collections.abc import Callable
+from math import ceil
+
+import numpy as np
+
+from fedsim.ports import Array
+from fedsim.problems.losses import (
+    LinearLoss,
+    Logistic,
+    Loss,
+    Rows,
+    Squared,
+    TraceRegression,
+    linear,
+)
+
+LEAST = 2
+"""From so many rows, and so many features, on: a product with one of them is another kernel's."""
+
+
+def _residuals(rows: Rows, models: Array) -> Array:
+    residuals = _products(rows.X, models)
+    residuals -= rows.t
+    return residuals
+
+
+def _sigmoids(rows: Rows, models: Array) -> Array:
+    u = _products(rows.X, models)
+    slopes = _room(u.shape, u.dtype)
+    moderate = u.max(axis=-1) <= linear.STEEP
+    p = np.exp(u[moderate])
+    slopes[moderate] = p / (p + 1.0)
+    reaches = np.asarray(rows.reach)
+    for place in np.flatnonzero(~moderate).tolist():
+        own = Rows(rows.X[place], rows.t[place], rows.factor, float(reaches[place]))
+        slopes[place] = linear.slopes(linear.forward(own, models[place]))
+    return slopes
+
+
+_SLOPES: dict[type[Loss], Callable[[Rows, Array], Array]] = {
+    Squared: _residuals,
+    TraceRegression: _residuals,
+    Logistic: _sigmoids,
+}
+"""Functions returning the derivatives phi' of stacked rows, shape (k, n), at models, shape (k, d).
+
+Subclasses may compute anything, so exact classes are looked up, not instances.
+"""
+
+
+def stackable(loss: Loss) -> bool:
+    """Return whether gradients of a loss are computed for many clients at once."""
+    return type(loss) in _SLOPES
+
+
+def gradients(loss: LinearLoss, rows: Rows, models: Array) -> Array:
+    """Return a (sub)gradient of each client's loss, shape (k, d); see `LocalLoss.gradient`.
+
+    Args:
+        loss: the mathematics.
+        rows: of the clients, stacked: features of shape (k, n, d).
+        models: where, shape (k, d).
+    """
+    at = _room(models.shape, rows.X.dtype)
+    at[...] = models
+    found = _products(rows.X.swapaxes(-1, -2), _SLOPES[type(loss)](rows, at))
+    if rows.factor != 1.0:
+        found *= rows.factor
+    if loss.l2:
+        found += loss.l2 * at
+    if loss.l1:
+        found += loss.l1 * np.sign(at)
+    return found.astype(np.float64, copy=False)
+
+
+def steps(
+    loss: LinearLoss, rows: Rows, start: Array, eta: float, count: int, pull: float | None
+) -> Array:
+    """Return the models after `count` full gradient steps, shape (k, d); see `sgd_steps`.
+
+    Args:
+        loss: the mathematics.
+        rows: of the clients, stacked.
+        start: the models before, shape (k, d).
+        eta: the step size.
+        count: of steps.
+        pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
+    """
+    v = start
+    for _ in range(count):
+        g = gradients(loss, rows, v)
+        v = v - eta * (g if pull is None else g + pull * (v - start))
+    return v
+
+
+def squares(vectors: Array) -> Array:
+    """Return |v|^2 of each row of an array (k, d), shape (k,), as `v.dot(v)` has it."""
+    rows = _room(vectors.shape, vectors.dtype)
+    rows[...] = vectors
+    return np.asarray(np.vecdot(rows, rows))
+
+
+def _products(X: Array, vectors: Array) -> Array:
+    """Return the product of each matrix (m, n) with its vector (n,), shape (k, m)."""
+    found = _room((len(X), X.shape[-2]), X.dtype)
+    np.matmul(X, vectors[..., None], out=found[..., None])
+    return found
+
+
+def _room(shape: tuple[int, ...], kind: np.dtype[np.floating]) -> Array:
+    # The oldest kernels of OpenBLAS sum a product by where it begins in memory. Arrays begin at a
+    # multiple of 16 bytes, so each client's vectors do here, too.
+    clients, count = shape
+    return np.empty((clients, 4 * ceil(count / 4)), kind)[:, :count]

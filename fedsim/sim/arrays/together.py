@@ -1,0 +1,265 @@
+"""Handlers of clients that are alike, run once for all of them.
+
+A method that declares `handles_rows` computes entry by entry, from the message and the client's
+loss alone. So one run of its handler, in which vectors (d,) that differ from client to client are
+the rows of an array (n, d), does what n runs do; see `ClientGroup`, which is its client.
+"""
+
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Sequence
+from itertools import repeat
+from math import inf
+from types import coroutine
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.computing.serial import SerialEvaluator
+from fedsim.ports import DENSE, Array, ClientId, Message, Oracle, Structure, Work
+from fedsim.protocol.transport import ClientProtocol, Envelope
+from fedsim.sim.arrays.classes import Ids
+from fedsim.sim.arrays.order import Numbers, ReactionError
+from fedsim.sim.config import WorldConfig
+from fedsim.wire.packers import Packing, Plain
+from fedsim.wire.payloads.rows import DenseRows
+
+_NUMBERS = 2**23
+"""The largest number of coordinates of the models of a group, which bounds its memory."""
+
+
+Piece = tuple[Work, bool]
+"""A piece of work of each client; and whether it is evaluated along with others, see `client`."""
+
+
+class NotAlikeError(Exception):
+    """Clients have to be handled one by one, after all."""
+
+
+class ReplyRows(NamedTuple):
+    """The replies of the clients of a cohort that were handled together.
+
+    Attributes:
+        senders: the places in the cohort of those that send something.
+        messages: theirs.
+        envelopes: of one message of each class, equal to the others' in all but their content.
+        kinds: which of these each message has, shape (n,); None where there is one.
+    """
+
+    senders: Numbers
+    messages: Sequence[Message]
+    envelopes: Sequence[Envelope]
+    kinds: Numbers | None = None
+
+    @classmethod
+    def of(
+        cls, every: NDArray[np.object_], silent: NDArray[np.bool_], *envelopes: Envelope | None
+    ) -> "ReplyRows":
+        """Return the replies of a cohort.
+
+        Args:
+            every: the message that each would send, shape (n,).
+            silent: which send nothing, shape (n,).
+            envelopes: of a message, and of a beacon where silence is signalled.
+        """
+        sent, beacon = envelopes
+        senders = np.arange(len(every))
+        if beacon is None:
+            senders = senders[~silent]
+            return cls(senders, every[senders].tolist(), [sent] if sent else [])
+        every[silent] = beacon.message
+        if sent is None or silent.all():
+            return cls(senders, every.tolist(), [beacon])
+        return cls(senders, every.tolist(), [sent, beacon], silent.astype(np.int64))
+
+
+class _NoDraws:
+    """Takes the place of a random stream, which each client has for itself."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise NotAlikeError(name)
+
+
+class ClientGroup:
+    """Implements `fedsim.ports.Client` for n clients at once.
+
+    Args:
+        clients: their numbers, ascending.
+        protocol: the endpoint of the first one.
+        oracle: its loss; the others' have equally many samples.
+        evaluator: computes their work.
+        looks: the set to which the names of what the method reads are added.
+    """
+
+    rng = _NoDraws()
+    state: Any  # of those of a method with `handle_rows`
+
+    def __init__(
+        self,
+        clients: Ids,
+        protocol: ClientProtocol,
+        oracle: Oracle,
+        evaluator: SerialEvaluator,
+        looks: set[str],
+    ) -> None:
+        self.clients = clients
+        self.protocol = protocol
+        self.oracle = oracle
+        self._evaluator = evaluator
+        self._looks = looks
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise NotAlikeError(name)  # id, state, now: each client's own
+
+    @property
+    def round(self) -> int:
+        """The number of the round that they are in."""
+        return self.protocol.round
+
+    @property
+    def battery(self) -> None:
+        """None: they are on mains."""
+        self._looks.add("battery")
+
+    def pack(self, vector: Array, structure: Structure = DENSE, field: str = "") -> Any:  # noqa: ANN401
+        """Return one payload for all clients, or a `DenseRows` with one for each."""
+        packing: Packing = self.protocol.packing
+        packer = packing.packer(field)
+        if not (isinstance(packer, Plain) and packer.exact and structure is DENSE):
+            raise NotAlikeError("compressors")
+        return packer.pack_rows(vector) if vector.ndim > 1 else packing.pack(vector, field=field)
+
+    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
+        """Compute the same work for each client; return the results, shape (n, d)."""
+        evaluator = self._evaluator
+        results = None if begun is not None else evaluator.results(work, self.clients)
+        if results is None or not np.isfinite(results).all() or not work.operations < inf:
+            raise NotAlikeError("work")
+        for number in range(1, work.pieces + 1):
+            await _hand_over((work, number == 1 and evaluator.together))
+        return results
+
+
+@coroutine
+def _hand_over(piece: Piece) -> Generator[Piece, None, None]:
+    """Let the driver of the handler have a piece of work; it goes on when that is done."""
+    yield piece
+
+
+class Cohorts:
+    """Divides cohorts into groups.
+
+    Args:
+        setup: of the world.
+        oracle: returns a client's loss.
+        protocol: returns its endpoint.
+        looks: the set to which the names of what the method reads are added.
+
+    Attributes:
+        handle: the method's, of a group of clients.
+        remembers: whether groups have a state that no single client has.
+    """
+
+    def __init__(
+        self,
+        setup: WorldConfig,
+        oracle: Callable[[ClientId], Oracle],
+        protocol: Callable[[ClientId], ClientProtocol],
+        looks: set[str],
+    ) -> None:
+        self._setup = setup
+        self._oracle = oracle
+        self._protocol = protocol
+        self._looks = looks
+        self.handle = getattr(setup.algorithm, "handle_rows", None) or setup.algorithm.handle  # type: ignore[union-attr]
+        self._stateful = hasattr(setup.algorithm, "handle_rows")
+        self.remembers = False
+        self._first: Ids | None = None
+        self._kept: list[tuple[Numbers, ClientGroup]] = []
+        self._useful = self._fits()
+
+    def _fits(self) -> bool:
+        setup = self._setup
+        method, evaluator = setup.algorithm, setup.evaluator
+        if not (setup.alike and _declares_rows(method) and isinstance(evaluator, SerialEvaluator)):
+            return False
+        if setup.transport.to_clients(_ignore) is not _ignore:
+            return False
+        if self._stateful and setup.participation.asked is not None:
+            return False
+        packer = setup.packer_up(0, "", 0)
+        return isinstance(packer, Plain) and packer.exact
+
+    def groups(self, clients: Ids) -> Iterable[tuple[Numbers, ClientGroup]]:
+        """Return groups of clients with equally many samples, and their places in the cohort.
+
+        Args:
+            clients: of the cohort, ascending.
+
+        Raises:
+            NotAlikeError: they have to be handled one by one.
+            ReactionError: they have a state in common with others, that are not asked.
+        """
+        if not self._stateful:
+            return self._groups(clients)
+        if self._first is None:
+            self._kept = list(self._groups(clients))
+            self._first = clients
+            for _, group in self._kept:
+                group.state = self._setup.algorithm.memory(self._setup.initial)
+        elif not np.array_equal(clients, self._first):
+            raise ReactionError("clients that share a state are not asked together")
+        return self._kept
+
+    def keep(self) -> None:
+        """Note that clients have been handled together, so that no single one has their state."""
+        self.remembers = self._stateful
+
+    def _groups(self, clients: Ids) -> Iterator[tuple[Numbers, ClientGroup]]:
+        """Yield groups, see `groups`."""
+        evaluator = self._setup.evaluator
+        if not self._useful or not isinstance(evaluator, SerialEvaluator):
+            raise NotAlikeError("the method")
+        most = max(1, _NUMBERS // max(len(self._setup.initial), 1))
+        alike = evaluator.losses.alike(clients)
+        if not alike:
+            raise NotAlikeError("the losses")
+        for whose in alike:
+            for begin in range(0, len(whose), most):
+                places = whose[begin : begin + most]
+                first = int(clients[places[0]])
+                oracle, protocol = self._oracle(first), self._protocol(first)
+                yield (
+                    places,
+                    ClientGroup(clients[places], protocol, oracle, evaluator, self._looks),
+                )
+
+
+def _declares_rows(method: object) -> bool:
+    """Return whether a method, as written in its very class, may be run for many clients."""
+    owner = next((cls for cls in type(method).__mro__ if "handle" in vars(cls)), object)
+    own = type(method).__module__.startswith("fedsim.algorithms.")
+    declared = vars(owner).get("handles_rows") and getattr(method, "handles_rows", False)
+    return bool(declared) and (own or owner is type(method))
+
+
+def go_on(handler: Coroutine[Piece, None, Any]) -> Any:  # noqa: ANN401 - a piece, or the reply
+    """Let a handler go on; return its next piece of work, or the message that it ends with."""
+    try:
+        return handler.send(None)
+    except StopIteration as end:
+        return end.value
+
+
+def messages(message: Message, count: int) -> list[Message]:
+    """Return the messages of a group, given the one whose payloads may be of all its clients."""
+    payloads: list[Any] = list(message.payloads())
+    if not any(isinstance(each, DenseRows) for each in payloads):
+        return [message] * count
+    columns = [
+        each.payloads() if isinstance(each, DenseRows) else repeat(each) for each in payloads
+    ]
+    return list(map(type(message), *columns))
+
+
+def _ignore(client: ClientId, envelope: Envelope) -> None:
+    """Ignore what has arrived."""

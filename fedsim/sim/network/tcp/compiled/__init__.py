@@ -1,0 +1,1 @@
+"""The segments of an episode as compiled kernels: imported only where they are used."""

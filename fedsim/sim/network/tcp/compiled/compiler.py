@@ -1,0 +1,50 @@
+"""How the kernels of TCP are compiled: to the operations that Python does, in its order.
+
+Unlike kernels of gradients they may not reorder anything, for their times must be those of the
+classes to the last bit. They are stored in the user's cache, in a folder named by a hash of the
+sources of this package.
+"""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+
+from fedsim.problems.partition import cache_folder
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy"}
+_PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+def _cache() -> str:
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+    base = Path(numba.config.CACHE_DIR or cache_folder() / "kernels")
+    return str(base / digest[:16])
+
+
+def part(function: Function) -> Function:
+    """Return a function that is compiled where a kernel calls it."""
+    return cast("Function", numba.njit(**_OPTIONS, **_PART)(function))
+
+
+def piece(function: Function) -> Function:
+    """Return a function that becomes a piece of the only one that calls it.
+
+    A function that calls most others costs as much to compile as the kernel.
+    """
+    return cast("Function", numba.njit(inline="always", **_OPTIONS, **_PART)(function))
+
+
+def kernel(function: Function) -> Function:
+    """Return a kernel, which is compiled on its first call for the types of its arguments."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = _cache()  # Numba reads it when it wraps the function
+    try:
+        return cast("Function", numba.njit(cache=True, **_OPTIONS)(function))
+    finally:
+        numba.config.CACHE_DIR = before

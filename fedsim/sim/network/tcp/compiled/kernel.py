@@ -1,0 +1,330 @@
+"""The kernel: what happens in a compiled world up to some time, message by message."""
+
+from math import inf
+
+import numpy as np
+
+from fedsim.computing.compiled.compiler import vector_at
+from fedsim.sim.network.tcp.compiled import acknowledgements, boards, flows, senders, streams, ways
+from fedsim.sim.network.tcp.compiled import layout as at
+from fedsim.sim.network.tcp.compiled.compiler import kernel, part, piece
+from fedsim.sim.network.tcp.compiled.events import (
+    call,
+    drop_first,
+    enough,
+    forget,
+    free_if_over,
+    free_node,
+    is_dead,
+    release,
+    use_block,
+)
+from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
+from fedsim.sim.network.tcp.compiled.queues import claim
+from fedsim.sim.network.tcp.compiled.windows import measure, reset_window, restore_timeout
+from fedsim.sim.network.tcp.handshake import FIRST_TIMEOUT, OPTIONS
+from fedsim.sim.network.tcp.handshake import LINEAR as LINEAR_TIMEOUTS
+
+_INTEGERS, _REALS = np.zeros(0, np.int64), np.zeros(0)
+"""The two types of a buffer. Kernels take its address: an array of Python's own would be counted by
+each function that it is handed to."""
+
+FULL = -1
+"""What a kernel returns where the buffer has to be longer."""
+
+# Handshakes: see `Handshake`.
+
+
+@part
+def _send_syn(W: Integers, F: Reals, m: int) -> None:
+    """Send a SYN, and again when the time for its answer is over."""
+    if W[m + at.SYN_OVER] or W[m + at.ANSWERED]:
+        return
+    p, now = W[m + at.PATH], F[at.NOW]
+    F[m + at.BEGUN] = now
+    empty = True
+    for k in range(W[p + at.STAGES]):
+        s = p + at.WAY + k * at.STAGE
+        empty = empty and not W[s + at.SHARED] and F[W[s + at.AT] + at.FREE] <= now
+    if empty:
+        longer = OPTIONS * (F[p + at.BACK_BIT] + F[p + at.FREE_BIT])
+        longer += streams.sum_over(W, F, p, at.NOTHING, OPTIONS)
+        call(W, F, now + F[p + at.TRIP] + longer, at.SYN_ENDS, m, at.NOTHING)
+        return
+    call(W, F, now + F[m + at.SYN_TIMEOUT], at.SYN_AGAIN, m, at.NOTHING)
+    if W[m + at.LINEAR]:
+        W[m + at.LINEAR] -= 1
+    else:
+        F[m + at.SYN_TIMEOUT] *= 2
+    ways.forward_one(W, F, m, at.SYN, F[p + at.HEAD] + OPTIONS, now, now, at.NOTHING)
+
+
+@piece
+def _end_handshake(W: Integers, F: Reals, m: int) -> None:
+    if W[m + at.SYN_OVER]:
+        return
+    p, now = W[m + at.PATH], F[at.NOW]
+    ways.forward_one(W, F, m, at.ANSWER, F[p + at.HEAD], now, now, at.NOTHING)
+    W[m + at.SYN_OVER] = 1
+    measure(F, m, F[m + at.BEGUN], now)
+    restore_timeout(W, F, m)
+    senders.send(W, F, m, now, 0.0)
+
+
+# Messages.
+
+
+@piece
+def _make_message(W: Integers, total: int) -> int:
+    """Return the record of a new message, or `FULL`."""
+    size = 0
+    while (1 << size) < total:
+        size += 1
+    words = at.MESSAGE + (at.PER_SEGMENT << size)
+    m = W[at.SLOTS + size]
+    if m:
+        W[at.SLOTS + size] = W[m + at.NEXT_FREE]
+    else:
+        m = W[at.TOP]
+        if m + words > W[at.END]:
+            W[at.WANTED] = words
+            return FULL
+        W[at.TOP] = m + words
+        W[m + at.NEXT_MESSAGE] = W[at.MESSAGES]
+        W[at.MESSAGES] = m
+    others = W[m + at.NEXT_MESSAGE]
+    for k in range(at.MESSAGE + at.PER_SEGMENT * total):
+        W[m + k] = 0
+    W[m + at.NEXT_MESSAGE], W[m + at.CLASS], W[m + at.TOTAL] = others, size, total
+    return m
+
+
+@piece
+def _reset_sender(W: Integers, F: Reals, m: int) -> None:
+    reset_window(W, F, m)
+    W[m + at.UNSAID] = 2
+    W[m + at.PARTIAL] = 1
+    W[m + at.DELIVERED] = boards.NOTHING
+    F[m + at.DUE] = F[m + at.DEADLINE] = F[m + at.PROBE] = F[m + at.OVERTAKEN_BY] = inf
+    F[m + at.SENT_AGAIN_AT] = -inf
+
+
+@kernel
+def begin(
+    buffer: int, words: int, p: int, total: int, each: float, short: float, bits: float
+) -> int:
+    """Let a message begin now; return its record, or `FULL` before anything has happened.
+
+    Args:
+        buffer: its address.
+        words: their number.
+        p: the record of its way.
+        total: its segments.
+        each: the bits of one of them.
+        short: those of the last one.
+        bits: of all.
+    """
+    W: Integers = vector_at(buffer, words, _INTEGERS)
+    F: Reals = vector_at(buffer, words, _REALS)
+    if not enough(W, at.SPARE, at.SPARE):
+        return FULL
+    m = _make_message(W, total)
+    if m == FULL:
+        return FULL
+    W[m + at.PATH] = p
+    if not W[p + at.USED]:
+        W[p + at.USED], W[p + at.NEXT_USED], W[at.PATHS] = 1, W[at.PATHS], p
+    F[m + at.EACH], F[m + at.SHORT], F[m + at.ALL] = each, short, bits
+    _reset_sender(W, F, m)
+    W[m + at.CLAIM] = total
+    claim(W, F, m, W[m + at.CLAIM], at.ALONE)
+    F[m + at.SYN_TIMEOUT] = FIRST_TIMEOUT
+    W[m + at.LINEAR] = LINEAR_TIMEOUTS if W[at.LINUX] else 0
+    _send_syn(W, F, m)
+    return m
+
+
+@part
+def _close(W: Integers, F: Reals, m: int, whole: int) -> None:
+    """Let a message be over, and leave the queues to the others."""
+    W[m + at.OVER] = 1
+    ways.forget_log(W, m)
+    claim(W, F, m, -W[m + at.CLAIM], at.IN_ORDER)
+    W[m + at.SYN_OVER] = 1
+    if W[m + at.STREAM]:
+        streams.leave_stream(W, F, m, whole)
+    if W[m + at.TIMER]:
+        W[m + at.TIMER] = 0
+        forget(W, F)
+
+
+@kernel
+def stop(buffer: int, words: int, m: int) -> None:
+    """Stop a message that is not over."""
+    W: Integers = vector_at(buffer, words, _INTEGERS)
+    F: Reals = vector_at(buffer, words, _REALS)
+    _close(W, F, m, at.NOTHING)
+    free_if_over(W, m)
+
+
+# What happens.
+
+
+@piece
+def _burst(W: Integers, F: Reals, kind: int, m: int, q: int) -> int:
+    """Return how many segments an event may send, or flows, at most."""
+    if kind >= at.FLOWS_SETTLE:
+        return W[q + at.SHARING] + W[q + at.CAPPED] + at.SPARE
+    on_way = W[m + at.NEXT] - W[m + at.UNKNOWN]
+    most = 2 * (int(F[m + at.SIZE]) + on_way) + int(F[m + at.SIZE_BEFORE])
+    if F[m + at.THRESHOLD] < inf:
+        most += int(F[m + at.THRESHOLD])
+    return min(most, 2 * W[m + at.TOTAL]) + at.SPARE
+
+
+@piece
+def _has_room(W: Integers, F: Reals, kind: int, m: int, q: int) -> bool:
+    """Make room for all that an event may bring; return whether the buffer has any."""
+    most = _burst(W, F, kind, m, q)
+    stages = W[W[m + at.PATH] + at.STAGES] if m else 1
+    return enough(W, 2 * most, (2 * stages + 2) * most)
+
+
+@piece
+def _happen(W: Integers, F: Reals, kind: int, m: int, node: int) -> bool:
+    """Let an event happen; return whether its message has arrived with it."""
+    if kind == at.FORWARD:
+        ways.forward(
+            W,
+            F,
+            m,
+            W[node + at.NUMBER],
+            W[node + at.COUNT],
+            F[node + at.BITS],
+            F[node + at.SENT],
+            F[node + at.PACE],
+            F[node + at.FIRST],
+            F[node + at.LAST],
+            W[node + at.HOP],
+        )
+    elif kind == at.ACKNOWLEDGED:
+        acknowledgements.take_acknowledgement(W, F, m, node)
+    elif kind == at.ALL_ACKNOWLEDGED:
+        acknowledgements.take_acknowledgements(W, F, m, node)
+    elif kind == at.TIMES_OUT:
+        senders.look(W, F, m)
+    elif kind == at.LATE_ONE:
+        ways.look_for_late(W, F, m)
+    elif kind == at.FINISH:
+        if not W[m + at.OVER]:
+            _close(W, F, m, at.ALONE)
+            return True
+    else:
+        _happen_rarely(W, F, kind, m, node)
+    return False
+
+
+@piece
+def _happen_rarely(W: Integers, F: Reals, kind: int, m: int, node: int) -> None:
+    if kind == at.SYN_AGAIN:
+        _send_syn(W, F, m)
+    elif kind == at.SYN_ENDS:
+        _end_handshake(W, F, m)
+    elif kind == at.FLOWS_SETTLE:
+        flows.settle(W, F, node)
+    else:
+        _end_flows(W, F, node)
+
+
+@piece
+def _end_flows(W: Integers, F: Reals, q: int) -> None:
+    node = flows.end_flows(W, F, q)
+    while node:
+        behind = W[node + at.LINK]
+        streams.end_stream(W, F, W[node + at.FLOW_OWNER])
+        node = behind
+
+
+@kernel
+def run(buffer: int, words: int, when: float, other: float, since: float) -> int:
+    """Let happen what is due before a time, up to the end of a message.
+
+    Args:
+        buffer: its address.
+        words: their number.
+        when: the time, s.
+        other: when something is due on a calendar that stands still meanwhile, s: what is due
+            before happens, too. Infinite where nothing is, -infinite where it does not matter.
+        since: the time of that calendar that is 0 here, s.
+
+    Returns:
+        The message that has arrived, 0 if nothing more is due, or `FULL`.
+    """
+    W: Integers = vector_at(buffer, words, _INTEGERS)
+    F: Reals = vector_at(buffer, words, _REALS)
+    while W[at.LENGTH]:
+        e = W[at.HEAP]
+        now = F[e]
+        if now >= when and not now + since < other:
+            return 0
+        kind, m, node = W[e + at.KIND], W[e + at.ABOUT], W[e + at.WITH]
+        if is_dead(W, e):
+            W[at.CANCELLED] -= 1
+            drop_first(W, F)
+            release(W, m)
+            continue
+        if not _has_room(W, F, kind, m, node):
+            return FULL
+        drop_first(W, F)
+        F[at.NOW] = now
+        ended = _happen(W, F, kind, m, node)
+        if node and kind < at.FLOWS_SETTLE:
+            free_node(W, node)
+        release(W, m)
+        if ended:
+            return m
+    return 0
+
+
+# From the beginning.
+
+
+@kernel
+def clear(buffer: int, words: int) -> None:
+    """Go back to the beginning, with idle links."""
+    W: Integers = vector_at(buffer, words, _INTEGERS)
+    F: Reals = vector_at(buffer, words, _REALS)
+    F[at.NOW] = 0.0
+    W[at.LENGTH] = W[at.CANCELLED] = W[at.NODE_FREE] = W[at.NODES_USED] = 0
+    use_block(W, W[at.BLOCK_FIRST])
+    p = W[at.PATHS]
+    while p:
+        for k in range(W[p + at.STAGES]):
+            q = W[p + at.WAY + k * at.STAGE + at.AT]
+            F[q + at.FREE] = F[q + at.LASTS] = F[q + at.WINDOWS] = F[q + at.PIPE] = 0.0
+            W[q + at.FLOWS] = W[q + at.CLAIMED] = W[q + at.CROWDED] = W[q + at.WAITING] = 0
+            W[q + at.WAIT_FIRST] = W[q + at.WAIT_LAST] = W[q + at.STREAMS] = 0
+        W[p + at.USED] = 0
+        p = W[p + at.NEXT_USED]
+    W[at.PATHS] = 0
+    for size in range(at.HEADER - at.SLOTS):
+        W[at.SLOTS + size] = 0
+    m = W[at.MESSAGES]
+    while m:
+        W[m + at.OVER], W[m + at.PENDING], W[m + at.RELEASED] = 1, 0, 0
+        free_if_over(W, m)
+        m = W[m + at.NEXT_MESSAGE]
+
+
+@kernel
+def quiet(buffer: int, words: int) -> float:
+    """Return when the last queue of all ways that were used is empty, s."""
+    W: Integers = vector_at(buffer, words, _INTEGERS)
+    F: Reals = vector_at(buffer, words, _REALS)
+    latest = F[at.NOW]
+    p = W[at.PATHS]
+    while p:
+        for k in range(W[p + at.STAGES]):
+            latest = max(latest, F[W[p + at.WAY + k * at.STAGE + at.AT] + at.FREE])
+        p = W[p + at.NEXT_USED]
+    return latest

@@ -1,0 +1,136 @@
+"""The queues of links: see `LinkQueue`."""
+
+from math import inf
+
+from fedsim.sim.network.tcp.compiled import layout as at
+from fedsim.sim.network.tcp.compiled.compiler import part
+from fedsim.sim.network.tcp.compiled.events import free_node, take_node
+from fedsim.sim.network.tcp.compiled.flows import add_flow
+from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
+from fedsim.sim.network.tcp.queue import FILLED, TOGETHER
+
+
+@part
+def claim(W: Integers, F: Reals, m: int, count: int, flows: int) -> None:
+    """Let a message claim room in the queues on its way; see `LinkQueue.claim`."""
+    p = W[m + at.PATH]
+    for k in range(W[p + at.STAGES]):
+        q = W[p + at.WAY + k * at.STAGE + at.AT]
+        W[q + at.FLOWS] += flows
+        W[q + at.CLAIMED] += count
+        W[q + at.CROWDED] = W[q + at.CLAIMED] > F[q + at.LIMIT] + 1
+
+
+@part
+def is_crowded(W: Integers, m: int) -> bool:
+    """Return whether other messages may make queues drop segments of this one."""
+    p = W[m + at.PATH]
+    for k in range(W[p + at.STAGES]):
+        if W[W[p + at.WAY + k * at.STAGE + at.AT] + at.CROWDED]:
+            return True
+    return False
+
+
+@part
+def standing(F: Reals, q: int) -> float:
+    """Return the packets that streams keep in a queue."""
+    if F[q + at.WINDOWS] == 0.0:
+        return 0.0
+    return min(max(F[q + at.WINDOWS] - F[q + at.PIPE], 0.0), FILLED * F[q + at.LIMIT])
+
+
+@part
+def forget_waits(W: Integers, q: int) -> None:
+    """Let nothing wait."""
+    node = W[q + at.WAIT_FIRST]
+    while node:
+        behind = W[node + at.LINK]
+        free_node(W, node)
+        node = behind
+    W[q + at.WAIT_FIRST] = W[q + at.WAIT_LAST] = W[q + at.WAITING] = 0
+
+
+@part
+def _wait(W: Integers, F: Reals, q: int, start: float, slot: float, count: int) -> None:
+    node = take_node(W)
+    W[node + at.LINK], W[node + at.COUNT] = 0, count
+    F[node + at.START], F[node + at.SLOT] = start, slot
+    if W[q + at.WAIT_FIRST]:
+        W[W[q + at.WAIT_LAST] + at.LINK] = node
+    else:
+        W[q + at.WAIT_FIRST] = node
+    W[q + at.WAIT_LAST] = node
+    W[q + at.WAITING] += count
+
+
+@part
+def _by(slot: float, now: float, lead: float) -> float:
+    """Return up to when a packet of a slot has left as another one comes: see `LinkQueue.room`."""
+    return now - TOGETHER if lead > slot else now + TOGETHER
+
+
+@part
+def room(W: Integers, F: Reals, q: int, now: float, lead: float) -> float:
+    """Return how many packets may come at the time `now`: see `LinkQueue.room`."""
+    node = W[q + at.WAIT_FIRST]
+    while node:
+        start, slot, count = F[node + at.START], F[node + at.SLOT], W[node + at.COUNT]
+        by = _by(slot, now, lead)
+        if start + slot * (count - 1) > by:
+            gone = min(int((by - start) / slot), count - 2) + 1 if start <= by else 0
+            if gone:
+                F[node + at.START], W[node + at.COUNT] = start + gone * slot, count - gone
+                W[q + at.WAITING] -= gone
+            break
+        W[q + at.WAITING] -= count
+        behind = W[node + at.LINK]
+        free_node(W, node)
+        node = behind
+    W[q + at.WAIT_FIRST] = node
+    idle = F[q + at.FREE] <= _by(F[q + at.LASTS], now, lead)
+    left = F[q + at.LIMIT] - W[q + at.WAITING] + (1.0 if idle else 0.0)
+    if F[q + at.WINDOWS] != 0.0 and not W[q + at.MANAGED]:
+        return left - standing(F, q)
+    return left
+
+
+@part
+def carry(
+    W: Integers, F: Reals, q: int, first: float, last: float, count: int, bits: float
+) -> tuple[float, float]:
+    """Take packets for which there is room; return when the first and the last are through, s."""
+    start = max(first, F[q + at.FREE])
+    F[q + at.LASTS] = slot = bits / F[q + at.RATE]
+    free = start + count * slot
+    F[q + at.FREE] = free
+    end = max(last + slot, free)
+    begun = start + slot
+    if start > first or count > 1:
+        _wait(W, F, q, start, slot, count)
+    if F[q + at.WINDOWS] != 0.0 and W[q + at.STREAMS]:
+        lag = standing(F, q) * slot
+        add_flow(W, F, q, count * bits, inf, at.NOTHING)
+        return begun + lag, end + lag
+    return begun, end
+
+
+@part
+def carry_one(W: Integers, F: Reals, q: int, first: float, bits: float, lead: float) -> float:
+    """Take a packet, if there is room for it; return when it is through, s, or else -1."""
+    free = F[q + at.FREE]
+    if F[q + at.WINDOWS] != 0.0:
+        if room(W, F, q, first, lead) < 1:
+            return -1.0
+        return carry(W, F, q, first, first, at.ALONE, bits)[0]
+    slot, before = bits / F[q + at.RATE], F[q + at.LASTS]
+    if free <= _by(before, first, lead):  # nothing waits
+        if W[q + at.WAITING]:
+            forget_waits(W, q)
+        F[q + at.LASTS], F[q + at.FREE] = slot, first + slot
+        return first + slot
+    if W[q + at.WAITING] >= F[q + at.LIMIT] and room(W, F, q, first, lead) < 1:
+        return -1.0
+    _wait(W, F, q, free, before, at.ALONE)
+    free = max(free, first) + slot
+    F[q + at.LASTS], F[q + at.FREE] = slot, free
+    return free

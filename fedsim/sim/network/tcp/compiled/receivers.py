@@ -1,0 +1,121 @@
+"""The receiver of a message's segments: see `Receiver`."""
+
+from math import inf
+
+from fedsim.sim.network.tcp.compiled import layout as at
+from fedsim.sim.network.tcp.compiled.boards import has, segment
+from fedsim.sim.network.tcp.compiled.compiler import part, piece
+from fedsim.sim.network.tcp.compiled.events import call, take_node
+from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
+from fedsim.sim.network.tcp.receiver import EVERY
+from fedsim.sim.network.tcp.transfer import BLOCK, BLOCKS
+
+
+@part
+def count_arrived(W: Integers, m: int) -> int:
+    """Return the number of segments that have arrived."""
+    return W[m + at.AWAITED] + W[m + at.EARLIES]
+
+
+@part
+def say(W: Integers, F: Reals, m: int, early: int, time: float) -> None:
+    """Let the receiver acknowledge at some time."""
+    W[m + at.UNSAID], F[m + at.DUE], W[m + at.SAID] = 0, inf, W[m + at.AWAITED]
+    if W[m + at.AWAITED] < W[m + at.TOTAL]:
+        _send_acknowledgement(W, F, m, early, time)
+
+
+@part
+def say_late(W: Integers, F: Reals, m: int, time: float) -> None:
+    """Acknowledge a single segment that no second one has followed in time."""
+    W[m + at.UNSAID], F[m + at.DUE], W[m + at.SAID] = 0, inf, W[m + at.AWAITED]
+    _send_acknowledgement(W, F, m, at.IN_ORDER, time)
+
+
+@part
+def _send_acknowledgement(W: Integers, F: Reals, m: int, early: int, time: float) -> None:
+    """Let what the receiver says be on its way."""
+    p = W[m + at.PATH]
+    back = F[p + at.BACK]
+    if W[m + at.EARLIES]:
+        back += F[p + at.BACK_BIT] * BLOCK * min(W[m + at.PIECES], BLOCKS)
+    node = take_node(W)
+    W[node + at.NUMBER], W[node + at.EARLY] = W[m + at.AWAITED], early
+    F[node + at.ECHO] = F[m + at.ECHOED]
+    call(W, F, time + back, at.ACKNOWLEDGED, m, node)
+
+
+@part
+def take_segment(W: Integers, F: Reals, m: int, number: int, sent: float, now: float) -> None:
+    """Take a segment, and say what is to be said at once: see `Receiver.take`."""
+    if number != W[m + at.AWAITED]:
+        if number < W[m + at.AWAITED] or has(W, m, number, at.IS_EARLY):
+            say(W, F, m, at.IN_ORDER, now)
+            return
+        before, behind = _is_early(W, m, number - 1), _is_early(W, m, number + 1)
+        W[m + at.PIECES] += 1 - before - behind
+        W[segment(m, number)] |= at.IS_EARLY
+        W[m + at.EARLIES] += 1
+        say(W, F, m, number, now)
+        return
+    if number <= W[m + at.SAID]:
+        F[m + at.ECHOED] = sent
+    W[m + at.AWAITED] += 1
+    if W[m + at.EARLIES]:
+        W[m + at.PIECES] -= _is_early(W, m, W[m + at.AWAITED])
+        while _is_early(W, m, W[m + at.AWAITED]):
+            W[segment(m, W[m + at.AWAITED])] &= ~at.IS_EARLY
+            W[m + at.EARLIES] -= 1
+            W[m + at.AWAITED] += 1
+        say(W, F, m, at.IN_ORDER, now)
+        return
+    W[m + at.UNSAID] += 1
+    if W[m + at.UNSAID] < EVERY:
+        F[m + at.DUE] = now + F[at.DELAY]
+    else:
+        say(W, F, m, at.IN_ORDER, now)
+
+
+@part
+def _is_early(W: Integers, m: int, number: int) -> int:
+    if number < 0 or number >= W[m + at.TOTAL]:
+        return 0
+    return 1 if has(W, m, number, at.IS_EARLY) else 0
+
+
+@piece
+def take_train(
+    W: Integers,
+    F: Reals,
+    m: int,
+    number: int,
+    count: int,
+    sent: float,
+    pace: float,
+    first: float,
+    last: float,
+) -> None:
+    """Take several segments in order, with none missing before them: see `Receiver.take_train`."""
+    skipped = max(EVERY - 1 - W[m + at.UNSAID], 0)
+    acknowledged = 1 + (count - 1 - skipped) // EVERY if skipped < count else 0
+    if number <= W[m + at.SAID]:
+        F[m + at.ECHOED] = sent
+    echo = F[m + at.ECHOED]
+    W[m + at.AWAITED] = number + count
+    if not acknowledged:
+        W[m + at.UNSAID] += count
+        F[m + at.DUE] = last + F[at.DELAY]
+        return
+    behind = count - 1 - skipped - EVERY * (acknowledged - 1)
+    W[m + at.UNSAID], W[m + at.SAID] = behind, W[m + at.AWAITED] - behind
+    F[m + at.ECHOED] = sent + pace * (count - behind)
+    F[m + at.DUE] = last + F[at.DELAY] if behind else inf
+    if W[m + at.AWAITED] == W[m + at.TOTAL]:
+        return
+    between = (last - first) / (count - 1)
+    node = take_node(W)
+    W[node + at.NUMBER], W[node + at.TIMES] = number + skipped + 1, acknowledged
+    F[node + at.BETWEEN], F[node + at.PACE] = EVERY * between, EVERY * pace
+    F[node + at.ECHO], F[node + at.ECHO_NEXT] = echo, sent + pace * (skipped + 1)
+    when = first + skipped * between + F[W[m + at.PATH] + at.BACK]
+    call(W, F, when, at.ALL_ACKNOWLEDGED, m, node)

@@ -1,0 +1,329 @@
+"""The sender of a message's segments: see `Sender`, `RackSender` and `TcpTransfer`."""
+
+from math import inf
+
+from fedsim.sim.network.tcp.compiled import boards, windows
+from fedsim.sim.network.tcp.compiled import layout as at
+from fedsim.sim.network.tcp.compiled.compiler import part, piece
+from fedsim.sim.network.tcp.compiled.events import call, forget
+from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
+from fedsim.sim.network.tcp.compiled.queues import claim, is_crowded
+from fedsim.sim.network.tcp.compiled.receivers import count_arrived
+from fedsim.sim.network.tcp.compiled.streams import begin_stream, may_flow, narrow_link
+from fedsim.sim.network.tcp.compiled.ways import forward
+from fedsim.sim.network.tcp.rack import GRAIN, PROBE
+from fedsim.sim.network.tcp.scoreboard import DUPLICATES
+from fedsim.sim.network.tcp.sender import CLOSE
+from fedsim.sim.network.tcp.stream import LEAST
+from fedsim.sim.network.tcp.transfer import AHEAD, LEAST_TRAIN, LOOKED_AT, SHARE
+
+
+@part
+def is_steady(W: Integers, m: int) -> bool:
+    """Return whether it knows of no loss, waits for no repair, and has not forgotten any."""
+    if W[m + at.STATE] != at.OPEN or not boards.is_clean(W, m):
+        return False
+    return W[m + at.UNKNOWN] >= W[m + at.UNSURE]
+
+
+# Segments on their way.
+
+
+@piece
+def _launch(
+    W: Integers, F: Reals, m: int, number: int, count: int, start: float, pace: float
+) -> None:
+    """Send segments; the message's last one may be a shorter one."""
+    end = start + pace * (count - 1)
+    if number + count == W[m + at.TOTAL] and count > 1 and is_crowded(W, m):
+        _launch_part(W, F, m, number, count - 1, start, pace)
+        _launch_part(W, F, m, number + count - 1, at.ALONE, end, 0.0)
+    else:
+        _launch_part(W, F, m, number, count, start, pace)
+
+
+@part
+def _launch_part(
+    W: Integers, F: Reals, m: int, number: int, count: int, start: float, pace: float
+) -> None:
+    W[m + at.SEGMENTS_SENT] += count
+    bits, end = F[m + at.EACH], start + pace * (count - 1)
+    F[m + at.LAST_SENT] = end
+    if number + count == W[m + at.TOTAL]:
+        bits += (F[m + at.SHORT] - bits) / count
+    forward(W, F, m, number, count, bits, start, pace, start, end, at.NOTHING)
+
+
+@part
+def send(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
+    """Send what the window allows, spread over the time of the acknowledgements."""
+    if is_steady(W, m):
+        send_new(W, F, m, now, span)
+    else:
+        _send_any(W, F, m, now)
+        _set_timer(W, F, m)
+
+
+@part
+def send_new(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
+    """Send new segments, where nothing is known to be lost."""
+    size = F[m + at.SIZE]
+    left, flight = W[m + at.TOTAL] - W[m + at.NEXT], W[m + at.NEXT] - W[m + at.UNKNOWN]
+    todo = min(int(size + CLOSE) - flight, left)
+    if todo <= 0:
+        _set_timer(W, F, m)
+        return
+    if left >= LEAST and _flows_on(W, F, m, left):
+        return
+    if left + flight != W[m + at.CLAIM]:
+        _claim_anew(W, F, m, left + flight)
+    _arm(W, F, m, now)
+    _set_timer(W, F, m)
+    number = W[m + at.NEXT]
+    W[m + at.NEXT] = number + todo
+    most = _longest_train(W, F, m, todo, span)
+    pace, start = span / todo, now
+    while todo > 0:
+        count = min(most, todo)
+        _launch(W, F, m, number, count, start, pace)
+        number += count
+        todo -= count
+        start += pace * count
+
+
+@part
+def _claim_anew(W: Integers, F: Reals, m: int, count: int) -> None:
+    claim(W, F, m, count - W[m + at.CLAIM], at.NOTHING)
+    W[m + at.CLAIM] = count
+
+
+@piece
+def _longest_train(W: Integers, F: Reals, m: int, todo: int, span: float) -> int:
+    """Return how many segments travel together."""
+    if is_crowded(W, m):
+        return 1 if span != 0.0 else todo
+    if todo <= LEAST_TRAIN:
+        return todo
+    p = W[m + at.PATH]
+    longest = int(F[m + at.SIZE])
+    if windows.looks(W, F, m):
+        for k in range(W[p + at.STAGES]):
+            s = p + at.WAY + k * at.STAGE
+            if W[s + at.SHARED] and W[W[s + at.AT] + at.FLOWS] > 1:
+                longest = LOOKED_AT
+    return max(LEAST_TRAIN, min(longest, W[p + at.NARROW] // SHARE))
+
+
+@piece
+def _flows_on(W: Integers, F: Reals, m: int, left: int) -> bool:
+    """Let the rest flow as a stream, where it may."""
+    p = W[m + at.PATH]
+    if not may_flow(F, m, p, left):
+        return False
+    number = narrow_link(W, F, p)
+    if number < 0:
+        return False
+    W[m + at.NEXT] = W[m + at.TOTAL]
+    _claim_anew(W, F, m, int(AHEAD * F[m + at.SIZE]))
+    W[m + at.SEGMENTS_SENT] += left
+    F[m + at.DEADLINE] = inf
+    begin_stream(W, F, m, number, left)
+    return True
+
+
+# Repair.
+
+
+@part
+def _send_any(W: Integers, F: Reals, m: int, now: float) -> None:
+    """Send what the window allows: what is lost, then what is new."""
+    while F[m + at.SIZE] - boards.flight(W, m) >= 1 - CLOSE:
+        number = boards.first_lost(W, m)
+        if number < 0 and W[m + at.NEXT] < W[m + at.TOTAL]:
+            number = W[m + at.NEXT]
+        elif number < 0 and W[m + at.STATE] == at.RECOVERY:
+            number = boards.first_unknown(W, m)
+        if number < 0:
+            return
+        _send_one(W, F, m, number, now)
+
+
+@part
+def _send_one(W: Integers, F: Reals, m: int, number: int, now: float) -> None:
+    if number < W[m + at.NEXT]:
+        boards.send_again(W, m, number)
+    else:
+        W[m + at.NEXT] = number + 1
+    _arm(W, F, m, now)
+    if W[m + at.STATE] == at.RECOVERY:
+        W[m + at.OUT] += 1
+    _launch(W, F, m, number, at.ALONE, now, 0.0)
+
+
+@part
+def _retransmit(W: Integers, F: Reals, m: int, now: float) -> None:
+    """Send the first lost segment at once; where none is known, a new one, or the first."""
+    number = boards.first_lost(W, m)
+    if number < 0:
+        more = W[m + at.NEXT] < W[m + at.TOTAL]
+        number = W[m + at.NEXT] if more else W[m + at.UNKNOWN]
+    _send_one(W, F, m, number, now)
+
+
+@part
+def _enter_recovery(W: Integers, F: Reals, m: int, delivered: int, now: float) -> None:
+    boards.lose_first(W, m)
+    W[m + at.RECOVER], W[m + at.RECOVERS] = W[m + at.NEXT], 1
+    W[m + at.STATE] = at.RECOVERY
+    outstanding = W[m + at.NEXT] - W[m + at.UNKNOWN]
+    windows.begin_recovery(W, F, m, boards.flight(W, m), outstanding, delivered)
+    _retransmit(W, F, m, now)
+
+
+@part
+def repair_overtaken(W: Integers, F: Reals, m: int, delivered: int, now: float) -> None:
+    """Repair what was overtaken: see `RackSender`."""
+    F[m + at.OVERTAKEN_BY] = F[m + at.PROBE] = inf
+    F[m + at.SENT_AGAIN_AT] = now
+    W[m + at.STRICT] = 1
+    boards.find_lost(W, m)
+    _enter_recovery(W, F, m, delivered, now)
+    restart_timer(W, F, m, now)
+
+
+@piece
+def take_duplicate(
+    W: Integers, F: Reals, m: int, delivered: int, now: float, repaired: int
+) -> None:
+    """Take the news that a segment has arrived out of order."""
+    if W[m + at.STATE] == at.LOSS:
+        return
+    if W[m + at.STATE] == at.RECOVERY:
+        windows.recover(W, F, m, delivered, boards.flight(W, m), repaired)
+        return
+    W[m + at.DUPLICATES] += 1
+    W[m + at.STATE] = at.DISORDER
+    if W[at.LINUX]:
+        if W[m + at.DUPLICATES] >= DUPLICATES:
+            repair_overtaken(W, F, m, delivered, now)
+        return
+    may = not W[m + at.RECOVERS] or W[m + at.UNKNOWN] >= W[m + at.RECOVER]
+    third = W[m + at.DUPLICATES] == DUPLICATES and may
+    if third or boards.outruns_second(W, m):
+        _enter_recovery(W, F, m, delivered, now)
+
+
+@piece
+def repair(
+    W: Integers,
+    F: Reals,
+    m: int,
+    count: int,
+    delivered: int,
+    now: float,
+    repaired: int,
+    news: int,
+) -> None:
+    """Take the acknowledgement of some segments, and repair what is still lost."""
+    if not news:
+        W[m + at.DUPLICATES] = 0
+    if W[m + at.STATE] == at.LOSS:
+        windows.note_acknowledgement(W, F, m, now)
+        windows.grow(W, F, m, count, W[m + at.UNKNOWN], W[m + at.NEXT], now)
+        restart_timer(W, F, m, now)
+    else:
+        windows.recover(W, F, m, delivered, boards.flight(W, m), repaired)
+        if not boards.is_repaired(W, m, W[m + at.UNKNOWN]):
+            _retransmit(W, F, m, now)
+        windows.note_acknowledgement(W, F, m, now)
+        if W[m + at.PARTIAL]:
+            restart_timer(W, F, m, now)
+        W[m + at.PARTIAL] = 0
+    if W[at.LINUX]:
+        restart_timer(W, F, m, now)
+
+
+# The timer.
+
+
+@part
+def _set_timer(W: Integers, F: Reals, m: int) -> None:
+    deadline = F[m + at.DEADLINE]
+    if W[m + at.TIMER] and deadline < F[m + at.TIMER_WHEN]:
+        W[m + at.TIMER] = 0
+        forget(W, F)
+    if not W[m + at.TIMER] and deadline < inf:
+        when = max(deadline, F[at.NOW])
+        F[m + at.TIMER_WHEN] = when
+        W[m + at.TIMER] = call(W, F, when, at.TIMES_OUT, m, at.NOTHING)
+
+
+@part
+def _arm(W: Integers, F: Reals, m: int, now: float) -> None:
+    """Start the timer, unless it runs."""
+    if F[m + at.DEADLINE] == inf:
+        _set_deadline(W, F, m, now)
+
+
+@part
+def _set_deadline(W: Integers, F: Reals, m: int, now: float) -> None:
+    F[m + at.DEADLINE] = now + F[m + at.TIMEOUT]
+    if not W[at.LINUX]:
+        return
+    F[m + at.PROBE] = inf
+    if W[m + at.PROBED] or F[m + at.MEAN_TRIP] == 0.0 or W[m + at.STATE] != at.OPEN:
+        return
+    later = F[at.LEAST_TIMEOUT] if boards.flight(W, m) <= 1 else GRAIN
+    probe = now + PROBE * F[m + at.MEAN_TRIP] + later
+    if probe < F[m + at.DEADLINE]:
+        F[m + at.DEADLINE] = F[m + at.PROBE] = probe
+
+
+@part
+def restart_timer(W: Integers, F: Reals, m: int, now: float) -> None:
+    """Start the timer anew, as an acknowledgement has come."""
+    windows.restore_timeout(W, F, m)
+    W[m + at.PROBED], F[m + at.OVERTAKEN_BY] = 0, inf
+    if W[m + at.UNKNOWN] >= W[m + at.TOTAL]:
+        F[m + at.DEADLINE] = F[m + at.PROBE] = inf
+    else:
+        _set_deadline(W, F, m, now)
+
+
+@piece
+def look(W: Integers, F: Reals, m: int) -> None:
+    """Time out, or wait on: the timer has been restarted meanwhile."""
+    W[m + at.TIMER] = 0
+    if F[m + at.DEADLINE] <= F[at.NOW]:
+        reached = W[m + at.CONFIRMED] or count_arrived(W, m) > 0
+        if not W[at.LINUX] and not reached:  # ns-3 answers again
+            F[m + at.SIZE], F[m + at.THRESHOLD] = W[at.INITIAL], inf
+        _time_out(W, F, m, F[at.NOW])
+    _set_timer(W, F, m)
+
+
+@piece
+def _time_out(W: Integers, F: Reals, m: int, now: float) -> None:
+    """Repair what was overtaken, send a probe, or take all for lost: what it is time for."""
+    if W[at.LINUX]:
+        if now >= F[m + at.OVERTAKEN_BY]:
+            repair_overtaken(W, F, m, at.NOTHING, now)
+            return
+        if now >= F[m + at.PROBE]:
+            F[m + at.PROBE], W[m + at.PROBED], F[m + at.DEADLINE] = inf, 1, inf
+            more = W[m + at.NEXT] < W[m + at.TOTAL]
+            _send_one(W, F, m, W[m + at.NEXT] if more else W[m + at.NEXT] - 1, now)
+            return
+        F[m + at.PROBE] = F[m + at.OVERTAKEN_BY] = inf
+        W[m + at.PROBED], W[m + at.STRICT] = 0, 1
+        if W[m + at.STATE] <= at.DISORDER:
+            F[m + at.SENT_AGAIN_AT] = now
+    flight = boards.flight(W, m)
+    boards.lose_all(W, m)
+    W[m + at.DUPLICATES] = 0
+    W[m + at.RECOVER], W[m + at.RECOVERS] = W[m + at.NEXT], 1
+    W[m + at.TIMED] = W[m + at.NEXT]
+    windows.shrink(W, F, m, flight, W[m + at.NEXT], now)
+    W[m + at.STATE] = at.LOSS
+    F[m + at.DEADLINE] = inf
+    _send_any(W, F, m, now)

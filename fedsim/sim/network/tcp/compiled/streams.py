@@ -1,0 +1,141 @@
+"""The rest of a long message as a stream: see `fedsim.sim.network.tcp.stream`."""
+
+from math import inf
+
+from fedsim.sim.network.tcp.compiled import layout as at
+from fedsim.sim.network.tcp.compiled.compiler import part, piece
+from fedsim.sim.network.tcp.compiled.events import call, free_node
+from fedsim.sim.network.tcp.compiled.flows import add_flow, open_flows, remove_flow
+from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
+from fedsim.sim.network.tcp.compiled.receivers import count_arrived
+from fedsim.sim.network.tcp.compiled.windows import utilisation
+from fedsim.sim.network.tcp.stream import APART, LATE, WIDEST, WINDOWS
+
+
+@piece
+def may_flow(F: Reals, m: int, p: int, left: int) -> bool:
+    """Return whether what is left of a message may flow as a stream, for all its window shows."""
+    size = F[m + at.SIZE]
+    if size < WIDEST or size < F[m + at.THRESHOLD] or left < WINDOWS * size:
+        return False
+    return F[m + at.MEAN_TRIP] > LATE * F[p + at.TRIP]
+
+
+@part
+def _share(W: Integers, F: Reals, p: int, number: int) -> float:
+    q = W[p + at.WAY + number * at.STAGE + at.AT]
+    return F[q + at.RATE] / max(W[q + at.FLOWS], 1)
+
+
+@piece
+def narrow_link(W: Integers, F: Reals, p: int) -> int:
+    """Return which link of a path alone holds its messages up, or -1."""
+    stages, some = W[p + at.STAGES], False
+    for k in range(stages):
+        some = some or W[p + at.WAY + k * at.STAGE + at.SHARED] != 0
+    least, lowest = -1, inf
+    for k in range(stages):
+        if some and not W[p + at.WAY + k * at.STAGE + at.SHARED]:
+            continue
+        share = _share(W, F, p, k)
+        if least < 0 or share < lowest:
+            least, lowest = k, share
+    if lowest == inf:
+        return -1
+    other = inf
+    for k in range(stages):
+        if k != least and W[p + at.WAY + k * at.STAGE + at.SHARED]:
+            other = min(other, _share(W, F, p, k))
+    if other < APART * lowest:
+        return -1
+    q = W[p + at.WAY + least * at.STAGE + at.AT]
+    fits = F[q + at.LIMIT] + F[q + at.RATE] * F[p + at.TRIP] / F[p + at.SEGMENT]
+    return least if W[q + at.MANAGED] or fits >= WIDEST * W[q + at.FLOWS] else -1
+
+
+@piece
+def begin_stream(W: Integers, F: Reals, m: int, number: int, left: int) -> None:
+    """Let segments flow over a link, at the fair share of it that windows can fill."""
+    p = W[m + at.PATH]
+    q = W[p + at.WAY + number * at.STAGE + at.AT]
+    pipe = F[q + at.RATE] * F[p + at.TRIP] / F[p + at.SEGMENT]
+    filled = 1.0 if W[q + at.MANAGED] else utilisation(W, F, F[q + at.LIMIT] / pipe)
+    cap = inf
+    for k in range(W[p + at.STAGES]):
+        other = W[p + at.WAY + k * at.STAGE + at.AT]
+        if other != q:
+            cap = min(cap, F[other + at.RATE])
+    if not W[q + at.STREAMS]:
+        open_flows(W, F, q)
+    now = F[at.NOW]
+    if F[q + at.WINDOWS] == 0.0 and F[q + at.FREE] > now:  # what came before them goes first
+        add_flow(W, F, q, (F[q + at.FREE] - now) * F[q + at.RATE], inf, at.NOTHING)
+    F[q + at.WINDOWS] += F[m + at.SIZE]
+    F[q + at.PIPE] = pipe
+    W[m + at.STREAM], W[m + at.STREAM_AT], F[m + at.STREAM_WINDOW] = 1, number, F[m + at.SIZE]
+    W[m + at.STREAMED] = left
+    _flow(W, F, m, q, left * F[m + at.EACH] / filled, cap, left)
+
+
+@part
+def _flow(W: Integers, F: Reals, m: int, q: int, bits: float, cap: float, count: int) -> None:
+    """Let some segments flow, after those before them: see `TcpArrivals.follow`."""
+    F[m + at.PASSED] += W[m + at.STREAM_LOGGED]
+    W[m + at.STREAM_FLOW] = add_flow(W, F, q, bits, cap, m)
+    W[m + at.STREAM_LOGGED] = count
+
+
+@piece
+def end_stream(W: Integers, F: Reals, m: int) -> None:
+    """Let the last bits of a stream arrive, after what was lost of the segments before it."""
+    p = W[m + at.PATH]
+    q = W[p + at.WAY + W[m + at.STREAM_AT] * at.STAGE + at.AT]
+    missing = W[m + at.TOTAL] - W[m + at.STREAMED] - count_arrived(W, m)
+    if missing > 0:
+        W[m + at.SEGMENTS_SENT] += missing
+        W[m + at.STREAMED] += missing
+        free_node(W, W[m + at.STREAM_FLOW])
+        _flow(W, F, m, q, missing * F[m + at.EACH], inf, missing)
+        return
+    F[m + at.LAST_SENT] = F[at.NOW]
+    rest = _rest(W, F, p, W[m + at.STREAM_AT], F[m + at.EACH])
+    call(W, F, F[at.NOW] + rest, at.FINISH, m, at.NOTHING)
+
+
+@piece
+def _rest(W: Integers, F: Reals, p: int, number: int, bits: float) -> float:
+    """Return how long a segment takes from the end of a stage on, s: see `TcpPath.rest`."""
+    delays = sum_over(W, F, p, number, 0.0)
+    return delays + sum_over(W, F, p, number + 1, bits)
+
+
+@part
+def sum_over(W: Integers, F: Reals, p: int, first: int, bits: float) -> float:
+    """Return the sum of how long bits take on stages from one on, s; without any, of delays.
+
+    As Python sums: newer versions make rounding good.
+    """
+    total = lost = 0.0
+    for k in range(first, W[p + at.STAGES]):
+        s = p + at.WAY + k * at.STAGE
+        each = bits / F[W[s + at.AT] + at.RATE] if bits > 0 else F[s + at.AFTER]
+        added = total + each
+        if added < inf:
+            lost += (total - added) + each if abs(total) >= abs(each) else (each - added) + total
+        total = added
+    return total + lost if W[at.COMPENSATED] else total
+
+
+@piece
+def leave_stream(W: Integers, F: Reals, m: int, whole: int) -> None:
+    """Leave the link to the others."""
+    p = W[m + at.PATH]
+    q = W[p + at.WAY + W[m + at.STREAM_AT] * at.STAGE + at.AT]
+    flow = W[m + at.STREAM_FLOW]
+    if not whole and W[flow + at.FLOW_LINK]:
+        remove_flow(W, F, flow)
+    free_node(W, flow)
+    W[m + at.STREAM_FLOW] = 0
+    F[q + at.WINDOWS] -= F[m + at.STREAM_WINDOW]
+    if F[q + at.WINDOWS] < 1e-6:
+        F[q + at.WINDOWS] = 0.0

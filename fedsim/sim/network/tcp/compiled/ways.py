@@ -1,0 +1,273 @@
+"""The way of segments, and what happens where they arrive: see `TcpLane` and `TcpTransfer`."""
+
+from math import inf
+
+from fedsim.sim.network.tcp.compiled import layout as at
+from fedsim.sim.network.tcp.compiled.compiler import part, piece
+from fedsim.sim.network.tcp.compiled.events import call, free_node, take_node
+from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
+from fedsim.sim.network.tcp.compiled.queues import carry, carry_one, is_crowded, room
+from fedsim.sim.network.tcp.compiled.receivers import (
+    count_arrived,
+    say_late,
+    take_segment,
+    take_train,
+)
+from fedsim.sim.network.tcp.handshake import OPTIONS
+
+
+@part
+def _over(W: Integers, m: int, number: int) -> int:
+    """Return whether what a packet belongs to is over."""
+    if number >= 0:
+        return W[m + at.OVER]
+    return W[m + at.SYN_OVER] if number == at.SYN else 0
+
+
+@part
+def _push_train(
+    W: Integers,
+    F: Reals,
+    m: int,
+    number: int,
+    count: int,
+    bits: float,
+    sent: float,
+    pace: float,
+    first: float,
+    last: float,
+    hop: int,
+) -> None:
+    """Let segments come to a queue at a later time."""
+    node = take_node(W)
+    W[node + at.NUMBER], W[node + at.COUNT], W[node + at.HOP] = number, count, hop
+    F[node + at.BITS], F[node + at.SENT], F[node + at.PACE] = bits, sent, pace
+    F[node + at.FIRST], F[node + at.LAST] = first, last
+    call(W, F, first, at.FORWARD, m, node)
+
+
+@part
+def forward_one(
+    W: Integers, F: Reals, m: int, number: int, bits: float, sent: float, first: float, hop: int
+) -> None:
+    """Take a segment over the links to the next queue that it meets others in, or to its end."""
+    if _over(W, m, number):
+        return
+    p, now = W[m + at.PATH], F[at.NOW]
+    while hop < W[p + at.STAGES]:
+        s = p + at.WAY + hop * at.STAGE
+        if first > now and W[s + at.SHARED]:
+            _push_train(W, F, m, number, at.ALONE, bits, sent, 0.0, first, first, hop)
+            return
+        through = carry_one(W, F, W[s + at.AT], first, bits, F[s + at.LEAD])
+        if through < 0:
+            return  # what finds no room is dropped
+        first = through + F[s + at.AFTER]
+        hop += 1
+    if bits < F[p + at.SEGMENT]:
+        first = max(first - _swifter(W, F, p, bits, number), now)
+    _deliver_packet(W, F, m, number, bits, sent, first)
+
+
+@part
+def _swifter(W: Integers, F: Reals, p: int, bits: float, number: int) -> float:
+    """Return how much earlier than a full segment one of some bits arrives: `TcpPath.swifter`."""
+    gain = (F[p + at.SEGMENT] - bits) * F[p + at.FREE_BIT]
+    if number <= 0:
+        return gain
+    if W[p + at.RADIO]:
+        return min(gain, 0.0)
+    own = W[p + at.WAY + at.AT]
+    return min(gain, max(bits / F[own + at.RATE] - bits * F[p + at.FREE_BIT], 0.0))
+
+
+@piece
+def _deliver_packet(
+    W: Integers, F: Reals, m: int, number: int, bits: float, sent: float, time: float
+) -> None:
+    """Let a segment arrive, or a packet of the handshake."""
+    if number >= 0:
+        _deliver_one(W, F, m, number, bits, sent, time)
+    elif number == at.ANSWER:
+        W[m + at.CONFIRMED] = 1
+    elif not W[m + at.ANSWERED]:
+        W[m + at.ANSWERED] = 1
+        p = W[m + at.PATH]
+        answer = F[p + at.BACK] + OPTIONS * F[p + at.BACK_BIT]
+        call(W, F, time + answer, at.SYN_ENDS, m, at.NOTHING)
+
+
+@part
+def forward(
+    W: Integers,
+    F: Reals,
+    m: int,
+    number: int,
+    count: int,
+    bits: float,
+    sent: float,
+    pace: float,
+    first: float,
+    last: float,
+    hop: int,
+) -> None:
+    """Take a train over the links to the next queue that it meets others in, or to its end."""
+    if count == 1:
+        forward_one(W, F, m, number, bits, sent, first, hop)
+        return
+    if W[m + at.OVER]:
+        return
+    p, now = W[m + at.PATH], F[at.NOW]
+    while hop < W[p + at.STAGES]:
+        s = p + at.WAY + hop * at.STAGE
+        q = W[s + at.AT]
+        if first > now and W[s + at.SHARED]:
+            _push_train(W, F, m, number, count, bits, sent, pace, first, last, hop)
+            return
+        space = 0.0
+        whole = not W[q + at.CROWDED] or first == last
+        if whole:
+            space = room(W, F, q, first, F[s + at.LEAD])
+            whole = space >= count or first == last
+        if not whole:
+            _split(W, F, m, number, count, bits, sent, pace, first, last, hop)
+            return
+        if space < count:
+            if space < 1:
+                return  # what finds no room is dropped
+            count = int(space)
+        first, last = carry(W, F, q, first, last, count, bits)
+        first, last = first + F[s + at.AFTER], last + F[s + at.AFTER]
+        hop += 1
+    if count > 1:
+        _deliver(W, F, m, number, count, sent, pace, first, last)
+    else:  # the others were dropped
+        _deliver_one(W, F, m, number, bits, sent, first)
+
+
+@piece
+def _split(
+    W: Integers,
+    F: Reals,
+    m: int,
+    number: int,
+    count: int,
+    bits: float,
+    sent: float,
+    pace: float,
+    first: float,
+    last: float,
+    hop: int,
+) -> None:
+    """Let the segments of a train go on one by one."""
+    between = (last - first) / max(count - 1, 1)
+    for n in range(count):
+        forward_one(W, F, m, number + n, bits, sent + n * pace, first + n * between, hop)
+
+
+# The receiver.
+
+
+@piece
+def _deliver(
+    W: Integers,
+    F: Reals,
+    m: int,
+    number: int,
+    count: int,
+    sent: float,
+    pace: float,
+    first: float,
+    last: float,
+) -> None:
+    """Let a train of several segments arrive."""
+    before = count_arrived(W, m)
+    if before == W[m + at.TOTAL]:
+        return
+    if F[m + at.DUE] < first:
+        say_late(W, F, m, F[m + at.DUE])
+    if number == W[m + at.AWAITED] and not W[m + at.EARLIES] and not is_crowded(W, m):
+        take_train(W, F, m, number, count, sent, pace, first, last)
+    else:
+        between = (last - first) / max(count - 1, 1)
+        for n in range(count):
+            take_segment(W, F, m, number + n, sent + n * pace, first + n * between)
+    after = count_arrived(W, m)
+    if after > before:
+        _note(W, F, m, first - (last - first) / (count - 1), last, after - before)
+    _wait_for_more(W, F, m, last)
+
+
+@part
+def _deliver_one(
+    W: Integers, F: Reals, m: int, number: int, bits: float, sent: float, time: float
+) -> None:
+    """Let a segment arrive."""
+    before = count_arrived(W, m)
+    if before == W[m + at.TOTAL]:
+        return
+    if F[m + at.DUE] < time:
+        say_late(W, F, m, F[m + at.DUE])
+    take_segment(W, F, m, number, sent, time)
+    after = count_arrived(W, m)
+    if after > before:
+        p = W[m + at.PATH]
+        own = W[p + at.WAY + W[p + at.RADIO] * at.STAGE + at.AT]
+        _note(W, F, m, time - bits / F[own + at.RATE], time, at.ALONE)
+    if after == W[m + at.TOTAL] or F[m + at.DUE] < inf:
+        _wait_for_more(W, F, m, time)
+
+
+@part
+def _wait_for_more(W: Integers, F: Reals, m: int, last: float) -> None:
+    """End with the last segment, or wait for the second one of an acknowledgement."""
+    if count_arrived(W, m) == W[m + at.TOTAL]:
+        call(W, F, last, at.FINISH, m, at.NOTHING)
+    elif F[m + at.DUE] < inf and not W[m + at.WAITS]:
+        W[m + at.WAITS] = 1
+        call(W, F, F[m + at.DUE], at.LATE_ONE, m, at.NOTHING)
+
+
+@piece
+def look_for_late(W: Integers, F: Reals, m: int) -> None:
+    """Let the receiver acknowledge a segment that no other has followed, if it is time to."""
+    W[m + at.WAITS] = 0
+    due, now = F[m + at.DUE], F[at.NOW]
+    if W[m + at.OVER] or due == inf:
+        return
+    if due <= now:
+        say_late(W, F, m, now)
+    else:
+        W[m + at.WAITS] = 1
+        call(W, F, due, at.LATE_ONE, m, at.NOTHING)
+
+
+@part
+def _note(W: Integers, F: Reals, m: int, first: float, last: float, count: int) -> None:
+    """Note when segments arrive: see `TcpArrivals.note`."""
+    now, node = F[at.NOW], W[m + at.LOG_FIRST]
+    while node and F[node + at.LAST] <= now:
+        F[m + at.PASSED] += W[node + at.COUNT]
+        behind = W[node + at.LINK]
+        free_node(W, node)
+        node = behind
+    new = take_node(W)
+    F[new + at.FIRST], F[new + at.LAST] = max(now, first), last
+    W[new + at.COUNT], W[new + at.LINK] = count, 0
+    if node:
+        W[W[m + at.LOG_LAST] + at.LINK] = new
+        W[m + at.LOG_FIRST] = node
+    else:
+        W[m + at.LOG_FIRST] = new
+    W[m + at.LOG_LAST] = new
+
+
+@part
+def forget_log(W: Integers, m: int) -> None:
+    """Forget what was noted."""
+    node = W[m + at.LOG_FIRST]
+    while node:
+        behind = W[node + at.LINK]
+        free_node(W, node)
+        node = behind
+    W[m + at.LOG_FIRST] = 0

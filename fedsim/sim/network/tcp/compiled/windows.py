@@ -1,0 +1,255 @@
+"""The window and the timer of a connection: see `Window`."""
+
+from math import ceil, inf
+
+from fedsim.sim.network.tcp.compiled import layout as at
+from fedsim.sim.network.tcp.compiled.compiler import part, piece
+from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
+from fedsim.sim.network.tcp.window import (
+    CLAMP,
+    LEAST_TRIP,
+    LOW_WINDOW,
+    MOST_TIMEOUT,
+    NEAR,
+    SAMPLES,
+    SCALE,
+    TICK,
+)
+
+_THIRD, _THREE, _TWO, _FOUR = range(at.POWERS, at.POWERS + 4)
+
+
+@piece
+def reset_window(W: Integers, F: Reals, m: int) -> None:
+    """Let a connection begin."""
+    F[m + at.SIZE], F[m + at.THRESHOLD], F[m + at.TIMEOUT] = W[at.INITIAL], inf, 1.0
+    F[m + at.LAST_SENT] = 0.0
+    W[m + at.FLIGHT], W[m + at.OUT], W[m + at.ARRIVALS] = 1, 0, 0
+    F[m + at.MEAN_TRIP] = F[m + at.VARIATION] = F[m + at.LAST_TRIP] = 0.0
+    F[m + at.LEAST_TRIP] = F[m + at.SHORTEST] = inf
+    W[m + at.FOUND] = 0
+    W[m + at.ROUND_END] = -1
+    F[m + at.ROUND_START] = F[m + at.LAST_NEAR] = 0.0
+    F[m + at.ROUND_TRIP], W[m + at.SAMPLES] = inf, 0
+    W[m + at.PEAK] = W[m + at.ORIGIN] = W[m + at.CREDIT] = W[m + at.PEAK_BEFORE] = 0
+    F[m + at.EPOCH], F[m + at.INFLECTION] = -1.0, 0.0
+    F[m + at.SIZE_BEFORE], F[m + at.THRESHOLD_BEFORE] = F[m + at.SIZE], inf
+
+
+# The timer.
+
+
+@part
+def measure(F: Reals, m: int, sent: float, now: float) -> None:
+    """Take the round trip of a segment."""
+    trip = TICK * (int(now / TICK) - int(sent / TICK))
+    if trip == 0.0:
+        trip = LEAST_TRIP
+    F[m + at.LAST_TRIP] = trip
+    F[m + at.LEAST_TRIP] = min(F[m + at.LEAST_TRIP], trip)
+    mean = F[m + at.MEAN_TRIP]
+    if mean != 0.0:
+        F[m + at.VARIATION] += (abs(mean - trip) - F[m + at.VARIATION]) / 4
+        F[m + at.MEAN_TRIP] += (trip - mean) / 8
+    else:
+        F[m + at.MEAN_TRIP], F[m + at.VARIATION] = trip, trip / 2
+
+
+@part
+def restore_timeout(W: Integers, F: Reals, m: int) -> None:
+    """Set the timeout as the round trips have it."""
+    late, least = 4 * F[m + at.VARIATION], F[at.LEAST_TIMEOUT]
+    if W[at.LINUX]:
+        F[m + at.TIMEOUT] = F[m + at.MEAN_TRIP] + max(least, late)
+    else:
+        F[m + at.TIMEOUT] = max(least, F[m + at.MEAN_TRIP] + max(TICK, late))
+
+
+# Growth.
+
+
+@piece
+def looks(W: Integers, F: Reals, m: int) -> bool:
+    """Return whether single round trips may end slow start."""
+    return W[at.CUBIC] != 0 and W[at.LINUX] != 0 and F[m + at.SIZE] < F[m + at.THRESHOLD]
+
+
+@part
+def note_acknowledgement(W: Integers, F: Reals, m: int, now: float) -> None:
+    """Look at the round trip when an acknowledgement has come: Cubic does."""
+    if not W[at.CUBIC] or -1.0 < F[m + at.EPOCH] > now - F[at.SETTLED]:
+        return
+    trip = F[m + at.MEAN_TRIP] if W[at.SMOOTHED] else F[m + at.LAST_TRIP]
+    F[m + at.SHORTEST] = min(F[m + at.SHORTEST], trip)
+    if not W[m + at.FOUND] and LOW_WINDOW <= F[m + at.SIZE] <= F[m + at.THRESHOLD]:
+        _look_for_full_pipe(W, F, m, trip, now)
+
+
+@piece
+def _look_for_full_pipe(W: Integers, F: Reals, m: int, trip: float, now: float) -> None:
+    """Leave slow start where long trains of acknowledgements or delays show a full pipe."""
+    shortest = F[m + at.SHORTEST]
+    found = False
+    if now - F[m + at.LAST_NEAR] <= NEAR:
+        F[m + at.LAST_NEAR] = now
+        found = now - F[m + at.ROUND_START] > F[at.TRAIN] * shortest
+    if W[m + at.SAMPLES] < SAMPLES:
+        F[m + at.ROUND_TRIP] = min(F[m + at.ROUND_TRIP], trip)
+        W[m + at.SAMPLES] += 1
+    else:
+        late = min(max(F[at.LATE] * shortest, F[at.LOW]), F[at.HIGH])
+        found = found or F[m + at.ROUND_TRIP] > shortest + late
+    if found:
+        W[m + at.FOUND] = 1
+        F[m + at.THRESHOLD] = F[m + at.SIZE]
+
+
+@part
+def grow(
+    W: Integers, F: Reals, m: int, count: int, acknowledged: int, sent: int, now: float
+) -> None:
+    """Take the acknowledgement of some segments; see `Window.grow`."""
+    if W[at.CUBIC]:
+        if F[m + at.SIZE] < F[m + at.THRESHOLD]:
+            if acknowledged > W[m + at.ROUND_END]:
+                _begin_round(W, F, m, sent, now)
+            F[m + at.SIZE] += count
+        elif count:
+            _follow_cubic(W, F, m, count, now)
+        return
+    if W[at.LINUX]:
+        space = F[m + at.THRESHOLD] - F[m + at.SIZE]
+        begun = int(min(float(count), space)) if space > 0 else 0
+        F[m + at.SIZE] += begun
+        F[m + at.SIZE] += (count - begun) / F[m + at.SIZE]
+        return
+    if F[m + at.SIZE] < F[m + at.THRESHOLD] and count:
+        F[m + at.SIZE] += 1
+        count -= 1
+    if F[m + at.SIZE] >= F[m + at.THRESHOLD] and count:
+        payload = W[W[m + at.PATH] + at.PAYLOAD]  # by whole bytes
+        size = round(F[m + at.SIZE] * payload)
+        F[m + at.SIZE] = (size + max(payload * payload // size, 1)) / payload
+
+
+@part
+def _begin_round(W: Integers, F: Reals, m: int, sent: int, now: float) -> None:
+    W[m + at.ROUND_END], F[m + at.ROUND_START], F[m + at.LAST_NEAR] = sent, now, now
+    F[m + at.ROUND_TRIP], W[m + at.SAMPLES] = inf, 0
+
+
+@piece
+def _follow_cubic(W: Integers, F: Reals, m: int, count: int, now: float) -> None:
+    """Grow along the curve, by a segment for an acknowledgement at most."""
+    W[m + at.CREDIT] += count
+    size = int(F[m + at.SIZE])
+    if F[m + at.EPOCH] < 0:
+        F[m + at.EPOCH] = now
+        W[m + at.ORIGIN] = max(W[m + at.PEAK], size)
+        F[m + at.INFLECTION] = ((W[m + at.ORIGIN] - size) / SCALE) ** F[_THIRD]
+    least = F[m + at.SHORTEST] if F[m + at.SHORTEST] < inf else 0.0
+    offset = now + least - F[m + at.EPOCH] - F[m + at.INFLECTION]
+    ahead = int(SCALE * abs(offset) ** F[_THREE])
+    target = W[m + at.ORIGIN] + (ahead if offset >= 0 else -ahead)
+    per = size // (target - size) if target > size else 100 * size
+    if not W[m + at.PEAK]:
+        per = min(per, CLAMP)
+    per = max(per, 2)
+    if W[m + at.CREDIT] >= per:
+        F[m + at.SIZE] += 1
+        W[m + at.CREDIT] -= per
+
+
+@piece
+def utilisation(W: Integers, F: Reals, queue: float) -> float:
+    """Return the mean share of a link's rate that a window fills; see `Window.utilisation`."""
+    full, low = 1 + queue, F[at.BETA] * (1 + queue)
+    if low >= 1:
+        return 1.0
+    if W[at.CUBIC]:
+        share: float = ((full - 1) / (full - low)) ** F[_THIRD]
+        filled: float = full - (full - low) * (1 - share ** F[_FOUR]) / (4 * (1 - share))
+        return 1 - (1 - share) * (1 - filled)
+    square: float = full ** F[_TWO] - 1
+    lower: float = 1 - low ** F[_TWO]
+    return (lower + square) / (2 * (1 - low) + square)
+
+
+# Recovery.
+
+
+@part
+def _reduce(W: Integers, F: Reals, m: int, flight: int) -> None:
+    """Set the threshold at a loss, which Cubic notes, with fast convergence."""
+    if not W[at.CUBIC]:
+        F[m + at.THRESHOLD] = max(2.0, flight / 2)
+        return
+    size = int(F[m + at.SIZE])
+    beta = F[at.BETA]
+    W[m + at.PEAK] = int(size * (1 + beta) / 2) if size < W[m + at.PEAK] else size
+    F[m + at.EPOCH] = -1.0
+    F[m + at.THRESHOLD] = float(max(int(size * beta), 2))
+
+
+@piece
+def begin_recovery(
+    W: Integers, F: Reals, m: int, flight: int, outstanding: int, delivered: int
+) -> None:
+    """Reduce the threshold, and begin to repair losses; see `Window.enter_recovery`."""
+    _reduce(W, F, m, flight)
+    W[m + at.FLIGHT], W[m + at.OUT], W[m + at.ARRIVALS] = outstanding, 0, 0
+    recover(W, F, m, delivered, flight, at.NOTHING)
+
+
+@part
+def recover(W: Integers, F: Reals, m: int, delivered: int, flight: int, repaired: int) -> None:
+    """Let segments leave in proportion to what arrives; see `Window.recover`."""
+    W[m + at.ARRIVALS] += delivered
+    threshold = F[m + at.THRESHOLD]
+    if flight > threshold:
+        send = _share_of_threshold(W, F, m) - W[m + at.OUT]
+    else:
+        owed = _count_owed(W, m, delivered) if repaired else delivered
+        send = min(float(owed), threshold - flight)
+    F[m + at.SIZE] = flight + max(send, 0.0 if W[m + at.OUT] else 1.0)
+
+
+@piece
+def _share_of_threshold(W: Integers, F: Reals, m: int) -> float:
+    """Return how many segments may have left so far: see `Window._share_of_threshold`."""
+    delivered, threshold = W[m + at.ARRIVALS], F[m + at.THRESHOLD]
+    if W[at.LINUX]:
+        return delivered * threshold / W[m + at.FLIGHT]
+    payload = W[W[m + at.PATH] + at.PAYLOAD]
+    product = delivered * payload * int(threshold * payload) % (1 << 32)
+    return ceil(product / (W[m + at.FLIGHT] * payload)) / payload
+
+
+@piece
+def _count_owed(W: Integers, m: int, delivered: int) -> int:
+    """Return how many segments may follow where a retransmission has arrived."""
+    ahead = W[m + at.ARRIVALS] - W[m + at.OUT]
+    if ahead < 0 and not W[at.LINUX]:
+        return ahead + 1
+    return max(ahead, delivered) + 1
+
+
+@piece
+def shrink(W: Integers, F: Reals, m: int, flight: int, sent: int, now: float) -> None:
+    """Begin anew with one segment, and wait twice as long; see `Window.time_out`."""
+    F[m + at.SIZE_BEFORE], F[m + at.THRESHOLD_BEFORE] = F[m + at.SIZE], F[m + at.THRESHOLD]
+    W[m + at.PEAK_BEFORE] = W[m + at.PEAK]
+    F[m + at.TIMEOUT] = min(MOST_TIMEOUT, 2 * F[m + at.TIMEOUT])
+    _reduce(W, F, m, flight)
+    if W[at.CUBIC]:
+        W[m + at.PEAK], F[m + at.SHORTEST], W[m + at.FOUND] = 0, inf, 0
+        _begin_round(W, F, m, sent, now)
+    F[m + at.SIZE] = 1.0
+
+
+@piece
+def undo_time_out(W: Integers, F: Reals, m: int) -> None:
+    """Go on as before the timer ran out."""
+    F[m + at.SIZE] = max(F[m + at.SIZE], F[m + at.SIZE_BEFORE])
+    F[m + at.THRESHOLD] = max(F[m + at.THRESHOLD], F[m + at.THRESHOLD_BEFORE])
+    W[m + at.PEAK] = W[m + at.PEAK_BEFORE]

@@ -1,0 +1,143 @@
+"""A PyTorch module trained in one call, and a module with the model of a run given back."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar, cast
+
+import torch
+from torch import nn
+
+from fedsim.errors import DataError
+from fedsim.problems.architectures import PassedModule
+from fedsim.problems.modules import layers_of
+from fedsim.problems.modules.module import trained_parameters
+from fedsim.record.columns import higher_is_better
+from fedsim.results import Result
+from fedsim.running import api
+from fedsim.torch.problems import Criterion, Module, RowLoss, Rows, problem
+
+Best = Literal["best"]
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def run(
+    module: Module,
+    data: Rows,
+    loss: Criterion | RowLoss = "cross-entropy",
+    *,
+    algorithm: str | Mapping[str, Any],
+    test: Rows | None = None,
+    split: Mapping[str, Any] | str | None = None,
+    rounds: int | None = None,
+    out: str | Path | None = None,
+    jobs: int = 1,
+    **scenario: Any,
+) -> Result:
+    """Train a module at the clients, and return what that takes: bits, seconds, joules, accuracy.
+
+    It is `fedsim.run` of a scenario whose problem is `fedsim.torch.problem(module, loss, ...)`.
+
+    Args:
+        module: a module with the initial parameters; or a class or function that creates one.
+        data: the clients' rows: one dataset of PyTorch for each client, or one for all; (X, y) or
+            (X, y, clients); or a source as in a scenario.
+        loss: "cross-entropy", "squared", or a function or module of outputs and targets.
+        algorithm: the method and its parameters, such as `{"kind": "fedavg", "step_size": 0.1}`.
+        test: test rows in the same forms, or {"fraction": 0.2}; with cross-entropy or a custom loss
+            of classes, `measures` is `["test_accuracy"]` then, unless given.
+        split: the assignment of rows to clients; see `fedsim.torch.problem`.
+        rounds: after which the run ends; short for `stop={"rounds": rounds}`.
+        out: the folder of the run folders; if None, a temporary one until this session ends.
+        jobs: the number of runs at a time.
+        scenario: other keys of a scenario, such as fleet, network, participation, variants, seeds.
+
+    Raises:
+        DataError: rows, module or loss cannot be used.
+        ScenarioError: a key of the scenario is invalid; nothing has run.
+
+    Example:
+        >>> from torch import nn
+        >>> rows = np.eye(4), [0, 1, 0, 1]
+        >>> method = {"kind": "fedavg", "step_size": 0.1, "local_steps": 1}
+        >>> result = run(nn.Linear(4, 2), rows, algorithm=method, rounds=3, fleet=[{"count": 2}])
+        >>> len(result.rounds), load_module(nn.Linear(4, 2), result).out_features
+        (3, 2)
+    """
+    if rounds is not None:
+        if "rounds" in (stop := dict(scenario.get("stop", {}))):
+            text = f"got {stop['rounds']!r}, and {rounds!r} as the argument; give one of them"
+            raise DataError("stop.rounds", text)
+        scenario["stop"] = {**stop, "rounds": rounds}
+    made = problem(module, loss, data=data, test=test, split=split)
+    if test is not None and getattr(made.loss, "criterion", "") == "cross-entropy":
+        scenario.setdefault("measures", ["test_accuracy"])
+    whole = {"problem": made, "algorithm": algorithm, **scenario}
+    return api.run(whole, out=out, jobs=jobs)
+
+
+def load_module(
+    module: M | Callable[[], M],
+    result: Result,
+    variant: str | None = None,
+    seed: int | None = None,
+    round: int | Best | None = None,  # noqa: A002 - as the column is called
+    *,
+    measure: str = "test_accuracy",
+) -> M:
+    """Return a module with the parameters of a run's model, ready to be used: in `eval()`.
+
+    Args:
+        module: as the run had it. One that was passed as an object is not changed: a copy is.
+        result: of the run.
+        variant: of the run; the first one of the scenario if None.
+        seed: of the run; may be left out where the variant has one only.
+        round: after which; the last one if None; "best" for that with the best value of `measure`
+            among the rounds whose model was kept: all with `models={"every": 1}`, the best and the
+            last with `models={"best": "test_accuracy"}`.
+        measure: a column of `result.rounds`, for "best".
+
+    Raises:
+        DataError: the model is not one of this module, or there is no such column.
+        ValueError: there is no such run, or the model was not kept; the text says which are.
+    """
+    number = best_round(result, variant, seed, measure) if round == "best" else round
+    model = torch.from_numpy(result.model(variant, seed, number).ravel())
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)  # as the run made it: tensors that are not trained follow from it
+        made = cast("M", PassedModule(module).module())
+        layers = layers_of(made)
+        length = layers[-1].stop if layers else 0
+        if length != len(model):
+            text = f"got a module of {length} trained numbers, and a model of {len(model)}"
+            raise DataError("module", f"{text}; expected the module that the run had")
+        for layer, parameter in zip(layers, trained_parameters(made), strict=True):
+            parameter[1].copy_(model[layer.start : layer.stop].view(layer.shape))
+    return made.eval()
+
+
+def best_round(result: Result, variant: str | None, seed: int | None, measure: str) -> int:
+    """Return the round with the best value of a measure, of those whose model was kept.
+
+    It is the first of several equal ones.
+
+    Raises:
+        DataError: the measure is no column of `result.rounds`, or no kept round has a value of it.
+        ValueError: there is no such run.
+    """
+    rounds = result.rounds
+    if measure not in rounds:
+        raise DataError("measure", f"got {measure!r}; expected one of {', '.join(rounds.columns)}")
+    own = variant or rounds["variant"].iloc[0]
+    seeds = rounds.loc[rounds["variant"] == own, "seed"].unique()
+    if seed is None and len(seeds) > 1:
+        raise ValueError(f"{own} was run under the seeds {seeds.tolist()}; give one of them")
+    keys = ["variant", "seed", "round"]
+    kept = rounds.merge(result.models[keys].astype(rounds[keys].dtypes), on=keys)
+    kept = kept[(kept["variant"] == own) & (kept["seed"] == (seeds[0] if seed is None else seed))]
+    values = kept.set_index("round")[measure].dropna()
+    if values.empty:
+        text = f"no round of {own} whose model was kept has a value of {measure}"
+        raise DataError("measure", f"{text}; models: {{best: {measure}}} keeps the best one's")
+    place = values.argmax() if higher_is_better(measure) else values.argmin()
+    return int(values.index[place])

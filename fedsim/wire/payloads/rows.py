@@ -1,0 +1,99 @@
+"""Vectors of many senders that are packed at once: rows of one array, each a payload like others.
+
+A `DenseRows` is what a packer without a compressor makes of an array (n, d). Of each row it hands
+out a `DenseRow`, which equals the `Dense` of that vector in values and bits.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import numpy as np
+
+from fedsim.ports import Array, Payload
+from fedsim.wire.formats import ValueFormat
+from fedsim.wire.payloads.dense import Dense
+
+
+class DenseRows:
+    """The vectors of n senders, all entries of each.
+
+    Attributes:
+        values: as they arrive, read-only, shape (n, d).
+        bits: of the encoding of one of them.
+    """
+
+    def __init__(self, vectors: Array, form: ValueFormat) -> None:
+        self.values = form.round(vectors)
+        self.bits = Dense.length(self.values[0], form)
+
+    def payloads(self) -> list["DenseRow"]:
+        """Return the payload of each sender, in order."""
+        return [DenseRow(self, place) for place in range(len(self.values))]
+
+
+class DenseRow:
+    """A payload whose vector is a row of an array."""
+
+    __slots__ = ("place", "rows")
+
+    def __init__(self, rows: DenseRows, place: int) -> None:
+        self.rows = rows
+        self.place = place
+
+    @property
+    def values(self) -> Array:
+        """The vector, read-only, shape (d,)."""
+        values: Array = self.rows.values[self.place]
+        return values
+
+    @property
+    def bits(self) -> int:
+        """The length of the encoding."""
+        return self.rows.bits
+
+
+def weighted_sum(payloads: Sequence[Payload], weights: Array | None = None) -> Array:
+    """Return the sum of payloads' vectors, from zero on, in their order.
+
+    It is bit-identical to that of a loop; rows of one array are added without one.
+
+    Args:
+        payloads: at least one; all of one shape.
+        weights: what each vector is multiplied by, shape (n,); None for 1.
+    """
+    total: Array = np.zeros_like(payloads[0].values)
+    begin = 0
+    for rows, own in groupby(payloads, _rows_of):
+        some = list(own)
+        factors = None if weights is None else weights[begin : begin + len(some)]
+        begin += len(some)
+        if rows is None or len(total) < _LEAST:
+            for vector in _vectors(some, factors):
+                total += vector
+        else:
+            places = np.array([each.place for each in some if isinstance(each, DenseRow)])
+            for at in range(0, len(places), _AT_ONCE):
+                piece = slice(at, at + _AT_ONCE)
+                added = rows.values[places[piece]]
+                if factors is not None:
+                    added *= factors[piece, None]
+                # Down the rows of an array, entry by entry, NumPy adds one after the other.
+                added[0] += total
+                total = np.add.reduce(added, axis=0)
+    return total
+
+
+_AT_ONCE = 2**14
+"""So many rows are added at once."""
+
+_LEAST = 2
+"""A column alone is contiguous, and NumPy adds that in pairs."""
+
+
+def _rows_of(payload: Payload) -> DenseRows | None:
+    return payload.rows if isinstance(payload, DenseRow) else None
+
+
+def _vectors(payloads: Sequence[Payload], factors: Array | None) -> Iterator[Array]:
+    for place, payload in enumerate(payloads):
+        yield payload.values if factors is None else factors[place] * payload.values

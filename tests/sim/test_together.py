@@ -1,0 +1,152 @@
+"""Handlers of clients that are alike run once for all of them, and the run's files are the same."""
+
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from fedsim.algorithms.averaging import FedAvg
+from fedsim.ports import Array, Client, Payload
+from fedsim.sim.arrays.client import ArrayClient
+from fedsim.wire import Dense, ValueFormat, weighted_sum
+from fedsim.wire.payloads.rows import DenseRows
+from tests.worlds.playing import _different
+
+from .test_arrays import LTE, PROBLEM, both, scenario
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+
+STEP: dict[str, Any] = {"step_size": 0.01, "local_steps": 3}
+METHODS: list[dict[str, Any]] = [
+    {"kind": "fedavg", **STEP},
+    {"kind": "fedavg", "step_size": 0.01, "epochs": 2},
+    {"kind": "fedprox", **STEP},
+    {"kind": "fedexprox", **STEP},
+    {"kind": "fednova", **STEP},
+    {"kind": "fedadam", **STEP},
+    {"kind": "dcgd", "step_size": 0.001},
+    {"kind": "gd", "step_size": "1/L"},
+    {"kind": "hb", "step_size": "1/L"},
+    {"kind": "lag", "step_size": "1/L"},
+    {"kind": "lag-wk", "step_size": "1/L"},
+    {"kind": "chb", "step_size": "1/L", "momentum": 0.4, "censor": 9.0},
+    {"kind": "chb", "step_size": "1/L", "momentum": 0.4, "eps1": 1e9},
+    {"kind": "chb-charge", "step_size": "1/L", "momentum": 0.4, "censor": 9.0},
+]
+PLACES: list[dict[str, Any]] = [
+    {},
+    {"fleet": [LTE, {"count": 4, "device": "pi-4", "radio": "wifi"}]},
+    {
+        "fleet": [
+            {**LTE, "device": {"kind": "pi-4", "slowdown": {"kind": "lognormal", "sigma": 0.5}}}
+        ]
+    },
+    {"participation": {"kind": "uniform", "count": 3}},
+    {"silence": {"kind": "deadline", "after": "20 s"}, "stop": {"rounds": 15}},
+    {"network": {"server": {"uplink": "30 kbit/s"}}, "stop": {"rounds": 15}},
+    {"wire": {"values": "float16"}, "precision": "float32"},
+    {"fleet": [{"count": 6}]},
+]
+
+
+def by_hand(*_: object) -> None:
+    pytest.fail("a client has computed by itself")
+
+
+KINDS = [str(each["kind"]) for each in METHODS]
+PAIRS = [
+    pytest.param(method, place, marks=() if method is METHODS[number] else pytest.mark.slow)
+    for number, place in enumerate(PLACES)
+    for method in METHODS
+]
+
+
+@pytest.mark.parametrize(("method", "place"), PAIRS)
+def test_the_files_are_the_same(
+    method: dict[str, Any], place: dict[str, Any], tmp_path: Path
+) -> None:
+    stateful = method["kind"] not in {"dcgd", *(each for each in KINDS if each.startswith("fed"))}
+    sampled = "participation" in place
+    with patch.object(
+        ArrayClient, "compute", ArrayClient.compute if sampled and stateful else by_hand
+    ):
+        one, other = both(tmp_path, scenario(algorithm=method, **place))
+    assert not _different(one, other)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"algorithm": {"kind": "fedavg", **STEP, "batch": 7}},
+        {"algorithm": {"kind": "fedavg", **STEP, "batch": {"start": 40, "ratio": 0.5}}},
+        {
+            "algorithm": {"kind": "fedavg", **STEP},
+            "problem": {**PROBLEM, "loss": {"kind": "softmax"}},
+            "silence": {"kind": "deadline", "after": "9 h"},
+        },
+        {
+            "algorithm": {"kind": "fedavg", **STEP},
+            "wire": {"up": {"compressor": {"kind": "natural"}}},
+        },
+        {"algorithm": {"kind": "fediter-ht", **STEP, "sparsity": 3}},
+    ],
+)
+def test_clients_that_differ_compute_by_themselves(parts: dict[str, Any], tmp_path: Path) -> None:
+    seen = list[object]()
+    compute = ArrayClient.compute
+
+    def counted(client: ArrayClient, *work: Any) -> Any:
+        seen.append(client.id)
+        return compute(client, *work)
+
+    with patch.object(ArrayClient, "compute", counted):
+        one, other = both(tmp_path, scenario(**parts))
+    assert seen
+    assert not _different(one, other)
+
+
+class Shouting(FedAvg):
+    """Sends twice its update, as its own `descend` has it; nothing is known of its rows."""
+
+    kind: Literal["shouting"] = "shouting"  # type: ignore[assignment]
+    in_arrays: ClassVar[bool] = True
+
+    async def descend(self, client: Client[Any], start: Array) -> Array:
+        """Take steps, and go on as far again for clients of an even number."""
+        moved = await super().descend(client, start)
+        return moved + (client.id % 2) * (moved - start)
+
+
+def test_of_a_users_own_method_nothing_is_known(tmp_path: Path) -> None:
+    block = scenario(algorithm={"kind": "shouting", **STEP})
+    one, other = both(tmp_path, block, [Shouting])
+    assert not _different(one, other)
+
+
+@given(
+    some.lists(some.booleans(), min_size=1, max_size=12),
+    some.integers(1, 9),
+    some.sampled_from(list(ValueFormat)),
+    some.booleans(),
+)
+def test_a_sum_of_rows_is_that_of_a_loop(
+    stacked: list[bool], length: int, form: ValueFormat, weighted: bool
+) -> None:
+    rng = np.random.default_rng(len(stacked))
+    vectors = rng.standard_normal((len(stacked), length)) * 10.0 ** rng.integers(-2, 3, length)
+    rows = DenseRows(vectors, form).payloads()
+    alone = [Dense.of(vector, form) for vector in vectors]
+    assert [each.bits for each in rows] == [each.bits for each in alone]
+    mixed: list[Payload] = [
+        one if own else other for own, one, other in zip(stacked, rows, alone, strict=True)
+    ]
+    weights = rng.random(len(mixed)) if weighted else np.ones(len(mixed))
+    total = np.zeros(length)
+    for weight, each in zip(weights, alone, strict=True):
+        total += weight * each.values
+    found = weighted_sum(mixed, weights if weighted else None)
+    assert found.tobytes() == total.tobytes()

@@ -3,13 +3,14 @@
 A hundred clients send a message each, at once, over a server's link of 100 Mbit/s, 20 ms away. Both
 models are measured in the same run, in turn, by the time of the process; a ratio is the median of
 those of the turns. Everything that a run does not do once for each message is left out: links and
-bearers are there before. The messages of the first round are simulated; those of later ones recur,
-here ten times.
+bearers are there before. The messages of the first round are simulated, as objects or by kernels,
+which are compiled before; those of later ones recur, here ten times.
 
 The second table has whole runs: rounds of a broadcast to all clients, some computing, and a reply
 of each, with the log and all else that a run has, and a method that costs nothing. A message is a
 broadcast to one client, or a reply. Computing takes the same time in every round, so that all
-rounds after the first recur; or another one each time, and none of the replies' does.
+rounds after the first recur; or another one each time, and none of the replies' does. Of objects
+there are fewer rounds then.
 
     python analysis/benchmarks/tcp_messages.py
 """
@@ -19,6 +20,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Any
 
 import client_round
@@ -32,11 +34,13 @@ from fedsim.ports import Array, Work
 from fedsim.sim.config import ClientConfig
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Bearer
+from fedsim.sim.network.tcp import worlds
 from fedsim.sim.network.tcp.bearers import Connections
 from fedsim.sim.network.transmission import Sharing, choose_bearers
 
 CLIENTS, RATE, OWN, REPEATS = 100, 1e8, 2e7, 7
-AGAIN, ROUNDS, RUNS = 10, 40, 3
+AGAIN, ROUNDS, OF_OBJECTS, RUNS = 10, 40, 4, 3
+FORMS = {"objects": inf, "kernels": 0.0}
 LATENCIES = tuple(0.01 + 0.0001 * client for client in range(CLIENTS))
 SIZES = {"10 kB": 8e4, "100 kB": 8e5, "1 MB": 8e6}
 QUEUES = {"room for all windows": 10_000, "Linux's queue": 1000, "a short queue": 100}
@@ -61,8 +65,9 @@ def bearers(calendar: Calendar, model: Sharing, queue: int) -> Sequence[Bearer]:
     return [up[client] for client in range(CLIENTS)]
 
 
-def seconds(model: Sharing, queue: int, bits: float) -> tuple[float, float]:
+def seconds(model: Sharing, queue: int, bits: float, form: str = "objects") -> tuple[float, float]:
     """Return the processor's time for a message, s: of the first round, and of those that recur."""
+    worlds.COMPILED_FROM = FORMS[form]
     calendar, arrived = Calendar(), list[int]()
     made = bearers(calendar, model, queue)
     spent = []
@@ -116,10 +121,12 @@ def run(model: Sharing, bits: float, rounds: int, *, recurs: bool) -> None:
     client_round.run(setup)
 
 
-def run_seconds(model: Sharing, bits: float, *, recurs: bool) -> float:
+def run_seconds(model: Sharing, bits: float, form: str = "objects", *, recurs: bool) -> float:
     """Return the processor's time for a message of a run, s."""
-    spent: float = client_round.seconds(partial(run, model, bits, ROUNDS, recurs=recurs))
-    return spent / (2 * CLIENTS * ROUNDS)
+    worlds.COMPILED_FROM = FORMS[form]
+    rounds = OF_OBJECTS if model == "tcp" and form == "objects" and not recurs else ROUNDS
+    spent: float = client_round.seconds(partial(run, model, bits, rounds, recurs=recurs))
+    return spent / (2 * CLIENTS * rounds)
 
 
 def report(name: str, size: str, columns: Sequence[Sequence[float]]) -> None:
@@ -134,26 +141,37 @@ def report(name: str, size: str, columns: Sequence[Sequence[float]]) -> None:
     print(row)
 
 
+def turn(queue: int, bits: float) -> tuple[float, ...]:
+    """Return what a message takes once, s: as a flow, as objects, by kernels, and again."""
+    first, again = seconds("tcp", queue, bits, "kernels")
+    return seconds("fluid", queue, bits)[0], seconds("tcp", queue, bits)[0], first, again
+
+
+def head(name: str, *columns: str) -> None:
+    """Print the head of a table."""
+    ratios = "".join(f"{column:>12s}{'ratio':>8s}" for column in columns)
+    print(f"{name:22s}{'message':>9s}{'fluid':>11s}{ratios}")
+
+
 def main() -> None:
     """Print both tables."""
-    print(
-        f"{'queue':22s}{'message':>9s}{'fluid':>11s}{'first':>12s}{'ratio':>8s}{'again':>12s}{'ratio':>8s}"
-    )
+    seconds("tcp", 1000, 8e4, "kernels")  # compiles them
+    head("queue", "objects", "kernels", "again")
     for name, queue in QUEUES.items():
         for size, bits in SIZES.items():
-            turns = [
-                (seconds("fluid", queue, bits)[0], *seconds("tcp", queue, bits))
-                for _ in range(REPEATS)
-            ]
+            turns = [turn(queue, bits) for _ in range(REPEATS)]
             report(name, size, [*zip(*turns, strict=True)])
-    print(f"{'whole run':22s}{'message':>9s}{'fluid':>11s}{'tcp':>12s}{'ratio':>8s}")
+    head("whole run", "objects", "kernels")
     for name, recurs in {"rounds recur": True, "no round recurs": False}.items():
         for size, bits in SIZES.items():
-            pairs = [
-                [run_seconds(model, bits, recurs=recurs) for model in ("fluid", "tcp")]
+            runs = [
+                (
+                    run_seconds("fluid", bits, recurs=recurs),
+                    *[run_seconds("tcp", bits, form, recurs=recurs) for form in FORMS],
+                )
                 for _ in range(RUNS)
             ]
-            report(name, size, [*zip(*pairs, strict=True)])
+            report(name, size, [*zip(*runs, strict=True)])
 
 
 if __name__ == "__main__":

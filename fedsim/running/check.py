@@ -22,7 +22,7 @@ from fedsim.running.probe import ROUNDS, Extent, Opening, extent, group_costs, o
 from fedsim.running.run import why_unresumable
 from fedsim.scenario import Plan, load
 from fedsim.scenario.plan import Written
-from fedsim.sim.arrays.fits import why_events
+from fedsim.sim.arrays.fits import why_events, why_objects
 from fedsim.text import as_html, as_text, plain, quantity, visible
 
 # Preflight notes on a scenario; see `Note` in `fedsim.record.scenarios`.
@@ -69,13 +69,17 @@ def accuracy_notes(jobs: Sequence[Job]) -> Iterator[Note]:
 
 
 def event_notes(jobs: Sequence[Job]) -> Iterator[Note]:
-    """Yield why rounds are played event by event; a note for variants that share the reason."""
-    alike: dict[str, list[str]] = {}
+    """Yield what takes more time, and why; a note for variants that share the reason."""
+    alike: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         if why := why_events(job.setup):
-            alike.setdefault(why, []).append(job.variant.name)
-    for why, names in alike.items():
-        yield Note(", ".join(names), "rounds", f"played event by event, not in arrays: {why}")
+            text = f"played event by event, not in arrays: {why}"
+            alike.setdefault(("rounds", text), []).append(job.variant.name)
+        if why := why_objects(job.setup):
+            text = f"segments are simulated as objects, not by kernels: {why}"
+            alike.setdefault(("network.tcp", text), []).append(job.variant.name)
+    for (key, text), names in alike.items():
+        yield Note(", ".join(names), key, text)
 
 
 def unresumable_notes(plan: Plan) -> Iterator[Note]:
@@ -197,7 +201,8 @@ class Check:
         notes: settings without effect, or with an unexpected one.
         concerns: conditions of a method's theory that do not hold.
         accuracy: how far the times of messages are from packets.
-        events: why rounds are played event by event, and not in arrays, which takes less time.
+        events: why rounds are played event by event, and not in arrays, and segments under TCP as
+            objects, and not by kernels, which takes less time.
         jobs: the variants, each built under its first seed.
         openings: the first rounds of their runs, by variant.
     """

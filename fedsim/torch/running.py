@@ -139,5 +139,5 @@ def best_round(result: Result, variant: str | None, seed: int | None, measure: s
     if values.empty:
         text = f"no round of {own} whose model was kept has a value of {measure}"
         raise DataError("measure", f"{text}; models: {{best: {measure}}} keeps the best one's")
-    place = values.argmax() if higher_is_better(measure) else values.argmin()
+    place = int(values.argmax() if higher_is_better(measure) else values.argmin())
     return int(values.index[place])

@@ -203,6 +203,22 @@ def test_check_says_what_is_played_event_by_event_and_why(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("parts", "why"),
     [
+        ({"network": {"model": "tcp"}}, ""),
+        ({"network": {"model": "tcp", "tcp": {"discipline": "fq-codel"}}}, "fq-codel"),
+        ({"network": {"model": "tcp", "tcp": {"connections": "kept"}}}, "connections are kept"),
+        ({"network": {"model": "tcp"}, "fleet": [{**LTE, "battery": {}}]}, "batteries"),
+    ],
+)
+def test_check_says_why_segments_are_objects(parts: dict[str, Any], why: str) -> None:
+    events = fedsim.check(scenario(**parts)).events
+    found = [each.text for each in events if each.key == "network.tcp"]
+    assert len(found) == bool(why)
+    assert all(why in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
         ({}, ""),
         ({"fleet": [{**LTE, "battery": {"charge": "40 %"}}]}, "clients have batteries"),
         ({"participation": {"kind": "full", "quorum": "50 %"}}, "participation.quorum"),

@@ -9,6 +9,7 @@ from fedsim.sim.arrays.classes import classes, plan_links
 from fedsim.sim.config import ClientConfig, WorldConfig
 from fedsim.sim.fleet import Roster
 from fedsim.sim.lazy import RunLengthSequence
+from fedsim.sim.network.tcp.worlds import COMPILED
 
 VARIABLE = "FEDSIM_ROUNDS"
 """The environment variable that, set to "events", has all rounds played event by event."""
@@ -25,6 +26,32 @@ def why_events(setup: WorldConfig) -> str:
     if os.environ.get(VARIABLE) == "events":
         return f"{VARIABLE} is set to events"
     return next(_of_world(setup), "") or next(_of_fleet(setup), "")
+
+
+def why_objects(setup: WorldConfig) -> str:
+    """Return why no kernel carries segments under `network.model: tcp`; empty if any may, or none.
+
+    Times are the same to the last bit; only the time that the run takes differs.
+    """
+    return next(_of_segments(setup), "") if setup.sharing == "tcp" else ""
+
+
+def _of_segments(setup: WorldConfig) -> Iterator[str]:
+    """Yield what is known to segments that are objects, and not to kernels."""
+    if setup.tcp.discipline not in COMPILED:
+        yield f"the discipline of queues is {setup.tcp.discipline}"
+    if setup.tcp.connections != "new":
+        yield "connections are kept"
+    links = setup.topology.links if setup.topology is not None else ()
+    if any(link.capacity.signal is not None for link in links):
+        yield "the rate of a link is not the same at all times"
+    for _, kind in Roster.of(setup.fleet).kinds.runs:
+        if kind.battery is not None:
+            yield "clients have batteries"
+        if kind.radio.loss.mean:
+            yield "packets are lost"
+        if kind.rates.up.signal is not None or kind.rates.down.signal is not None:
+            yield f"the rate of the radio {kind.radio.kind} is not the same at all times"
 
 
 def _of_world(setup: WorldConfig) -> Iterator[str]:

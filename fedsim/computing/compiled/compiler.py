@@ -87,7 +87,7 @@ def either(dense: Function, sparse: Function) -> Function:
     return cast("Function", named)
 
 
-def narrowed(*, copying: bool) -> Callable[..., Any]:
+def operand_of(*, copying: bool) -> Callable[..., Any]:
     """Return a compiled function of a vector and a buffer of its length: the one to multiply with.
 
     That is the vector itself if both are of one type, and otherwise the buffer, to which the vector
@@ -131,7 +131,7 @@ def _pointer(_: Any, address: Any) -> Any:  # noqa: ANN401 - what Numba hands ov
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _fused(_: Any, a: Any, b: Any, c: Any) -> Any:  # noqa: ANN401, ARG001 - named for its generator
+def _multiply_add(_: Any, a: Any, b: Any, c: Any) -> Any:  # noqa: ANN401, ARG001 - named for its generator
     """Return a b + c, rounded once."""
 
     def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
@@ -140,7 +140,7 @@ def _fused(_: Any, a: Any, b: Any, c: Any) -> Any:  # noqa: ANN401, ARG001 - nam
     return types.float64(types.float64, types.float64, types.float64), generate
 
 
-fused = cast("Callable[[float, float, float], float]", _fused)
+multiply_add = cast("Callable[[float, float, float], float]", _multiply_add)
 """Returns a b + c, rounded once, wherever it is inlined; elsewhere it is the compiler that chooses
 which of several products and sums are rounded together."""
 

@@ -105,7 +105,7 @@ class CompiledEvaluator:
         if isinstance(ticket, Work):
             return self._reference.result(ticket)
         work, page, place = ticket
-        if not page.done(place):
+        if not page.is_done(place):
             self._finish(page, place)
         return self._program.result(work, page, place)
 
@@ -113,7 +113,7 @@ class CompiledEvaluator:
         """See `Evaluator.finite`: the kernels have looked."""
         if isinstance(ticket, Work):
             return self._reference.finite(ticket, result)
-        return ticket.page.done(ticket.place)
+        return ticket.page.is_done(ticket.place)
 
     def _finish(self, page: Page, place: int) -> None:
         """Evaluate a piece of work, or other pending pieces until it is evaluated."""

@@ -258,7 +258,7 @@ class Page:
         """Return the mark of a piece."""
         return _mark(self.marks, place)
 
-    def done(self, place: int) -> bool:
+    def is_done(self, place: int) -> bool:
         """Return whether a piece is done, and right and finite: at once for one after the other."""
         if place >= self._settled:
             self._settled = _settle(self.marks, self._settled, self.published)

@@ -186,7 +186,7 @@ class CompiledProgram:
         Raises:
             IndexError: a drawn row does not exist.
         """
-        if not page.done(place) and page.mark(place) == WRONG:
+        if not page.is_done(place) and page.mark(place) == WRONG:
             raise IndexError(f"client {work.client} has drawn a row that it does not have")
         return page.fetch(place)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.computing.compiled.compiler import fused, narrowed, part
+from fedsim.computing.compiled.compiler import multiply_add, operand_of, part
 from fedsim.ports import Array
 
 Whole = NDArray[np.int64]
@@ -79,10 +79,10 @@ class Pace(NamedTuple):
     steps: int
 
 
-as_single = cast("Callable[[Array, Array], Array]", narrowed(copying=True))
+as_single = cast("Callable[[Array, Array], Array]", operand_of(copying=True))
 """Returns V, if `single` is of its type; else `single`, which becomes a copy of it."""
 
-single_of = cast("Callable[[Array, Array], Array]", narrowed(copying=False))
+single_of = cast("Callable[[Array, Array], Array]", operand_of(copying=False))
 """Returns V, if `single` is of its type; else `single` as it is."""
 
 
@@ -109,7 +109,7 @@ def copy(source: Array, target: Array) -> None:
 
 
 @part
-def moved(v: float, origin: float, g: float, pace: Pace) -> float:
+def step_of(v: float, origin: float, g: float, pace: Pace) -> float:
     """Return a coordinate after a step.
 
     Args:
@@ -118,12 +118,12 @@ def moved(v: float, origin: float, g: float, pace: Pace) -> float:
         g: of the gradient without scale and penalties.
         pace: of the steps.
     """
-    h = fused(pace.l2, v, g * pace.scale)
+    h = multiply_add(pace.l2, v, g * pace.scale)
     if pace.l1 != 0:
-        h = fused(pace.l1, np.sign(v), h)
+        h = multiply_add(pace.l1, np.sign(v), h)
     if pace.pull != 0:
-        h = fused(pace.pull, v - origin, h)
-    return fused(-pace.eta, h, v)
+        h = multiply_add(pace.pull, v - origin, h)
+    return multiply_add(-pace.eta, h, v)
 
 
 @part
@@ -136,14 +136,14 @@ def move(V: Array, start: Array, G: Array, pace: Pace) -> None:
     scale, l1, l2, eta, pull, _ = pace
     if l1 == 0 and pull == 0:
         for k in range(len(V)):
-            V[k] = fused(-eta, fused(l2, V[k], G[k] * scale), V[k])
+            V[k] = multiply_add(-eta, multiply_add(l2, V[k], G[k] * scale), V[k])
     elif l1 == 0:
         for k in range(len(V)):
-            h = fused(pull, V[k] - start[k], fused(l2, V[k], G[k] * scale))
-            V[k] = fused(-eta, h, V[k])
+            h = multiply_add(pull, V[k] - start[k], multiply_add(l2, V[k], G[k] * scale))
+            V[k] = multiply_add(-eta, h, V[k])
     else:
         for k in range(len(V)):
-            V[k] = moved(V[k], start[k] if pull != 0 else V[k], G[k], pace)
+            V[k] = step_of(V[k], start[k] if pull != 0 else V[k], G[k], pace)
 
 
 @part

@@ -17,8 +17,8 @@ from fedsim.computing.compiled.rows import (
     Whole,
     as_single,
     copy,
-    moved,
     single_of,
+    step_of,
     unload_flat,
 )
 from fedsim.ports import Array
@@ -198,14 +198,14 @@ def _move_own(
     if m == 1:
         for p in range(len(places)):
             k = np.uintp(places[p])
-            v = moved(V[k], V[k], G[k], pace)
+            v = step_of(V[k], V[k], G[k], pace)
             V[k] = v
             W[k] = v
             G[k] = 0
         return
     for p in range(len(places)):
         for c in range(m * places[p], m * (places[p] + 1)):
-            v = moved(V[c], V[c], G[c], pace)
+            v = step_of(V[c], V[c], G[c], pace)
             V[c] = v
             W[c] = v
             G[c] = 0
@@ -228,7 +228,7 @@ def _go_on(
     for k in range(m * feature, m * (feature + 1)):
         v = V[k]
         for _ in range(taken[feature], s):
-            v = moved(v, start[k] if pace.pull != 0 else v, G[k], pace)
+            v = step_of(v, start[k] if pace.pull != 0 else v, G[k], pace)
             G[k] = 0
         V[k] = v
         W[k] = v

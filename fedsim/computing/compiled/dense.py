@@ -13,7 +13,7 @@ from fedsim.computing.compiled.loss_functions import slopes, value
 from fedsim.computing.compiled.rows import (
     Data,
     LossSpecification,
-    Pace,
+    StepRule,
     Whole,
     as_single,
     backward,
@@ -103,10 +103,10 @@ def sum_up(
 
 
 @part
-def begin(_: Array, form: LossSpecification, parts: Any, pace: Pace) -> int:  # noqa: ANN401, ARG001
+def begin(_: Array, form: LossSpecification, parts: Any, rule: StepRule) -> int:  # noqa: ANN401, ARG001
     """Get ready for steps from the model in V; nothing is kept between them but the buffers."""
     start, V = parts[0], parts[1]
-    if pace.pull != 0:
+    if rule.pull != 0:
         copy(V, start)
     return 0
 
@@ -118,18 +118,18 @@ def step(
     drawn: NDArray[np.int64],
     form: LossSpecification,
     parts: Any,  # noqa: ANN401 - buffers
-    pace: Pace,
+    rule: StepRule,
     _: int,
     __: int,
 ) -> None:
     """Take a step with the drawn rows, or all of them if none is drawn."""
     start, V, single, G, A, o = parts
     sum_up(rows, t, drawn, form.kind, form.d, form.m, as_single(V, single), G, A, o)
-    move(V, start, G, pace)
+    move(V, start, G, rule)
 
 
 @part
-def end(_: Array, form: LossSpecification, parts: Any, pace: Pace, __: int) -> None:  # noqa: ANN401
+def end(_: Array, form: LossSpecification, parts: Any, rule: StepRule, __: int) -> None:  # noqa: ANN401
     """Do nothing: all of V is up to date."""
 
 

@@ -35,7 +35,7 @@ from fedsim.computing.compiled.pages import (
 from fedsim.computing.compiled.rows import (
     Data,
     LossSpecification,
-    Pace,
+    StepRule,
     as_single,
     copy,
     differentiate,
@@ -108,9 +108,9 @@ def _descend(
     """Take the steps of a piece, from the model in V; return whether all drawn rows exist."""
     b, steps, bits = fields[BATCH], fields[STEPS], fields[BITS]
     n = data.rows[fields[CLIENT]]
-    pace = Pace(scale, form.l1, form.l2, numbers[ETA], numbers[PULL], steps)
+    rule = StepRule(scale, form.l1, form.l2, numbers[ETA], numbers[PULL], steps)
     place, taken = np.full(n if bits else 0, -1), np.empty(b if bits else 0, np.int64)
-    state = _begin(rows, form, parts, pace)
+    state = _begin(rows, form, parts, rule)
     for s in range(steps):
         if bits:
             sample(bits, place, taken, s)
@@ -119,8 +119,8 @@ def _descend(
             drawn = vector_at(fields[DRAWN] + 8 * s * b, b, fields)
             if not rows_are_there(drawn, n):
                 return False
-        _step(rows, t, drawn, form, parts, pace, state, s)
-    _end(rows, form, parts, pace, state)
+        _step(rows, t, drawn, form, parts, rule, state, s)
+    _end(rows, form, parts, rule, state)
     return True
 
 

@@ -61,7 +61,7 @@ class Data(NamedTuple):
     place: NDArray[np.integer]
 
 
-class Pace(NamedTuple):
+class StepRule(NamedTuple):
     """The steps of a piece of work.
 
     Attributes:
@@ -109,31 +109,31 @@ def copy(source: Array, target: Array) -> None:
 
 
 @part
-def step_of(v: float, origin: float, g: float, pace: Pace) -> float:
+def step_of(v: float, origin: float, g: float, rule: StepRule) -> float:
     """Return a coordinate after a step.
 
     Args:
         v: of the model.
         origin: of the model that `pull` draws it to.
         g: of the gradient without scale and penalties.
-        pace: of the steps.
+        rule: of the steps.
     """
-    h = multiply_add(pace.l2, v, g * pace.scale)
-    if pace.l1 != 0:
-        h = multiply_add(pace.l1, np.sign(v), h)
-    if pace.pull != 0:
-        h = multiply_add(pace.pull, v - origin, h)
-    return multiply_add(-pace.eta, h, v)
+    h = multiply_add(rule.l2, v, g * rule.scale)
+    if rule.l1 != 0:
+        h = multiply_add(rule.l1, np.sign(v), h)
+    if rule.pull != 0:
+        h = multiply_add(rule.pull, v - origin, h)
+    return multiply_add(-rule.eta, h, v)
 
 
 @part
-def move(V: Array, start: Array, G: Array, pace: Pace) -> None:
+def move(V: Array, start: Array, G: Array, rule: StepRule) -> None:
     """Take a step; G is the gradient without scale and penalties.
 
     All vectors are flat: `V`, which is updated, `start`, to which `pull` draws it, and `G`. Loops
     without signs are vectorised, so there are separate ones for the most common cases.
     """
-    scale, l1, l2, eta, pull, _ = pace
+    scale, l1, l2, eta, pull, _ = rule
     if l1 == 0 and pull == 0:
         for k in range(len(V)):
             V[k] = multiply_add(-eta, multiply_add(l2, V[k], G[k] * scale), V[k])
@@ -143,7 +143,7 @@ def move(V: Array, start: Array, G: Array, pace: Pace) -> None:
             V[k] = multiply_add(-eta, h, V[k])
     else:
         for k in range(len(V)):
-            V[k] = step_of(V[k], start[k] if pull != 0 else V[k], G[k], pace)
+            V[k] = step_of(V[k], start[k] if pull != 0 else V[k], G[k], rule)
 
 
 @part

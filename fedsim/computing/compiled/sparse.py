@@ -13,7 +13,7 @@ from fedsim.computing.compiled.loss_functions import slopes, value
 from fedsim.computing.compiled.rows import (
     Data,
     LossSpecification,
-    Pace,
+    StepRule,
     Whole,
     as_single,
     copy,
@@ -140,7 +140,7 @@ def begin(
     rows: Rows,  # noqa: ARG001 - as of dense rows
     form: LossSpecification,
     parts: Any,  # noqa: ANN401 - buffers
-    pace: Pace,
+    rule: StepRule,
 ) -> NDArray[np.int32]:
     """Get ready for steps from the model in V; return how many each feature has taken.
 
@@ -149,9 +149,9 @@ def begin(
     start, V, single, G = parts[0], parts[1], parts[2], parts[3]
     G[:] = 0
     as_single(V, single)
-    if pace.pull != 0:
+    if rule.pull != 0:
         copy(V, start)
-    others = pace.pull != 0 or pace.l1 != 0 or pace.l2 != 0
+    others = rule.pull != 0 or rule.l1 != 0 or rule.l2 != 0
     return np.zeros(form.d if others else 0, np.int32)
 
 
@@ -162,7 +162,7 @@ def step(
     drawn: NDArray[np.int64],
     form: LossSpecification,
     parts: Any,  # noqa: ANN401
-    pace: Pace,
+    rule: StepRule,
     taken: NDArray[np.int32],
     s: int,
 ) -> None:
@@ -174,22 +174,22 @@ def step(
         for i in range(len(drawn) or n):
             row = _row(drawn, i, n)
             for p in range(ends[row], ends[row + 1]):
-                _go_on(places[p], s, m, parts, pace, taken)
+                _go_on(places[p], s, m, parts, rule, taken)
     W = single_of(V, single)
     _add_up(rows, t, drawn, form.kind, W.reshape(d, m), G.reshape(d, m), A[0], o)
     for i in range(len(drawn) or n):
         row = _row(drawn, i, n)
         own = places[ends[row] : ends[row + 1]]
         if len(taken) == 0:
-            _move_own(own, V, W, G, m, pace)
+            _move_own(own, V, W, G, m, rule)
         else:
             for q in range(len(own)):
-                _go_on(own[q], s + 1, m, parts, pace, taken)
+                _go_on(own[q], s + 1, m, parts, rule, taken)
 
 
 @part
 def _move_own(
-    places: NDArray[np.integer], V: Array, W: Array, G: Array, m: int, pace: Pace
+    places: NDArray[np.integer], V: Array, W: Array, G: Array, m: int, rule: StepRule
 ) -> None:
     """Let the features of a row take a step, none of which changes without its gradient.
 
@@ -198,14 +198,14 @@ def _move_own(
     if m == 1:
         for p in range(len(places)):
             k = np.uintp(places[p])
-            v = step_of(V[k], V[k], G[k], pace)
+            v = step_of(V[k], V[k], G[k], rule)
             V[k] = v
             W[k] = v
             G[k] = 0
         return
     for p in range(len(places)):
         for c in range(m * places[p], m * (places[p] + 1)):
-            v = step_of(V[c], V[c], G[c], pace)
+            v = step_of(V[c], V[c], G[c], rule)
             V[c] = v
             W[c] = v
             G[c] = 0
@@ -217,7 +217,7 @@ def _go_on(
     s: int,
     m: int,
     parts: Any,  # noqa: ANN401
-    pace: Pace,
+    rule: StepRule,
     taken: NDArray[np.int32],
 ) -> None:
     """Let a feature take all steps up to the s-th, the first of them with its gradient in G."""
@@ -228,7 +228,7 @@ def _go_on(
     for k in range(m * feature, m * (feature + 1)):
         v = V[k]
         for _ in range(taken[feature], s):
-            v = step_of(v, start[k] if pace.pull != 0 else v, G[k], pace)
+            v = step_of(v, start[k] if rule.pull != 0 else v, G[k], rule)
             G[k] = 0
         V[k] = v
         W[k] = v
@@ -240,12 +240,12 @@ def end(
     rows: Rows,  # noqa: ARG001
     form: LossSpecification,
     parts: Any,  # noqa: ANN401
-    pace: Pace,
+    rule: StepRule,
     taken: NDArray[np.int32],
 ) -> None:
     """Let all features take the steps that they have not taken."""
     for feature in range(len(taken)):
-        _go_on(feature, pace.steps, form.m, parts, pace, taken)
+        _go_on(feature, rule.steps, form.m, parts, rule, taken)
 
 
 @part

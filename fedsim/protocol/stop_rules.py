@@ -239,10 +239,13 @@ class MeasureTarget(TargetRule):
 class Plateau(StopRule):
     """The objective, or a measure, has not improved for some rounds.
 
-    An improvement is a value that is better than the best one by more than `tolerance` times its
-    magnitude; the best one is that of the last improvement, so that many small steps add up to one.
-    Rounds that are not evaluated show no improvement, and end no run.
+    An improvement is a value that is better than the best one by more than `least`, and by more
+    than `tolerance` times its magnitude; the best one is that of the last improvement, so that many
+    small steps add up to one. Rounds that are not evaluated show no improvement, and end no run.
+    Elsewhere the rule is known as patience, or early stopping.
     """
+
+    also_called: ClassVar[tuple[str, ...]] = ("patience", "early-stopping", "early_stopping")
 
     physical: ClassVar[bool] = False
 
@@ -250,6 +253,9 @@ class Plateau(StopRule):
     rounds: int = Field(ge=1, description="so many rounds without an improvement")
     tolerance: float = Field(
         default=0.0, ge=0, description="the relative improvement that counts as one"
+    )
+    least: float = Field(
+        default=0.0, ge=0, description="the absolute improvement that counts as one"
     )
     measure: str = Field(
         default="objective",
@@ -272,7 +278,7 @@ class Plateau(StopRule):
             if isnan(seen):
                 return ""
             gain = seen - best if self.measure in end.higher else best - seen
-            if isnan(best) or gain > self.tolerance * abs(best):
+            if isnan(best) or gain > max(self.tolerance * abs(best), self.least):
                 best, since = seen, end.round
                 return ""
             if end.round - since < self.rounds:

@@ -130,7 +130,8 @@ class Stop(Spec):
                 keys[key] = _with_kind(str(key), value, info.context)
             if key not in known and isinstance(value, Mapping):
                 # No rule and no number: said here, or it would be refused as a number alone.
-                hint = nearest(key, known) or "."
+                alias = OneOf(STOPS).suggest(str(key), info.context)
+                hint = alias or nearest(key, known) or "."
                 what = f"unknown key '{printable(str(key))}'{hint}"
                 wrong.append((str(key), f"{what} Accepted here: {', '.join(known)}", value))
         if wrong:

@@ -92,6 +92,30 @@ def test_it_does_not_depend_on_the_unit_nor_on_the_sign_of_what_is_better(
     assert longer is None or (found is not None and longer >= found)
 
 
+@examples(100)
+@given(traces, st.integers(1, 8), st.sampled_from([0.5, 2.0]))
+def test_an_improvement_has_its_least_size_in_the_figure_s_own_unit(
+    values: list[float], rounds: int, least: float
+) -> None:
+    rule, wanted, best, since = Plateau(rounds=rounds, least=least), None, nan, 0
+    for number, value in enumerate(values, 1):
+        if isnan(value):
+            continue
+        if isnan(best) or best - value > least:
+            best, since = value, number
+        elif number - since >= rounds:
+            wanted = number
+            break
+    assert ended(rule, values) == wanted
+
+
+def test_what_others_call_patience_leads_to_it() -> None:
+    with pytest.raises(
+        fedsim.ScenarioError, match="unknown key 'patience'; did you mean 'plateau'"
+    ):
+        fedsim.load(small(**GD, stop={"patience": {"rounds": 3}}))
+
+
 @pytest.mark.parametrize("every", [1, 4])
 def test_a_run_ends_in_the_round_that_its_table_shows(every: int) -> None:
     common = {**GD, "observe": {"every": every}}

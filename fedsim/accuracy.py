@@ -32,13 +32,13 @@ class Accuracy(NamedTuple):
 
 
 TRANSFERS: Mapping[str, Accuracy] = {
-    "fluid": Accuracy(55, 85, 80),
-    "lv08": Accuracy(64, 330, 80),
-    "tcp": Accuracy(0.00056, 0.19, 80),
+    "fluid": Accuracy(58, 85, 99),
+    "lv08": Accuracy(48, 324, 99),
+    "tcp": Accuracy(0.00084, 0.7, 99),
 }
 """By the model of a network, in percent; `tcp` with `stack: ns-3`."""
 
-LINUX = Accuracy(1.3, 24, 60, "sockets of Linux (6.18")
+LINUX = Accuracy(1.04, 24, 60, "sockets of Linux (6.18")
 """Of `tcp` with its default, `stack: linux`."""
 
 ROUNDS: Mapping[str, tuple[float, float]] = {"fluid": (2.2, 7.7), "tcp": (2.2, 8.6)}

@@ -134,7 +134,7 @@ class FedNova(LocalUpdates):
     async def handle(self, client: Client[Kept], message: Model) -> NormalisedUpdate:
         """Run a client: take local steps, and return the mean step."""
         w, tau = message.w.values, self.steps(client)
-        delta = (await self.descend(client, w) - w) / tau
+        delta = await self.change(client, w) / tau
         return NormalisedUpdate(client.pack(delta, field="delta"), client.pack(np.array(tau)))
 
 

@@ -82,8 +82,9 @@ def local_steps(
 ) -> Awaitable[Array]:
     """Compute the model that a client's stochastic gradient steps reach from `w`, shape (d,).
 
-    They are one submission of work that is charged step by step. The minibatches are drawn at once;
-    if the work is cancelled, the draws of steps that never began are returned to the stream.
+    They are one submission of work that is charged step by step. The minibatches are drawn at once,
+    or with the steps where nothing can cancel them; if the work is cancelled, the draws of steps
+    that never began are returned to the stream.
 
     Args:
         client: that takes the steps.
@@ -96,6 +97,9 @@ def local_steps(
     oracle, size = client.oracle, batch_size(batch, client.round)
     if size is None or size >= oracle.rows:  # full gradients, without a draw
         return client.compute(oracle.sgd_steps(w, eta, (None,) * steps, pull))
+    later = oracle.later_draws(steps, size, client.rng)
+    if later is not None:
+        return client.compute(oracle.sgd_steps(w, eta, later, pull))
     draw = partial(oracle.draws, batch=size, rng=client.rng)
     return drawn_work(client, draw, steps, 1, lambda drawn: oracle.sgd_steps(w, eta, drawn, pull))
 

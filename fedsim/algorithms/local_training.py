@@ -248,10 +248,7 @@ class LocalUpdates(LocalSteps[Kept]):
         """Compute w_i, the model that local steps reach from the received one."""
         plan = self.plan(client.oracle.rows, client.round)
         if self.plain:
-            eta = self.eta
-            if self.schedule is not None:
-                eta *= self.schedule.factor(client.round - 1)
-            return self._work(client, plan, partial(self._plain_steps, client, start, eta))
+            return self._work(client, plan, partial(self._plain_steps, client, start))
         if self.optimizer_state == "kept" and client.state is not None:
             return self._go_on(client, plan, start, client.state)
         training = self._training(client, plan)
@@ -281,8 +278,26 @@ class LocalUpdates(LocalSteps[Kept]):
             return training._replace(rounds=client.round - 1)
         return training
 
-    def _plain_steps(self, client: Client, start: Array, eta: float, drawn: Minibatches) -> Work:
-        return client.oracle.sgd_steps(start, eta, drawn, self.pull)
+    def change(self, client: Client[Kept], start: Array) -> Awaitable[Array]:
+        """Compute Delta_i = w_i - w, from the received model w."""
+        if not self.plain or type(self).descend is not LocalUpdates.descend:
+            return self._difference(client, start)
+        plan = self.plan(client.oracle.rows, client.round)
+        return self._work(client, plan, partial(self._plain_change, client, start))
+
+    async def _difference(self, client: Client[Kept], start: Array) -> Array:
+        return await self.descend(client, start) - start
+
+    def _step_size(self, client: Client) -> float:
+        """Return the step size of a round, if it is one for all of its steps."""
+        return self.eta * (1 if self.schedule is None else self.schedule.factor(client.round - 1))
+
+    def _plain_steps(self, client: Client, start: Array, drawn: Minibatches) -> Work:
+        return client.oracle.sgd_steps(start, self._step_size(client), drawn, self.pull)
+
+    def _plain_change(self, client: Client, start: Array, drawn: Minibatches) -> Work:
+        eta = self._step_size(client)
+        return client.oracle.sgd_steps(start, eta, drawn, self.pull, change=True)
 
     def _work(self, client: Client, plan: StepPlan, work: WorkOn) -> Awaitable[Array]:
         """Compute the work on the minibatches of a round, which are drawn first."""
@@ -292,13 +307,16 @@ class LocalUpdates(LocalSteps[Kept]):
         if plan.shuffled:
             draw = partial(oracle.passes, batch=size, rng=client.rng, drop_last=self.drop_last)
         else:
+            if self.plain and plan.each == 1:
+                later = oracle.later_draws(plan.draws, size, client.rng)
+                if later is not None:
+                    return client.compute(work(later))
             draw = partial(oracle.draws, batch=size, rng=client.rng)
         return drawn_work(client, draw, plan.draws, plan.each, work)
 
     async def handle(self, client: Client[Kept], message: Model) -> Message:
         """Run a client: take local steps, and return the update."""
-        w = message.w.values
-        return Update(client.pack(await self.descend(client, w) - w))
+        return Update(client.pack(await self.change(client, message.w.values)))
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that a local step is longer than 1/L_max."""

@@ -32,6 +32,7 @@ class SerialEvaluator:
 
     choice: Mapping[str, Any] = {"evaluator": "one-by-one"}
     together = False
+    draws = False
     draw: Draw = staticmethod(draw_minibatches)
 
     def __init__(self, losses: Sequence[LocalLoss] = ()) -> None:
@@ -44,6 +45,10 @@ class SerialEvaluator:
     def result(self, ticket: Work) -> Array:
         """See `Evaluator.result`."""
         return evaluate(ticket, self.losses)
+
+    def finite(self, ticket: Work, result: Array) -> bool:  # noqa: ARG002
+        """See `Evaluator.finite`."""
+        return finite(result)
 
     def results(self, work: Work, clients: NDArray[np.intp]) -> Array | None:
         """Return the results of the same work of several clients, one a row, shape (k, d).
@@ -67,6 +72,10 @@ class SerialEvaluator:
             w, eta, drawn, pull = work.arguments
             if all(each is None for each in drawn):
                 return stacks.steps(clients, w, eta, len(drawn), pull)
+        if work.kernel is kernels.sgd_change:
+            w = work.arguments[0]
+            ends = self.results(work._replace(kernel=kernels.sgd_steps), clients)
+            return None if ends is None else ends - w
         return None
 
     def withdraw(self, ticket: Work) -> None:
@@ -137,12 +146,21 @@ class Evaluator(Protocol):
         """The function that draws the clients' minibatches."""
         ...
 
+    @property
+    def draws(self) -> bool:
+        """Whether it draws minibatches itself, as it evaluates work: see `LaterDraws`."""
+        ...
+
     def submit(self, work: Work) -> Any:  # noqa: ANN401 - of a type of the evaluator
         """Register work that has started; return a ticket for its result."""
         ...
 
     def result(self, ticket: Any) -> Array:  # noqa: ANN401
         """Return the result of the work, evaluating it now at the latest."""
+        ...
+
+    def finite(self, ticket: Any, result: Array) -> bool:  # noqa: ANN401
+        """Return whether the result of a ticket is finite; see `finite`."""
         ...
 
     def withdraw(self, ticket: Any) -> None:  # noqa: ANN401

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.computing.serial import SerialEvaluator, evaluate
+from fedsim.computing.serial import SerialEvaluator, evaluate, finite
 from fedsim.ports import Array, Work
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import ClientLosses
@@ -58,6 +58,7 @@ class ThreadedEvaluator:
 
     choice: Mapping[str, Any] = SerialEvaluator.choice
     together = SerialEvaluator.together  # as on a machine of one processor
+    draws = False
     draw: Draw = staticmethod(SerialEvaluator.draw)
 
     def __init__(self, losses: Sequence[LocalLoss], threads: int) -> None:
@@ -94,6 +95,10 @@ class ThreadedEvaluator:
             task.evaluate(self.losses)
             task = None
         return ticket.future.result()
+
+    def finite(self, ticket: EvaluationTask, result: Array) -> bool:  # noqa: ARG002
+        """See `Evaluator.finite`."""
+        return finite(result)
 
     def withdraw(self, ticket: EvaluationTask) -> None:
         """See `Evaluator.withdraw`: a pending task is not evaluated."""

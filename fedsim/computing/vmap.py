@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.computing.serial import Evaluator
+from fedsim.computing.serial import Evaluator, finite
 from fedsim.ports import Array, Work
 from fedsim.problems import kernels
 from fedsim.problems.client_loss import LocalLoss
@@ -27,8 +27,11 @@ NUMBERS = 2**26
 """The largest number of coordinates of all models in a batch, which bounds its memory."""
 
 
-_STEPS = {kernels.sgd_steps: 2, kernels.optimizer_steps: 1}
+_STEPS = {kernels.sgd_steps: 2, kernels.sgd_change: 2, kernels.optimizer_steps: 1}
 """The kernels of steps, with the place of the minibatches among their arguments."""
+
+_PLAIN = {kernels.sgd_steps, kernels.sgd_change}
+"""Those of plain gradient steps, which have a step size and a pull."""
 
 
 @runtime_checkable
@@ -89,7 +92,7 @@ class VmapTicket:
     def __init__(self, work: Work, drawn: NDArray[np.intp]) -> None:
         self.work, self.drawn = work, drawn
         alike: Hashable = ()
-        if work.kernel is kernels.sgd_steps:  # which have a step size and a pull
+        if work.kernel in _PLAIN:
             alike = work.arguments[1], work.arguments[3]
         elif work.kernel is kernels.optimizer_steps:
             alike = work.arguments[2].batched
@@ -107,6 +110,7 @@ class VmapEvaluator:
 
     choice: Mapping[str, Any] = {"evaluator": "vmap"}
     together = True
+    draws = False
 
     def __init__(self, loss: SimultaneousLoss, others: Evaluator) -> None:
         self._loss = loss
@@ -138,6 +142,10 @@ class VmapEvaluator:
             return self._others.result(ticket)
         return self._evaluate(ticket) if ticket.result is None else ticket.result
 
+    def finite(self, ticket: Any, result: Array) -> bool:  # noqa: ANN401, ARG002 - see `submit`
+        """See `Evaluator.finite`."""
+        return finite(result)
+
     def withdraw(self, ticket: Any) -> None:  # noqa: ANN401 - see `submit`
         """See `Evaluator.withdraw`: pending work is not evaluated."""
         if not isinstance(ticket, VmapTicket):
@@ -165,9 +173,11 @@ class VmapEvaluator:
         rows = [loss.arranged for loss in losses]
         models = np.stack([work.arguments[0] for work in works])
         drawn = np.stack([each.drawn for each in tickets])
-        if works[0].kernel is kernels.sgd_steps:
+        if works[0].kernel in _PLAIN:
             _, eta, _, pull = works[0].arguments
             found = self._loss.steps_together(rows, models, eta, drawn, pull)
+            if works[0].kernel is kernels.sgd_change:
+                found = found - models
         elif works[0].kernel is kernels.optimizer_steps:
             trainings = [work.arguments[2] for work in works]
             found = self._loss.trained_together(rows, models, drawn, trainings)

@@ -331,6 +331,11 @@ class Noting:
         """See `Evaluator.draw`."""
         return self._evaluator.draw
 
+    @property
+    def draws(self) -> bool:
+        """See `Evaluator.draws`."""
+        return self._evaluator.draws
+
     def submit(self, work: Work) -> Any:  # noqa: ANN401 - as the evaluator has it
         """See `Evaluator.submit`."""
         if work.kernel not in self.kernels:
@@ -340,6 +345,10 @@ class Noting:
     def result(self, ticket: Any) -> Array:  # noqa: ANN401
         """See `Evaluator.result`."""
         return self._evaluator.result(ticket)
+
+    def finite(self, ticket: Any, result: Array) -> bool:  # noqa: ANN401
+        """See `Evaluator.finite`."""
+        return self._evaluator.finite(ticket, result)
 
     def withdraw(self, ticket: Any) -> None:  # noqa: ANN401
         """See `Evaluator.withdraw`."""

@@ -124,7 +124,13 @@ class ClientProgram(ProgramOracle):
         return Work(_answer, None, (self, question), operations, float(self.rows))
 
     def sgd_steps(
-        self, w: Array, eta: float, drawn: Minibatches, pull: float | None = None
+        self,
+        w: Array,
+        eta: float,
+        drawn: Minibatches,
+        pull: float | None = None,
+        *,
+        change: bool = False,
     ) -> Work:
         """Describe training from `w`, shape (d,), in place of gradient steps.
 
@@ -137,6 +143,8 @@ class ClientProgram(ProgramOracle):
         seed = int(stream(self._problem.seed, "flower", self._client, self._asked).integers(2**63))
         content = FlowerContent(w, self._problem.asking("train", settings))
         work = self.work(Question("train", content, self._asked, seed))
+        if change:
+            return work._replace(kernel=_train_change, arguments=(*work.arguments, w))
         return work._replace(kernel=_train)
 
     def answer(self, question: Question) -> FlowerContent:
@@ -187,6 +195,11 @@ def _train(program: ClientProgram, question: Question) -> Array:
     """Call a program to train, and return the model alone."""
     flat = program.answer(question).flat
     return cast("Array", flat)
+
+
+def _train_change(program: ClientProgram, question: Question, w: Array) -> Array:
+    """Call a program to train from `w`, and return the model minus that."""
+    return _train(program, question) - w
 
 
 def instruction(

@@ -138,7 +138,7 @@ class LiveClient:
         ended, spent = monotonic(), self._meter.joules() - before
         amounts = work.operations, work.samples
         self.spans.append(WorkSpan(began, ended, work.pieces, *amounts, spent))
-        return check_result(result, self.id, self._protocol.round)
+        return check_result(evaluator, ticket, result, self.id, self._protocol.round)
 
 
 class _Sent(NamedTuple):

@@ -133,6 +133,16 @@ class Oracle(Protocol):
         """
         ...
 
+    def later_draws(
+        self, count: int, batch: int, rng: np.random.Generator
+    ) -> Sequence[NDArray[np.intp]] | None:
+        """Return minibatches that are drawn only as the steps that use them are evaluated.
+
+        None where they are to be drawn at once, by `draws`. The stream is that work's until its
+        result is there; work that is cancelled may have drawn.
+        """
+        ...
+
     def passes(
         self, count: int, batch: int | None, rng: np.random.Generator, *, drop_last: bool = False
     ) -> NDArray[np.intp] | Sequence[NDArray[np.intp] | None]:
@@ -153,6 +163,8 @@ class Oracle(Protocol):
         eta: float,
         drawn: NDArray[np.intp] | Sequence[NDArray[np.intp] | None],
         pull: float | None = None,
+        *,
+        change: bool = False,
     ) -> Work:
         """Describe stochastic gradient steps from `w`, shape (d,), one piece each.
 
@@ -161,6 +173,7 @@ class Oracle(Protocol):
             eta: the step size.
             drawn: the minibatches, from `draws` or `passes`; at least one.
             pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
+            change: whether the result is where the steps lead minus `w`.
         """
         ...
 

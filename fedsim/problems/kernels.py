@@ -41,6 +41,13 @@ def sgd_steps(
     return loss.sgd_steps(w, eta, drawn, pull)
 
 
+def sgd_change(
+    loss: LocalLoss, w: Array, eta: float, drawn: Minibatches, pull: float | None
+) -> Array:
+    """Return the model after stochastic gradient steps from `w`, minus `w`, shape (d,)."""
+    return loss.sgd_steps(w, eta, drawn, pull) - w
+
+
 def optimizer_steps(loss: LocalLoss, w: Array, drawn: Minibatches, training: Training) -> Array:
     """Return what the steps of an optimizer reach from `w`; see `Training.result`."""
     return loss.optimizer_steps(w, drawn, training)

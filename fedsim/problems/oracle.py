@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.ports import Array, Basis, ClientId, Work
 from fedsim.problems import kernels
@@ -12,7 +13,14 @@ from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import LazySequence
 from fedsim.problems.optimizers import Training
 from fedsim.problems.restricted import newton_operations, restrict, strong_convexity_operations
-from fedsim.problems.samples import Draw, Drawn, Minibatches, draw_minibatches, shuffled_passes
+from fedsim.problems.samples import (
+    Draw,
+    Drawn,
+    LaterDraws,
+    Minibatches,
+    draw_minibatches,
+    shuffled_passes,
+)
 
 
 class LossOracle:
@@ -33,7 +41,17 @@ class LossOracle:
         rows: the number of samples, n_m.
     """
 
-    __slots__ = ("_bases", "_client", "_draw", "_forming", "_kept", "_noisy", "_operations", "rows")
+    __slots__ = (
+        "_bases",
+        "_client",
+        "_draw",
+        "_forming",
+        "_kept",
+        "_later",
+        "_noisy",
+        "_operations",
+        "rows",
+    )
 
     def __init__(
         self,
@@ -50,6 +68,7 @@ class LossOracle:
         self._forming = forming
         self._operations = loss.gradient_operations
         self._draw = draw
+        self._later = False
         self._noisy = loss.noisy
         self.rows = loss.rows
 
@@ -96,6 +115,16 @@ class LossOracle:
             return (None,) * count
         return self._draw(rng, self.rows, batch, count)
 
+    def draw_later(self) -> None:
+        """Let minibatches of steps be drawn as the work is evaluated: see `later_draws`."""
+        self._later = True
+
+    def later_draws(
+        self, count: int, batch: int, rng: np.random.Generator
+    ) -> Sequence[NDArray[np.intp]] | None:
+        """See `fedsim.ports.Oracle.later_draws`."""
+        return LaterDraws(rng, self.rows, batch, count, self._draw) if self._later else None
+
     def passes(
         self, count: int, batch: int | None, rng: np.random.Generator, *, drop_last: bool = False
     ) -> Minibatches:
@@ -110,13 +139,16 @@ class LossOracle:
         eta: float,
         drawn: Minibatches,
         pull: float | None = None,
+        *,
+        change: bool = False,
     ) -> Work:
         """Describe stochastic gradient steps from `w`; each piece costs a gradient of its samples.
 
         Operations not charged yet are divided equally among the pieces, and so are the samples of
         minibatches that differ in size.
         """
-        return self._steps(kernels.sgd_steps, (w, eta, drawn, pull), drawn)
+        kernel = kernels.sgd_change if change else kernels.sgd_steps
+        return self._steps(kernel, (w, eta, drawn, pull), drawn)
 
     def optimizer_steps(self, w: Array, drawn: Minibatches, training: Training) -> Work:
         """Describe the steps of an optimizer from `w`, charged as those of `sgd_steps`.
@@ -131,10 +163,12 @@ class LossOracle:
     ) -> Work:
         """Return work of a piece for each minibatch."""
         count = _mean_size(drawn, self.rows)
+        pieces = len(drawn)
         operations = count / self.rows * self._operations
-        work = self._work(kernel, arguments, 0.0, count)
-        operations += work.operations / len(drawn)
-        return work._replace(operations=operations, pieces=len(drawn))
+        if self._forming:
+            operations += self._forming / pieces
+            self._forming = 0.0
+        return Work(kernel, self._client, arguments, operations, count, self._bases, pieces)
 
     def strong_convexity(self) -> Work:
         """Describe the evaluation of a mu for which f_m is mu-strongly convex, shape ()."""
@@ -185,6 +219,8 @@ class LossOracle:
 
 def _mean_size(drawn: Minibatches, rows: int) -> float:
     """Return the mean number of samples of minibatches; None stands for all `rows`."""
+    if isinstance(drawn, LaterDraws):
+        return float(drawn.batch)
     first, last = drawn[0], drawn[-1]
     if first is None or last is None:
         return float(rows)

@@ -97,13 +97,23 @@ class ProgramOracle(ABC):
 
     @abstractmethod
     def sgd_steps(
-        self, w: Array, eta: float, drawn: Minibatches, pull: float | None = None
+        self,
+        w: Array,
+        eta: float,
+        drawn: Minibatches,
+        pull: float | None = None,
+        *,
+        change: bool = False,
     ) -> Work:
         """Describe training from `w`, shape (d,), in place of gradient steps."""
 
     def draws(self, count: int, batch: int | None, rng: np.random.Generator) -> Minibatches:  # noqa: ARG002
         """Draw nothing: the program selects its samples itself."""
         return (None,) * count
+
+    def later_draws(self, count: int, batch: int, rng: np.random.Generator) -> None:  # noqa: ARG002
+        """Draw nothing later, either."""
+        return None  # noqa: RET501 - not abstract
 
     def passes(
         self,

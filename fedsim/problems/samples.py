@@ -300,8 +300,47 @@ def draw_minibatches(
     return taken
 
 
+class LaterDraws(Sequence[NDArray[np.intp]]):
+    """Minibatches that are drawn where they are used, from a stream that nothing else draws from.
+
+    Args:
+        rng: the stream.
+        rows: see `draw_minibatches`.
+        batch: see `draw_minibatches`.
+        count: see `draw_minibatches`.
+        draw: draws them where it is not the kernels that do.
+    """
+
+    __slots__ = ("_count", "_draw", "_drawn", "batch", "rng", "rows")
+
+    def __init__(
+        self, rng: np.random.Generator, rows: int, batch: int, count: int, draw: Draw
+    ) -> None:
+        self.rng = rng
+        self.rows = rows
+        self.batch = batch
+        self._count = count
+        self._draw = draw
+        self._drawn: NDArray[np.intp] | None = None
+
+    @property
+    def drawn(self) -> NDArray[np.intp]:
+        """The rows, drawn at the first use, shape (count, batch)."""
+        if self._drawn is None:
+            self._drawn = self._draw(self.rng, self.rows, self.batch, self._count)
+        return self._drawn
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401 - as of an array
+        return self.drawn[index]
+
+
 def equal_sizes(drawn: Minibatches) -> bool:
     """Return whether minibatches have one size, as all have but the last one of a pass."""
+    if isinstance(drawn, LaterDraws):
+        return True
     first, last = drawn[0], drawn[-1]
     return first is None or last is None or len(first) == len(last)
 

@@ -155,7 +155,9 @@ class Participant(Clocked):
 
     def _collect(self, ticket: object) -> Array:
         """Return the result of work that is done: see `check_result`."""
-        return check_result(self._evaluator.result(ticket), self.id, self._protocol.round)
+        evaluator = self._evaluator
+        found = evaluator.result(ticket)
+        return check_result(evaluator, ticket, found, self.id, self._protocol.round)
 
     def _duration(self, work: Work) -> float:
         """Sample the duration of work on this device, s.

@@ -4,7 +4,6 @@ from math import inf
 from typing import Any
 
 from fedsim.computing import Evaluator
-from fedsim.computing.serial import finite
 from fedsim.errors import Diverged
 from fedsim.ports import Array, ClientId, Work
 
@@ -20,12 +19,18 @@ def submit_work(evaluator: Evaluator, work: Work) -> Any:  # noqa: ANN401 - of a
     return evaluator.submit(work)
 
 
-def check_result(result: Array, client: ClientId, number: int) -> Array:
-    """Return the result of a client's work in a round.
+def check_result(
+    evaluator: Evaluator,
+    ticket: Any,  # noqa: ANN401
+    result: Array,
+    client: ClientId,
+    number: int,
+) -> Array:
+    """Return the result of a client's work in a round, given the ticket that it came for.
 
     Raises:
         Diverged: a vector that was computed is not finite.
     """
-    if not finite(result):
+    if not evaluator.finite(ticket, result):
         raise Diverged(number, f"client {client} has computed what is not finite")
     return result

@@ -21,7 +21,15 @@ from fedsim.computing.supported import compilable
 from fedsim.ports import Array, Work
 from fedsim.problems import Logistic, Loss, MultilayerPerceptron, Problem, Samples, Softmax, Squared
 from fedsim.problems.client_loss import LocalLoss
-from fedsim.problems.kernels import gradient, minibatch_change, minibatch_gradient, sgd_steps, value
+from fedsim.problems.kernels import (
+    gradient,
+    minibatch_change,
+    minibatch_gradient,
+    sgd_change,
+    sgd_steps,
+    value,
+)
+from fedsim.problems.samples import LaterDraws, draw_minibatches
 from tests.problems.examples import LOSSES, named
 from tests.tiers import examples
 
@@ -41,6 +49,9 @@ def losses_of(loss: Loss, *, sparse: bool = False, features: int = 6) -> Sequenc
     return Problem.of(loss, parts).losses
 
 
+ROWS = [losses_of(Logistic(l2=0.1), sparse=sparse) for sparse in (False, True)]
+
+
 def works_of(losses: Sequence[LocalLoss], count: int, seed: int = 0) -> list[Work]:
     """Return work of all kinds that are compiled, and of one that is not."""
     rng = np.random.default_rng(seed)
@@ -58,7 +69,8 @@ def works_of(losses: Sequence[LocalLoss], count: int, seed: int = 0) -> list[Wor
                 Work(sgd_steps, client, (w, 0.05, steps, pull), 1.0),
                 Work(minibatch_change, client, (w, 0.5 * w, [drawn[0], None][pull is None]), 1.0),
                 Work(value, client, (w,), 1.0),
-            ][rng.integers(5)]
+                Work(sgd_change, client, (w, 0.05, steps, pull), 1.0),
+            ][rng.integers(6)]
         )
     return made
 
@@ -155,6 +167,66 @@ def test_steps_are_those_of_a_loop_that_knows_nothing_of_the_kernels() -> None:
         CompiledEvaluator(losses, 2), [Work(sgd_steps, 3, (w, 0.1, drawn, None), 1.0)]
     )
     np.testing.assert_allclose(found, W.ravel(), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("loss", LOSSES, ids=named)
+def test_steps_together_are_steps_one_after_the_other(loss: Loss, sparse: bool) -> None:
+    # To the last bit, though on sparse rows a feature takes steps only when a row has it: one step
+    # by itself lets all of them take it.
+    losses = losses_of(loss, sparse=sparse, features=60)
+    if not compilable(losses):
+        pytest.skip("no kernels on sparse rows")
+    program, rng = CompiledProgram(losses), np.random.default_rng(4)
+    for client, own in enumerate(losses):
+        w = start = rng.standard_normal(own.dimension)
+        drawn = [rng.choice(own.rows, -(-own.rows // 3), replace=False) for _ in range(5)]
+        for rows in drawn:
+            (w,) = program.run([Work(sgd_steps, client, (w, 0.1, [rows], None), 1.0)])
+        arguments = start, 0.1, drawn, None
+        (found,) = program.run([Work(sgd_steps, client, arguments, 1.0)])
+        assert (found == w).all()
+        (change,) = program.run([Work(sgd_change, client, arguments, 1.0)])
+        assert (change == w - start).all()
+
+
+@examples(60)
+@given(
+    seed=st.integers(0, 2**64),
+    batch=st.integers(1, SIZES[-1]),
+    steps=st.integers(1, 5),
+    before=st.integers(0, 1),
+    sparse=st.booleans(),
+)
+def test_minibatches_drawn_with_the_steps_are_those_drawn_before_them(
+    seed: int, batch: int, steps: int, before: int, sparse: bool
+) -> None:
+    losses = ROWS[sparse]
+    program, w = CompiledProgram(losses), np.linspace(-1, 1, losses[0].dimension)
+    one, other = (np.random.default_rng(seed) for _ in range(2))
+    for rng in (one, other):
+        rng.integers(0, 2**31, size=before, dtype=np.int32)
+    rows = losses[-1].rows
+    later = LaterDraws(one, rows, batch, steps, draw_minibatches)
+    drawn = draw_minibatches(other, rows, batch, steps)
+    works = [Work(sgd_steps, 3, (w, 0.1, each, None), 1.0) for each in (later, drawn)]
+    first, second = (program.run([work])[0] for work in works)
+    assert (first == second).all()
+    assert one.bit_generator.state == other.bit_generator.state
+    again = LaterDraws(other, rows, batch, steps, draw_minibatches)  # used by other kernels
+    assert len(again) == steps
+    assert (again[0] == draw_minibatches(one, rows, batch, 1)[0]).all()
+
+
+def test_what_is_not_finite_is_seen_by_the_kernels() -> None:
+    losses = losses_of(Squared())
+    evaluator = CompiledEvaluator(losses, 1)
+    for bad in (np.nan, np.inf, -np.inf, 0.0):
+        w = np.zeros(losses[0].dimension)
+        w[-1] = bad
+        ticket = evaluator.submit(Work(gradient, 0, (w,), 1.0))
+        found = evaluator.result(ticket)
+        assert evaluator.finite(ticket, found) == np.isfinite(found).all() == (bad == 0.0)
 
 
 def test_work_that_names_a_row_that_is_none_fails_alone() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.computing.compiled import draw_minibatches
-from fedsim.computing.compiled.loops import MOST
+from fedsim.computing.compiled.drawing import MOST
 from fedsim.problems.samples import draw_minibatches as reference
 from tests.tiers import examples
 

@@ -65,6 +65,7 @@ def described(oracle: LossOracle, w: Array, loss: Loss, rng: np.random.Generator
         oracle.strong_convexity(),
         oracle.sgd_steps(w, 0.1, oracle.draws(3, 7, rng)),
         oracle.sgd_steps(w, 0.1, oracle.draws(2, None, rng), 0.5),
+        oracle.sgd_steps(w, 0.1, oracle.draws(2, 5, rng), 0.2, change=True),
     ]
     if type(loss).hessian is not Loss.hessian:
         made.append(oracle.newton(w))

@@ -38,6 +38,9 @@ class Elsewhere(SerialEvaluator):
         assert alike(here, self.other.result(sent))
         return here
 
+    def finite(self, ticket: Any, result: Array) -> bool:
+        return super().finite(ticket[0], result)
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", METHODS)

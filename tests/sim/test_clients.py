@@ -92,6 +92,9 @@ def test_an_evaluator_is_told_at_the_start_and_asked_at_the_finish() -> None:
             told.append(("result", ticket))
             return np.array([ticket])
 
+        def finite(self, ticket: float, result: Array) -> bool:
+            return bool(result[0] == ticket)
+
         def withdraw(self, ticket: float) -> None:
             raise AssertionError("nothing was broken off")
 

@@ -23,7 +23,7 @@ CLASSES = some.lists(
     some.tuples(
         some.integers(0, 3),  # begins
         some.sampled_from([1.0, 7.0, 40.0, 1e3, 12345.6]),  # bits
-        some.sampled_from([0.1, 1.0, 3.3, 10.0, inf]),  # cap
+        some.sampled_from([0.1, 1.0, 3.3, 10.0, 40.0, 2e6, inf]),  # cap
         some.integers(1, 5),
     ),
     min_size=1,
@@ -72,7 +72,7 @@ def test_a_leg_is_what_its_link_does_on_the_calendar(
         over, arrived = pass_link(capacity, LinkLeg(began, bits, caps, events), order)
     except ReactionError:
         return
-    each = [(float(begin), b, c, 1) for begin, b, c in rows]
+    each = [(float(begin), b, c, 1) for begin, b, c in rows]  # caps as they are
     seen = ends(capacity, each, whole=False)  # type: ignore[arg-type]
     places = order.places()[arrived]
     assert [(over[n], n) for n in np.argsort(places).tolist()] == seen

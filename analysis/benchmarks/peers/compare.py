@@ -5,7 +5,9 @@
 
 Every contestant is a process that is ready before the first turn; then they take turns, so that
 what else the machine does falls on all of them alike. What is printed is the median over turns of
-client-updates a second (a client's whole work of a round), and its ratio to the limit. fedsim's
+client-updates a second (a client's whole work of a round), and its ratio to the limit; then the
+processor time of one, over all threads, and the limit's as a share of it, which other programs on
+the machine leave nearly as it is. fedsim's
 figures are those of whole rounds: with messages over radios, energy, the log and an observer; as it
 comes, evaluator and observed rounds are those that it chooses itself. Others are installed from
 their packages, each into an environment of its own in the folder, when they are asked for; they
@@ -18,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+from math import isfinite
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -55,11 +58,13 @@ class Contestant(NamedTuple):
         name: for the table.
         process: that runs.
         rates: what its turns came to, client-updates a second.
+        costs: the processor time of a client-update in these turns, s; NaN if not measured.
     """
 
     name: str
     process: subprocess.Popen[str]
     rates: list[float]
+    costs: list[float]
 
     def answer(self) -> str:
         """Return the next line that it says, beside what it says of other things.
@@ -70,7 +75,7 @@ class Contestant(NamedTuple):
         stream: IO[str] | None = self.process.stdout
         for line in stream or ():
             words = line.split()
-            if words == ["ready"] or (len(words) == 2 and words[0].isdigit()):
+            if words == ["ready"] or (len(words) == 3 and words[0].isdigit()):
                 return line
         raise RuntimeError(f"{self.name} has ended with code {self.process.wait()}")
 
@@ -79,8 +84,9 @@ class Contestant(NamedTuple):
         if self.process.stdin is not None:
             self.process.stdin.write("go\n")
             self.process.stdin.flush()
-        updates, seconds = self.answer().split()
+        updates, seconds, processor = self.answer().split()
         self.rates.append(int(updates) / float(seconds))
+        self.costs.append(float(processor) / int(updates))
 
 
 def environment(name: str, folder: Path) -> str:
@@ -106,7 +112,7 @@ def begin(name: str, python: str, script: str, *arguments: str) -> Contestant:
         text=True,
         cwd=HERE,
     )
-    contestant = Contestant(name, process, [])
+    contestant = Contestant(name, process, [], [])
     contestant.answer()
     return contestant
 
@@ -147,12 +153,21 @@ def compare(workload: str, folder: Path, others: list[str], turns: int) -> None:
         for contestant in taking_part:
             with contestant.process:  # closes its pipes and waits for its end
                 contestant.process.kill()
-    limit = statistics.median(taking_part[0].rates)
-    first = taking_part[0].name
-    print(f"\n{workload}: client-updates a second, and as a share of {first}")
-    for name, _, rates in taking_part:
-        rate = statistics.median(rates)
-        print(f"  {name:24} {rate:10,.0f} {rate / limit:7.2f}", flush=True)
+    report(workload, taking_part)
+
+
+def report(workload: str, taking_part: list[Contestant]) -> None:
+    """Print the medians of all turns, the limit's first."""
+    found = [
+        (each.name, statistics.median(each.rates), statistics.median(each.costs))
+        for each in taking_part
+    ]
+    first, limit, least = found[0]
+    print(f"\n{workload}: client-updates a second, and as a share of {first};")
+    print("  us of processor time of one, and the first's as a share of it")
+    for name, rate, cost in found:
+        by_time = f"{1e6 * cost:10,.1f} {least / cost:7.2f}" if isfinite(cost) else ""
+        print(f"  {name:24} {rate:10,.0f} {rate / limit:7.2f} {by_time}", flush=True)
 
 
 def main() -> None:

@@ -26,16 +26,17 @@ def main() -> None:
     (chosen,) = [each for each in plan.variants if each.name == variant]
 
     def turn() -> Turn:
-        ends: list[float] = []
+        ends: list[tuple[float, float]] = []
 
         def watch(_: RunProgress) -> None:
-            ends.append(time.perf_counter())
+            ends.append((time.perf_counter(), time.process_time()))
 
         with tempfile.TemporaryDirectory() as out:
             made = execute(builder.build(chosen, 1), Path(out), watch)
             asked = read_json(made / "summary.json")["cohort"]
         rounds = len(ends)
-        return Turn(asked // rounds * (rounds - 2), ends[-2] - ends[0])
+        real, processor = (end - begin for begin, end in zip(ends[0], ends[-2], strict=True))
+        return Turn(asked // rounds * (rounds - 2), real, processor)
 
     take_turns(turn)
 

@@ -51,12 +51,12 @@ def main() -> None:
             threading.Thread(target=run, args=(shares[number::THREADS],))
             for number in range(THREADS)
         ]
-        begin = time.perf_counter()
+        begin, spent = time.perf_counter(), time.process_time()
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        return Turn(len(works), time.perf_counter() - begin)
+        return Turn(len(works), time.perf_counter() - begin, time.process_time() - spent)
 
     take_turns(turn)
 

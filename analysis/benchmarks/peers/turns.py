@@ -5,6 +5,7 @@ Only the standard library is imported here: contestants run in environments of t
 
 import sys
 from collections.abc import Callable
+from math import nan
 from typing import NamedTuple
 
 
@@ -14,10 +15,12 @@ class Turn(NamedTuple):
     Attributes:
         updates: how often a client has done its whole work of a round.
         seconds: of real time.
+        processor: seconds of processor time of all threads of this process; NaN if not measured.
     """
 
     updates: int
     seconds: float
+    processor: float = nan
 
 
 def take_turns(turn: Callable[[], Turn]) -> None:
@@ -26,4 +29,4 @@ def take_turns(turn: Callable[[], Turn]) -> None:
     print("ready", flush=True)
     for _ in sys.stdin:
         done = turn()
-        print(f"{done.updates} {done.seconds}", flush=True)
+        print(*done, flush=True)

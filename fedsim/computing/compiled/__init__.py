@@ -1,7 +1,7 @@
 """Compiled kernels: imported only where they compute, since loading Numba takes half a second."""
 
 from fedsim.computing.compiled.compiler import COMPILER
-from fedsim.computing.compiled.loops import draw_minibatches
+from fedsim.computing.compiled.drawing import draw_minibatches
 from fedsim.computing.compiled.pages import DONE, PIECES, Page
 from fedsim.computing.compiled.program import CompiledProgram
 

@@ -64,6 +64,12 @@ def part(function: Function) -> Function:
     return cast("Function", numba.njit(forceinline=True, **_OPTIONS)(function))
 
 
+def in_order(function: Function) -> Function:
+    """Return a `part` whose sums are taken in the order in which they are written."""
+    options = {**_OPTIONS, "fastmath": _OPTIONS["fastmath"] - {"reassoc"}}
+    return cast("Function", numba.njit(forceinline=True, **options)(function))
+
+
 def either(dense: Function, sparse: Function) -> Function:
     """Return a function compiled as `dense` if its first argument is a matrix, else as `sparse`.
 
@@ -81,6 +87,36 @@ def either(dense: Function, sparse: Function) -> Function:
     return cast("Function", named)
 
 
+def operand_of(*, copying: bool) -> Callable[..., Any]:
+    """Return a compiled function of a vector and a buffer of its length: the one to multiply with.
+
+    That is the vector itself if both are of one type, and otherwise the buffer, to which the vector
+    is copied if so asked. The choice is made at compile time.
+    """
+
+    def named(*_: Any) -> Any:  # noqa: ANN401 - arrays
+        raise NotImplementedError("only compiled code can call this function")
+
+    def same(V: Any, single: Any) -> Any:  # noqa: ANN401, ARG001
+        return V
+
+    def other(V: Any, single: Any) -> Any:  # noqa: ANN401, ARG001
+        return single
+
+    def copied(V: Any, single: Any) -> Any:  # noqa: ANN401
+        for k in range(len(V)):
+            single[k] = V[k]
+        return single
+
+    def choose(V: Any, single: Any) -> Any:  # noqa: ANN401 - types of Numba
+        if V.dtype == single.dtype:
+            return same
+        return copied if copying else other
+
+    overload(named, strict=False, jit_options={"forceinline": True, **_OPTIONS})(choose)
+    return named
+
+
 _FOLDER = _cache()
 
 
@@ -92,6 +128,21 @@ def _pointer(_: Any, address: Any) -> Any:  # noqa: ANN401 - what Numba hands ov
         return builder.inttoptr(arguments[0], cgutils.voidptr_t)
 
     return types.voidptr(address), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _multiply_add(_: Any, a: Any, b: Any, c: Any) -> Any:  # noqa: ANN401, ARG001 - named for its generator
+    """Return a b + c, rounded once."""
+
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
+        return builder.fma(*arguments)
+
+    return types.float64(types.float64, types.float64, types.float64), generate
+
+
+multiply_add = cast("Callable[[float, float, float], float]", _multiply_add)
+"""Returns a b + c, rounded once, wherever it is inlined; elsewhere it is the compiler that chooses
+which of several products and sums are rounded together."""
 
 
 @part

@@ -3,12 +3,25 @@
 The arguments are those of `loops`.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.computing.compiled.compiler import matrix_at, part
 from fedsim.computing.compiled.loss_functions import slopes, value
-from fedsim.computing.compiled.rows import Data, Whole, backward, copy, forward
+from fedsim.computing.compiled.rows import (
+    Data,
+    LossSpecification,
+    StepRule,
+    Whole,
+    as_single,
+    backward,
+    copy,
+    forward,
+    move,
+    unload_flat,
+)
 from fedsim.ports import Array
 
 
@@ -28,12 +41,27 @@ def load(_: Array, w: Array, V: Array, d: int, m: int) -> None:
 
 
 @part
-def unload(_: Array, V: Array, out: Array, d: int, m: int) -> None:
-    """Copy V to `out`, stored as (d, m) and its head."""
-    for k in range(d):
-        for c in range(m):
-            out[k * m + c] = V[c * d + k]
-    copy(V[m * d :], out[m * d :])
+def unload(_: Array, V: Array, less: Array, out: Array, d: int, m: int) -> bool:
+    """Set `out`, stored as (d, m) and its head, to V, minus a model unless that is empty.
+
+    Returns:
+        Whether all of it is finite.
+    """
+    if m == 1:
+        return unload_flat(V, less, out)
+    wrong = 0.0
+    if len(less):
+        for k in range(d):
+            for c in range(m):
+                out[k * m + c] = V[c * d + k] - less[k * m + c]
+                wrong += 0 * out[k * m + c]
+    else:
+        for k in range(d):
+            for c in range(m):
+                out[k * m + c] = V[c * d + k]
+                wrong += 0 * V[c * d + k]
+    head = unload_flat(V[m * d :], less[m * d :], out[m * d :])
+    return wrong == 0 and head
 
 
 @part
@@ -72,6 +100,37 @@ def sum_up(
         for r in range(left):
             slopes(kind, A[r], t[row[r]], head, to_head, o)
         backward(x0, x1, x2, x3, A, G)
+
+
+@part
+def begin(_: Array, form: LossSpecification, parts: Any, rule: StepRule) -> int:  # noqa: ANN401, ARG001
+    """Get ready for steps from the model in V; nothing is kept between them but the buffers."""
+    start, V = parts[0], parts[1]
+    if rule.pull != 0:
+        copy(V, start)
+    return 0
+
+
+@part
+def step(
+    rows: Array,
+    t: Array,
+    drawn: NDArray[np.int64],
+    form: LossSpecification,
+    parts: Any,  # noqa: ANN401 - buffers
+    rule: StepRule,
+    _: int,
+    __: int,
+) -> None:
+    """Take a step with the drawn rows, or all of them if none is drawn."""
+    start, V, single, G, A, o = parts
+    sum_up(rows, t, drawn, form.kind, form.d, form.m, as_single(V, single), G, A, o)
+    move(V, start, G, rule)
+
+
+@part
+def end(_: Array, form: LossSpecification, parts: Any, rule: StepRule, __: int) -> None:  # noqa: ANN401
+    """Do nothing: all of V is up to date."""
 
 
 @part

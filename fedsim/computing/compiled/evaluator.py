@@ -32,6 +32,10 @@ BACKLOG = 32
 """The number of pending pieces at which a thread is woken, so that its cost is spread over them."""
 
 
+AT_ONCE = 8
+"""The number of pending pieces that a caller evaluates together while it waits for another one."""
+
+
 class PageTicket(NamedTuple):
     """A piece of work on a page."""
 
@@ -51,6 +55,7 @@ class CompiledEvaluator:
 
     choice: Mapping[str, Any] = {"evaluator": "compiled", "compiler": COMPILER}
     together = True
+    draws = True
     draw: Draw = staticmethod(draw_minibatches)
 
     def __init__(self, losses: Sequence[LocalLoss], threads: int, pieces: int = PIECES) -> None:
@@ -83,13 +88,16 @@ class CompiledEvaluator:
             self._load()
         page = self._pages[-1]
         if page.full:
+            page.publish()
             page = Page(self._pieces)
             with self._lock:
                 self._pages.append(page)
         place = self._program.add(work, page)
-        if page.waiting >= BACKLOG and self._call():
-            # Releases Python's global lock, which the woken thread needs to start.
-            self._join_in()
+        if page.count - page.published >= BACKLOG:
+            page.publish()
+            if self._call():
+                # Releases Python's global lock, which the woken thread needs to start.
+                self._join_in(1)
         return PageTicket(work, page, place)
 
     def result(self, ticket: PageTicket | Work) -> Array:
@@ -97,15 +105,29 @@ class CompiledEvaluator:
         if isinstance(ticket, Work):
             return self._reference.result(ticket)
         work, page, place = ticket
+        if not page.is_done(place):
+            self._finish(page, place)
+        return self._program.result(work, page, place)
+
+    def finite(self, ticket: PageTicket | Work, result: Array) -> bool:
+        """See `Evaluator.finite`: the kernels have looked."""
+        if isinstance(ticket, Work):
+            return self._reference.finite(ticket, result)
+        return ticket.page.is_done(ticket.place)
+
+    def _finish(self, page: Page, place: int) -> None:
+        """Evaluate a piece of work, or other pending pieces until it is evaluated."""
+        last = self._pages[-1]
+        last.publish()
+        page.publish()
         while page.mark(place) < DONE:
-            if self._pages[-1].waiting > 1:
+            if last.waiting > 1:
                 self._call()
-            # Evaluate the piece if it is pending, else another one; block only if there is none.
+            # Evaluate the piece if it is pending, else others; block only if there are none.
             # The condition has no timeout: `_help` notifies after each page, before it can return.
-            if not (self._program.evaluate(page, self._room, place) or self._join_in()):
+            if not (self._program.evaluate(page, self._room, place) or self._join_in(AT_ONCE)):
                 with self._ended:
                     self._ended.wait_for(lambda: page.mark(place) >= DONE)
-        return self._program.result(work, page, place)
 
     def withdraw(self, ticket: PageTicket | Work) -> None:
         """See `Evaluator.withdraw`: a pending piece is not evaluated."""
@@ -135,11 +157,11 @@ class CompiledEvaluator:
         page = self._pages[0]
         return page if page.waiting else None
 
-    def _join_in(self) -> bool:
-        """Evaluate one pending piece; return whether there was one."""
+    def _join_in(self, most: int) -> bool:
+        """Evaluate some pending pieces; return whether there was one."""
         with self._lock:
             page = self._waiting()
-        return page is not None and self._program.evaluate(page, self._room, most=1) > 0
+        return page is not None and self._program.evaluate(page, self._room, most=most) > 0
 
     def _call(self) -> bool:
         """Wake a background thread; return whether one was idle."""

@@ -5,24 +5,22 @@ the model w and the gradient as flat vectors in an order of their own, and two b
 (4, m), for the products of four rows, and `o`, shape (c,), for the outputs of a perceptron.
 """
 
-import ctypes
-from functools import cache
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
-from numpy.typing import NDArray
 
 from fedsim.computing.compiled import dense, sparse
 from fedsim.computing.compiled.compiler import either, kernel, matrix_at, part, vector_at
+from fedsim.computing.compiled.drawing import sample
 from fedsim.computing.compiled.pages import (
     BATCH,
+    BITS,
     CLIENT,
     DONE,
     DRAWN,
     ETA,
+    INFINITE,
+    LESS,
     MODEL,
     OLD,
     OUT,
@@ -37,18 +35,21 @@ from fedsim.computing.compiled.pages import (
 from fedsim.computing.compiled.rows import (
     Data,
     LossSpecification,
+    StepRule,
+    as_single,
     copy,
     differentiate,
-    move,
     rows_are_there,
 )
 from fedsim.ports import Array
-from fedsim.problems.samples import draw_minibatches as reference
 
 _rows = either(dense.rows_of, sparse.rows_of)
 _load = either(dense.load, sparse.load)
 _unload = either(dense.unload, sparse.unload)
 _sum_up = either(dense.sum_up, sparse.sum_up)
+_step = either(dense.step, sparse.step)
+_begin = either(dense.begin, sparse.begin)
+_end = either(dense.end, sparse.end)
 _total = either(dense.total, sparse.total)
 
 
@@ -59,8 +60,8 @@ def _piece(
     fields: Whole,
     numbers: Array,
     parts: Any,  # noqa: ANN401 - buffers
-) -> bool:
-    """Evaluate a piece of work; return whether all drawn rows exist."""
+) -> int:
+    """Evaluate a piece of work; return its mark."""
     kind, d, m, c, size, l1, l2 = form
     start, V, single, G, A, o = parts
     i, b, steps = fields[CLIENT], fields[BATCH], fields[STEPS]
@@ -69,29 +70,57 @@ def _piece(
     scale = data.factor[i] * (n / b) if b else data.factor[i]
     # The gradient is evaluated at the old model first, if there is one, and then at the model; the
     # difference is taken at the end. V is the model in double precision and becomes the result; the
-    # rows are multiplied with `single`, its copy in the precision of the samples.
-    for of in (OLD, MODEL):
-        if fields[of] == 0:
-            continue
-        if of == MODEL and fields[OLD] != 0:
-            copy(V, start)  # the gradient at the old model
-        _load(rows, vector_at(fields[of], size, V), V, d, m)
-        if steps:
-            copy(V, start)
-        for s in range(max(steps, 1)):
+    # rows are multiplied with it, or with its copy in the precision of the samples.
+    if steps:
+        _load(rows, vector_at(fields[MODEL], size, V), V, d, m)
+        if not _descend(form, data, fields, numbers, rows, t, scale, parts):
+            return WRONG
+    else:
+        drawn = vector_at(fields[DRAWN], b, fields)
+        if not rows_are_there(drawn, n):
+            return WRONG
+        for of in (OLD, MODEL):
+            if fields[of]:
+                if of == MODEL and fields[OLD]:
+                    copy(V, start)  # the gradient at the old model
+                _load(rows, vector_at(fields[of], size, V), V, d, m)
+                _sum_up(rows, t, drawn, kind, d, m, as_single(V, single), G, A, o)
+                differentiate(V, G, scale, l1, l2)
+        if fields[OLD]:
+            for k in range(size):
+                V[k] -= start[k]
+    less = vector_at(fields[MODEL], size if fields[LESS] else 0, V)
+    finite = _unload(rows, V, less, vector_at(fields[OUT], size, V), d, m)
+    return DONE if finite else INFINITE
+
+
+@part
+def _descend(
+    form: LossSpecification,
+    data: Data,
+    fields: Whole,
+    numbers: Array,
+    rows: Any,  # noqa: ANN401 - of a client, dense or sparse
+    t: Array,
+    scale: float,
+    parts: Any,  # noqa: ANN401
+) -> bool:
+    """Take the steps of a piece, from the model in V; return whether all drawn rows exist."""
+    b, steps, bits = fields[BATCH], fields[STEPS], fields[BITS]
+    n = data.rows[fields[CLIENT]]
+    rule = StepRule(scale, form.l1, form.l2, numbers[ETA], numbers[PULL], steps)
+    place, taken = np.full(n if bits else 0, -1), np.empty(b if bits else 0, np.int64)
+    state = _begin(rows, form, parts, rule)
+    for s in range(steps):
+        if bits:
+            sample(bits, place, taken, s)
+            drawn = taken
+        else:
             drawn = vector_at(fields[DRAWN] + 8 * s * b, b, fields)
             if not rows_are_there(drawn, n):
                 return False
-            copy(V, single)
-            _sum_up(rows, t, drawn, kind, d, m, single, G, A, o)
-            if steps:
-                move(V, start, G, scale, l1, l2, numbers[ETA], numbers[PULL])
-            else:
-                differentiate(V, G, scale, l1, l2)
-    if fields[OLD] != 0:
-        for k in range(size):
-            V[k] -= start[k]
-    _unload(rows, V, vector_at(fields[OUT], size, V), d, m)
+        _step(rows, t, drawn, form, parts, rule, state, s)
+    _end(rows, form, parts, rule, state)
     return True
 
 
@@ -132,8 +161,7 @@ def evaluate(
             j = only
             if not take(marks, j):
                 return done
-        right = _piece(form, data, table[j], numbers[j], parts)
-        finish(marks, j, DONE if right else WRONG)
+        finish(marks, j, _piece(form, data, table[j], numbers[j], parts))
     return most
 
 
@@ -150,90 +178,3 @@ def values(form: LossSpecification, data: Data, first: int, w: Array, out: Array
         if j == 0:
             _load(rows, w, single, d, m)
         out[j] = data.factor[i] * _total(rows, t, kind, d, m, single, A, o)
-
-
-# Minibatches exactly as NumPy draws them, from the same random bits, without the cost of its call.
-#
-# `Generator.choice` takes 9 us for a handful of numbers, nearly all of it to parse its arguments.
-# Without replacement and without shuffling it draws Floyd's sample (Bentley, Floyd, "Programming
-# Pearls: A Sample of Brilliance", CACM 1987), with bounded integers by Lemire's method ("Fast
-# Random Integer Generation in an Interval", TOMACS 2019). Both are repeated here, step by step: the
-# drawn numbers, and the state of the stream afterwards, must be those of the serial evaluator.
-# NumPy does not guarantee its algorithm, so `_agrees` compares the two once in each process.
-
-MOST = 10_000
-"""The number of rows above which NumPy uses another algorithm."""
-
-_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer_of.restype = ctypes.c_void_p
-_pointer_of.argtypes = ctypes.py_object, ctypes.c_char_p
-
-_ADDRESSES = np.zeros(0, np.int64)
-"""The type of the interface of a bit generator (`numpy/random/bitgen.h`), read as addresses: of its
-state, and of the functions that return the next 64 bits and the next 32 bits."""
-
-
-@intrinsic  # type: ignore[untyped-decorator]  # Numba has no types for it
-def _call(_: Any, function: Any, state: Any) -> Any:  # noqa: ANN401 - what Numba hands over
-    """Call the function at an address with the state at another; return its 32 bits."""
-
-    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
-        pointer = ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.IntType(32), [pointer])
-        called = builder.inttoptr(arguments[0], kind.as_pointer())
-        return builder.call(called, [builder.inttoptr(arguments[1], pointer)])
-
-    return types.uint32(function, state), generate
-
-
-@part
-def _below(function: int, state: int, end: int) -> int:
-    """Return a random number from 0 to `end` - 1; `end` is at most 2^32 - 1."""
-    if end == 1:  # NumPy draws no bits for a single choice
-        return 0
-    product = np.uint64(_call(function, state)) * np.uint64(end)
-    low = product & np.uint64(0xFFFFFFFF)
-    if low < np.uint64(end):
-        threshold = np.uint64((0x100000000 - end) % end)
-        while low < threshold:
-            product = np.uint64(_call(function, state)) * np.uint64(end)
-            low = product & np.uint64(0xFFFFFFFF)
-    return np.int64(product >> np.uint64(32))  # type: ignore[return-value]  # compiled
-
-
-@kernel
-def _fill(bits: int, rows: int, taken: NDArray[np.intp]) -> None:
-    """Set each row of `taken` to a sample, without replacement, of the numbers below `rows`."""
-    interface = vector_at(bits, 3, _ADDRESSES)
-    state, function = interface[0], interface[2]
-    place = np.full(rows, -1)  # the last sample with each number
-    for s in range(taken.shape[0]):
-        batch = taken.shape[1]
-        for i in range(batch):
-            largest = rows - batch + i
-            number = _below(function, state, largest + 1)
-            if place[number] == s:
-                number = largest
-            place[number] = s
-            taken[s, i] = number
-
-
-def draw_minibatches(
-    rng: np.random.Generator, rows: int, batch: int, count: int
-) -> NDArray[np.intp]:
-    """See `fedsim.problems.samples.draw_minibatches`: same draws, same stream after it."""
-    if rows > MOST or not _agrees():
-        return reference(rng, rows, batch, count)
-    taken = np.empty((count, batch), np.intp)
-    _fill(_pointer_of(rng.bit_generator.capsule, b"BitGenerator"), rows, taken)
-    return taken
-
-
-@cache
-def _agrees() -> bool:
-    """Return whether NumPy's draws agree with those of `_fill`; if not, NumPy is called."""
-    own, other = (np.random.default_rng(7) for _ in range(2))
-    taken = np.empty((4, 9), np.intp)
-    _fill(_pointer_of(own.bit_generator.capsule, b"BitGenerator"), 23, taken)
-    same = np.array_equal(taken, reference(other, 23, 9, 4))
-    return same and own.random() == other.random()

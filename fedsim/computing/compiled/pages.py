@@ -4,10 +4,10 @@ Threads take pieces from a page and finish them without Python's global lock, wh
 the event loop appends to it. They synchronise by the state ("mark") of each piece, which is read
 and changed by atomic instructions only:
 
-    waiting -> taken -> done, or wrong     waiting -> withdrawn
+    waiting -> taken -> done, wrong (a row that is none), or infinite     waiting -> withdrawn
 
 Two orderings make this correct. The description of a piece is written before the count of pieces
-that makes it visible (store-release, load-acquire), and its result before the mark becomes `done`.
+that makes it visible (store-release, load-acquire), and its result before its last mark.
 And `waiting -> taken` is a compare-and-swap, so exactly one thread takes a piece, and a withdrawal
 either precedes it or has no effect.
 """
@@ -76,6 +76,7 @@ TAKEN: Final = 1
 DONE: Final = 2
 WRONG: Final = 3
 WITHDRAWN: Final = 4
+INFINITE: Final = 5
 
 COUNT: Final = 0
 NEXT: Final = 8
@@ -90,11 +91,14 @@ STEPS: Final = 3
 DRAWN: Final = 4
 BATCH: Final = 5
 OUT: Final = 6
-ETA: Final = 7
-PULL: Final = 8
+BITS: Final = 7
+LESS: Final = 8
+ETA: Final = 9
+PULL: Final = 10
 """The columns of a page's table: the fields of `Piece`, with arrays as addresses.
 
-The address 0 means that there is no old model; the last two columns are the bits of a float64.
+The address 0 means that there is no old model, that all rows are used, or that the rows were drawn
+already; the last two columns are the bits of a float64.
 """
 
 PIECES = 512
@@ -127,28 +131,9 @@ def finish(marks: int, place: int, mark: int) -> None:
 
 
 @brief
-def _write(
-    table: Whole,
-    numbers: Array,
-    marks: int,
-    place: int,
-    client: int,
-    w: Array,
-    old: Array,
-    steps: int,
-    drawn: Whole,
-    batch: int,
-    out: Array,
-    eta: float,
-    pull: float,
-) -> None:
-    """Write a piece, then make it visible to other threads."""
-    fields = table[place]
-    fields[CLIENT], fields[STEPS], fields[BATCH] = client, steps, batch
-    fields[MODEL], fields[OLD] = w.ctypes.data, old.ctypes.data if len(old) else 0
-    fields[DRAWN], fields[OUT] = drawn.ctypes.data, out.ctypes.data
-    numbers[place, ETA], numbers[place, PULL] = eta, pull
-    store(marks + COUNT, place + 1)
+def _publish(marks: int, count: int) -> None:
+    """Make pieces visible to other threads, after they were written."""
+    store(marks + COUNT, count)
 
 
 @brief
@@ -158,41 +143,55 @@ def _mark(marks: int, place: int) -> int:
 
 
 @brief
+def _settle(marks: int, place: int, end: int) -> int:
+    """Return the first place from `place` on, or `end`, that is neither done nor withdrawn."""
+    while place < end:
+        mark = load(marks + MARKS + 8 * place)
+        if mark not in (DONE, WITHDRAWN):
+            break
+        place += 1
+    return place
+
+
+@brief
 def _withdraw(marks: int, place: int) -> bool:
     """Withdraw a piece if it is waiting; return whether it was."""
     return swap(marks + MARKS + 8 * place, WAITING, WITHDRAWN)
 
 
 class Piece(NamedTuple):
-    """A piece of work; its arrays are contiguous.
+    """A piece of work; arrays are given by their addresses, and contiguous.
 
     Attributes:
         client: the number of the client.
-        w: the model, shape (size,).
-        out: receives the result, shape (size,).
-        old: the model whose gradient is subtracted; empty for none.
+        model: of the model, shape (size,).
+        old: of the model whose gradient is subtracted, shape (size,); 0 for none.
         steps: the number of gradient steps; 0 for a gradient.
-        drawn: the drawn rows, shape (steps, b); empty for all rows.
+        drawn: of the drawn rows, shape (steps, b); 0 for all rows, or if they are yet to be drawn.
         batch: b; 0 for all rows.
-        eta, pull: of the steps, see `fedsim.problems.kernels.sgd_steps`.
+        out: of the result, shape (size,).
+        bits: of the bit generator that the rows are drawn from, as the piece is evaluated; 0 for
+            none.
+        less: whether the model is subtracted from where the steps lead.
     """
 
     client: int
-    w: Array
-    out: Array
-    old: Array
+    model: int
+    old: int
     steps: int
-    drawn: Whole
+    drawn: int
     batch: int
-    eta: float
-    pull: float
+    out: int
+    bits: int
+    less: bool
 
 
 class Page:
     """A page of pieces: one thread appends, any number of threads take.
 
-    The page keeps the arrays of a piece alive until its result has been fetched: compiled code has
-    only their addresses.
+    Pieces are written down some at a time, and then published to other threads: see `publish`. The
+    page keeps the arrays of a piece alive until its result has been fetched: compiled code has only
+    their addresses.
 
     Args:
         pieces: the capacity.
@@ -202,7 +201,7 @@ class Page:
         numbers: the same memory as float64.
         marks: the address of the marks.
         count: the number of pieces.
-        full: whether the capacity is used up.
+        published: how many of them other threads see.
     """
 
     def __init__(self, pieces: int = PIECES) -> None:
@@ -211,8 +210,12 @@ class Page:
         self._states: Whole = np.zeros(pieces + 2, np.int64)
         self.marks = int(self._states.ctypes.data)
         self.count = 0
+        self.published = 0
         self._pieces = pieces
-        self._kept: list[Piece | None] = []
+        self._settled = 0
+        self._rows: list[Piece] = []
+        self._numbers: list[tuple[float, float]] = []
+        self._kept: list[tuple[Array, object] | None] = []
 
     @property
     def full(self) -> bool:
@@ -221,29 +224,54 @@ class Page:
 
     @property
     def waiting(self) -> int:
-        """The number of pieces that have not been taken in order."""
-        return self.count - int(self._states[1])
+        """The number of published pieces that have not been taken in order."""
+        return self.published - int(self._states[1])
 
-    def add(self, piece: Piece) -> int:
-        """Append a piece and return its place."""
-        client, w, out, old, steps, drawn, batch, eta, pull = piece
-        ends, place = (self.table, self.numbers, self.marks), self.count
-        _write(*ends, place, client, w, old, steps, drawn, batch, out, eta, pull)
-        self._kept.append(piece)
+    def add(self, piece: Piece, eta: float, pull: float, out: Array, kept: object) -> int:
+        """Append a piece and return its place.
+
+        Args:
+            piece: see there.
+            eta: of its steps, see `fedsim.problems.kernels.sgd_steps`.
+            pull: of its steps.
+            out: receives the result, shape (size,).
+            kept: whatever else it has addresses in.
+        """
+        self._rows.append(piece)
+        self._numbers.append((eta, pull))
+        self._kept.append((out, kept))
+        place = self.count
         self.count = place + 1
         return place
+
+    def publish(self) -> None:
+        """Write the pieces that were appended since the last call, and let other threads see."""
+        if self._rows:
+            own = slice(self.published, self.count)
+            self.table[own, :ETA] = self._rows
+            self.numbers[own, ETA:] = self._numbers
+            self._rows, self._numbers = [], []
+            self.published = self.count
+            _publish(self.marks, self.count)
 
     def mark(self, place: int) -> int:
         """Return the mark of a piece."""
         return _mark(self.marks, place)
 
+    def is_done(self, place: int) -> bool:
+        """Return whether a piece is done, and right and finite: at once for one after the other."""
+        if place >= self._settled:
+            self._settled = _settle(self.marks, self._settled, self.published)
+        return place < self._settled or self.mark(place) == DONE
+
     def fetch(self, place: int) -> Array:
         """Return the result of a finished piece, once."""
         kept = self._kept[place]
         self._kept[place] = None
-        return np.asarray(kept.out if kept else None)
+        return np.asarray(kept[0] if kept else None)
 
     def withdraw(self, place: int) -> None:
         """Withdraw a waiting piece; one that has been taken is finished."""
+        self.publish()
         if _withdraw(self.marks, place):
             self._kept[place] = None

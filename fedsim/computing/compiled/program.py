@@ -3,54 +3,54 @@
 import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.computing.compiled.drawing import MOST, agrees, interface_of
 from fedsim.computing.compiled.loops import evaluate, values
 from fedsim.computing.compiled.loss_functions import code
-from fedsim.computing.compiled.pages import DONE, Page, Piece, Whole
+from fedsim.computing.compiled.pages import WRONG, Page, Piece, Whole
 from fedsim.computing.compiled.rows import Data, LossSpecification
 from fedsim.ports import Array, Work
 from fedsim.problems import MultilayerPerceptron, kernels
 from fedsim.problems.client_loss import LocalLoss
-from fedsim.problems.samples import Minibatches, equal_sizes
-
-_NO_ROWS: Whole = np.zeros((0, 0), np.int64)
-_NOTHING: Array = np.zeros(0)
+from fedsim.problems.samples import LaterDraws, Minibatches, equal_sizes
 
 _NO_PLACES: Whole = np.zeros((0, 0), np.int64)
+
+BLOCK = 2**18
+"""The bytes of a block of results, at least one of them: none is allocated by itself."""
 
 Room: TypeAlias = tuple[Array, Any]
 """The buffers of one thread, in float64 and in the samples' type: see `loops.evaluate`."""
 
+_Steps: TypeAlias = tuple[Array, Minibatches, int, float, float, Array | None, bool]
+"""Work in the terms of `pages`: the model, rows, number of steps (0 for a gradient), their size and
+pull, the model whose gradient is subtracted, and whether the model is."""
 
-class _Steps(NamedTuple):
-    """Work in the terms of `pages`: steps, or a gradient, minus that at `old` if given."""
-
-    w: Array
-    drawn: Minibatches = (None,)
-    steps: int = 0
-    eta: float = 0.0
-    pull: float = 0.0
-    old: Array | None = None
+_ALL = (None,)
 
 
 def _gradient(w: Array) -> _Steps:
-    return _Steps(w)
+    return w, _ALL, 0, 0.0, 0.0, None, False
 
 
 def _minibatch(w: Array, drawn: NDArray[np.intp] | None) -> _Steps:
-    return _Steps(w, (None,) if drawn is None else drawn[None])
+    return w, _ALL if drawn is None else drawn[None], 0, 0.0, 0.0, None, False
 
 
 def _change(w: Array, old: Array, drawn: NDArray[np.intp] | None) -> _Steps:
-    return _minibatch(w, drawn)._replace(old=old)
+    return w, _ALL if drawn is None else drawn[None], 0, 0.0, 0.0, old, False
 
 
 def _sgd(w: Array, eta: float, drawn: Minibatches, pull: float | None) -> _Steps:
-    return _Steps(w, drawn, len(drawn), eta, pull or 0.0)
+    return w, drawn, len(drawn), eta, pull or 0.0, None, False
+
+
+def _sgd_change(w: Array, eta: float, drawn: Minibatches, pull: float | None) -> _Steps:
+    return w, drawn, len(drawn), eta, pull or 0.0, None, True
 
 
 _READ: dict[Callable[..., Array], Callable[..., _Steps]] = {
@@ -58,8 +58,12 @@ _READ: dict[Callable[..., Array], Callable[..., _Steps]] = {
     kernels.minibatch_gradient: _minibatch,
     kernels.minibatch_change: _change,
     kernels.sgd_steps: _sgd,
+    kernels.sgd_change: _sgd_change,
 }
 """The kernels with a compiled form, and the functions that translate their arguments."""
+
+_STEPS = {kernels.sgd_steps, kernels.sgd_change}
+"""Those of steps, whose minibatches are of one size where they are compiled."""
 
 
 class CompiledProgram:
@@ -74,6 +78,9 @@ class CompiledProgram:
         self._form = form(losses[0])
         self._kept: list[Any] = []
         self._data = self._gather()
+        self._model: tuple[Array, Array, int] | None = None  # as given, as read, and its address
+        self._block = np.empty((0, self._form.size))
+        self._used, self._address = 0, 0
 
     def _gather(self) -> Data:
         rows = [loss.arranged for loss in self._losses]
@@ -106,7 +113,7 @@ class CompiledProgram:
         """Return whether work has a compiled kernel and is on an unrestricted loss of a client."""
         if work.kernel not in _READ or work.client is None or work.bases:
             return False
-        return work.kernel is not kernels.sgd_steps or equal_sizes(work.arguments[2])
+        return work.kernel not in _STEPS or equal_sizes(work.arguments[2])
 
     def add(self, work: Work, page: Page) -> int:
         """Append work on a page and return its place.
@@ -114,17 +121,40 @@ class CompiledProgram:
         Raises:
             ValueError: a model has another shape than the loss.
         """
-        w, drawn, steps, eta, pull, old = _READ[work.kernel](*work.arguments)
-        rows, out = _together(drawn), np.empty(self._form.size)
-        less = _NOTHING if old is None else self._model(old)
+        w, drawn, steps, eta, pull, old, less = _READ[work.kernel](*work.arguments)
+        model, where = self._read(w)
+        if old is None:
+            before, there = old, 0
+        else:
+            before, there = self._read(old)
+        rows, batch, kept = _rows_of(drawn)
+        bits = interface_of(kept.rng) if isinstance(kept, LaterDraws) else 0
+        out, place = self._out()
         client: Any = work.client
-        batch = rows.size // len(drawn)
-        return page.add(Piece(client, self._model(w), out, less, steps, rows, batch, eta, pull))
+        piece = Piece(client, where, there, steps, rows, batch, place, bits, less)
+        return page.add(piece, eta, pull, out, (model, before, kept))
 
-    def _model(self, w: Array) -> Array:
-        if w.shape != (self._form.size,):
-            raise ValueError(f"got a model of shape {w.shape}; expected ({self._form.size},)")
-        return np.ascontiguousarray(w, np.float64)
+    def _read(self, w: Array) -> tuple[Array, int]:
+        """Return a model as compiled code takes it, and its address; the last one's is known."""
+        last = self._model
+        if last is None or last[0] is not w:
+            if w.shape != (self._form.size,):
+                raise ValueError(f"got a model of shape {w.shape}; expected ({self._form.size},)")
+            own = np.ascontiguousarray(w, np.float64)
+            last = w, own, own.ctypes.data
+            if own is w:  # a copy does not follow what becomes of the original
+                self._model = last
+        return last[1], last[2]
+
+    def _out(self) -> tuple[Array, int]:
+        """Return a vector for a result, and its address."""
+        size = self._form.size
+        if self._used == len(self._block):
+            self._block = np.empty((max(BLOCK // (8 * size), 1), size))
+            self._used, self._address = 0, self._block.ctypes.data
+        place = self._used
+        self._used = place + 1
+        return self._block[place], self._address + 8 * size * place
 
     def room(self) -> Room:
         """Return the buffers of one thread."""
@@ -156,7 +186,7 @@ class CompiledProgram:
         Raises:
             IndexError: a drawn row does not exist.
         """
-        if page.mark(place) != DONE:
+        if not page.is_done(place) and page.mark(place) == WRONG:
             raise IndexError(f"client {work.client} has drawn a row that it does not have")
         return page.fetch(place)
 
@@ -164,6 +194,7 @@ class CompiledProgram:
         """Return the results of several pieces of work, shape (works, d)."""
         page = Page(len(works))
         placed = [(work, page, self.add(work, page)) for work in works]
+        page.publish()
         self.evaluate(page, self.room())
         return np.array([self.result(*each) for each in placed])
 
@@ -196,8 +227,17 @@ def form(local: LocalLoss) -> LossSpecification:
     )
 
 
-def _together(drawn: Minibatches) -> Whole:
-    """Return the rows of all steps, shape (steps, b); empty if all rows are used."""
+def _rows_of(drawn: Minibatches) -> tuple[int, int, object]:
+    """Return the address of the rows of all steps, how many a step has, and what holds them.
+
+    Both numbers are 0 if all rows are used. The address is 0 if the rows are yet to be drawn, and
+    are by compiled code.
+    """
+    if isinstance(drawn, LaterDraws):
+        if drawn.rows <= MOST and agrees():
+            return 0, drawn.batch, drawn
+        drawn = drawn.drawn
     if drawn[0] is None:
-        return _NO_ROWS
-    return np.atleast_2d(np.ascontiguousarray(drawn, np.int64))
+        return 0, 0, None
+    rows = np.ascontiguousarray(drawn, np.int64)
+    return rows.ctypes.data, rows.size // len(drawn), rows

@@ -4,12 +4,13 @@ Arrays of clients are passed as addresses, so that one call can have those of an
 without copies. The caller that builds these tuples keeps the arrays alive.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.computing.compiled.compiler import part
+from fedsim.computing.compiled.compiler import multiply_add, operand_of, part
 from fedsim.ports import Array
 
 Whole = NDArray[np.int64]
@@ -60,6 +61,31 @@ class Data(NamedTuple):
     place: NDArray[np.integer]
 
 
+class StepRule(NamedTuple):
+    """The steps of a piece of work.
+
+    Attributes:
+        scale: of the gradient of the drawn rows.
+        l1, l2: weights of the penalties.
+        eta, pull: see `fedsim.problems.kernels.sgd_steps`.
+        steps: their number.
+    """
+
+    scale: float
+    l1: float
+    l2: float
+    eta: float
+    pull: float
+    steps: int
+
+
+as_single = cast("Callable[[Array, Array], Array]", operand_of(copying=True))
+"""Returns V, if `single` is of its type; else `single`, which becomes a copy of it."""
+
+single_of = cast("Callable[[Array, Array], Array]", operand_of(copying=False))
+"""Returns V, if `single` is of its type; else `single` as it is."""
+
+
 @part
 def rows_are_there(drawn: Whole, rows: int) -> bool:
     """Return whether all drawn rows exist; negative numbers count from the end.
@@ -79,29 +105,60 @@ def copy(source: Array, target: Array) -> None:
         target[k] = source[k]
 
 
+# A step is rounded in one way wherever it stands, so that `sparse` may take it later.
+
+
 @part
-def move(
-    V: Array,
-    start: Array,
-    G: Array,
-    scale: float,
-    l1: float,
-    l2: float,
-    eta: float,
-    pull: float,
-) -> None:
-    """Take a gradient step of size eta; G is the gradient without scale and penalties.
+def step_of(v: float, origin: float, g: float, rule: StepRule) -> float:
+    """Return a coordinate after a step.
+
+    Args:
+        v: of the model.
+        origin: of the model that `pull` draws it to.
+        g: of the gradient without scale and penalties.
+        rule: of the steps.
+    """
+    h = multiply_add(rule.l2, v, g * rule.scale)
+    if rule.l1 != 0:
+        h = multiply_add(rule.l1, np.sign(v), h)
+    if rule.pull != 0:
+        h = multiply_add(rule.pull, v - origin, h)
+    return multiply_add(-rule.eta, h, v)
+
+
+@part
+def move(V: Array, start: Array, G: Array, rule: StepRule) -> None:
+    """Take a step; G is the gradient without scale and penalties.
 
     All vectors are flat: `V`, which is updated, `start`, to which `pull` draws it, and `G`. Loops
-    without signs are vectorised, so there is a separate one for the most common case.
+    without signs are vectorised, so there are separate ones for the most common cases.
     """
-    if l1 == 0:
+    scale, l1, l2, eta, pull, _ = rule
+    if l1 == 0 and pull == 0:
         for k in range(len(V)):
-            V[k] -= eta * (G[k] * scale + l2 * V[k] + pull * (V[k] - start[k]))
-        return
-    for k in range(len(V)):
-        g = G[k] * scale + l2 * V[k] + l1 * np.sign(V[k])
-        V[k] -= eta * (g + pull * (V[k] - start[k]))
+            V[k] = multiply_add(-eta, multiply_add(l2, V[k], G[k] * scale), V[k])
+    elif l1 == 0:
+        for k in range(len(V)):
+            h = multiply_add(pull, V[k] - start[k], multiply_add(l2, V[k], G[k] * scale))
+            V[k] = multiply_add(-eta, h, V[k])
+    else:
+        for k in range(len(V)):
+            V[k] = step_of(V[k], start[k] if pull != 0 else V[k], G[k], rule)
+
+
+@part
+def unload_flat(V: Array, less: Array, out: Array) -> bool:
+    """Set `out` to V, minus `less` unless that is empty; return whether all of it is finite."""
+    wrong = 0.0
+    if len(less):
+        for k in range(len(V)):
+            out[k] = V[k] - less[k]
+            wrong += 0 * out[k]
+    else:
+        for k in range(len(V)):
+            out[k] = V[k]
+            wrong += 0 * V[k]
+    return wrong == 0
 
 
 @part

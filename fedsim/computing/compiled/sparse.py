@@ -3,14 +3,24 @@
 The arguments are those of `loops`.
 """
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.computing.compiled.compiler import part, vector_at
+from fedsim.computing.compiled.compiler import in_order, part, vector_at
 from fedsim.computing.compiled.loss_functions import slopes, value
-from fedsim.computing.compiled.rows import Data, Whole, copy
+from fedsim.computing.compiled.rows import (
+    Data,
+    LossSpecification,
+    StepRule,
+    Whole,
+    as_single,
+    copy,
+    single_of,
+    step_of,
+    unload_flat,
+)
 from fedsim.ports import Array
 
 Rows: TypeAlias = tuple[Array, NDArray[np.integer], NDArray[np.integer]]
@@ -33,9 +43,9 @@ def load(_: Rows, w: Array, V: Array, d: int, m: int) -> None:  # noqa: ARG001 -
 
 
 @part
-def unload(_: Rows, V: Array, out: Array, d: int, m: int) -> None:  # noqa: ARG001
-    """Copy V to `out`."""
-    copy(V, out)
+def unload(_: Rows, V: Array, less: Array, out: Array, d: int, m: int) -> bool:  # noqa: ARG001
+    """Set `out` to V, minus `less` unless that is empty; return whether all of it is finite."""
+    return unload_flat(V, less, out)
 
 
 @part
@@ -45,6 +55,57 @@ def _forward(x: Array, places: NDArray[np.integer], W: Array, a: Array) -> None:
     for p in range(len(x)):
         for c in range(len(a)):
             a[c] += x[p] * W[places[p], c]
+
+
+@in_order
+def _product(x: Array, places: NDArray[np.integer], W: Array) -> float:
+    """Return the product of a row with W, shape (d, 1)."""
+    total = x.dtype.type(0)
+    for p in range(len(x)):
+        total += x[p] * W[np.uintp(places[p]), 0]  # never negative, which Numba would test
+    return total
+
+
+@in_order
+def _add(x: Array, places: NDArray[np.integer], slope: float, G: Array) -> None:
+    """Add a multiple of a row to G, shape (d, 1)."""
+    for p in range(len(x)):
+        G[np.uintp(places[p]), 0] += x[p] * slope
+
+
+@part
+def _add_up(
+    rows: Rows,
+    t: Array,
+    drawn: NDArray[np.int64],
+    kind: int,
+    W: Array,
+    G: Array,
+    a: Array,
+    o: Array,
+) -> None:
+    """Add the gradient of the sum over some rows, or all if none is drawn, to G, shape (d, m)."""
+    x, places, ends = rows
+    for i in range(len(drawn) or len(ends) - 1):
+        row = _row(drawn, i, len(ends) - 1)
+        begin, end = ends[row], ends[row + 1]
+        if len(a) == 1:
+            a[0] = _product(x[begin:end], places[begin:end], W)
+            slopes(kind, a, t[row], o[:0], o[:0], o)
+            _add(x[begin:end], places[begin:end], a[0], G)
+        else:
+            _forward(x[begin:end], places[begin:end], W, a)
+            slopes(kind, a, t[row], o[:0], o[:0], o)
+            for p in range(begin, end):
+                for c in range(len(a)):
+                    G[places[p], c] += x[p] * a[c]
+
+
+@part
+def _row(drawn: NDArray[np.int64], i: int, n: int) -> int:
+    """Return the number of the i-th of the drawn rows, or of all n."""
+    row = drawn[i] if len(drawn) else i
+    return row + n if row < 0 else row
 
 
 @part
@@ -61,20 +122,130 @@ def sum_up(
     o: Array,
 ) -> None:
     """Set `gradient` to that of the sum over the drawn rows, or over all rows if none is drawn."""
-    x, places, ends = rows
-    W, G, a = w.reshape(d, m), gradient.reshape(d, m), A[0]
     gradient[:] = 0
-    n = len(ends) - 1
+    _add_up(rows, t, drawn, kind, w.reshape(d, m), gradient.reshape(d, m), A[0], o)
+
+
+# Steps on sparse rows.
+#
+# A step moves the coordinates that its rows have, and, by penalties and `pull`, all others in a way
+# that depends on each of them alone. So a step updates what its rows have, and what others would
+# have become meanwhile is computed, by the very same operations, when a row has them, or after the
+# last step. A step then costs what is stored of its rows, however long the model. The gradient is 0
+# between steps.
+
+
+@part
+def begin(
+    rows: Rows,  # noqa: ARG001 - as of dense rows
+    form: LossSpecification,
+    parts: Any,  # noqa: ANN401 - buffers
+    rule: StepRule,
+) -> NDArray[np.int32]:
+    """Get ready for steps from the model in V; return how many each feature has taken.
+
+    That is empty where features change by their rows' gradients alone.
+    """
+    start, V, single, G = parts[0], parts[1], parts[2], parts[3]
+    G[:] = 0
+    as_single(V, single)
+    if rule.pull != 0:
+        copy(V, start)
+    others = rule.pull != 0 or rule.l1 != 0 or rule.l2 != 0
+    return np.zeros(form.d if others else 0, np.int32)
+
+
+@part
+def step(
+    rows: Rows,
+    t: Array,
+    drawn: NDArray[np.int64],
+    form: LossSpecification,
+    parts: Any,  # noqa: ANN401
+    rule: StepRule,
+    taken: NDArray[np.int32],
+    s: int,
+) -> None:
+    """Take step `s` with the drawn rows, or all of them if none is drawn."""
+    _, V, single, G, A, o = parts
+    _, places, ends = rows
+    d, m, n = form.d, form.m, len(ends) - 1
+    if len(taken) and s:
+        for i in range(len(drawn) or n):
+            row = _row(drawn, i, n)
+            for p in range(ends[row], ends[row + 1]):
+                _go_on(places[p], s, m, parts, rule, taken)
+    W = single_of(V, single)
+    _add_up(rows, t, drawn, form.kind, W.reshape(d, m), G.reshape(d, m), A[0], o)
     for i in range(len(drawn) or n):
-        row = drawn[i] if len(drawn) else i
-        if row < 0:
-            row += n
-        begin, end = ends[row], ends[row + 1]
-        _forward(x[begin:end], places[begin:end], W, a)
-        slopes(kind, a, t[row], o[:0], o[:0], o)
-        for p in range(begin, end):
-            for c in range(len(a)):
-                G[places[p], c] += x[p] * a[c]
+        row = _row(drawn, i, n)
+        own = places[ends[row] : ends[row + 1]]
+        if len(taken) == 0:
+            _move_own(own, V, W, G, m, rule)
+        else:
+            for q in range(len(own)):
+                _go_on(own[q], s + 1, m, parts, rule, taken)
+
+
+@part
+def _move_own(
+    places: NDArray[np.integer], V: Array, W: Array, G: Array, m: int, rule: StepRule
+) -> None:
+    """Let the features of a row take a step, none of which changes without its gradient.
+
+    Rows may share a feature: its gradient is 0 at its second turn.
+    """
+    if m == 1:
+        for p in range(len(places)):
+            k = np.uintp(places[p])
+            v = step_of(V[k], V[k], G[k], rule)
+            V[k] = v
+            W[k] = v
+            G[k] = 0
+        return
+    for p in range(len(places)):
+        for c in range(m * places[p], m * (places[p] + 1)):
+            v = step_of(V[c], V[c], G[c], rule)
+            V[c] = v
+            W[c] = v
+            G[c] = 0
+
+
+@part
+def _go_on(
+    feature: int,
+    s: int,
+    m: int,
+    parts: Any,  # noqa: ANN401
+    rule: StepRule,
+    taken: NDArray[np.int32],
+) -> None:
+    """Let a feature take all steps up to the s-th, the first of them with its gradient in G."""
+    start, V, single, G = parts[0], parts[1], parts[2], parts[3]
+    if taken[feature] == s:
+        return
+    W = single_of(V, single)
+    for k in range(m * feature, m * (feature + 1)):
+        v = V[k]
+        for _ in range(taken[feature], s):
+            v = step_of(v, start[k] if rule.pull != 0 else v, G[k], rule)
+            G[k] = 0
+        V[k] = v
+        W[k] = v
+    taken[feature] = s
+
+
+@part
+def end(
+    rows: Rows,  # noqa: ARG001
+    form: LossSpecification,
+    parts: Any,  # noqa: ANN401
+    rule: StepRule,
+    taken: NDArray[np.int32],
+) -> None:
+    """Let all features take the steps that they have not taken."""
+    for feature in range(len(taken)):
+        _go_on(feature, rule.steps, form.m, parts, rule, taken)
 
 
 @part

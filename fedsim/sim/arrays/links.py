@@ -95,11 +95,21 @@ def pass_link(capacity: float, leg: LinkLeg, order: EventOrder) -> tuple[Array, 
     Raises:
         ReactionError: two things happen at one instant, whose order depends on all others.
     """
+    leg = leg._replace(caps=_binding(capacity, leg))
     alike = np.stack([leg.began, leg.bits, leg.caps])
     begins = np.flatnonzero(np.concatenate([[True], (alike[:, 1:] != alike[:, :-1]).any(axis=0)]))
     sizes = np.diff(np.concatenate([begins, [len(leg.began)]]))
     calendar = _play(capacity, leg.take(begins), sizes)
     return _events(calendar, leg, begins, sizes, order)
+
+
+def _binding(capacity: float, leg: LinkLeg) -> Array:
+    """Return the rates of radios, bit/s, infinite where a fair share never reaches them."""
+    fair = capacity
+    equal = all((each == each[0]).all() for each in (leg.began, leg.bits))
+    if equal and leg.caps.min() > capacity / len(leg.caps):
+        fair = 0.0  # all end together, and the share stays as it is
+    return np.where(leg.caps > fair, np.inf, leg.caps)
 
 
 def _play(capacity: float, classes: LinkLeg, sizes: NDArray[np.intp]) -> _LinkCalendar:
@@ -139,7 +149,7 @@ def _events(
     ended, whose = np.array(calendar.ended, np.int64).T
     counts = sizes[whose]
     _check_instants(times, settles, parents, leg.began[begins])
-    if len(np.unique(ended)) != np.count_nonzero(~settles):
+    if len(set(ended.tolist())) != np.count_nonzero(~settles):
         raise ReactionError("a link has waited for an end in vain")
     # An event in which messages arrive is one for each of these, of one parent: so they stay
     # together, in this order, and what the event schedules is scheduled by the first of them.
@@ -172,5 +182,5 @@ def _check_instants(
     """
     ends = times[~settles]
     at = np.where(parents < 0, -np.inf, times[np.maximum(parents, 0)])[~settles]
-    if np.isin(ends, began).any() or (ends == at).any():
+    if not set(ends.tolist()).isdisjoint(began.tolist()) or (ends == at).any():
         raise ReactionError("a message ends at the very instant at which another begins")

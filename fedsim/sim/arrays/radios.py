@@ -104,7 +104,7 @@ class RadioArrays:
         joules = table.of(f"per_bit{up}", ids) * leg.bits
         joules = joules + table.of("held", ids) * (over - began)
         self.joules[ids] += joules
-        crowded = _find_crowded(over, links)
+        crowded = np.zeros(over.shape, np.bool_) if leg.up else _find_crowded(over, links)
         return Passage(began, over, np.broadcast_to(joules, over.shape), events, crowded)
 
     def _pass_links(
@@ -249,6 +249,8 @@ class Passage:
 def _find_crowded(over: Array, links: Numbers) -> Mask:
     """Return which messages pass a link at the same time as others do, shape (n,)."""
     found = np.zeros(len(over), np.bool_)
+    if not (links >= 0).any():
+        return found
     for link in np.unique(links[links >= 0]).tolist():
         own = np.flatnonzero(links == link)
         _, place, count = np.unique(over[own], return_inverse=True, return_counts=True)

@@ -14,6 +14,7 @@ import numpy as np
 
 from fedsim.physics.topology import star
 from fedsim.ports import Array, ClientId, Message, Oracle
+from fedsim.problems.oracle import LossOracle
 from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
@@ -257,9 +258,12 @@ class ArrayStar(Star):
 
     def _make_client(self, number: ClientId) -> ArrayClient:
         setup, fleet = self._setup, self._fleet
+        oracle = fleet.oracle(number)
+        if setup.evaluator.draws and isinstance(oracle, LossOracle):
+            oracle.draw_later()  # a handler that is driven by hand does one thing after the other
         own = _Own(
             setup.evaluator,
-            fleet.oracle(number),
+            oracle,
             setup.algorithm.memory(setup.initial),
             setup.rng,
             fleet.take_back,

@@ -186,6 +186,7 @@ class PacketWorlds:
             return world
         world.clear()
         with activity(LOADING):
-            from fedsim.sim.network.tcp.compiled.world import CompiledWorld  # noqa: PLC0415 - a compiler: 0.5 s
+            from fedsim.sim.network.tcp.compiled.world import CompiledWorld, load  # noqa: PLC0415 - a compiler: 0.5 s
 
-            return CompiledWorld(self._law)
+            load()
+        return CompiledWorld(self._law)

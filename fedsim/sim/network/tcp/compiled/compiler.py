@@ -1,8 +1,8 @@
 """How the kernels of TCP are compiled: to the operations that Python does, in its order.
 
 Unlike kernels of gradients they may not reorder anything, for their times must be those of the
-classes to the last bit. They are stored in the user's cache, in a folder named by a hash of the
-sources of this package.
+classes to the last bit. They are stored in the user's cache, in a folder named by a hash of their
+sources, and of those of the classes, whose constants are compiled into them.
 """
 
 import hashlib
@@ -21,7 +21,8 @@ _PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def _cache() -> str:
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    here = Path(__file__).parent
+    sources = [*sorted(here.glob("*.py")), *sorted(here.parent.glob("*.py"))]
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
     base = Path(numba.config.CACHE_DIR or cache_folder() / "kernels")
     return str(base / digest[:16])

@@ -2,7 +2,9 @@
 
 from math import inf
 
+import numba
 import numpy as np
+from numba.core.dispatcher import Dispatcher
 
 from fedsim.computing.compiled.compiler import vector_at
 from fedsim.sim.network.tcp.compiled import acknowledgements, boards, flows, senders, streams, ways
@@ -328,3 +330,18 @@ def quiet(buffer: int, words: int) -> float:
             latest = max(latest, F[W[p + at.WAY + k * at.STAGE + at.AT] + at.FREE])
         p = W[p + at.NEXT_USED]
     return latest
+
+
+def load() -> None:
+    """Take all kernels from the user's cache, or compile them."""
+    whole, real = numba.int64, numba.float64
+    buffer = whole, whole
+    for each, types in (
+        (run, (*buffer, real, real, real)),
+        (begin, (*buffer, whole, whole, real, real, real)),
+        (stop, (*buffer, whole)),
+        (clear, buffer),
+        (quiet, buffer),
+    ):
+        if isinstance(each, Dispatcher):  # or else Numba is to compile nothing
+            each.compile(types)

@@ -20,6 +20,9 @@ WORDS, EVENTS, NODES = 1024, 16, 24
 """The length of a buffer in the beginning, and what it has of events and nodes."""
 
 
+load = kernel.load
+
+
 class CompiledMessage:
     """A message in a compiled world: see `TcpTransfer`.
 
@@ -170,11 +173,13 @@ class CompiledWorld:
 
     def run_before(self, when: float, other: Calendar | None = None, since: float = 0.0) -> None:
         """Let happen what is due before a time: see `Calendar.run_before`."""
+        if other is None and self.next_time >= when:
+            return
         run, messages = kernel.run, self._messages
         limit = -inf
         while True:
             if other is not None:
-                limit = other.next_time
+                limit = float(other.next_time)
             record = run(*self._buffer, when, limit, since)
             if not record:
                 return
@@ -216,7 +221,7 @@ class CompiledWorld:
         last = bits - (total - 1) * segment if total > 1 else each
         record = kernel.FULL
         while record == kernel.FULL:
-            record = kernel.begin(*self._buffer, p, total, each, last, bits)
+            record = kernel.begin(*self._buffer, p, total, float(each), float(last), float(bits))
             if record == kernel.FULL:
                 self._grow(self._words[at.WANTED])
         made = self._messages[record] = CompiledMessage(self, record, bits, token)

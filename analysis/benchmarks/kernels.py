@@ -1,0 +1,157 @@
+"""What does a client-update cost in compiled kernels, in NumPy, and in BLAS over several clients?
+
+    python analysis/benchmarks/kernels.py [--folder DIR] [--turns 5]
+
+No simulator takes part. Each way computes the same clients' work, in turn, in one process; what is
+printed is the median over turns of the processor time of a client-update, in microseconds: of the
+compiled kernels; of NumPy with BLAS, one client after the other; and of BLAS over stacks of five
+clients, or of SciPy's sparse rows over all steps of a client. All on one thread.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import fedsim
+from fedsim.building import Builder
+from fedsim.computing.compiled import CompiledProgram
+from fedsim.ports import Work
+from fedsim.problems.kernels import gradient, sgd_steps
+
+sys.path.insert(0, str(Path(__file__).parent / "peers"))
+
+from contestant_numpy import logistic_steps, softmax_steps
+from workloads import ROWS, prepare, read
+
+UPDATES = {"w1": 20, "w2": 200, "w3": 200, "w4": 100}
+STEPS = {"w1": 40, "w2": 1, "w3": 1, "w4": 5}
+STACK, BATCH, ETA = 5, 50, 0.01
+
+Way = Callable[[], object]
+"""Does the work of `UPDATES` clients."""
+
+
+def compiled(name: str, folder: Path) -> Way:
+    """Return the way of the compiled kernels."""
+    plan = fedsim.load(folder / f"{name}.yaml", overrides=["sweep=null"])
+    problem = Builder(plan).build(plan.variants[0], 1).problem
+    program, w = CompiledProgram(problem.losses), np.zeros(problem.dimension)
+    rng, steps = np.random.default_rng(1), STEPS[name]
+
+    def work(client: int) -> Work:
+        if name == "w2":
+            return Work(gradient, client, (w,), 1.0)
+        drawn = [rng.choice(ROWS, BATCH, replace=False, shuffle=False) for _ in range(steps)]
+        rows: Any = (None,) * steps if name == "w4" else drawn
+        return Work(sgd_steps, client, (w, ETA, rows, None), 1.0)
+
+    return lambda: program.run([work(client) for client in range(UPDATES[name])])
+
+
+def one_by_one(name: str, X: Any, y: Any) -> Way:  # noqa: ANN401 - dense or sparse
+    """Return the way of a plain loop in NumPy."""
+    rng = np.random.default_rng(1)
+    w: Any = np.zeros((X[0].shape[1], 10) if name in {"w1", "w3"} else X[0].shape[1])
+
+    def update(i: int) -> Any:  # noqa: ANN401
+        if name == "w2":
+            return X[i].T @ (X[i] @ w - y[i]) / ROWS
+        if name == "w4":
+            return logistic_steps(X[i], y[i], w, STEPS[name])
+        return softmax_steps(X[i], y[i], w, STEPS[name], rng)
+
+    return lambda: [update(i) for i in range(UPDATES[name])]
+
+
+def stacked(name: str, X: Any, y: Any) -> Way:  # noqa: ANN401
+    """Return the way of products over stacks of clients; for sparse rows, of SciPy's blocks."""
+    if name == "w4":
+        return _blocks(X, y)
+    rng = np.random.default_rng(1)
+    d = X[0].shape[1]
+
+    def softmax(first: int) -> Any:  # noqa: ANN401
+        own, labels = X[first : first + STACK], y[first : first + STACK]
+        w = np.zeros((STACK, d, 10))
+        for _ in range(STEPS[name]):
+            drawn = np.stack(
+                [rng.choice(ROWS, BATCH, replace=False, shuffle=False) for _ in range(STACK)]
+            )
+            x = np.take_along_axis(own, drawn[:, :, None], axis=1)
+            P = x @ w
+            P -= P.max(axis=2, keepdims=True)
+            np.exp(P, out=P)
+            P /= P.sum(axis=2, keepdims=True)
+            which = np.take_along_axis(labels, drawn, axis=1)
+            P[np.arange(STACK)[:, None], np.arange(BATCH), which] -= 1.0
+            w = w - ETA / BATCH * (x.transpose(0, 2, 1) @ P)
+        return w
+
+    def squared(first: int) -> Any:  # noqa: ANN401
+        own = X[first : first + STACK]
+        slopes = own @ np.zeros(d) - y[first : first + STACK]
+        return np.einsum("crd,cr->cd", own, slopes, optimize=True) / ROWS
+
+    update = squared if name == "w2" else softmax
+    return lambda: [update(first) for first in range(0, UPDATES[name], STACK)]
+
+
+def _blocks(X: Any, y: Any) -> Way:  # noqa: ANN401
+    """Return the way of SciPy's sparse rows, those of several clients one block-diagonal matrix."""
+    from scipy.sparse import block_diag  # noqa: PLC0415 - not all need it
+
+    stacks = []
+    for first in range(0, UPDATES["w4"], STACK):
+        own = block_diag(X[first : first + STACK], format="csr")
+        stacks.append((own, own.T.tocsr(), np.concatenate(y[first : first + STACK])))
+
+    def update(own: Any, transposed: Any, labels: Any) -> Any:  # noqa: ANN401
+        w = np.zeros(own.shape[1])
+        for _ in range(STEPS["w4"]):
+            slopes = labels / (1.0 + np.exp(labels * (own @ w)))
+            w = w + transposed @ slopes * (STACK / len(labels))
+        return w
+
+    return lambda: [update(*stack) for stack in stacks]
+
+
+def measure(name: str, folder: Path, turns: int) -> list[float]:
+    """Return the processor time of a client-update in each way, us."""
+    prepare(name, folder)
+    X, y = read(name, folder)
+    ways = [compiled(name, folder), one_by_one(name, X, y), stacked(name, X, y)]
+    found: list[list[float]] = [[] for _ in ways]
+    for turn in range(turns + 1):
+        for way, own in zip(ways, found, strict=True):
+            begin = time.process_time()
+            way()
+            if turn:
+                own.append(1e6 * (time.process_time() - begin) / UPDATES[name])
+    return [statistics.median(own) for own in found]
+
+
+def main() -> None:
+    """Print the table of the documentation."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--folder", type=Path, help="keeps the data")
+    parser.add_argument("--turns", type=int, default=5)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary, threadpool_limits(limits=1):
+        folder = (given.folder or Path(temporary)).resolve()
+        found = [measure(name, folder, given.turns) for name in UPDATES]
+    print("| | W1 | W2 | W3 | W4 |\n|---|---|---|---|---|")
+    names = "compiled", "NumPy, one by one", "BLAS over stacked clients; SciPy for W4"
+    for name, costs in zip(names, zip(*found, strict=True), strict=True):
+        print(f"| {name} | {' | '.join(f'{cost:,.0f}' for cost in costs)} |")
+
+
+if __name__ == "__main__":
+    main()

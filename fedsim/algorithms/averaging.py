@@ -114,11 +114,11 @@ class FedNova(LocalUpdates):
 
     @model_validator(mode="after")
     def _mean_steps(self) -> Self:
-        if not self.plain:
-            keys = {"optimizer": self.optimizer, "schedule": self.schedule}
-            key = next((name for name, said in keys.items() if said is not None), "clip_norm")
-            text = "a mean step, Delta_i/tau_i, is that of plain gradient steps of one size"
-            raise ValueError(f"{key}: got one, but {text}; leave it out, or take fedavg")
+        text = "a mean step, Delta_i/tau_i, is that of gradient steps of one size"
+        if self.optimizer is not None and not self.optimizer.plain:
+            raise ValueError(f"optimizer: got one, but {text}; leave it out, or take fedavg")
+        if self.schedule is not None and self.schedule.by == "step":
+            raise ValueError(f"schedule: got by: step, but {text}; give by: round, or take fedavg")
         return self
 
     async def serve(self, server: Server) -> None:

@@ -88,7 +88,15 @@ from fedsim.problems.measures import (
     TrainingAccuracy,
     TrainingLoss,
 )
-from fedsim.problems.optimizers import OPTIMIZERS
+from fedsim.problems.optimizers import (
+    OPTIMIZERS,
+    SGD,
+    Adagrad,
+    Adam,
+    AdamW,
+    GivenOptimizer,
+    Yogi,
+)
 from fedsim.problems.oracle import LossOracle
 from fedsim.problems.penalties import PENALTIES, NoPenalty, Penalty, Regulariser
 from fedsim.problems.penalties.norms import L1, L2, ElasticNet, GroupL2, Nuclear
@@ -109,7 +117,13 @@ from fedsim.problems.references import (
     sparse_optimum,
 )
 from fedsim.problems.samples import Samples
-from fedsim.problems.schedules import SCHEDULES
+from fedsim.problems.schedules import (
+    SCHEDULES,
+    ConstantSchedule,
+    CosineSchedule,
+    InverseSquareRootSchedule,
+    StepSchedule,
+)
 from fedsim.problems.splits import (
     IID,
     SPLITS,
@@ -136,9 +150,13 @@ __all__ = [
     "OPTIMIZERS",
     "PENALTIES",
     "SCHEDULES",
+    "SGD",
     "SOURCES",
     "SPLITS",
     "STARTS",
+    "Adagrad",
+    "Adam",
+    "AdamW",
     "Architecture",
     "Bundled",
     "ByLabel",
@@ -146,9 +164,11 @@ __all__ = [
     "CharacterLSTM",
     "ClientAccuracy",
     "Clusters",
+    "ConstantSchedule",
     "ConstraintValue",
     "Contiguous",
     "Convolutional",
+    "CosineSchedule",
     "Csv",
     "Database",
     "DenseLayers",
@@ -159,6 +179,7 @@ __all__ = [
     "FemnistNetwork",
     "FrameTable",
     "GivenModule",
+    "GivenOptimizer",
     "GivenRows",
     "GradientNorm",
     "GroupL2",
@@ -176,6 +197,7 @@ __all__ = [
     "HuggingFace",
     "Idx",
     "ImageFolder",
+    "InverseSquareRootSchedule",
     "L1Distance",
     "LabelMix",
     "Leaf",
@@ -222,6 +244,7 @@ __all__ = [
     "Split",
     "Squared",
     "Start",
+    "StepSchedule",
     "Support",
     "Table",
     "TableSource",
@@ -233,6 +256,7 @@ __all__ = [
     "Transformer",
     "Weighting",
     "Writers",
+    "Yogi",
     "constrained_optimum",
     "fetch",
     "load_both",

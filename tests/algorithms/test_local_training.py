@@ -398,13 +398,28 @@ def test_what_cannot_be_is_refused(wrong: dict[str, Any], said: str) -> None:
     [
         ({"optimizer": "adam"}, "optimizer"),
         ({"schedule": {"kind": "cosine", "over": 3, "by": "step"}}, "schedule"),
-        ({"clip_norm": 1.0}, "clip_norm"),
     ],
 )
-def test_a_mean_step_is_that_of_plain_steps(wrong: dict[str, Any], key: str) -> None:
-    with pytest.raises(ValueError, match=f"{key}: got one, but a mean step"):
+def test_a_mean_step_is_that_of_gradient_steps(wrong: dict[str, Any], key: str) -> None:
+    with pytest.raises(ValueError, match=f"{key}: got .*, but a mean step"):
         FedNova(step_size=0.1, **wrong)
-    FedNova(step_size=0.1, schedule={"kind": "cosine", "over": 3}, local_epochs=2)
+
+
+def test_fednova_takes_passes_clipped_gradients_and_a_schedule(tmp_path: Path) -> None:
+    problem = local(tmp_path, "logistic", BATCH)
+    algorithm = {"kind": "fednova", "step_size": ETA, "local_epochs": 2, "clip_norm": 0.3}
+    schedule = {"kind": "inverse-square-root", "scale": 3}
+    seen = told(problem, algorithm | {"schedule": schedule}, tmp_path)
+    clients, w, models = Clients(problem, sgd), np.zeros(problem.dimension), []
+    for number in range(ROUNDS):
+        eta, step, tau = ETA * (3 / (3 + number)) ** 0.5, np.zeros_like(w), 0.0
+        for m, share in enumerate(problem.weights):
+            cut = passes(problem, m, 2, drop=False)
+            own = clients.descend(m, w, cut, [eta] * len(cut), clip=0.3)
+            step, tau = step + share * (own - w) / len(cut), tau + share * len(cut)
+        w = w + tau * step
+        models.append(w)
+    check_near(seen.run.models, models)
 
 
 def test_theory_says_nothing_of_the_steps_of_other_rules() -> None:

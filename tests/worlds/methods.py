@@ -39,22 +39,25 @@ def _local(dice: Dice, *, steps: int = 3) -> Block:
     return {"step_size": _step(dice), "local_steps": dice.whole(1, steps), **_batch(dice)}
 
 
+_MOMENTS: Block = {"beta1": 0.5, "beta2": 0.9, "epsilon": 1e-3, "bias_correction": False}
+_MEAN: Block = {"initial": 0.1, "weight_decay": 0.01}
+
 OPTIMIZERS: dict[str, Block] = {
-    "sgd": {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01},
-    "adam": {"beta2": 0.9},
-    "adamw": {"weight_decay": 0.1},
-    "yogi": {"initial": 0.1},
-    "adagrad": {"epsilon": 1e-3},
+    "sgd": {"nesterov": True, "weight_decay": 0.01},
+    "adam": _MOMENTS | _MEAN,
+    "adamw": _MOMENTS | _MEAN,
+    "yogi": _MOMENTS | _MEAN,
+    "adagrad": {"epsilon": 1e-3, **_MEAN},
 }
-"""An optimizer of every kind."""
+"""What may be said of an optimizer of every kind."""
 
 SCHEDULES: dict[str, Block] = {
-    "constant": {"warm_up": 2},
-    "step": {"every": 2, "to": 0.5},
-    "cosine": {"over": 5, "least": 0.1},
+    "constant": {},
+    "step": {"to": 0.5},
+    "cosine": {"least": 0.1},
     "inverse-square-root": {"scale": 3},
 }
-"""A schedule of every kind."""
+"""What may be said of a schedule of every kind."""
 
 
 def _average(dice: Dice, **further: Any) -> Block:
@@ -64,7 +67,7 @@ def _average(dice: Dice, **further: Any) -> Block:
 
 def _lengths(dice: Dice) -> Block:
     """Draw steps, or passes of one sort or the other."""
-    if dice.chance(0.2):
+    if dice.chance(0.35):
         key = dice.one(["epochs", "local_epochs"])
         drop = {"drop_last": True} if key == "local_epochs" and dice.chance(0.5) else {}
         return {"step_size": _step(dice), key: dice.whole(1, 2), "batch": dice.whole(1, 9)} | drop
@@ -73,20 +76,35 @@ def _lengths(dice: Dice) -> Block:
 
 def _rule(dice: Dice) -> Block:
     kind = dice.one(list(OPTIMIZERS))
-    return {"kind": kind, **OPTIMIZERS[kind]}
+    momentum = {"momentum": 0.9} if kind == "sgd" else {}
+    return {"kind": kind, **momentum, **dice.options(OPTIMIZERS[kind])}
+
+
+def _schedule(dice: Dice, *by: str) -> Block:
+    kind = dice.one(list(SCHEDULES))
+    needed: Block = {"step": {"every": 2}, "cosine": {"over": 5}}.get(kind, {})
+    said = SCHEDULES[kind] | {"warm_up": 2} | ({"by": dice.one(by)} if by else {})
+    return {"kind": kind, **needed, **dice.options(said, 0.5)}
 
 
 def _ruled(dice: Dice) -> Block:
     """Draw an optimizer, a schedule and a limit of gradients."""
-    rule, by = _rule(dice), dice.one(["round", "step"])
-    schedule = dice.one(list(SCHEDULES))
-    return dice.options(
-        {
-            "optimizer": rule,
-            "schedule": {"kind": schedule, **SCHEDULES[schedule], "by": by},
-            "clip_norm": dice.size(1e-2, 10),
-        }
-    ) | ({"optimizer": {"kind": "adam"}, "optimizer_state": "kept"} if dice.chance(0.3) else {})
+    schedule = _schedule(dice, "round", "step")
+    block = {"optimizer": _rule(dice), "schedule": schedule, "clip_norm": dice.size(1e-2, 10)}
+    return dice.options(block) | (
+        {"optimizer": {"kind": "adam"}, "optimizer_state": "kept"} if dice.chance(0.3) else {}
+    )
+
+
+def _mean_step(dice: Dice) -> Block:
+    """Draw what FedNova takes: nothing that gives its steps other sizes."""
+    plain = {"optimizer": {"kind": "sgd"}, "schedule": _schedule(dice), "clip_norm": 1.0}
+    return _lengths(dice) | (dice.options(plain) if dice.chance(0.3) else {})
+
+
+def _served(dice: Dice, **further: Any) -> Block:
+    """Draw a method with an optimizer at the server."""
+    return _average(dice, server_schedule=_schedule(dice), **further)
 
 
 def _momentum(dice: Dice) -> Block:
@@ -189,18 +207,18 @@ METHODS: dict[str, Draw] = {
     "fedavg": lambda dice, facts: _average(dice),
     "fedprox": lambda dice, facts: _average(dice, mu=dice.size(1e-3, 9)),
     "fedexprox": lambda dice, facts: _average(dice, mu=dice.size(1e-3, 9), extrapolation=1.5),
-    "fednova": lambda dice, facts: _lengths(dice),
+    "fednova": lambda dice, facts: _mean_step(dice),
     "scaffold": lambda dice, facts: _local(dice) | dice.options({"server_rate": 0.5}),
     "scaffnew": lambda dice, facts: {
         "step_size": _step(dice),
         "probability": dice.whole(2, 10) / 10,
         **_batch(dice),
     },
-    "fedopt": lambda dice, facts: _average(dice, server_rate=0.5, server_optimizer=_rule(dice)),
-    "fedavgm": lambda dice, facts: _average(dice, server_rate=0.5, momentum=0.5),
-    "fedadagrad": lambda dice, facts: _average(dice, server_rate=0.01, tau=0.1),
-    "fedadam": lambda dice, facts: _average(dice, server_rate=0.01, **_ADAPTIVE),
-    "fedyogi": lambda dice, facts: _average(dice, server_rate=0.01, **_ADAPTIVE),
+    "fedopt": lambda dice, facts: _served(dice, server_rate=0.5, server_optimizer=_rule(dice)),
+    "fedavgm": lambda dice, facts: _served(dice, server_rate=0.5, momentum=0.5, nesterov=True),
+    "fedadagrad": lambda dice, facts: _served(dice, server_rate=0.01, tau=0.1),
+    "fedadam": lambda dice, facts: _served(dice, server_rate=0.01, **_ADAPTIVE),
+    "fedyogi": lambda dice, facts: _served(dice, server_rate=0.01, **_ADAPTIVE),
     "fedasync": _asynchronous,
     "fedbuff": lambda dice, facts: _average(dice, server_rate=0.5),
     "fedmid": lambda dice, facts: {

@@ -20,7 +20,7 @@ def _random(dice: Dice, clients: int) -> Block:
 
 
 def _edges(dice: Dice, clients: int) -> Block:
-    if dice.chance(0.2) and (clients == MOST_CLIENTS or not dice.careful):
+    if dice.chance(0.5) and (clients == MOST_CLIENTS or not dice.careful):
         return {"path": "pairs.csv"}
     pairs = [[dice.whole(0, node - 1), node] for node in range(1, clients)]  # a tree, and more
     return {"edges": [*pairs, *dice.some([[node, 0] for node in range(1, clients)], 3)]}

@@ -167,4 +167,5 @@ def stop(dice: Dice, fleet: list[Block], problem: Block) -> Block:
 def plateau(dice: Dice) -> Block:
     """Draw how long the objective may stay as it is."""
     more = {"tolerance": dice.size(1e-6, 1.0), "measure": "objective"}
-    return {"rounds": dice.whole(1, 4), **dice.options(more, 0.5)}
+    drawn = {"rounds": dice.whole(1, 4), **dice.options(more, 0.5)}
+    return drawn if "tolerance" in drawn else drawn | {"least": 1e-3}

@@ -19,9 +19,9 @@ from fedsim.problems.optimizers import (
     Adam,
     AdamW,
     AnyOptimizer,
-    Optimizer,
     OptimizerState,
     Training,
+    VectorOptimizer,
     Yogi,
     join_state,
 )
@@ -35,7 +35,7 @@ from fedsim.problems.schedules import (
 )
 
 STEPS = 12
-RULES: dict[str, tuple[Optimizer, Callable[[Any], Any]]] = {
+RULES: dict[str, tuple[VectorOptimizer, Callable[[Any], Any]]] = {
     "sgd": (SGD(), lambda p: torch.optim.SGD(p, lr=0.1)),
     "decay": (SGD(weight_decay=0.2), lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.2)),
     "momentum": (SGD(momentum=0.8), lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.8)),

@@ -24,9 +24,8 @@ def _with(pair: Pair, up: bool, value: float) -> Pair:  # noqa: FBT001
 class _Airtime:
     """The time on air of a message whose rate follows a signal.
 
-    At a rate r of its own rate c it is on the air for a share r/c of the time: all the time where
-    nothing but the radio limits it. In an outage of its own (c = 0) that is so whatever else would
-    hold it up, since the radio keeps on trying.
+    At a rate r of its own rate c it is on the air for a share r/c of the time; in an outage of its
+    own (c = 0) all the time, whatever else would hold it up: the radio keeps on trying.
 
     Attributes:
         own: c; None where the message is on the air all the time.

@@ -70,10 +70,15 @@ def in_any_order(rows: pd.DataFrame) -> list[str]:
 
 
 def both_logs(job: Job, folder: Path) -> tuple[Logs, Logs, int]:
-    """Return the logs without and with work that is given together, and how much was at once."""
+    """Return the logs without and with work that is given together, and how much was at once.
+
+    The latter is played as events: in arrays, one handler may compute for all clients itself.
+    """
     together = Together(job)
     alone = log(job, folder / "alone", SerialEvaluator(job.problem.losses))
-    return alone, log(job, folder / "together", together), together.most
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEDSIM_ROUNDS", "events")
+        return alone, log(job, folder / "together", together), together.most
 
 
 ONE_BY_ONE = {"fedasync", "fedbuff"}

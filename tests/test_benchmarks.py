@@ -61,12 +61,15 @@ def test_messages_of_both_models_arrive(
         monkeypatch.setattr(benchmark, name, 1)
     monkeypatch.setattr(benchmark, "ROUNDS", 2)
     monkeypatch.setattr(benchmark, "SIZES", {"10 kB": 8e4})
+    worlds = benchmark.worlds
+    monkeypatch.setattr(worlds, "COMPILED_FROM", worlds.COMPILED_FROM)  # which it sets
     benchmark.main()
     head, *rows = capsys.readouterr().out.splitlines()
-    assert head.split() == ["queue", "message", "fluid", "first", "ratio", "again", "ratio"]
+    forms = ["objects", "ratio", "kernels", "ratio"]
+    assert head.split() == ["queue", "message", "fluid", *forms, "again", "ratio"]
     queues, runs = rows[: len(benchmark.QUEUES)], rows[len(benchmark.QUEUES) :]
     assert [row[:22].strip() for row in queues] == list(benchmark.QUEUES)
-    assert runs[0].split() == ["whole", "run", "message", "fluid", "tcp", "ratio"]
+    assert runs[0].split() == ["whole", "run", "message", "fluid", *forms]
     assert [row[:22].strip() for row in runs[1:]] == ["rounds recur", "no round recurs"]
 
 

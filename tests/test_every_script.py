@@ -58,6 +58,7 @@ TESTED = {
     "studies/mnist_in_20_lines": "test_studies",
     "studies/networks_on_mnist": "test_studies",
     "studies/who_dies_first": "test_studies",
+    "reality/mrg": "test_reality",
     "claim_robustness": "robustness/test_told",
     "walkthrough": "test_walkthrough",
 }
@@ -383,7 +384,7 @@ def a_turn(
     contestant.main()
     ready, done = capsys.readouterr().out.splitlines()[-2:]
     assert ready == "ready"
-    updates, seconds = done.split()
+    updates, seconds, _ = done.split()
     return int(updates), float(seconds)
 
 
@@ -501,6 +502,19 @@ def test_flower_s_contestant_trains_and_averages_in_turns(
     assert seconds > 0
 
 
+@pytest.mark.slow
+@reduced("benchmarks/kernels")
+def test_kernels_are_compared_with_numpy_and_stacks(
+    peers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels = script("benchmarks/kernels")
+    monkeypatch.setattr(kernels, "UPDATES", {"w1": kernels.STACK})
+    monkeypatch.setattr(kernels, "prepare", lambda *_: None)  # it is prepared, with fewer clients
+    found = kernels.measure("w1", peers, 1)
+    assert len(found) == 3
+    assert min(found) > 0
+
+
 @reduced("benchmarks/peers/compare")
 def test_contestants_are_compared_by_their_medians(
     peers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -517,7 +531,7 @@ def test_contestants_are_compared_by_their_medians(
     arguments = ["--workloads", "w1", "--turns", "2", "--folder", str(peers)]
     monkeypatch.setattr(sys, "argv", ["compare.py", *arguments])
     comparison.main()
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[3:]]
     assert [(row[-2], row[-1]) for row in rows] == [("6", "1.00"), ("3", "0.50")] + [
         ("2", "0.33")
     ] * len(comparison.FEDSIM)

@@ -15,7 +15,8 @@ from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.scenario.compatibility import compression
-from fedsim.scenario.specs import ScenarioKeys, find_repeated, find_unmeasured, targets
+from fedsim.scenario.figures import find_repeated, find_unmeasured, targets
+from fedsim.scenario.specs import ScenarioKeys
 
 # Validation of the rules that close a round: conflicts, and rules without effect.
 

@@ -8,10 +8,10 @@ from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks.catalogue import described
 from fedsim.blocks.spec import Spec
 from fedsim.record.variants import BASE, RESERVED, RUN
+from fedsim.scenario.figures import columns
 from fedsim.scenario.merging import METHOD, NAME, OF_THE_WHOLE
 from fedsim.scenario.registries import catalogue
 from fedsim.scenario.scenario import Scenario
-from fedsim.scenario.specs import columns
 
 Schema = dict[str, Any]
 

@@ -250,7 +250,8 @@ def _stays(run: Evidence, rule: Plateau, number: int) -> bool:
     seen = [(at, value) for at, value in seen if looked_at(run, at) and not isnan(value)]
     last = None
     for at, value in seen:
-        if last is None or last[1] - value > rule.tolerance * abs(last[1]):
+        gain = inf if last is None else last[1] - value
+        if last is None or (gain > rule.tolerance * abs(last[1]) and gain > rule.least):
             last = at, value
     return last is not None and number - last[0] >= rule.rounds
 

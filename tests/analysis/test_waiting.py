@@ -119,5 +119,7 @@ def _cause(
     last = max((row["end"] for row in transfers if row["end"] <= begin), default=None)
     if last is not None and not any(last <= time <= begin for own in cuts.values() for time in own):
         return "close"
+    if following and not cuts["exchange"]:  # peers wait for no server
+        return "link"
     opened = [time for time in cuts["exchange"] if following and time <= following["begin"]]
     return "link" if opened and opened[-1] <= begin else "server"

@@ -24,6 +24,7 @@ from fedsim.problems import (
     kernels,
 )
 from fedsim.problems import MultilayerPerceptron as Perceptron
+from fedsim.problems.optimizers import Adam, Training
 from tests.problems.examples import local, named, samples
 
 DATA = samples(rows=30, features=4)
@@ -66,6 +67,7 @@ def described(oracle: LossOracle, w: Array, loss: Loss, rng: np.random.Generator
         oracle.sgd_steps(w, 0.1, oracle.draws(3, 7, rng)),
         oracle.sgd_steps(w, 0.1, oracle.draws(2, None, rng), 0.5),
         oracle.sgd_steps(w, 0.1, oracle.draws(2, 5, rng), 0.2, change=True),
+        oracle.optimizer_steps(w, oracle.draws(2, 5, rng), Training(Adam(), (0.1, 0.05))),
     ]
     if type(loss).hessian is not Loss.hessian:
         made.append(oracle.newton(w))

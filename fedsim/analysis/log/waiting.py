@@ -96,9 +96,10 @@ def _waits(
 ) -> ClientSpans:
     """Return what clients waited for between their transfers, if they did nothing else.
 
-    The time between two transfers of a client, or one and an end of the run, is cut at the first
-    commit or opening of an exchange after the earlier transfer (the close of what that was part
-    of), and at the last opening of an exchange before the first bit of the later one.
+    The time between the last end of a client's transfers and the next begin of one, or an end of the
+    run, is cut at the first commit or opening of an exchange after the earlier transfer (the close
+    of what that was part of), and at the last opening of an exchange before the first bit of the
+    later one.
 
     Args:
         events: the log of one run.
@@ -110,14 +111,18 @@ def _waits(
     rows, every_client = len(events), np.arange(clients, dtype=np.int32)
     node = np.append(transfers.node, every_client)  # what follows the last transfer is the end
     row = np.append(transfers.row, np.full(clients, rows, np.int32))
-    order = np.lexsort((row, node))
-    node, row = node[order], row[order]
-    end = np.append(transfers.begins, np.full(clients, length))[order]
+    end = np.append(transfers.begins, np.full(clients, length))
+    # What begins at one instant may differ by rounding: of these, what was logged first.
+    order = np.lexsort((row, np.round(end, 9), node))
+    node, row, end = node[order], row[order], end[order]
     sends = np.append(transfers.state != _NUMBER["download"], np.zeros(clients, bool))[order]
     first = np.append(True, node[1:] != node[:-1])[: len(node)]
-    before = np.append(transfers.ends, np.zeros(clients))[order]
-    begin = np.where(first, 0.0, np.append(0.0, before[:-1])[: len(node)])
-    earlier = np.where(first, -1, np.append(np.int32(-1), row[:-1])[: len(node)])
+    # Of the transfers that began before, the one that ended last: they may overlap.
+    ends = pd.Series(np.append(transfers.ends, np.zeros(clients))[order])
+    latest = ends.groupby(node).cummax()
+    last_row = pd.Series(row).where(ends == latest).groupby(node).ffill()
+    begin = np.where(first, 0.0, latest.shift(fill_value=0.0))
+    earlier = np.where(first, -1, last_row.shift(fill_value=-1)).astype(np.int64)
     opened = np.flatnonzero(is_event(events, "exchange"))
     cuts = np.union1d(opened, np.flatnonzero(is_event(events, "round")))
     closed = times[np.append(cuts, rows)[np.searchsorted(cuts, earlier, side="right")]]

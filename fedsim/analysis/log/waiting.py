@@ -96,10 +96,10 @@ def _waits(
 ) -> ClientSpans:
     """Return what clients waited for between their transfers, if they did nothing else.
 
-    The time between the last end of a client's transfers and the next begin of one, or an end of the
-    run, is cut at the first commit or opening of an exchange after the earlier transfer (the close
-    of what that was part of), and at the last opening of an exchange before the first bit of the
-    later one.
+    The time between the last end of a client's transfers and the next begin of one, or an end of
+    the run, is cut at the first commit or opening of an exchange after the earlier transfer (the
+    close of what that was part of), and at the last opening of an exchange before the first bit of
+    the later one.
 
     Args:
         events: the log of one run.

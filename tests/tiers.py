@@ -57,6 +57,7 @@ FILES = {
     "problems/test_torch.py": "torch",
     "pytorch/test_losses.py": "torch",
     "pytorch/test_problem.py": "torch",
+    "pytorch/test_running.py": "torch",
     "pytorch/test_training.py": "torch",
     "report/test_browser.py": "dev",
     "test_adapters.py": "torch",

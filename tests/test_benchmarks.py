@@ -52,6 +52,7 @@ def test_a_star_ends_in_the_order_of_sizes(case: str) -> None:
     assert benchmark.star(benchmark.CASES[case], 20) == list(range(20))[::-1]
 
 
+@pytest.mark.slow
 def test_messages_of_both_models_arrive(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

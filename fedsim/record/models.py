@@ -265,7 +265,7 @@ def model_of(
 ) -> Array:
     """Return the model of one of several runs after a round; see `fedsim.Result.model`."""
     first = next((path.parent.name for path in folders), BASE)
-    folder = _folder_of(folders, variant or first, seed)
+    folder = folder_of(folders, variant or first, seed)
     kept = read_rounds(folder)
     wanted = _last_round(folder, kept) if number is None else number
     if wanted not in kept:
@@ -276,7 +276,7 @@ def model_of(
     return read_model(folder, wanted)
 
 
-def _folder_of(folders: Sequence[Path], variant: str, seed: int | None) -> Path:
+def folder_of(folders: Sequence[Path], variant: str, seed: int | None) -> Path:
     """Return the folder of a run.
 
     Raises:

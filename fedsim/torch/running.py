@@ -12,6 +12,7 @@ from fedsim.problems.architectures import PassedModule
 from fedsim.problems.modules import layers_of
 from fedsim.problems.modules.module import trained_parameters
 from fedsim.record.columns import higher_is_better
+from fedsim.record.models import folder_of, read_rounds
 from fedsim.results import Result
 from fedsim.running import api
 from fedsim.torch.problems import Criterion, Module, RowLoss, Rows, problem
@@ -111,8 +112,8 @@ def load_module(
         if length != len(model):
             text = f"got a module of {length} trained numbers, and a model of {len(model)}"
             raise DataError("module", f"{text}; expected the module that the run had")
-        for layer, parameter in zip(layers, trained_parameters(made), strict=True):
-            parameter[1].copy_(model[layer.start : layer.stop].view(layer.shape))
+        for layer, (_, parameter) in zip(layers, trained_parameters(made), strict=True):
+            parameter.copy_(model[layer.start : layer.stop].view(layer.shape))
     return made.eval()
 
 
@@ -128,13 +129,10 @@ def best_round(result: Result, variant: str | None, seed: int | None, measure: s
     rounds = result.rounds
     if measure not in rounds:
         raise DataError("measure", f"got {measure!r}; expected one of {', '.join(rounds.columns)}")
-    own = variant or rounds["variant"].iloc[0]
-    seeds = rounds.loc[rounds["variant"] == own, "seed"].unique()
-    if seed is None and len(seeds) > 1:
-        raise ValueError(f"{own} was run under the seeds {seeds.tolist()}; give one of them")
-    keys = ["variant", "seed", "round"]
-    kept = rounds.merge(result.models[keys].astype(rounds[keys].dtypes), on=keys)
-    kept = kept[(kept["variant"] == own) & (kept["seed"] == (seeds[0] if seed is None else seed))]
+    own = variant or result.runs[0].parent.name
+    folder = folder_of(result.runs, own, seed)
+    of_run = (rounds["variant"] == own) & (rounds["seed"] == int(folder.name.removeprefix("seed-")))
+    kept = rounds[of_run & rounds["round"].isin(read_rounds(folder))]
     values = kept.set_index("round")[measure].dropna()
     if values.empty:
         text = f"no round of {own} whose model was kept has a value of {measure}"

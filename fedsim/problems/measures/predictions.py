@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import log_expit, log_softmax, softmax
 
@@ -62,10 +63,7 @@ class HeldOutAccuracy(Measure):
 
     def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
         """Return the share; see `Measure.bind`."""
-        test, classes = held_out_rows(problem, self.kind), problem.loss.classes(problem.labels)
-        check_classes_seen(
-            *(problem.loss.class_labels(labels) for labels in (test.y, problem.labels))
-        )
+        test, _, classes = _test_of_classes(problem, self.kind)
         return _accuracy(problem, (test,), classes, self.kind)
 
 
@@ -122,6 +120,13 @@ def _test_of_classes(problem: Problem, kind: str) -> tuple[Samples, Array, Array
     labels = problem.loss.class_labels(test.y)
     check_classes_seen(labels, problem.loss.class_labels(problem.labels))
     return test, labels, classes
+
+
+def _own_class(labels: Array, classes: Array) -> NDArray[np.intp]:
+    """Return the place of each row's label among the classes, shape (n,)."""
+    order = np.argsort(classes)
+    places: NDArray[np.intp] = order[np.searchsorted(classes, labels, sorter=order)]
+    return places
 
 
 class HeldOutF1(Measure):
@@ -211,7 +216,7 @@ class HeldOutTopAccuracy(Measure):
         if self.k >= len(classes):
             text = f"got k: {self.k}, and the data has {len(classes)} classes; give a smaller one"
             raise DataError("measures.k", text)
-        own = np.argsort(classes)[np.searchsorted(np.sort(classes), labels)]
+        own = _own_class(labels, classes)
 
         def evaluate(w: Array) -> Figures:
             scores = problem.loss.scores(test.X, w, classes)
@@ -237,7 +242,7 @@ class HeldOutPerplexity(Measure):
     def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
         """Return the perplexity; see `Measure.bind`."""
         test, labels, classes = _test_of_classes(problem, self.kind)
-        own = np.argsort(classes)[np.searchsorted(np.sort(classes), labels)]
+        own = _own_class(labels, classes)
 
         def evaluate(w: Array) -> Figures:
             scores = problem.loss.scores(test.X, w, classes)

@@ -40,6 +40,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "fedadagrad": LOCAL,
     "fedadam": LOCAL,
     "fedyogi": LOCAL,
+    "diloco": LOCAL,
+    "streaming-diloco": {"fragments": 3, "overlap": 2, **LOCAL},
     "fedasync": LOCAL,
     "fedbuff": LOCAL,
     "fedmid": LOCAL,

@@ -189,12 +189,12 @@ class StreamingDiLoCo(DiLoCo):
         """Run the server: a step of one fragment a round."""
         w, rule = server.initial, self.server_rule
         states = [rule.begin(w[self.part(p + 1, w.size)]) for p in range(self.fragments)]
-        heard: dict[ClientId, int] = {}  # the last round that a client has replied to
+        latest: dict[ClientId, int] = {}  # the last round that a client has replied to
         waiting: dict[int, list[Reply]] = defaultdict(list)
         while True:
-            news = partial(self._news, server, w, heard)
+            news = partial(self._news, server, w, latest)
             for reply in await server.exchange(news(), again=news):
-                heard[reply.client] = max(reply.round, heard.get(reply.client, 0))
+                latest[reply.client] = max(reply.round, latest.get(reply.client, 0))
                 waiting[self.turn(reply.round)].append(reply)
             p, part = self.turn(server.round), self.part(server.round, w.size)
             if replies := waiting.pop(p, None):
@@ -203,11 +203,11 @@ class StreamingDiLoCo(DiLoCo):
             server.commit(w)
 
     def _news(
-        self, server: Server, w: Array, heard: dict[ClientId, int]
+        self, server: Server, w: Array, latest: dict[ClientId, int]
     ) -> Message | dict[ClientId, Message]:
         """Return what the clients lack: one message if that is the same for all."""
         number, most = server.round, self.fragments
-        lacks = {m: min(number - heard.get(m, -most), most) for m in server.clients}
+        lacks = {m: min(number - latest.get(m, -most), most) for m in server.clients}
         made: dict[int, Message] = {}
         for count in sorted(set(lacks.values())):
             parts = [w[self.part(each, w.size)] for each in self.before(number, count)]

@@ -239,7 +239,10 @@ METHODS: dict[str, Draw] = {
     "fedadagrad": lambda dice, facts: _served(dice, server_rate=0.01, tau=0.1),
     "fedadam": lambda dice, facts: _served(dice, server_rate=0.01, **_ADAPTIVE),
     "fedyogi": lambda dice, facts: _served(dice, server_rate=0.01, **_ADAPTIVE),
-    "diloco": lambda dice, facts: _served(dice, server_rate=0.5, server_optimizer=_rule(dice)),
+    "diloco": lambda dice, facts: {
+        **dice.options({"optimizer_state": "reset"}),
+        **_served(dice, server_rate=0.5, server_optimizer=_rule(dice)),
+    },
     "streaming-diloco": lambda dice, facts: _streaming(dice),
     "fedasync": _asynchronous,
     "fedbuff": lambda dice, facts: _average(dice, server_rate=0.5),

@@ -145,8 +145,8 @@ class StreamingDiLoCo(DiLoCo):
             text = f"got {self.fragments}, but the model has {info.dimension} values"
             raise ParameterError("fragments", f"{text}; give that or less")
         if info.downlink.kind != "exact":
-            text = "got one, but fragments are sent as they are; give wire.values"
-            raise ParameterError("kind", f"wire.down.compressor: {text}")
+            text = f"got {self.kind} with wire.down.compressor, but fragments are sent as they are"
+            raise ParameterError("kind", f"{text}; give wire.values")
         return super().configure(info)
 
     def memory(self, initial: Array) -> Replica:  # noqa: ARG002 - it comes with a message

@@ -85,7 +85,7 @@ class Channels:
         self._varies = tuple(table.any(f"varies{up}") for up in (0, 1))
         self._silent: list[dict[ClientId, float]] = [{}, {}]
 
-    def ready(self, leg: RadioLeg) -> Array:
+    def ready_times(self, leg: RadioLeg) -> Array:
         """Return when each radio may send after its last message, s, or later, shape (n,)."""
         if not (silent := self._silent[leg.up]):
             return leg.ready

@@ -64,7 +64,7 @@ class RadioArrays:
             rows: takes the rows of promotions and tails.
         """
         table, up, ids = self._table, int(leg.up), leg.clients
-        leg = replace(leg, ready=self._channels.ready(leg))
+        leg = replace(leg, ready=self._channels.ready_times(leg))
         ready, events = leg.ready, leg.events.copy()
         stateful = np.zeros(len(ids), np.bool_)
         if self._stateful:

@@ -127,7 +127,7 @@ class MessageBatch:
             peer=receiver,
             t=moved.over,
             duration=moved.over - moved.began,
-            **self._sent(framing),
+            **self._identity(framing),
             joules=moved.joules if up else 0.0,
             peer_joules=0.0 if up else moved.joules,
         )
@@ -140,7 +140,7 @@ class MessageBatch:
         first = bits / (bits + moved.again)
         own = moved.joules if up else np.zeros(len(spans))
         every = {"t": moved.over, "round": self.envelopes[0].round, "message": self._words}
-        sent = self._sent(framing)
+        sent = self._identity(framing)
         costs, later = {"joules": own * first, SPENT: moved.joules}, {"peer": receiver, SPENT: 0.0}
         rows.add(
             events, Event.SEND, sender, **later | sent | costs, t=moved.over, duration=spans * first
@@ -157,7 +157,7 @@ class MessageBatch:
         got = {"joules": moved.joules - own, SPENT: 0.0, "peer": sender}
         rows.add(events, Event.RECEIVE, receiver, **sent | got, t=moved.over, duration=spans)
 
-    def _sent(self, framing: Bits) -> dict[str, object]:
+    def _identity(self, framing: Bits) -> dict[str, object]:
         """Return the columns that tell which messages they are, and of how many bits."""
         return {
             "round": self.envelopes[0].round,

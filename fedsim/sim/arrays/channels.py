@@ -42,7 +42,7 @@ class RadioLeg:
 
 
 @dataclass
-class Flow:
+class RadioFlow:
     """How the bits of messages flow where nothing but radios limits them, shapes (n,) or (1,).
 
     Attributes:
@@ -93,7 +93,7 @@ class Channels:
         ready: Array = np.maximum(leg.ready, until)
         return ready
 
-    def flow(self, leg: RadioLeg, began: Array) -> Flow:
+    def flow(self, leg: RadioLeg, began: Array) -> RadioFlow:
         """Let the bits of messages flow.
 
         Args:
@@ -108,7 +108,7 @@ class Channels:
         per_bit = table.of(f"per_bit{up}", ids)
         if not self._varies[up]:
             none = np.zeros(1, np.int64)
-            return Flow(bits, none, caps, began + bits / caps, per_bit)
+            return RadioFlow(bits, none, caps, began + bits / caps, per_bit)
         shape = ids.shape
         bits, caps, per_bit = (np.array(np.broadcast_to(x, shape)) for x in (bits, caps, per_bit))
         varies = np.flatnonzero(np.broadcast_to(table.of(f"varies{up}", ids), shape))
@@ -116,16 +116,16 @@ class Channels:
         plain[varies] = False
         over = np.zeros(shape)
         over[plain] = began[plain] + bits[plain] / caps[plain]
-        flow = Flow(bits, np.zeros(shape, np.int64), caps, over, per_bit, np.zeros(shape))
+        flow = RadioFlow(bits, np.zeros(shape, np.int64), caps, over, per_bit, np.zeros(shape))
         self._ask(leg, began, varies, flow)
         return flow
 
-    def keep_silence(self, leg: RadioLeg, flow: Flow, over: Array) -> None:
+    def keep_silence(self, leg: RadioLeg, flow: RadioFlow, over: Array) -> None:
         """Let radios be silent after messages whose last bits have passed, s, shape (n,)."""
         for place, rest in flow.rests.items():
             self._silent[leg.up][int(leg.clients[place])] = float(over[place]) + rest
 
-    def _ask(self, leg: RadioLeg, began: Array, varies: Numbers, flow: Flow) -> None:
+    def _ask(self, leg: RadioLeg, began: Array, varies: Numbers, flow: RadioFlow) -> None:
         """Ask the channels of some clients, and enter what they say."""
         up, ids = leg.up, leg.clients[varies].tolist()
         own = self._own[up]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedsim.ports import Array
 from fedsim.record.log import EventLog
 from fedsim.record.schema import Event
-from fedsim.sim.arrays.channels import Channels, Flow, RadioLeg
+from fedsim.sim.arrays.channels import Channels, RadioFlow, RadioLeg
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.links import LinkLeg, pass_link
 from fedsim.sim.arrays.order import EventOrder, Numbers
@@ -99,7 +99,7 @@ class RadioArrays:
         crowded = np.zeros(over.shape, np.bool_) if leg.up else _find_crowded(over, links)
         return Passage(began, over, joules, events, crowded, flow.again)
 
-    def _meter(self, ids: Ids, flow: Flow, spans: Array) -> Array:
+    def _meter(self, ids: Ids, flow: RadioFlow, spans: Array) -> Array:
         """Return the joules of messages that took some time, s; their radios have spent them."""
         joules = flow.per_bit * flow.bits + self._table.of("held", ids) * spans
         joules = joules + flow.on_air * spans

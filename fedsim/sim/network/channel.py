@@ -12,7 +12,7 @@ from fedsim.physics.radios.base import Framing
 from fedsim.physics.signals import Signal
 
 
-class Sending(NamedTuple):
+class Transmission(NamedTuple):
     """How a message is sent.
 
     Attributes:
@@ -76,7 +76,7 @@ class Channel:
         constant = self.cap is not None and rate.continuous
         self._terms = Terms(self.cap or 0.0) if constant else None
 
-    def send(self, bits: int, framing: int, number: int) -> Sending:
+    def send(self, bits: int, framing: int, number: int) -> Transmission:
         """Return how a message is sent whose bits begin to flow; the channel's next one.
 
         Args:
@@ -91,7 +91,9 @@ class Channel:
             # Which of its packets were repeated is not drawn: they count with the mean size.
             again = -(-(bits + framing) * outcome.repeated // packets)
             lost = outcome.lost > 0
-        return Sending(self._terms or self.carrier.terms(bits, bits + framing, number), again, lost)
+        return Transmission(
+            self._terms or self.carrier.terms(bits, bits + framing, number), again, lost
+        )
 
     def airtime(self, terms: Terms) -> float:
         """Return how long a bit is on the air on these terms, s."""

@@ -86,8 +86,9 @@ def overview(known: BlockCatalogue, width: int) -> Table:
         width: of the terminal.
     """
     rows = [(title, _some(names, width - _BESIDE)) for title, names in contents(known).items()]
-    made = listing("blocks that a scenario can name", ("table", "kinds and presets"), rows)
-    made.show_edge = False  # so that it fits on a screen
+    heads = "table", "kinds and presets that a scenario can name"
+    made = listing("", heads, rows)
+    made.title, made.show_edge = None, False  # so that it fits on a screen
     return made
 
 

@@ -128,7 +128,7 @@ class Hypercube(Neighbours):
         if nodes & (nodes - 1):
             text = f"got {nodes} nodes; a hypercube has a power of 2, such as"
             raise DataError("kind", f"{text} {2 ** nodes.bit_length()}")
-        places: nx.Graph[Any] = nx.hypercube_graph(nodes.bit_length() - 1)
+        places: nx.Graph[Any] = nx.grid_graph((2,) * (nodes.bit_length() - 1) or (1,))
         return nx.convert_node_labels_to_integers(places, ordering="sorted")
 
 

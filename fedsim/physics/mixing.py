@@ -255,6 +255,6 @@ MIXING: Registry[Mixing] = Registry(
     (Metropolis, MaximumDegree, LaplacianMixing, BestConstant, OutDegree, GivenMatrix),
     Mixing,
     plural="mixings",
-    title="mixing matrices of peers",
+    title="mixing",
 )
 """The kinds of mixing matrices."""

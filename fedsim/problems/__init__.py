@@ -47,6 +47,7 @@ from fedsim.problems.data import (
     SparseLinear,
     Table,
     TableSource,
+    Text,
     Tong,
     fetch,
 )
@@ -248,6 +249,7 @@ __all__ = [
     "Support",
     "Table",
     "TableSource",
+    "Text",
     "Tong",
     "TorchLoss",
     "TraceRegression",

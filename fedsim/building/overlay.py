@@ -33,11 +33,11 @@ def build_overlay(
         except DataError as error:
             findings.add(f"network.peers.{error.key}", str(error))
         else:
-            return _mixed(scenario, overlay, findings)
+            return _mix(scenario, overlay, findings)
     return None
 
 
-def _mixed(scenario: Scenario, overlay: Overlay, findings: Findings) -> Overlay | None:
+def _mix(scenario: Scenario, overlay: Overlay, findings: Findings) -> Overlay | None:
     """Return neighbours with the weights that they mix with, if these are what the method needs."""
     mixing, method = scenario.network.mixing, scenario.algorithm
     need = method.needs if isinstance(method, PeerAlgorithm) else "doubly-stochastic"
@@ -47,7 +47,7 @@ def _mixed(scenario: Scenario, overlay: Overlay, findings: Findings) -> Overlay 
         return None
     block = "peers" if mixing is None else "mixing"
     try:
-        mixed = overlay if mixing is None else mixing.weighed(overlay)
+        mixed = overlay if mixing is None else mixing.apply(overlay)
     except DataError as error:
         findings.add(f"network.{block}.{error.key}", str(error))
         return None

@@ -56,7 +56,7 @@ class Complete(Neighbours):
         return complete
 
 
-class Star(Neighbours):
+class StarGraph(Neighbours):
     """Node 0 is the neighbour of all others."""
 
     kind: Literal["star"] = "star"
@@ -69,7 +69,7 @@ class Star(Neighbours):
         return star
 
 
-class Tree(Neighbours):
+class TreeGraph(Neighbours):
     """A tree with node 0 as its root, filled level by level."""
 
     kind: Literal["tree"] = "tree"
@@ -368,8 +368,8 @@ OVERLAYS: Registry[Neighbours] = Registry(
     (
         Ring,
         Complete,
-        Star,
-        Tree,
+        StarGraph,
+        TreeGraph,
         Grid,
         Torus,
         Hypercube,

@@ -37,7 +37,7 @@ class Mixing(Spec):
             DataError: there is none; its key is relative to the block.
         """
 
-    def weighed(self, overlay: Overlay) -> Overlay:
+    def apply(self, overlay: Overlay) -> Overlay:
         """Return an overlay with the weights of this law.
 
         Raises:
@@ -60,17 +60,17 @@ class Mixing(Spec):
         """
         span = slice(made.indptr[node], made.indptr[node + 1])
         entries = dict(zip(made.indices[span].tolist(), made.data[span].tolist(), strict=True))
-        heard = overlay.heard[node]
+        received_from = overlay.received_from[node]
         for other, weight in entries.items():
             if not np.isfinite(weight):
                 text = f"row {node} of the mixing matrix has {weight} in column {other}"
                 raise DataError("kind", f"{text}; expected a number")
-            if weight and other != node and other not in heard:
+            if weight and other != node and other not in received_from:
                 text = (
                     f"row {node} of the mixing matrix has the weight {weight:g} in column {other}"
                 )
                 raise DataError("kind", f"{text}, but no edge leads from {other} to {node}")
-        return {other: entries.get(other, 0.0) for other in heard}
+        return {other: entries.get(other, 0.0) for other in received_from}
 
 
 def _adjacency(overlay: Overlay, law: Mixing) -> Matrix:
@@ -191,18 +191,19 @@ class OutDegree(Mixing):
     """1 / (1 + the number of the sender's receivers): a node divides what it has equally.
 
     Column stochastic: for push-sum on directed graphs (Kempe, Dobra, Gehrke, "Gossip-Based
-    Computation of Aggregate Information", FOCS 2003). Nodes need to know their own degree alone.
+    Computation of Aggregate Information", FOCS 2003). A node needs to know the number of its
+    receivers alone.
     """
 
     kind: Literal["out-degree"] = "out-degree"
 
     def matrix(self, overlay: Overlay) -> Matrix:
         """See `Mixing.matrix`."""
-        return Overlay(overlay.neighbours, overlay.heard).matrix()
+        return Overlay(overlay.neighbours, overlay.received_from).matrix()
 
 
 class GivenMatrix(Mixing):
-    """A matrix of one's own: as rows, or the weights of its edges."""
+    """A user-defined matrix: as rows, or the weights of its edges."""
 
     kind: Literal["matrix"] = "matrix"
     rows: tuple[tuple[float, ...], ...] = Field(

@@ -86,7 +86,7 @@ class Overlay:
         return self.senders is not None
 
     @property
-    def heard(self) -> tuple[tuple[ClientId, ...], ...]:
+    def received_from(self) -> tuple[tuple[ClientId, ...], ...]:
         """Those that every node receives from, by number."""
         return self.neighbours if self.senders is None else self.senders
 
@@ -154,19 +154,19 @@ class Overlay:
                 raise DataError("kind", text)
 
     def check_neighbours(self) -> None:
-        """Check that every node that sends is heard, with a weight.
+        """Check that every node that sends is received from, with a weight.
 
         Raises:
             DataError: see `check`.
         """
-        heard = self.heard
+        received_from = self.received_from
         for node, neighbours in enumerate(self.neighbours):
             for other in neighbours:
-                if node not in heard[other]:
+                if node not in received_from[other]:
                     text = f"got {other} as a neighbour of {node}, but not {node} as one of {other}"
                     raise DataError("kind", f"{text}; neighbours send to each other")
             weights = self.weights(node)
-            if set(weights) != set(heard[node]) or min(weights.values(), default=0) < 0:
+            if set(weights) != set(received_from[node]) or min(weights.values(), default=0) < 0:
                 text = f"the weights of node {node} must be one of at least 0 for each neighbour"
                 raise DataError("kind", text)
 

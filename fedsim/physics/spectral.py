@@ -94,10 +94,10 @@ def _diameter(overlay: Overlay) -> int:
     return int(shortest_path(edges, unweighted=True).max())
 
 
-def described(facts: GraphFacts) -> str:
+def describe(facts: GraphFacts) -> str:
     """Return the properties of a graph as a sentence.
 
-    >>> described(GraphFacts(8, 8, (2, 2), 4, 0.5)).partition(": ")[0]
+    >>> describe(GraphFacts(8, 8, (2, 2), 4, 0.5)).partition(": ")[0]
     '8 nodes, 8 edges, degree 2, diameter 4, spectral gap 0.5'
     """
     least, most = facts.degrees

@@ -20,9 +20,9 @@ from fedsim.physics.graphs import (
     Ring,
     ScaleFree,
     SmallWorld,
-    Star,
+    StarGraph,
     Torus,
-    Tree,
+    TreeGraph,
 )
 from fedsim.physics.overlay import Neighbours, Overlay, overlay_of
 from fedsim.physics.spectral import facts_of, second_eigenvalue
@@ -41,9 +41,9 @@ def facts(block: Neighbours, nodes: int) -> tuple[int, tuple[int, int], int | No
     [
         (Ring(), 9, 9, (2, 2), 4),
         (Complete(), 7, 21, (6, 6), 1),
-        (Star(), 6, 5, (1, 5), 2),
-        (Tree(), 7, 6, (1, 3), 4),
-        (Tree(branching=1), 5, 4, (1, 2), 4),
+        (StarGraph(), 6, 5, (1, 5), 2),
+        (TreeGraph(), 7, 6, (1, 3), 4),
+        (TreeGraph(branching=1), 5, 4, (1, 2), 4),
         (Grid(), 12, 17, (2, 4), 5),  # 3 x 4
         (Grid(rows=2), 12, 16, (2, 3), 6),
         (Torus(), 12, 24, (4, 4), 3),

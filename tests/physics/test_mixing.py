@@ -29,7 +29,7 @@ CIRCLE = overlay_of(nx.DiGraph([(0, 1), (1, 2), (2, 0)]))
 
 
 def dense(law: Mixing, overlay: Overlay) -> Any:
-    return law.weighed(overlay).matrix().toarray()
+    return law.apply(overlay).matrix().toarray()
 
 
 def connected(nodes: int, seed: int) -> "nx.Graph[int]":
@@ -44,14 +44,14 @@ def test_each_preserves_the_mean_and_brings_nodes_together(nodes: int, seed: int
     graph = connected(nodes, seed)
     overlay = overlay_of(graph)
     for law in SYMMETRIC:
-        mixed = law.weighed(overlay)
+        mixed = law.apply(overlay)
         mixed.check("symmetric")
         W = mixed.matrix().toarray()
         assert np.allclose(W, W.T, atol=1e-15)
         assert np.allclose(W.sum(axis=0), 1)
         assert (W[~(nx.to_numpy_array(graph) + np.eye(nodes)).astype(bool)] == 0).all()
         assert second_eigenvalue(mixed.matrix()) < 1
-    OutDegree().weighed(overlay).check("column-stochastic")
+    OutDegree().apply(overlay).check("column-stochastic")
 
 
 @examples(60)
@@ -59,7 +59,7 @@ def test_each_preserves_the_mean_and_brings_nodes_together(nodes: int, seed: int
 def test_no_other_constant_is_faster_than_the_best(nodes: int, seed: int, share: float) -> None:
     graph = connected(nodes, seed)
     L = nx.laplacian_matrix(graph).toarray().astype(float)
-    best = second_eigenvalue(BestConstant().weighed(overlay_of(graph)).matrix())
+    best = second_eigenvalue(BestConstant().apply(overlay_of(graph)).matrix())
     other = np.eye(nodes) - share * 2 / np.linalg.eigvalsh(L)[-1] * L
     assert best <= np.sort(np.abs(np.linalg.eigvalsh(other)))[-2] + 1e-9
 
@@ -91,7 +91,7 @@ def test_a_matrix_of_one_s_own_is_taken_as_it_is() -> None:
 def test_in_a_directed_graph_a_node_keeps_what_is_left_of_its_column() -> None:
     shares = GivenMatrix(weights=((1, 0, 0.3), (2, 1, 0.6), (0, 2, 1.0)))
     assert np.allclose(dense(shares, CIRCLE), [[0.7, 0, 1], [0.3, 0.4, 0], [0, 0.6, 0]])
-    shares.weighed(CIRCLE).check("column-stochastic")
+    shares.apply(CIRCLE).check("column-stochastic")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_what_cannot_be_mixed_with_is_refused(
     law: Mixing, overlay: Overlay, key: str, words: str
 ) -> None:
     with pytest.raises(DataError) as caught:
-        law.weighed(overlay)
+        law.apply(overlay)
     assert (caught.value.key, words in str(caught.value)) == (key, True), caught.value
 
 
@@ -122,7 +122,7 @@ def test_what_cannot_be_mixed_with_is_refused(
     ],
 )
 def test_an_error_names_the_row(need: Any, weights: Any, words: str) -> None:
-    mixed = GivenMatrix(weights=weights).weighed(RING)
+    mixed = GivenMatrix(weights=weights).apply(RING)
     with pytest.raises(DataError, match=words):
         mixed.check(need)
 

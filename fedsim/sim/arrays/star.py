@@ -8,6 +8,7 @@ calendar's events, and at the time of the last reply the server gets all of them
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.star import Star
+from fedsim.streams import EntityStreams
 
 
 class _Played(NamedTuple):
@@ -240,6 +242,7 @@ class ArrayStar(Star):
         table = ClassTable(kinds, self._setup.topology or star(len(kinds)))
         radios = RadioArrays(table, len(kinds))
         self._fleet.in_arrays = radios.joules
+        self._streams = EntityStreams(partial(self._setup.rng, "client"), len(kinds))
         self._clock = ClientClock()
         self._table = table
         self._lanes = ArrayLanes(self._calendar, self._log, self._traffic, table, radios)
@@ -247,25 +250,32 @@ class ArrayStar(Star):
 
     def _connect(self) -> None:
         super()._connect()
-        setup, fleet, lanes = self._setup, self._fleet, self._lanes
+        setup, lanes = self._setup, self._lanes
         transport = setup.transport
         lanes.closing = Closing.of(setup)
         lanes.decodes = transport.to_clients(_ignore) is not _ignore
         handle, joules = setup.algorithm.handle, lanes.radios.joules  # type: ignore[union-attr]
         lanes.receive_all = self.server.receive_all
-        cohorts = Cohorts(setup, fleet.oracle, self._protocol, self._looks)
+        cohorts = Cohorts(setup, self._oracle, self._protocol, self._streams, self._looks)
         lanes.handlers = Handlers(self.clients, self._table, handle, joules, self._clock, cohorts)
+
+    def _oracle(self, number: ClientId) -> Oracle:
+        oracle = self._fleet.oracle(number)
+        if self._setup.evaluator.draws and isinstance(oracle, LossOracle):
+            oracle.draw_later()  # a handler that is driven by hand does one thing after the other
+        return oracle
+
+    def _stream(self, purpose: str, number: ClientId) -> np.random.Generator:
+        own = purpose == "client" and self._setup.evaluator.draws
+        return self._streams.of(number) if own else self._setup.rng(purpose, number)
 
     def _make_client(self, number: ClientId) -> ArrayClient:
         setup, fleet = self._setup, self._fleet
-        oracle = fleet.oracle(number)
-        if setup.evaluator.draws and isinstance(oracle, LossOracle):
-            oracle.draw_later()  # a handler that is driven by hand does one thing after the other
         own = _Own(
             setup.evaluator,
-            oracle,
+            self._oracle(number),
             setup.algorithm.memory(setup.initial),
-            setup.rng,
+            self._stream,
             fleet.take_back,
             self._looks,
         )

@@ -2,7 +2,7 @@
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, isfinite
 from pathlib import Path
@@ -16,6 +16,7 @@ from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.messages import check
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, ParameterError
+from fedsim.physics.overlay import Need
 from fedsim.ports import Array, Client, Meaning, Message, Node, Server, Silence
 from fedsim.problems import NoPenalty, Problem, Reference, Regulariser, optimum
 from fedsim.problems.optimizers import Optimizer
@@ -313,6 +314,11 @@ class Algorithm(Spec, Generic[Memory]):
         return None
 
     @property
+    def goes_on(self) -> bool:
+        """Whether clients compute after their replies; see `afterwards`."""
+        return type(self).afterwards is not Algorithm.afterwards
+
+    @property
     def late_replies_required(self) -> bool:
         """Whether the server's state stays wrong after it drops a late reply."""
         return Meaning.DIFFERENCE in self.up.values()
@@ -391,6 +397,14 @@ class Algorithm(Spec, Generic[Memory]):
         copy of the server's sum stays right; most methods ignore it.
         """
 
+    def afterwards(self, client: Client[Any]) -> Coroutine[Any, Any, None] | None:  # noqa: ARG002
+        """Go on at a client whose reply is on its way; most methods do not.
+
+        A method writes it as a coroutine function. What the client computes in it overlaps with the
+        transfer of its reply, and with that of the next message, which is handled once it is over.
+        """
+        return None
+
     @abstractmethod
     async def serve(self, server: Server) -> None:
         """Run the server: rounds of exchange and commit until a stop rule applies."""
@@ -412,6 +426,9 @@ class PeerAlgorithm(Algorithm):
     """
 
     objective: ClassVar[Literal["sum", "mean"]] = "sum"
+
+    needs: ClassVar[Need] = "doubly-stochastic"
+    """The mixing matrix that its theory needs; another one is refused."""
 
     @abstractmethod
     async def live(self, node: Node) -> None:

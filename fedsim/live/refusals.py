@@ -28,6 +28,9 @@ def _refusals(job: Job) -> Iterator[tuple[str, str]]:
         return
     if isinstance(scenario.problem.loss, ProgramLoss):
         yield "problem.loss", "clients with programs of their own do not run live yet"
+    if scenario.algorithm.goes_on:
+        text = f"{scenario.algorithm.kind}: its clients compute after their replies, which a live"
+        yield "algorithm.kind", f"{text} run does not do yet"
     if not isinstance(job.transport, ByteTransport):
         yield "algorithm.kind", "its messages cannot be encoded as bytes"
     for number, group in enumerate(job.groups):

@@ -2,6 +2,7 @@
 
 from fedsim.blocks.registry import Registry
 from fedsim.problems.measures.base import Figures, Measure, Observer
+from fedsim.problems.measures.given import GivenMeasure
 from fedsim.problems.measures.models import (
     ConstraintValue,
     Distance,
@@ -33,6 +34,7 @@ __all__ = [
     "ConstraintValue",
     "Distance",
     "Figures",
+    "GivenMeasure",
     "GradientNorm",
     "HeldOutAUC",
     "HeldOutAbsoluteError",
@@ -77,6 +79,7 @@ MEASURES: Registry[Measure] = Registry(
         HeldOutPerplexity,
         HeldOutAbsoluteError,
         ClientAccuracy,
+        GivenMeasure,
     ),
     Measure,
 )

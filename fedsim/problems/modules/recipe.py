@@ -3,7 +3,7 @@
 One trial on rows of zeros finds everything, so that unusable modules are refused before a run.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -112,9 +112,22 @@ class ModuleTrial:
 
     def loss(self) -> Tensor:
         """Return the mean loss of the rows, shape ()."""
+        return self._mean_loss(self._rows)
+
+    def operations(self, numbers: Sequence[int]) -> float:
+        """Return the operations of loss and gradient a row, in one batch.
+
+        Args:
+            numbers: of the rows, where a row is a number; rows of zeros if there are none.
+        """
+        rows = torch.tensor(numbers).unsqueeze(1) if numbers else self._rows
+        return operations_of(lambda: self._mean_loss(rows)) / len(rows)
+
+    def _mean_loss(self, rows: Tensor) -> Tensor:
+        count = len(rows)
         try:
-            found = self._module(self._rows)
-            return self._row_losses(check_result(found, TRIED, self._outputs), TRIED).mean()
+            found = self._module(rows)
+            return self._row_losses(check_result(found, count, self._outputs), count).mean()
         except DataError:
             raise
         except Exception as error:  # the code of a user's module may raise anything
@@ -175,6 +188,8 @@ class ModuleTrial:
     def _outputs_of(self, rows: Tensor) -> Tensor:
         try:
             found = self._module(rows)
+        except DataError:
+            raise
         except Exception as error:  # the code of a user's module may raise anything
             raise _failing(error) from error
         return check_result(found, len(rows), self._outputs)
@@ -398,13 +413,12 @@ def _recipe(architecture: Architecture, criterion: str, features: int, outputs: 
     trial.check_other_rows()
     trial.check_one_row()
     trial.check_reached()
-    operations = operations_of(trial.loss) / TRIED
+    operations = trial.operations(architecture.sampled)
     beside = len(shape) == 3 and trial.takes_channels_last()
     noisy = random or trial.trains_otherwise()
     layers = layers_of(module)
-    return Recipe(
-        architecture, module, shape, layers, random, operations, beside, noisy, trial.mixes()
-    )
+    mixes = architecture.predicts and trial.mixes()
+    return Recipe(architecture, module, shape, layers, random, operations, beside, noisy, mixes)
 
 
 def _build_module(architecture: Architecture, features: int, outputs: int, seed: int) -> nn.Module:

@@ -82,7 +82,7 @@ def rates(clients: int, rounds: int, processes: int) -> dict[str, float]:
         processes: for the clients; 0 for the one of the server.
 
     Returns:
-        The rates; infinite where the longer run took no longer, which tells nothing.
+        The rates; infinite where the longer run took no longer.
     """
     with tempfile.TemporaryDirectory() as folder:
         short, long = (

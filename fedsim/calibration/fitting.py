@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from math import log
 from pathlib import Path
 from typing import NoReturn
@@ -46,8 +45,11 @@ At absurd ones the timers of TCP take hours.
 _WIDEST = 10.0
 """An interval of a rate that is wider than this factor either way says nothing."""
 
-_SHARES = {"fluid": (1.0,), "lv08": (1 / LATENCY_FACTOR,), "tcp": (1.0, 0.4)}
+_SHARES = {"fluid": 1.0, "lv08": 1 / LATENCY_FACTOR, "tcp": 1.0}
 """Of the latency of plain radios, to start from."""
+
+PACKET = 1500.0
+"""The bytes of a packet, where a radio states none."""
 
 _LOOKS = 500
 
@@ -262,27 +264,41 @@ class NetworkFit:
         return [[n for n, u in enumerate(self._unknowns) if u.field == field] for field in fields]
 
     def _starts(self) -> list[Array]:
-        """Return parameters to start from: those of plain radios, and others where it is not plain.
+        """Return parameters to start from: those of plain radios, or nearly so.
 
-        Models of TCP charge a latency several times for each message. At a link that is too slow no
-        radio has an effect, and at one that is too fast it has none itself.
+        TCP charges a latency several times for each message, by the windows of its slow start. At a
+        link that is too slow no radio has an effect, and at one that is too fast it has none
+        itself.
         """
-        plain, rates = self._as_plain(), self._rates
+        tcp = self._prediction.network.model == "tcp"
+        plain, rates = self._as_plain(self._legs() if tcp else 1.0), self._rates
         links = np.array([each.field not in RADIO for each in self._unknowns])
-        shares = _SHARES[self._prediction.network.model]
+        share = _SHARES[self._prediction.network.model]
         return [
             np.where(rates, plain, plain * share) + more * links
-            for share, more in product(shares, (0.0, log(2.0)) if links.any() else (0.0,))
+            for more in ((0.0, log(2.0)) if links.any() else (0.0,))
         ]
 
-    def _as_plain(self) -> Array:
-        """Return the parameters of plain radios, by relative least squares."""
+    def _legs(self) -> Array:
+        """Return how often a message under slow start waits for the latency, one way."""
+        law, bits = self._prediction.network.connections, np.maximum(self._bits, 1.0)
+        packet = 8.0 * min(each.packet or PACKET for each in self._prediction.framings)
+        windows = np.ceil(np.log2(bits / packet / law.initial_window + 1.0))
+        legs = 2.0 * np.maximum(windows, 1.0) - 1.0 + 2.0 * (law.connections == "new")
+        return np.where(np.isin(self._kind, [*WAYS.values()]), legs, 1.0)
+
+    def _as_plain(self, legs: Array | float = 1.0) -> Array:
+        """Return the parameters of plain radios, by relative least squares.
+
+        Args:
+            legs: how many latencies each observation contains, one way; of pings twice as many.
+        """
         found = np.zeros(len(self._unknowns))
         for number, each in enumerate(self._unknowns):
             if each.field not in RADIO:
                 found[number] = np.log(self._busiest(each.field))
                 continue
-            rates = self._plain(each.clients)
+            rates = self._plain(each.clients, legs)
             value = rates[RADIO.index(each.field)]
             found[number] = -np.log(value) if each.rate else value
         return found
@@ -300,14 +316,14 @@ class NetworkFit:
         flows = [(begin <= t) & (t < begin + took) & (run == which) for t, which in middles]
         return max(float(rates[each].sum()) for each in flows)
 
-    def _plain(self, clients: NDArray[np.intp]) -> tuple[float, float, float]:
+    def _plain(self, clients: NDArray[np.intp], legs: Array | float) -> tuple[float, float, float]:
         """Return seconds a bit up and down, and the latency, of clients without shared links."""
         own = np.isin(self._client, [*clients, -1])
         route = float(self._prediction.route_latency[clients].mean())
         columns = [
             np.isin(self._kind, (kind, f"{kind}-rate")) * self._bits for kind in WAYS.values()
         ]
-        trips = np.where(self._kind == "ping", 2.0, np.isin(self._kind, [*WAYS.values()]) * 1.0)
+        trips = np.where(self._kind == "ping", 2.0, np.isin(self._kind, [*WAYS.values()]) * legs)
         known = np.minimum(trips * route, 0.9 * self._seconds)
         rows = np.column_stack([*columns, trips])[own] / (self._seconds - known)[own, None]
         scale = np.maximum(rows.max(axis=0), 1e-300)

@@ -29,6 +29,7 @@ from fedsim.algorithms.local_steps import SendsModels
 from fedsim.algorithms.marina import Marina, PPMarina
 from fedsim.algorithms.marina_p import MarinaP
 from fedsim.algorithms.matching_pursuit import FedGradMP
+from fedsim.algorithms.personal import APFL, Ditto, PFedMe
 from fedsim.algorithms.sign_sgd import SignSGD
 from fedsim.algorithms.switching import FedSGM, StaleFedSGM
 from fedsim.algorithms.thresholding import DistributedIHT, FedHT, FedIterHT
@@ -53,6 +54,9 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         FedProx,
         FedExProx,
         FedNova,
+        Ditto,
+        PFedMe,
+        APFL,
         Scaffold,
         Scaffnew,
         FedOpt,
@@ -85,6 +89,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
 
 __all__ = [
     "ALGORITHMS",
+    "APFL",
     "DPSGD",
     "EF21",
     "Algorithm",
@@ -96,6 +101,7 @@ __all__ = [
     "Concern",
     "Diana",
     "DistributedIHT",
+    "Ditto",
     "FastFedDA",
     "FedAdagrad",
     "FedAdam",
@@ -124,6 +130,7 @@ __all__ = [
     "MCFedDA",
     "Marina",
     "MarinaP",
+    "PFedMe",
     "PPMarina",
     "PeerAlgorithm",
     "ProblemInfo",

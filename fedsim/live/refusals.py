@@ -28,6 +28,9 @@ def _refusals(job: Job) -> Iterator[tuple[str, str]]:
         return
     if isinstance(scenario.problem.loss, ProgramLoss):
         yield "problem.loss", "clients with programs of their own do not run live yet"
+    if job.personal:
+        text = "models of clients' own stay with them, where a live server cannot look at them"
+        yield f"algorithm.{'kind' if job.local is None else 'local'}", text
     if not isinstance(job.transport, ByteTransport):
         yield "algorithm.kind", "its messages cannot be encoded as bytes"
     for number, group in enumerate(job.groups):

@@ -1,0 +1,88 @@
+"""Deployment: the clients' parts and the links between them, which need no data."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fedsim.building.feasibility import (
+    check_air,
+    check_cell_sharing,
+    check_cells,
+    check_flicker,
+    check_supplies,
+)
+from fedsim.building.fleet import BuiltGroup, build_groups
+from fedsim.building.inputs import Findings
+from fedsim.building.lora import check_lora
+from fedsim.building.network import Files, topology
+from fedsim.errors import DataError
+from fedsim.physics.overlay import Neighbours, Overlay
+from fedsim.physics.topology import Topology
+from fedsim.scenario import Group, Scenario
+from fedsim.streams import stream
+
+
+class Deployment(NamedTuple):
+    """What a method runs in.
+
+    Attributes:
+        members: the number of the group that each client belongs to.
+        groups: what the clients of each group have in common.
+        topology: the links between clients and server; None only where a graph is wrong.
+        overlay: the neighbours of each peer; None if there is a server.
+    """
+
+    members: tuple[int, ...]
+    groups: tuple[BuiltGroup, ...]
+    topology: Topology | None
+    overlay: Overlay | None = None
+
+
+def deploy(
+    scenario: Scenario,
+    groups: Sequence[Group],
+    files: Files,
+    findings: Findings,
+    seed: int = 0,
+) -> Deployment:
+    """Build fleet and network.
+
+    Args:
+        scenario: what was written.
+        groups: of its fleet; one of ideal clients where none was written.
+        files: those that the fleet follows.
+        findings: takes what is wrong.
+        seed: of graphs that are drawn.
+    """
+    fleet = build_groups(groups, files, findings)
+    members = tuple(group.number for group in fleet for _ in range(group.spec.count))
+    called = [group.name for group in fleet]
+    names = [called[number] for number in members]
+    links = topology(scenario.network, names, files, findings)
+    check_cells(scenario, fleet, findings)
+    check_air(scenario, fleet, findings)
+    check_lora(scenario, fleet, findings)
+    check_cell_sharing(scenario, fleet, findings)
+    check_supplies(fleet, findings)
+    check_flicker(fleet, findings)
+    return Deployment(
+        members, fleet, links, _overlay(scenario, len(members), files, findings, seed)
+    )
+
+
+def _overlay(
+    scenario: Scenario, nodes: int, files: Files, findings: Findings, seed: int
+) -> Overlay | None:
+    neighbours = scenario.network.peers
+    if neighbours is None or not nodes:
+        return None
+    with findings.at("network.peers.path"):
+        neighbours = neighbours.read_edges(files.pairs)
+        try:
+            overlay = neighbours.overlay(nodes, stream(seed, "overlay"))
+            if type(overlay) is not Overlay or type(neighbours).overlay is not Neighbours.overlay:
+                overlay.check()
+        except DataError as error:
+            findings.add(f"network.peers.{error.key}", str(error))
+        else:
+            return overlay
+    return None

@@ -43,6 +43,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "fedadagrad": LOCAL,
     "fedadam": LOCAL,
     "fedyogi": LOCAL,
+    "diloco": {**LOCAL, "step_size": 0.002},
+    "streaming-diloco": {"fragments": 3, "overlap": 2, **LOCAL, "step_size": 0.002},
     "fedasync": LOCAL,
     "fedbuff": LOCAL,
     "fedmid": LOCAL,

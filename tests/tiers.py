@@ -26,7 +26,7 @@ FEW = 15
 LIBRARIES = {
     "torch": ("torch",),
     "flower": ("flwr",),
-    "dask": ("distributed",),
+    "dask": ("distributed", "dask_jobqueue"),
     "tables": ("openpyxl", "sqlalchemy"),
     "sql": ("duckdb",),
     "pcap": ("dpkt",),
@@ -61,6 +61,7 @@ FILES = {
     "pytorch/test_training.py": "torch",
     "report/test_browser.py": "dev",
     "test_adapters.py": "torch",
+    "test_batch_systems.py": "dask",
     "test_cluster.py": "dask",
     "test_docs.py": "docs",
     "test_methods_on_networks.py": "torch",

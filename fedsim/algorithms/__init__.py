@@ -20,6 +20,7 @@ from fedsim.algorithms.composite import FedDualAvg, FedMid
 from fedsim.algorithms.compressed import CompressedDescent, Diana
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.control_variates import Scaffnew, Scaffold
+from fedsim.algorithms.diloco import DiLoCo, StreamingDiLoCo
 from fedsim.algorithms.dual_averaging import CFedDA, FastFedDA, MCFedDA
 from fedsim.algorithms.error_feedback import EF21
 from fedsim.algorithms.fedcom import FedCom, FedComGate
@@ -64,6 +65,8 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         FedAdagrad,
         FedAdam,
         FedYogi,
+        DiLoCo,
+        StreamingDiLoCo,
         FedAsync,
         FedBuff,
         FedMid,
@@ -99,6 +102,7 @@ __all__ = [
     "ChargeAwareHeavyBall",
     "CompressedDescent",
     "Concern",
+    "DiLoCo",
     "Diana",
     "DistributedIHT",
     "Ditto",
@@ -140,4 +144,5 @@ __all__ = [
     "SignSGD",
     "StaleFedSGM",
     "StepSize",
+    "StreamingDiLoCo",
 ]

@@ -2,7 +2,7 @@
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, isfinite
 from pathlib import Path
@@ -316,6 +316,11 @@ class Algorithm(Spec, Generic[Memory]):
         return None
 
     @property
+    def goes_on(self) -> bool:
+        """Whether clients compute after their replies; see `afterwards`."""
+        return type(self).afterwards is not Algorithm.afterwards
+
+    @property
     def late_replies_required(self) -> bool:
         """Whether the server's state stays wrong after it drops a late reply."""
         return Meaning.DIFFERENCE in self.up.values()
@@ -366,16 +371,8 @@ class Algorithm(Spec, Generic[Memory]):
         return None  # type: ignore[return-value]  # no state by default
 
     def own_model(self, state: Memory) -> Array:  # noqa: ARG002 - for subclasses
-        """Return the client's own model from its state, shape (d,); of `personal` methods.
-
-        The array is never changed in place afterwards.
-        """
+        """Return the client's own model, shape (d,), never changed in place; see `personal`."""
         raise TypeError(f"{self.kind} has no models of clients; its `personal` is False")
-
-    @property
-    def kept_local(self) -> Sequence[str]:
-        """The patterns of names of the model's parts that are not sent, but stay with clients."""
-        return ()
 
     @property
     def uncompiled(self) -> str:
@@ -405,6 +402,14 @@ class Algorithm(Spec, Generic[Memory]):
         A method whose server accumulates differences takes the lost one back, so that the client's
         copy of the server's sum stays right; most methods ignore it.
         """
+
+    def afterwards(self, client: Client[Any]) -> Coroutine[Any, Any, None] | None:  # noqa: ARG002
+        """Go on at a client whose reply is on its way; most methods do not.
+
+        A method writes it as a coroutine function. What the client computes in it overlaps with the
+        transfer of its reply, and with that of the next message, which is handled once it is over.
+        """
+        return None
 
     @abstractmethod
     async def serve(self, server: Server) -> None:

@@ -65,12 +65,17 @@ class StepPlan(NamedTuple):
         draws: the number of minibatches, or of passes.
         each: the number of steps in a draw: 1, or those of a pass.
         shuffled: whether the draws are passes.
+        number: of the round, from 1.
+        before, after: the other steps of the round, where these are a part of it.
     """
 
     size: int | None
     draws: int
     each: int = 1
     shuffled: bool = False
+    number: int = 1
+    before: int = 0
+    after: int = 0
 
     @property
     def steps(self) -> int:
@@ -132,7 +137,7 @@ class LocalUpdates(LocalSteps[Kept]):
         if self.local_first is not None and isinstance(self.optimizer, GivenOptimizer):
             text = f"{self.optimizer.name} moves all parameters of a module"
             raise ValueError(f"local_first: got steps on parts, but {text}; take adam, say")
-        if self.local and self.personal:
+        if self.local and (self.personal or self.goes_on):
             text = f"clients of {self.kind} have whole models of their own"
             raise ValueError(f"local: got {', '.join(self.local)}, but {text}; leave it out")
         return self
@@ -188,11 +193,6 @@ class LocalUpdates(LocalSteps[Kept]):
     def takes_means(self) -> bool:
         """Whether the server's models are means of clients' models, with weights of at least 0."""
         return False
-
-    @property
-    def kept_local(self) -> Sequence[str]:
-        """The patterns given as `local`."""
-        return self.local
 
     def memory(self, initial: Array) -> Kept:  # noqa: ARG002 - None until a round
         """Return the memory of an optimizer whose state is kept; None for other clients."""
@@ -259,9 +259,9 @@ class LocalUpdates(LocalSteps[Kept]):
         taken = rows if size is None or size >= rows else size
         if self.local_epochs is None:
             steps = self.epochs * ceil(rows / taken) if self.epochs else self.local_steps
-            return StepPlan(size, steps)
+            return StepPlan(size, steps, number=number)
         each = rows // taken if self.drop_last else ceil(rows / taken)
-        return StepPlan(size, self.local_epochs, each, shuffled=True)
+        return StepPlan(size, self.local_epochs, each, shuffled=True, number=number)
 
     def samples_per_round(self, rows: int) -> float:
         """Return how many samples the local steps take."""
@@ -282,14 +282,23 @@ class LocalUpdates(LocalSteps[Kept]):
         """mu, for local steps on f_i + mu/2 |. - w|^2 with the received model w; None for 0."""
         return None
 
-    def descend(self, client: Client[Kept], start: Array) -> Awaitable[Array]:
-        """Compute w_i, the model that local steps reach from the received one."""
-        plan = self.plan(client.oracle.rows, client.round)
+    def descend(
+        self, client: Client[Kept], start: Array, plan: StepPlan | None = None
+    ) -> Awaitable[Array]:
+        """Compute w_i, the model that local steps reach from the received one.
+
+        Args:
+            client: takes the steps.
+            start: the received model, shape (d,).
+            plan: the steps; those of the round that the client is in if None.
+        """
+        plan = plan or self.plan(client.oracle.rows, client.round)
         if self.plain:
-            return self._work(client, plan, partial(self._plain_steps, client, start))
+            eta = self._step_size(plan.number)
+            return self._work(client, plan, partial(self._plain_steps, client, start, eta))
         if self.optimizer_state == "kept" and client.state is not None:
             return self._go_on(client, plan, start, client.state)
-        training = self._training(client, plan)
+        training = self._training(plan)
         return self._work(client, plan, partial(_train, client, start, training))
 
     async def _go_on(
@@ -300,20 +309,22 @@ class LocalUpdates(LocalSteps[Kept]):
         kept: KeptOptimizer,
     ) -> Array:
         """Compute w_i with the optimizer's state of earlier rounds, and keep it for later ones."""
-        training = self._training(client, plan)._replace(state=kept.state, kept=True)
+        training = self._training(plan)._replace(state=kept.state, kept=True)
         found = await self._work(client, plan, partial(_train, client, start, training))
         kept.state = found[start.size :]
         return found[: start.size]
 
-    def _training(self, client: Client, plan: StepPlan) -> Training:
-        """Return the rule of a client's steps in this round, with their sizes."""
+    def _training(self, plan: StepPlan) -> Training:
+        """Return the rule of a client's steps, with their sizes."""
         if self.schedule is None:
             rates = (self.eta,) * plan.steps
         else:
-            rates = self.schedule.rates(self.eta, client.round, plan.steps)
+            whole = plan.before + plan.steps + plan.after
+            rates = self.schedule.rates(self.eta, plan.number, whole)
+            rates = rates[plan.before : plan.before + plan.steps]
         training = Training(self.optimizer or SGD(), rates, self.clip_norm, self.pull)
         if isinstance(self.optimizer, GivenOptimizer) and self.optimizer.scheduled:
-            return training._replace(rounds=client.round - 1)
+            return training._replace(rounds=plan.number - 1)
         return training
 
     def change(self, client: Client[Kept], start: Array) -> Awaitable[Array]:
@@ -326,15 +337,15 @@ class LocalUpdates(LocalSteps[Kept]):
     async def _difference(self, client: Client[Kept], start: Array) -> Array:
         return await self.descend(client, start) - start
 
-    def _step_size(self, client: Client) -> float:
-        """Return the step size of a round, if it is one for all of its steps."""
-        return self.eta * (1 if self.schedule is None else self.schedule.factor(client.round - 1))
+    def _step_size(self, number: int) -> float:
+        """Return the step size of a round, from 1, if it is one for all of its steps."""
+        return self.eta * (1 if self.schedule is None else self.schedule.factor(number - 1))
 
-    def _plain_steps(self, client: Client, start: Array, drawn: Minibatches) -> Work:
-        return client.oracle.sgd_steps(start, self._step_size(client), drawn, self.pull)
+    def _plain_steps(self, client: Client, start: Array, eta: float, drawn: Minibatches) -> Work:
+        return client.oracle.sgd_steps(start, eta, drawn, self.pull)
 
     def _plain_change(self, client: Client, start: Array, drawn: Minibatches) -> Work:
-        eta = self._step_size(client)
+        eta = self._step_size(client.round)
         return client.oracle.sgd_steps(start, eta, drawn, self.pull, change=True)
 
     def _work(self, client: Client, plan: StepPlan, work: WorkOn) -> Awaitable[Array]:

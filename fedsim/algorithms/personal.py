@@ -260,7 +260,7 @@ class APFL(PersonalModels):
     def _mixed_steps(self, client: Client[Any], start: Array) -> Awaitable[Array]:
         """Compute w_i and v_i after the steps of a round, one behind the other."""
         plan, v = self.plan(client.oracle.rows, client.round), client.state.v
-        eta = self._step_size(client)
+        eta = self._step_size(client.round)
 
         def work(drawn: Minibatches) -> Work:
             one = client.oracle.sgd_steps(start, eta, drawn)

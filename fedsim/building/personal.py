@@ -34,12 +34,13 @@ def division(problem: Problem, algorithm: Algorithm) -> LocalParts | None:
         return None
     one = problem.losses[0]
     kept = problem.loss.kept_names(one.features, one.outputs)
-    if not kept and not algorithm.kept_local:
+    named = algorithm.local if isinstance(algorithm, LocalUpdates) else ()
+    if not kept and not named:
         return None
     if kept and (reason := _no_statistics(problem.loss, algorithm)):
         raise DataError("loss.statistics", reason)
     own = () if _averages_statistics(problem.loss) else kept
-    return local_parts((*algorithm.kept_local, *map(escape, own)), problem.parts)
+    return local_parts((*named, *map(escape, own)), problem.parts)
 
 
 def _averages_statistics(loss: Loss) -> bool:
@@ -58,7 +59,7 @@ def _no_statistics(loss: Loss, algorithm: Algorithm) -> str:
             f"got averaged, but the server of {algorithm.kind} goes beyond means of the clients'"
             " models, where variances may be negative; take local, or fedavg"
         )
-    if not _averages_statistics(loss) and algorithm.personal:
+    if not _averages_statistics(loss) and (algorithm.personal or algorithm.goes_on):
         return (
             f"got local, but clients of {algorithm.kind} have whole models of their own; take"
             " averaged, which leaves each its own statistics"
@@ -142,6 +143,15 @@ class PersonalMethod:
         """Answer a message as the method does."""
         self._memories[client.id] = client.state
         return await self.method.handle(self._view(client), message)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether clients of the method compute after their replies."""
+        return self.method.goes_on
+
+    def afterwards(self, client: Client[PersonalMemory]) -> Any:  # noqa: ANN401 - a coroutine
+        """Go on at a client, as the method does."""
+        return self.method.afterwards(self._view(client))
 
     def _take_back(self, client: Client[PersonalMemory], message: Any) -> None:  # noqa: ANN401
         """Handle the loss of a message as the method does."""

@@ -47,6 +47,7 @@ from fedsim.problems.data import (
     SparseLinear,
     Table,
     TableSource,
+    Text,
     Tong,
     fetch,
 )
@@ -250,6 +251,7 @@ __all__ = [
     "Support",
     "Table",
     "TableSource",
+    "Text",
     "Tong",
     "TorchLoss",
     "TraceRegression",

@@ -198,7 +198,7 @@ def run(
         fresh: make all runs again; complete ones are moved into `OUT/.trash`.
         carry: "bytes" encodes and decodes every message; the logs are the same as with "values".
         tell: called with each note: settings without effect, runs that are made again or failed.
-        cluster: a Dask cluster that makes the runs: "tcp://host:8786", or "local:4" for one here.
+        cluster: a Dask cluster that makes the runs: "tcp://host:8786", "local:4", "slurm:4" (jobs).
         shard: "3/16" makes the third of sixteen shares, beside other processes with the same `out`.
         check: whether to raise and warn by the final states of runs, which the summary has, too.
 

@@ -39,6 +39,9 @@ FIELDS = {
     "Scenario.seeds": "a world is one run",
     "GraphNetwork.wifi": "refused: its clients are linked to each other",
     "FedNova.optimizer_state": "refused: it takes no optimizer that has one",
+    "StreamingDiLoCo.epochs": "refused: its fragments follow in steps",
+    "StreamingDiLoCo.local_epochs": "refused: its fragments follow in steps",
+    "StreamingDiLoCo.drop_last": "refused: its fragments follow in steps",
     "Group.intervals": "only `robust` reads it: tests/calibration",
 }
 

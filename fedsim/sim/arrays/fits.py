@@ -6,7 +6,7 @@ from math import inf
 
 from fedsim.physics.topology import Topology, star
 from fedsim.sim.arrays.classes import classes, plan_links
-from fedsim.sim.config import ClientConfig, WorldConfig
+from fedsim.sim.config import ClientConfig, WorldConfig, what_follows
 from fedsim.sim.fleet import Roster
 from fedsim.sim.lazy import RunLengthSequence
 from fedsim.sim.network.tcp.worlds import COMPILED
@@ -92,6 +92,8 @@ def _of_protocol(setup: WorldConfig) -> Iterator[str]:
 
 def _foreign(setup: WorldConfig) -> str:
     """Return what of a method is not known to wait for its messages and its work alone."""
+    if what_follows(setup.algorithm) is not None:
+        return f"{type(setup.algorithm).__name__}.afterwards goes on after replies"
     for part in ("serve", "handle"):
         owner = next((cls for cls in type(setup.algorithm).__mro__ if part in vars(cls)), object)
         if not (owner.__module__.startswith("fedsim.algorithms.") or vars(owner).get("in_arrays")):

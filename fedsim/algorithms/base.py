@@ -16,6 +16,7 @@ from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.messages import check
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, ParameterError
+from fedsim.physics.overlay import Need
 from fedsim.ports import Array, Client, Meaning, Message, Node, Server, Silence
 from fedsim.problems import NoPenalty, Problem, Reference, Regulariser, optimum
 from fedsim.problems.optimizers import Optimizer
@@ -432,6 +433,9 @@ class PeerAlgorithm(Algorithm):
     """
 
     objective: ClassVar[Literal["sum", "mean"]] = "sum"
+
+    needs: ClassVar[Need] = "doubly-stochastic"
+    """The mixing matrix that its theory needs; another one is refused."""
 
     @abstractmethod
     async def live(self, node: Node) -> None:

@@ -14,11 +14,10 @@ from fedsim.building.fleet import BuiltGroup, build_groups
 from fedsim.building.inputs import Findings
 from fedsim.building.lora import check_lora
 from fedsim.building.network import Files, topology
-from fedsim.errors import DataError
-from fedsim.physics.overlay import Neighbours, Overlay
+from fedsim.building.overlay import build_overlay
+from fedsim.physics.overlay import Overlay
 from fedsim.physics.topology import Topology
 from fedsim.scenario import Group, Scenario
-from fedsim.streams import stream
 
 
 class Deployment(NamedTuple):
@@ -65,24 +64,5 @@ def deploy(
     check_supplies(fleet, findings)
     check_flicker(fleet, findings)
     return Deployment(
-        members, fleet, links, _overlay(scenario, len(members), files, findings, seed)
+        members, fleet, links, build_overlay(scenario, len(members), files, findings, seed)
     )
-
-
-def _overlay(
-    scenario: Scenario, nodes: int, files: Files, findings: Findings, seed: int
-) -> Overlay | None:
-    neighbours = scenario.network.peers
-    if neighbours is None or not nodes:
-        return None
-    with findings.at("network.peers.path"):
-        neighbours = neighbours.read_edges(files.pairs)
-        try:
-            overlay = neighbours.overlay(nodes, stream(seed, "overlay"))
-            if type(overlay) is not Overlay or type(neighbours).overlay is not Neighbours.overlay:
-                overlay.check()
-        except DataError as error:
-            findings.add(f"network.peers.{error.key}", str(error))
-        else:
-            return overlay
-    return None

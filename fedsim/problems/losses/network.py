@@ -23,6 +23,8 @@ from fedsim.problems.optimizers import GivenOptimizer, Training
 from fedsim.problems.samples import Features, Minibatches, Precision
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from fedsim.problems.modules import LossTerms, Recipe, Trainer
     from fedsim.problems.modules.vmap import Together
 
@@ -104,8 +106,10 @@ class TorchLoss(Loss):
             return indicators(labels)
         wrong = labels[(labels < 0) | (labels >= self.outputs)]
         if len(wrong):
-            text = f"labels are 0 to {self.outputs - 1}; the data has {format_labels(wrong)}"
-            raise DataError("loss.outputs", text)
+            found = format_labels(np.unique(wrong))
+            raise DataError(
+                "loss.outputs", f"labels are 0 to {self.outputs - 1}; the data has {found}"
+            )
         return np.equal.outer(labels, np.arange(self.outputs)).astype(np.float64)
 
     def arrange(self, X: Features, t: Array, total: int) -> Rows:
@@ -200,6 +204,8 @@ class TorchLoss(Loss):
         Raises:
             DataError: they cannot be.
         """
+        if not self.model.predicts:
+            raise DataError("evaluator", "got vmap, which a step cannot take; take one-by-one")
         if self.augment:
             text = "got vmap, but each client varies its images (loss.augment); take one-by-one"
             raise DataError("evaluator", text)
@@ -256,9 +262,17 @@ class TorchLoss(Loss):
         Raises:
             DataError: the criterion is not squared.
         """
+        if not self.model.predicts:
+            raise DataError("measures", _LOSSES_ALONE)
         if self.criterion != "squared":
             return super().regress(X, w)
         return self._trainer(Rows(X, np.empty(0), 1.0)).outputs(X, w).reshape(len(X))
+
+    def module(self, features: int, outputs: int, w: Array) -> "nn.Module":
+        """Return this thread's module with a model, in `eval()`; until the loss computes again."""
+        from fedsim.problems.modules import trainer  # noqa: PLC0415 - loads PyTorch
+
+        return trainer(self.recipe(features, outputs), self.numbers, self.device).module(w)
 
     def recipe(self, features: int, outputs: int) -> "Recipe":
         """Return the analysed module for rows with that many features.
@@ -294,6 +308,12 @@ class TorchLoss(Loss):
         from fedsim.problems.modules import LossTerms  # noqa: PLC0415 - loads PyTorch
 
         return LossTerms(self.l2, self.criterion, self.augment)
+
+
+_LOSSES_ALONE = (
+    "this measure compares predictions with labels, and a step returns losses alone; take"
+    " test_loss, or fedsim.torch.metric"
+)
 
 
 def _sizes(rows: Rows) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from fedsim.blocks.registry import Registry
 from fedsim.problems.measures.base import Figures, Measure, Observer, OwnObserver
+from fedsim.problems.measures.given import GivenMeasure
 from fedsim.problems.measures.models import (
     ConstraintValue,
     Distance,
@@ -33,6 +34,7 @@ __all__ = [
     "ConstraintValue",
     "Distance",
     "Figures",
+    "GivenMeasure",
     "GradientNorm",
     "HeldOutAUC",
     "HeldOutAbsoluteError",
@@ -78,6 +80,7 @@ MEASURES: Registry[Measure] = Registry(
         HeldOutPerplexity,
         HeldOutAbsoluteError,
         ClientAccuracy,
+        GivenMeasure,
     ),
     Measure,
 )

@@ -15,7 +15,7 @@ from fedsim.blocks.in_memory import Holding
 from fedsim.ports import Array
 from fedsim.problems.architectures import Architecture
 from fedsim.problems.modules.additivity import PROBED, check_loss
-from fedsim.problems.modules.module import Layer, layers_of, numbers_of, operations_of
+from fedsim.problems.modules.module import Layer, layers_of, numbers_of
 from fedsim.problems.modules.trial import TRIED, ModuleTrial, check_nature, copy_module, settle
 
 
@@ -140,7 +140,7 @@ def _recipe(
     trial.check_other_rows()
     trial.check_one_row()
     trial.check_reached()
-    operations = operations_of(trial.loss) / TRIED
+    operations = trial.operations(architecture.sampled)
     beside = len(shape) == 3 and trial.takes_channels_last()
     noisy = random or trial.trains_otherwise()
     return Recipe(
@@ -152,7 +152,7 @@ def _recipe(
         operations,
         beside,
         noisy,
-        trial.mixes(),
+        architecture.predicts and trial.mixes(),
         statistics,
     )
 

@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedsim.errors import DataError, Failed
 from fedsim.ports import Array
@@ -133,6 +133,11 @@ class Trainer:
         """
         self._flat.gradient.zero_()
         PassedSteps(Training(optimizer, (1e-3,)), self._flat).step(self._flat.gradient, 1e-3)
+
+    def module(self, w: Array) -> nn.Module:
+        """Return the module of this thread with a model, in `eval()`; until the next call."""
+        self._load(w, training=False)
+        return self._flat.module
 
     def outputs(self, X: Array, w: Array) -> Array:
         """Return the outputs for features (n, d), shape (n, outputs), without noise."""

@@ -4,7 +4,7 @@ A module is user-defined code: it may raise anything, and keep any state between
 unusable module is refused with the reason and a remedy.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
@@ -13,7 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from fedsim.errors import DataError
-from fedsim.problems.modules.module import layers_of, statistics_of, trained_parameters
+from fedsim.problems.modules.module import (
+    layers_of,
+    operations_of,
+    statistics_of,
+    trained_parameters,
+)
 
 TRIED = 2
 """The number of rows in a trial: one alone would hide dependence between rows."""
@@ -105,9 +110,22 @@ class ModuleTrial:
 
     def loss(self) -> Tensor:
         """Return the mean loss of the rows, shape ()."""
+        return self._mean_loss(self._rows)
+
+    def operations(self, numbers: Sequence[int]) -> float:
+        """Return the operations of loss and gradient a row, in one batch.
+
+        Args:
+            numbers: of the rows, where a row is a number; rows of zeros if there are none.
+        """
+        rows = torch.tensor(numbers).unsqueeze(1) if numbers else self._rows
+        return operations_of(lambda: self._mean_loss(rows)) / len(rows)
+
+    def _mean_loss(self, rows: Tensor) -> Tensor:
+        count = len(rows)
         try:
-            found = self._module(self._rows)
-            return self._row_losses(check_result(found, TRIED, self._outputs), TRIED).mean()
+            found = self._module(rows)
+            return self._row_losses(check_result(found, count, self._outputs), count).mean()
         except DataError:
             raise
         except Exception as error:  # the code of a user's module may raise anything
@@ -168,6 +186,8 @@ class ModuleTrial:
     def _outputs_of(self, rows: Tensor) -> Tensor:
         try:
             found = self._module(rows)
+        except DataError:
+            raise
         except Exception as error:  # the code of a user's module may raise anything
             raise _failing(error) from error
         return check_result(found, len(rows), self._outputs)

@@ -29,6 +29,29 @@ if TYPE_CHECKING:
     from fedsim.problems.modules.vmap import Together
 
 
+def encode_labels(labels: Array, criterion: str, outputs: int | None) -> Array:
+    """Return one column a class (cross entropy), or the labels.
+
+    Args:
+        labels: of all clients, shape (n,).
+        criterion: "cross-entropy" or "squared".
+        outputs: how many classes there are; None for as many as there are labels.
+
+    Raises:
+        DataError: a label is no whole number, or not one of the declared classes.
+    """
+    if criterion == "squared":
+        return labels
+    whole_labels(labels, "loss.criterion")
+    if outputs is None:
+        return indicators(labels)
+    wrong = np.unique(labels[(labels < 0) | (labels >= outputs)])
+    if len(wrong):
+        text = f"labels are 0 to {outputs - 1}; the data has {format_labels(wrong)}"
+        raise DataError("loss.outputs", text)
+    return np.equal.outer(labels, np.arange(outputs)).astype(np.float64)
+
+
 class TorchLoss(Loss):
     """The loss of a PyTorch module: its trained parameters are the model, one flat vector.
 
@@ -99,18 +122,7 @@ class TorchLoss(Loss):
         Raises:
             DataError: a label is no whole number, or not one of the declared classes.
         """
-        if self.criterion == "squared":
-            return labels
-        whole_labels(labels, "loss.criterion")
-        if self.outputs is None:
-            return indicators(labels)
-        wrong = labels[(labels < 0) | (labels >= self.outputs)]
-        if len(wrong):
-            found = format_labels(np.unique(wrong))
-            raise DataError(
-                "loss.outputs", f"labels are 0 to {self.outputs - 1}; the data has {found}"
-            )
-        return np.equal.outer(labels, np.arange(self.outputs)).astype(np.float64)
+        return encode_labels(labels, self.criterion, self.outputs)
 
     def arrange(self, X: Features, t: Array, total: int) -> Rows:
         """Return the rows as they are.

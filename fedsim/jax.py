@@ -1,0 +1,187 @@
+"""fedsim.jax: functions of JAX and a tree of parameters as the problem of a scenario in Python.
+
+    import fedsim, fedsim.jax
+
+    problem = fedsim.jax.problem(init, apply, data=(X, y), test={"fraction": 0.2})
+    result = fedsim.run({"problem": problem, "algorithm": {"kind": "fedavg", "step_size": 0.1}})
+    parameters = fedsim.jax.parameters(init, result)
+
+It needs JAX: pip install '.[jax]'.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+try:
+    import jax
+except ModuleNotFoundError as error:
+    if error.name != "jax":
+        raise
+    from fedsim.extras import missing
+
+    raise ModuleNotFoundError(missing("fedsim.jax", "JAX", "jax"), name="jax") from None
+
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from pydantic import ValidationError
+
+from fedsim.blocks.identity import identity_of
+from fedsim.errors import DataError
+from fedsim.problems import Source
+from fedsim.problems.data.files import GivenRows, arrays
+from fedsim.problems.losses import GivenFunctions, PassedFunctions
+from fedsim.results import Result
+from fedsim.scenario import ProblemSpec
+
+__all__ = ["parameters", "problem"]
+
+Rows: TypeAlias = Sequence[Any] | Source | Mapping[str, Any]
+"""(X, y), (X, y, clients), or a source as in a scenario."""
+
+RowLoss: TypeAlias = Callable[[Any, Any], Any]
+"""A function of outputs and targets that returns the loss of each row, shape (b,)."""
+
+
+def problem(
+    init: Callable[[Any], Any],
+    apply: Callable[[Any, Any], Any],
+    loss: Literal["cross-entropy", "squared"] | RowLoss = "cross-entropy",
+    *,
+    data: Rows,
+    test: Rows | None = None,
+    split: Mapping[str, Any] | str | None = None,
+    shape: Sequence[int] | None = None,
+    **of_the_loss: Any,
+) -> ProblemSpec:
+    """Return pure functions of JAX as the `problem` of a scenario.
+
+    Args:
+        init: of a random key, returns the initial parameters: a tree of arrays. All of them are
+            trained, and are the model, in the order of `jax.flatten_util.ravel_pytree`.
+        apply: of parameters and inputs, shape (b, ...), returns outputs, shape (b, C) of C classes,
+            or (b, 1) or (b,); without randomness, each row's by itself.
+        loss: "cross-entropy", "squared" ((o - y)^2/2 with one output), or a function of outputs and
+            targets that returns each row's loss, shape (b,). Its targets are classes, whole
+            numbers, if there are several outputs, and else numbers, like the outputs of shape (b,).
+        data: the clients' rows: arrays (X, y) or (X, y, clients); or a source, as in a scenario.
+        test: test rows in the same forms; or {"fraction": 0.2}.
+        split: the assignment of rows to clients; by default the clients of the rows if they have
+            them (`groups`), and otherwise contiguous blocks in fleet order (`contiguous`).
+        shape: of a row's input to `apply`; by default that of the data.
+        of_the_loss: other keys of the loss `jax`: l2, scale, numbers, outputs.
+
+    Raises:
+        DataError: rows or functions cannot be used, or a key or value of the loss is invalid.
+
+    Example:
+        >>> init = lambda key: {"w": jax.random.normal(key, (3, 2))}
+        >>> made = problem(init, lambda p, x: x @ p["w"], data=(np.eye(3), [0, 1, 1]))
+        >>> made.loss.kind
+        'jax'
+    """
+    both: tuple[tuple[str, object], ...] = (("init", init), ("apply", apply))
+    for name, function in both:
+        if not callable(function):
+            text = f"{name} is a function of JAX's arrays; got {type(function).__name__}"
+            raise DataError(f"loss.{name}", text)
+    rows = _rows(data)
+    row = tuple(shape or (rows.row if isinstance(rows, GivenRows) else ()))
+    if not row:
+        raise DataError("loss.row", "give `shape`, that of a row's input, as for (X, y)")
+    own = None if isinstance(loss, str) else loss
+    outputs = _outputs(init, apply, row)
+    criterion = loss if isinstance(loss, str) else "squared" if outputs == 1 else "cross-entropy"
+    keys: dict[str, Any] = {"criterion": criterion, **of_the_loss}
+    if criterion == "cross-entropy":
+        if outputs == 1:
+            text = "cross-entropy needs an output for each class, and there is one output"
+            raise DataError("loss.criterion", f"{text}; use squared, or a custom loss")
+        keys.setdefault("outputs", outputs)
+    passed = PassedFunctions(init, apply, own)
+    name = getattr(apply, "__name__", type(apply).__name__)
+    try:
+        model = GivenFunctions.holding(
+            identity_of(*passed), passed, lambda: identity_of(*passed), name=name, row=row
+        )
+        whole: dict[str, Any] = {"loss": {"kind": "jax", "model": model, **keys}, "data": rows}
+        numbered = isinstance(rows, GivenRows) and rows.numbered
+        whole["split"] = split or ("groups" if numbered else "contiguous")
+        if test is not None:
+            fraction = isinstance(test, Mapping) and "fraction" in test
+            whole["test"] = test if fraction else _rows(test)
+        return ProblemSpec.model_validate(whole)
+    except ValidationError as error:
+        texts = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        raise DataError("loss", "; ".join(dict.fromkeys(texts))) from None
+
+
+def parameters(
+    init: Callable[[Any], Any],
+    result: Result,
+    variant: str | None = None,
+    seed: int | None = None,
+    round: int | None = None,  # noqa: A002 - as the column is called
+) -> Any:  # noqa: ANN401 - whatever `init` returns
+    """Return the model of a run as a tree of parameters.
+
+    Args:
+        init: as the problem had it.
+        result: of the run.
+        variant: of the run; the first one of the scenario if None.
+        seed: of the run; may be left out where the variant has one only.
+        round: after which; the last one if None.
+
+    Raises:
+        DataError: the model is not one of these parameters.
+        ValueError: there is no such run, or the model was not kept; the text says which are.
+    """
+    model = result.model(variant, seed, round).ravel()
+    flat, unravel = ravel_pytree(init(jax.random.key(0)))
+    if flat.size != len(model):
+        text = f"got an init of {flat.size} numbers, and a model of {len(model)}"
+        raise DataError("init", f"{text}; expected the one that the run had")
+    return unravel(jnp.asarray(model, dtype=flat.dtype))
+
+
+def _outputs(
+    init: Callable[[Any], Any], apply: Callable[[Any, Any], Any], row: tuple[int, ...]
+) -> int:
+    """Return how many outputs a row has, by the shapes alone.
+
+    Raises:
+        DataError: the functions fail, or return something else.
+    """
+    try:
+        tree = jax.eval_shape(init, jax.random.key(0))
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise DataError("loss.init", f"init(key) fails: {said}") from error
+    try:
+        found = jax.eval_shape(apply, tree, jnp.zeros((2, *row)))
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
+        text = f"apply(parameters, inputs) fails on inputs of shape (2, {', '.join(map(str, row))})"
+        raise DataError("loss.apply", f"{text}: {said}") from error
+    shape = getattr(found, "shape", None)
+    if shape == (2,):
+        return 1
+    if shape is None or len(shape) != 2 or shape[0] != 2:
+        seen = type(found).__name__ if shape is None else shape
+        raise DataError("loss.apply", f"of 2 rows it is to return shape (2, C) or (2,); got {seen}")
+    return int(shape[1])
+
+
+def _rows(data: Rows) -> Source | Mapping[str, Any]:
+    """Return rows as a block.
+
+    Raises:
+        DataError: they are none.
+    """
+    if isinstance(data, Source | Mapping):
+        return data
+    parts = [np.asarray(each) for each in data]
+    if len(parts) not in (2, 3):
+        text = "rows are (X, y), (X, y, clients) or a source of a scenario"
+        raise DataError("data", f"{text}; got {len(parts)} things")
+    return arrays(*parts)

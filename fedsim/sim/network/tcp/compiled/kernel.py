@@ -112,9 +112,7 @@ def _reset_sender(W: Integers, F: Reals, m: int) -> None:
 
 
 @kernel
-def begin(
-    buffer: int, p: int, total: int, each: float, short: float, bits: float
-) -> int:
+def begin(buffer: int, p: int, total: int, each: float, short: float, bits: float) -> int:
     """Let a message begin now; return its record, or `FULL` before anything has happened.
 
     Args:

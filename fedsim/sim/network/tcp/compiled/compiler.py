@@ -69,7 +69,7 @@ def _point(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  
     """Let an integer address be a pointer, whose numbers are read and written without any check.
 
     An array is handed to a function as seven numbers, is counted, and may have negative indices:
-    with arrays kernels take twice as long to compile, and half as long again to run.
+    with arrays kernels take a third longer to compile, and 1.8 times as long to run.
     """
     pointer: ir.Type = context.get_value_type(signature.return_type)
     return builder.inttoptr(arguments[0], pointer)

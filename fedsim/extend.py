@@ -31,8 +31,9 @@ from fedsim.physics.batteries import PowerReader as ReadPower
 from fedsim.physics.carbon import Carbon
 from fedsim.physics.carbon import IntensityReader as ReadIntensity
 from fedsim.physics.devices import DeviceLaw
+from fedsim.physics.mixing import Mixing
 from fedsim.physics.networks import Network, ReadGraph
-from fedsim.physics.overlay import Neighbours
+from fedsim.physics.overlay import Neighbours, Overlay
 from fedsim.physics.packet_loss import LossProcess, PacketLoss
 from fedsim.physics.radios import ConstantRate, Draw, PacketRadio, RadioLaw, RateLaw, Rates
 from fedsim.physics.radios import Traced as TracedRate
@@ -114,11 +115,13 @@ __all__ = [
     "Measure",
     "Message",
     "Metres",
+    "Mixing",
     "Neighbours",
     "Network",
     "Node",
     "Observer",
     "Oracle",
+    "Overlay",
     "PacketLoss",
     "PacketRadio",
     "Payload",

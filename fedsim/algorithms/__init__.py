@@ -20,6 +20,7 @@ from fedsim.algorithms.composite import FedDualAvg, FedMid
 from fedsim.algorithms.compressed import CompressedDescent, Diana
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.control_variates import Scaffnew, Scaffold
+from fedsim.algorithms.diloco import DiLoCo, StreamingDiLoCo
 from fedsim.algorithms.dual_averaging import CFedDA, FastFedDA, MCFedDA
 from fedsim.algorithms.error_feedback import EF21
 from fedsim.algorithms.fedcom import FedCom, FedComGate
@@ -29,6 +30,7 @@ from fedsim.algorithms.local_steps import SendsModels
 from fedsim.algorithms.marina import Marina, PPMarina
 from fedsim.algorithms.marina_p import MarinaP
 from fedsim.algorithms.matching_pursuit import FedGradMP
+from fedsim.algorithms.personal import APFL, Ditto, PFedMe
 from fedsim.algorithms.sign_sgd import SignSGD
 from fedsim.algorithms.switching import FedSGM, StaleFedSGM
 from fedsim.algorithms.thresholding import DistributedIHT, FedHT, FedIterHT
@@ -53,6 +55,9 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         FedProx,
         FedExProx,
         FedNova,
+        Ditto,
+        PFedMe,
+        APFL,
         Scaffold,
         Scaffnew,
         FedOpt,
@@ -60,6 +65,8 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         FedAdagrad,
         FedAdam,
         FedYogi,
+        DiLoCo,
+        StreamingDiLoCo,
         FedAsync,
         FedBuff,
         FedMid,
@@ -85,6 +92,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
 
 __all__ = [
     "ALGORITHMS",
+    "APFL",
     "DPSGD",
     "EF21",
     "Algorithm",
@@ -94,8 +102,10 @@ __all__ = [
     "ChargeAwareHeavyBall",
     "CompressedDescent",
     "Concern",
+    "DiLoCo",
     "Diana",
     "DistributedIHT",
+    "Ditto",
     "FastFedDA",
     "FedAdagrad",
     "FedAdam",
@@ -124,6 +134,7 @@ __all__ = [
     "MCFedDA",
     "Marina",
     "MarinaP",
+    "PFedMe",
     "PPMarina",
     "PeerAlgorithm",
     "ProblemInfo",
@@ -133,4 +144,5 @@ __all__ = [
     "SignSGD",
     "StaleFedSGM",
     "StepSize",
+    "StreamingDiLoCo",
 ]

@@ -63,11 +63,15 @@ class ServerOptimizer(LocalUpdates):
         while True:
             replies = await server.exchange(Model(server.pack(w)))
             if replies:
-                w, eta = w.copy(), self.server_rate
-                if self.server_schedule is not None:
-                    eta *= self.server_schedule.factor(server.round - 1)
-                rule.step(w, -mean(server, replies, "delta"), eta, state)
+                w = w.copy()
+                rule.step(w, -mean(server, replies, "delta"), self.rate(server.round), state)
             server.commit(w)
+
+    def rate(self, number: int) -> float:
+        """Return the server's step size in a round, from 1."""
+        if self.server_schedule is None:
+            return self.server_rate
+        return self.server_rate * self.server_schedule.factor(number - 1)
 
 
 class FedOpt(ServerOptimizer):

@@ -2,7 +2,7 @@
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, isfinite
 from pathlib import Path
@@ -16,6 +16,7 @@ from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.messages import check
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, ParameterError
+from fedsim.physics.overlay import Need
 from fedsim.ports import Array, Client, Meaning, Message, Node, Server, Silence
 from fedsim.problems import NoPenalty, Problem, Reference, Regulariser, optimum
 from fedsim.problems.optimizers import Optimizer
@@ -266,6 +267,9 @@ class Algorithm(Spec, Generic[Memory]):
     """Whether its theory covers client sampling (partial participation). If False, sampling gives a
     concern; a method whose own `concerns` treat sampling leaves it True."""
 
+    personal: ClassVar[bool] = False
+    """Whether each client has a model of its own, `own_model`, at which its loss is evaluated."""
+
     in_arrays: ClassVar[bool] = False
     """Whether `serve` and `handle`, as written in this very class, wait for nothing but messages
     and `compute`, so that rounds may be played in arrays. Of fedsim's own methods it is known."""
@@ -311,6 +315,11 @@ class Algorithm(Spec, Generic[Memory]):
     def adding_up(self) -> AddingUp | None:
         """Return the variant of the method that sends increments; None if there is none."""
         return None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether clients compute after their replies; see `afterwards`."""
+        return type(self).afterwards is not Algorithm.afterwards
 
     @property
     def late_replies_required(self) -> bool:
@@ -362,13 +371,17 @@ class Algorithm(Spec, Generic[Memory]):
         """Return a client's initial state; `initial` is the initial model, shape (d,)."""
         return None  # type: ignore[return-value]  # no state by default
 
+    def own_model(self, state: Memory) -> Array:  # noqa: ARG002 - for subclasses
+        """Return the client's own model, shape (d,), never changed in place; see `personal`."""
+        raise TypeError(f"{self.kind} has no models of clients; its `personal` is False")
+
     @property
     def uncompiled(self) -> str:
         """What of the clients' work no compiled kernel computes; empty for nothing."""
         return ""
 
     def kept_values(self, dimension: int) -> int:  # noqa: ARG002 - for subclasses
-        """Return how many numbers a client's optimizer keeps in its memory between rounds."""
+        """Return how many numbers a client keeps between rounds: its optimizer's, its own model."""
         return 0
 
     def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:  # noqa: ARG002
@@ -391,6 +404,14 @@ class Algorithm(Spec, Generic[Memory]):
         copy of the server's sum stays right; most methods ignore it.
         """
 
+    def afterwards(self, client: Client[Any]) -> Coroutine[Any, Any, None] | None:  # noqa: ARG002
+        """Go on at a client whose reply is on its way; most methods do not.
+
+        A method writes it as a coroutine function. What the client computes in it overlaps with the
+        transfer of its reply, and with that of the next message, which is handled once it is over.
+        """
+        return None
+
     @abstractmethod
     async def serve(self, server: Server) -> None:
         """Run the server: rounds of exchange and commit until a stop rule applies."""
@@ -412,6 +433,9 @@ class PeerAlgorithm(Algorithm):
     """
 
     objective: ClassVar[Literal["sum", "mean"]] = "sum"
+
+    needs: ClassVar[Need] = "doubly-stochastic"
+    """The mixing matrix that its theory needs; another one is refused."""
 
     @abstractmethod
     async def live(self, node: Node) -> None:

@@ -65,12 +65,17 @@ class StepPlan(NamedTuple):
         draws: the number of minibatches, or of passes.
         each: the number of steps in a draw: 1, or those of a pass.
         shuffled: whether the draws are passes.
+        number: of the round, from 1.
+        before, after: the other steps of the round, where these are a part of it.
     """
 
     size: int | None
     draws: int
     each: int = 1
     shuffled: bool = False
+    number: int = 1
+    before: int = 0
+    after: int = 0
 
     @property
     def steps(self) -> int:
@@ -114,6 +119,29 @@ class LocalUpdates(LocalSteps[Kept]):
         default=None, description="the largest norm of a local gradient; longer ones are scaled"
     )
 
+    local: tuple[str, ...] = Field(
+        default=(),
+        description="patterns of the names of parts of the model that stay with each client:"
+        " trained by its steps, kept in its memory, and not sent",
+    )
+    local_first: PositiveInt | None = Field(
+        default=None,
+        description="with local: so many steps on what stays with the client alone, and then"
+        " local_steps on what is sent alone; null: all parts take the same steps",
+    )
+
+    @model_validator(mode="after")
+    def _local_parts(self) -> Self:
+        if self.local_first is not None and not self.local:
+            raise ValueError("local_first is for what stays with clients; give local, too")
+        if self.local_first is not None and isinstance(self.optimizer, GivenOptimizer):
+            text = f"{self.optimizer.name} moves all parameters of a module"
+            raise ValueError(f"local_first: got steps on parts, but {text}; take adam, say")
+        if self.local and (self.personal or self.goes_on):
+            text = f"clients of {self.kind} have whole models of their own"
+            raise ValueError(f"local: got {', '.join(self.local)}, but {text}; leave it out")
+        return self
+
     @model_validator(mode="after")
     def _one_length(self) -> Self:
         lengths = {
@@ -153,13 +181,18 @@ class LocalUpdates(LocalSteps[Kept]):
     def configure(self, info: ProblemInfo) -> Self:
         """Return a copy whose step size is a number; errors as for `Algorithm.configure`."""
         if info.programs is not None:
-            for key in ("optimizer", "schedule", "clip_norm", "local_epochs"):
-                if getattr(self, key) is not None:
+            for key in ("optimizer", "schedule", "clip_norm", "local_epochs", "local"):
+                if getattr(self, key) not in (None, ()):
                     text = "the clients' own programs train as they like"
                     raise ParameterError(key, f"got one, but {text}; leave it out")
         if self.optimizer is not None and (reason := info.refuses(self.optimizer)):
             raise ParameterError("optimizer", reason)
         return super().configure(info)
+
+    @property
+    def takes_means(self) -> bool:
+        """Whether the server's models are means of clients' models, with weights of at least 0."""
+        return False
 
     def memory(self, initial: Array) -> Kept:  # noqa: ARG002 - None until a round
         """Return the memory of an optimizer whose state is kept; None for other clients."""
@@ -167,7 +200,9 @@ class LocalUpdates(LocalSteps[Kept]):
 
     @property
     def uncompiled(self) -> str:
-        """The steps of optimizers, and passes whose last minibatch is smaller."""
+        """The steps of optimizers and on parts, and passes whose last minibatch is smaller."""
+        if self.local_first is not None:
+            return "steps on parts of the model"
         if not self.plain:
             return f"the steps of {self._rule_name}"
         ragged = self.local_epochs is not None and self.batch is not None and not self.drop_last
@@ -224,16 +259,19 @@ class LocalUpdates(LocalSteps[Kept]):
         taken = rows if size is None or size >= rows else size
         if self.local_epochs is None:
             steps = self.epochs * ceil(rows / taken) if self.epochs else self.local_steps
-            return StepPlan(size, steps)
+            return StepPlan(size, steps, number=number)
         each = rows // taken if self.drop_last else ceil(rows / taken)
-        return StepPlan(size, self.local_epochs, each, shuffled=True)
+        return StepPlan(size, self.local_epochs, each, shuffled=True, number=number)
 
     def samples_per_round(self, rows: int) -> float:
         """Return how many samples the local steps take."""
+        first = float((self.local_first or 0) * draw_count(self.batch, rows))
         if self.local_epochs is not None:
             left = rows % draw_count(self.batch, rows) if self.drop_last else 0
-            return float(self.local_epochs * (rows - left))
-        return super().samples_per_round(rows) if self.epochs is None else float(self.epochs * rows)
+            return first + self.local_epochs * (rows - left)
+        if self.epochs is not None:
+            return first + self.epochs * rows
+        return first + super().samples_per_round(rows)
 
     def steps(self, client: Client) -> int:
         """Return tau_i, the client's number of steps in this round."""
@@ -244,14 +282,23 @@ class LocalUpdates(LocalSteps[Kept]):
         """mu, for local steps on f_i + mu/2 |. - w|^2 with the received model w; None for 0."""
         return None
 
-    def descend(self, client: Client[Kept], start: Array) -> Awaitable[Array]:
-        """Compute w_i, the model that local steps reach from the received one."""
-        plan = self.plan(client.oracle.rows, client.round)
+    def descend(
+        self, client: Client[Kept], start: Array, plan: StepPlan | None = None
+    ) -> Awaitable[Array]:
+        """Compute w_i, the model that local steps reach from the received one.
+
+        Args:
+            client: takes the steps.
+            start: the received model, shape (d,).
+            plan: the steps; those of the round that the client is in if None.
+        """
+        plan = plan or self.plan(client.oracle.rows, client.round)
         if self.plain:
-            return self._work(client, plan, partial(self._plain_steps, client, start))
+            eta = self._step_size(plan.number)
+            return self._work(client, plan, partial(self._plain_steps, client, start, eta))
         if self.optimizer_state == "kept" and client.state is not None:
             return self._go_on(client, plan, start, client.state)
-        training = self._training(client, plan)
+        training = self._training(plan)
         return self._work(client, plan, partial(_train, client, start, training))
 
     async def _go_on(
@@ -262,20 +309,22 @@ class LocalUpdates(LocalSteps[Kept]):
         kept: KeptOptimizer,
     ) -> Array:
         """Compute w_i with the optimizer's state of earlier rounds, and keep it for later ones."""
-        training = self._training(client, plan)._replace(state=kept.state, kept=True)
+        training = self._training(plan)._replace(state=kept.state, kept=True)
         found = await self._work(client, plan, partial(_train, client, start, training))
         kept.state = found[start.size :]
         return found[: start.size]
 
-    def _training(self, client: Client, plan: StepPlan) -> Training:
-        """Return the rule of a client's steps in this round, with their sizes."""
+    def _training(self, plan: StepPlan) -> Training:
+        """Return the rule of a client's steps, with their sizes."""
         if self.schedule is None:
             rates = (self.eta,) * plan.steps
         else:
-            rates = self.schedule.rates(self.eta, client.round, plan.steps)
+            whole = plan.before + plan.steps + plan.after
+            rates = self.schedule.rates(self.eta, plan.number, whole)
+            rates = rates[plan.before : plan.before + plan.steps]
         training = Training(self.optimizer or SGD(), rates, self.clip_norm, self.pull)
         if isinstance(self.optimizer, GivenOptimizer) and self.optimizer.scheduled:
-            return training._replace(rounds=client.round - 1)
+            return training._replace(rounds=plan.number - 1)
         return training
 
     def change(self, client: Client[Kept], start: Array) -> Awaitable[Array]:
@@ -288,15 +337,15 @@ class LocalUpdates(LocalSteps[Kept]):
     async def _difference(self, client: Client[Kept], start: Array) -> Array:
         return await self.descend(client, start) - start
 
-    def _step_size(self, client: Client) -> float:
-        """Return the step size of a round, if it is one for all of its steps."""
-        return self.eta * (1 if self.schedule is None else self.schedule.factor(client.round - 1))
+    def _step_size(self, number: int) -> float:
+        """Return the step size of a round, from 1, if it is one for all of its steps."""
+        return self.eta * (1 if self.schedule is None else self.schedule.factor(number - 1))
 
-    def _plain_steps(self, client: Client, start: Array, drawn: Minibatches) -> Work:
-        return client.oracle.sgd_steps(start, self._step_size(client), drawn, self.pull)
+    def _plain_steps(self, client: Client, start: Array, eta: float, drawn: Minibatches) -> Work:
+        return client.oracle.sgd_steps(start, eta, drawn, self.pull)
 
     def _plain_change(self, client: Client, start: Array, drawn: Minibatches) -> Work:
-        eta = self._step_size(client)
+        eta = self._step_size(client.round)
         return client.oracle.sgd_steps(start, eta, drawn, self.pull, change=True)
 
     def _work(self, client: Client, plan: StepPlan, work: WorkOn) -> Awaitable[Array]:

@@ -120,6 +120,7 @@ class FedHT(SendsModels, LocalSteps):
 
     kind: Literal["fed-ht"] = "fed-ht"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, LocalModel, Change)
+    handles_rows: ClassVar[bool] = True
     sampled: ClassVar[bool] = False
     source: ClassVar[str] = TONG
     known: ClassVar[Structure] = DENSE
@@ -197,6 +198,7 @@ class FedIterHT(FedHT):
     """FedIter-HT: clients threshold every local step, so that their messages are sparse, too."""
 
     kind: Literal["fediter-ht"] = "fediter-ht"  # type: ignore[assignment]
+    handles_rows: ClassVar[bool] = False
     known: ClassVar[Structure] = SPARSE
 
     @property

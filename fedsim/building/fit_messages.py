@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from fedsim.ports import Array, Client, Message, Payload, Server
 from fedsim.problems.tables.fit_exchange import FitExchange
-from fedsim.sim.config import Method
+from fedsim.sim.config import Method, what_follows
 from fedsim.sim.participant import TakeBack
 from fedsim.wire import Octets
 
@@ -66,6 +66,15 @@ class FittingMethod:
     def memory(self, initial: Array) -> object:
         """Return a client's memory, as the method does."""
         return self._method.memory(initial)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether clients of the method compute after their replies."""
+        return what_follows(self._method) is not None
+
+    def afterwards(self, client: Client) -> Any:  # noqa: ANN401 - a coroutine
+        """Go on at a client, as the method does."""
+        return cast("Any", self._method).afterwards(client)
 
     def _take_back(self, client: Client, message: Message) -> None:
         """Handle the loss of a message of the method; the server asks again for others."""

@@ -39,15 +39,19 @@ Row = tuple[str, Mapping[str, Any]]
 """Where an edge was written, and what was written there."""
 
 
-def read_graph(path: Path) -> "nx.Graph[str]":
+def read_graph(path: Path, *, directed: bool = False) -> "nx.Graph[str]":
     """Return the graph that a file holds.
+
+    Args:
+        path: the file.
+        directed: whether an edge of a list leads one way only; GraphML says so itself.
 
     Raises:
         DataError: it cannot be read as one.
         OSError: the file cannot be read.
     """
     if path.suffix == ".csv":
-        return build_graph(_edges(_csv_rows(path), path), directed=False)
+        return build_graph(_edges(_csv_rows(path), path), directed=directed)
     graph = _graphml(path)
     return build_graph(_edges(_graphml_rows(graph), path), directed=graph.is_directed())
 
@@ -163,12 +167,22 @@ class Files:
         """Return a graph, with attributes of links at its edges."""
         return self.read(read_graph, path)
 
-    def pairs(self, path: Path) -> list[tuple[str, str]]:
-        """Return the edges of a graph, as pairs of nodes that speak to each other.
+    def pairs(self, path: Path, *, directed: bool = False) -> list[tuple[str, str]]:
+        """Return the edges of a graph, as pairs of nodes.
+
+        Args:
+            path: the file.
+            directed: whether the first of a pair sends to the second only, not each to the other.
 
         Raises:
-            DataError: an arrow of a directed graph has none that leads back.
+            DataError: an arrow of a directed graph has none that leads back, and must have.
         """
+        if directed:
+            graph = self.read(read_graph, path, directed=True)
+            if not graph.is_directed():
+                text = f'{path} has edgedefault="undirected"; give directed, or leave directed out'
+                raise DataError("path", text)
+            return list(graph.edges)
         graph = self.graph(path)
         for source, target in graph.edges if graph.is_directed() else ():
             if not graph.has_edge(target, source):

@@ -86,8 +86,9 @@ def overview(known: BlockCatalogue, width: int) -> Table:
         width: of the terminal.
     """
     rows = [(title, _some(names, width - _BESIDE)) for title, names in contents(known).items()]
-    made = listing("blocks that a scenario can name", ("table", "kinds and presets"), rows)
-    made.show_edge = False  # so that it fits on a screen
+    heads = "table", "kinds and presets that a scenario can name"
+    made = listing("", heads, rows)
+    made.title, made.show_edge = None, False  # so that it fits on a screen
     return made
 
 
@@ -224,7 +225,8 @@ _PLACES = {
     "device": "fleet: [{{device: {}, ...}}]",
     "radio": "fleet: [{{radio: {}, ...}}]",
     "network": "network: {}",
-    "overlay": "network: {{topology: graph, neighbours: {}}}",
+    "overlay": "network: {{peers: {}}}",
+    "mixing": "network: {{peers: {{kind: ring}}, mixing: {}}}",
     "participation": "participation: {}",
     "silence": "silence: {}",
     "stop rule": "stop: {{{}}}",
@@ -249,6 +251,9 @@ _SAID: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("network", "graph"): {"path": "links.csv"},
     ("overlay", "random"): {"degree": 3},
     ("overlay", "edges"): {"edges": [[0, 1], [1, 2]]},
+    ("overlay", "regular"): {"degree": 4},
+    ("overlay", "geometric"): {"range": 0.4},
+    ("mixing", "matrix"): {"weights": [[0, 1, 0.5], [1, 0, 0.5]]},
     ("participation", "uniform"): {"count": 10},
     ("participation", "weighted"): {"count": 10},
 }

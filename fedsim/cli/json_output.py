@@ -105,6 +105,7 @@ def of_check(found: "Check") -> dict[str, object]:
         "notes": _notes(found.notes),
         "concerns": _notes(found.concerns),
         "accuracy": _notes(found.accuracy),
+        "graphs": _notes(found.graphs),
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from math import isfinite
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,11 @@ class SerialEvaluator:
         """See `Evaluator.finite`."""
         return finite(result)
 
-    def results(self, work: Work, clients: NDArray[np.intp]) -> Array | None:
+    def alike(self, clients: NDArray[np.int64]) -> list[NDArray[np.intp]]:
+        """Return the places of clients whose work costs the same; none if that is not known."""
+        return self.losses.alike(clients)
+
+    def results(self, work: Work, clients: NDArray[np.int64]) -> Array | None:
         """Return the results of the same work of several clients, one a row, shape (k, d).
 
         Each is bit-identical to what `result` returns for this client alone.
@@ -61,8 +65,13 @@ class SerialEvaluator:
             clients: their numbers, ascending; they have equally many samples.
 
         Returns:
-            None for work that is evaluated one by one.
+            None for work that is evaluated one by one, or whose results are not all finite.
         """
+        found = self._results(work, clients)
+        return found if found is not None and np.isfinite(found).all() else None
+
+    def _results(self, work: Work, clients: NDArray[np.int64]) -> Array | None:
+        """Return what `results` does, finite or not."""
         stacks = None if work.client is None or work.bases else self.losses.stacks_of(work.client)
         if stacks is None:
             return None
@@ -74,7 +83,7 @@ class SerialEvaluator:
                 return stacks.steps(clients, w, eta, len(drawn), pull)
         if work.kernel is kernels.sgd_change:
             w = work.arguments[0]
-            ends = self.results(work._replace(kernel=kernels.sgd_steps), clients)
+            ends = self._results(work._replace(kernel=kernels.sgd_steps), clients)
             return None if ends is None else ends - w
         return None
 
@@ -109,6 +118,24 @@ def evaluate(work: Work, losses: Sequence[LocalLoss]) -> Array:
 # function of its arguments and of the loss of its client: its random draws, such as minibatches,
 # are made when the work is described, on the event loop, in an order that does not depend on the
 # evaluator.
+
+
+@runtime_checkable
+class GroupEvaluator(Protocol):
+    """An evaluator that computes the same work of many clients at once."""
+
+    @property
+    def together(self) -> bool:
+        """See `Evaluator.together`."""
+        ...
+
+    def alike(self, clients: NDArray[np.int64]) -> list[NDArray[np.intp]]:
+        """See `SerialEvaluator.alike`."""
+        ...
+
+    def results(self, work: Work, clients: NDArray[np.int64]) -> Array | None:
+        """See `SerialEvaluator.results`."""
+        ...
 
 
 class Evaluator(Protocol):

@@ -172,7 +172,10 @@ class ProtocolClient:
     async def answer(self, envelope: Envelope) -> Envelope | None:
         """Return the reply to a message that has arrived; None for silence without a beacon."""
         message = self.end.open(envelope)
-        return self.end.answer(envelope, await self._method.handle(self, message))
+        answer = self.end.answer(envelope, await self._method.handle(self, message))
+        if (more := self._method.afterwards(self)) is not None:
+            await more
+        return answer
 
 
 class DirectServer(ProtocolServer):

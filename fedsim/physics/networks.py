@@ -14,7 +14,9 @@ from fedsim.blocks.spec import Block, Given, Keys, KindFirst, Spec, as_written
 from fedsim.blocks.wording import show
 from fedsim.errors import DataError
 from fedsim.physics.cells import CellSharing
-from fedsim.physics.overlay import OVERLAYS, Neighbours, check_source
+from fedsim.physics.graphs import OVERLAYS
+from fedsim.physics.mixing import MIXING, Mixing
+from fedsim.physics.overlay import Neighbours, check_source
 from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Discipline, Topology, build_routes, star, tree
@@ -38,11 +40,16 @@ _WIFI = "Wi-Fi cells, whose clients share the air; null for radios that do not m
 _BROADCAST = "a copy for each client, or one transmission received by all clients of a group"
 _LORA = "the gateway of the fleet's LoRa radios, at which frames collide; null for none"
 _CELL = "the cells of the fleet's LTE and 5G radios; null where each has one to itself"
-_OPTIONAL = ("tcp", "lora", "cell", "wifi")
+_OPTIONAL = ("tcp", "lora", "cell", "wifi", "mixing")
 _PEERS = "the neighbours of nodes, for a method of peers, which has no server"
 
 AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Block | None]
 """A field for a neighbourhood overlay."""
+
+AnyMixing = Given[Annotated[Mixing, OneOf(MIXING)] | None, Mixing | Block | None]
+"""A field for a mixing matrix."""
+
+_MIXES = "the mixing matrix of peers; metropolis, or out-degree in a directed graph, by default"
 
 ReadGraph = Callable[[Path], "nx.Graph[str]"]
 """Reads a file of edges with the attributes of `fedsim.physics.topology.build_routes`."""
@@ -72,6 +79,7 @@ class Network(KindFirst):
     model: Model = Field(default="fluid", description=_MODEL)
     broadcast: Broadcast = Field(default="unicast", description=_BROADCAST)
     peers: AnyOverlay = as_written(None, _PEERS)
+    mixing: AnyMixing = as_written(None, _MIXES)
     tcp: Given[Tcp | None, Tcp | Keys | None] = as_written(None, _TCP)
     wifi: Given[Wifi | None, Wifi | Keys | None] = as_written(None, _WIFI)
 

@@ -8,15 +8,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 import numpy as np
-from pydantic import Field, model_validator
+from scipy.sparse import csr_array, dok_array
 
 from fedsim.blocks.choice import failure
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Given, Spec, as_written
-from fedsim.blocks.wording import printable
+from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.ports import ClientId
 
@@ -52,70 +50,166 @@ if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
 
 
+Weights = Mapping[ClientId, float]
+"""Weights of the messages of some nodes, by node."""
+
+
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """The neighbours of peers.
+    """The neighbours of peers, and the weights with which they mix.
+
+    The mixing matrix W has in row i, column j the weight that node i gives to what node j sends.
 
     Attributes:
-        neighbours: of every node, by number.
+        neighbours: those that every node sends to, by number.
+        senders: those that every node receives from, by number, in a directed graph; None in an
+            undirected one, in which they are the neighbours.
+        table: the weights of every node's senders, if a law of mixing has set them; None for those
+            that follow from the degrees (see `weights`).
+        diagonal: the own weights of the nodes, if `table` is given.
     """
 
     neighbours: tuple[tuple[ClientId, ...], ...]
+    senders: tuple[tuple[ClientId, ...], ...] | None = None
+    table: tuple[Weights, ...] | None = None
+    diagonal: tuple[float, ...] = ()
 
     @property
     def edges(self) -> int:
-        """The number of pairs of neighbours."""
-        return sum(map(len, self.neighbours)) // 2
+        """The number of pairs of neighbours; in a directed graph that of its edges."""
+        ends = sum(map(len, self.neighbours))
+        return ends if self.directed else ends // 2
 
-    def weights(self, node: ClientId) -> Mapping[ClientId, float]:
-        """Return the weights of a node's neighbours; its own weight is 1 minus their sum.
+    @property
+    def directed(self) -> bool:
+        """Whether an edge leads one way only."""
+        return self.senders is not None
 
-        They are those of Metropolis and Hastings (Xiao, Boyd, Kim, "Distributed Average
-        Consensus with Least-Mean-Square Deviation", 2007): 1 / (1 + the larger degree of the two),
-        with which the mixing matrix is symmetric and doubly stochastic on every graph.
+    @property
+    def received_from(self) -> tuple[tuple[ClientId, ...], ...]:
+        """Those that every node receives from, by number."""
+        return self.neighbours if self.senders is None else self.senders
+
+    def weights(self, node: ClientId) -> Weights:
+        """Return the weights of the nodes that a node receives from.
+
+        Unless a law of mixing has set them: in an undirected graph those of Metropolis and Hastings
+        (Xiao, Boyd, Kim, "Distributed Average Consensus with Least-Mean-Square Deviation", 2007), 1
+        / (1 + the larger degree of the two), with which the mixing matrix is symmetric and doubly
+        stochastic on every graph; in a directed one 1 / (1 + the number of the sender's receivers),
+        with which it is column stochastic.
         """
+        if self.table is not None:
+            return self.table[node]
+        if self.senders is not None:
+            return {other: 1 / (1 + len(self.neighbours[other])) for other in self.senders[node]}
         own, degree = self.neighbours[node], len(self.neighbours[node])
         return {other: 1 / (1 + max(degree, len(self.neighbours[other]))) for other in own}
 
-    def check(self) -> None:
-        """Check that mixing with these neighbours and weights preserves the mean of the models.
+    def own_weight(self, node: ClientId) -> float:
+        """Return the weight of a node's own vector, the entry of W on the diagonal."""
+        if self.diagonal:
+            return self.diagonal[node]
+        if self.senders is not None:
+            return 1 / (1 + len(self.neighbours[node]))
+        return 1 - sum(self.weights(node).values())
 
-        It does with the weights of this class; those of a user-defined subclass may not.
+    def matrix(self) -> "Matrix":
+        """Return the mixing matrix W, shape (M, M)."""
+        nodes = range(len(self.neighbours))
+        made = dok_array((len(nodes), len(nodes)))
+        for node in nodes:
+            made[node, node] = self.own_weight(node)
+            for other, weight in self.weights(node).items():
+                made[node, other] = weight
+        return csr_array(made)
+
+    def check(self, need: "Need" = "doubly-stochastic") -> None:
+        """Check that nodes send to those that expect it, and that the weights are what is needed.
+
+        Args:
+            need: of a method; see `Need`.
 
         Raises:
-            DataError: the neighbours are not symmetric, or the mixing matrix has a negative entry
-                or is not doubly stochastic.
+            DataError: under the key "kind", if neighbours do not expect each other, a weight is
+                missing or negative, or the mixing matrix is not what is needed.
         """
+        self.check_neighbours()
         nodes = range(len(self.neighbours))
-        columns, rows = dict.fromkeys(nodes, 0.0), dict.fromkeys(nodes, 0.0)
+        rows, columns = [0.0 for _ in nodes], [0.0 for _ in nodes]
         for node in nodes:
             weights = self.weights(node)
-            for other in self.neighbours[node]:
-                if node not in self.neighbours[other]:
-                    text = f"got {other} as a neighbour of {node}, but not {node} as one of {other}"
-                    raise DataError("kind", f"{text}; neighbours send to each other")
-            if set(weights) != set(self.neighbours[node]) or min(weights.values(), default=0) < 0:
-                text = f"the weights of node {node} must be one of at least 0 for each neighbour"
-                raise DataError("kind", text)
             rows[node] = sum(weights.values())
             for other, weight in weights.items():
                 columns[other] += weight
+                back = self.weights(other).get(node, 0.0) if need == "symmetric" else weight
+                if _differ(weight, back):
+                    text = (
+                        f"the mixing matrix is not symmetric: row {node} has {weight:g} in column"
+                        f" {other}, and row {other} has {back:g} in column {node}"
+                    )
+                    raise DataError("kind", text)
         for node in nodes:
-            if rows[node] > 1 + _ROUNDING or abs(rows[node] - columns[node]) > _ROUNDING:
-                text = (
-                    "the mixing matrix is not doubly stochastic: without its own weight, the row"
-                    f" of node {node} adds up to {rows[node]:g} and its column to"
-                    f" {columns[node]:g}; they must be equal, and at most 1"
-                )
+            if text := self._unlike(need, node, rows[node], columns[node]):
                 raise DataError("kind", text)
+
+    def check_neighbours(self) -> None:
+        """Check that every node that sends is received from, with a weight.
+
+        Raises:
+            DataError: see `check`.
+        """
+        received_from = self.received_from
+        for node, neighbours in enumerate(self.neighbours):
+            for other in neighbours:
+                if node not in received_from[other]:
+                    text = f"got {other} as a neighbour of {node}, but not {node} as one of {other}"
+                    raise DataError("kind", f"{text}; neighbours send to each other")
+            weights = self.weights(node)
+            if set(weights) != set(received_from[node]) or min(weights.values(), default=0) < 0:
+                text = f"the weights of node {node} must be one of at least 0 for each neighbour"
+                raise DataError("kind", text)
+
+    def _unlike(self, need: "Need", node: ClientId, row: float, column: float) -> str:
+        """Return why a node's row and column, without its own weight, are not what is needed."""
+        own = self.own_weight(node)
+        if need == "column-stochastic":
+            if not _differ(column, 1 - own) and own >= 0:
+                return ""
+            return (
+                f"the mixing matrix is not column stochastic: column {node} adds up to"
+                f" {column:g} without the own weight of node {node}, which is {own:g}; the two must"
+                " add up to 1"
+            )
+        too_much = row > 1 + _ROUNDING and not self.diagonal
+        if not (too_much or _differ(row, column) or _differ(row, 1 - own)):
+            return ""
+        return (
+            "the mixing matrix is not doubly stochastic: without its own weight, the row"
+            f" of node {node} adds up to {row:g} and its column to {column:g}; they must be equal,"
+            f" and add up to 1 with its own, {own:g}"
+        )
 
 
 _ROUNDING = 1e-9
 
-ReadPairs = Callable[[Path], Sequence[tuple[str, str]]]
-"""Reads the edges of a graph from a file, given relative to the scenario, as pairs of nodes."""
 
-_DIGITS = 9  # the largest length of a client's number
+def _differ(one: float, other: float) -> bool:
+    return abs(one - other) > _ROUNDING
+
+
+Need = Literal["symmetric", "doubly-stochastic", "column-stochastic"]
+"""What a method needs of the mixing matrix: a symmetric one of an undirected graph; one whose rows
+and columns add up to 1; or one whose columns do, in a strongly connected directed graph."""
+
+if TYPE_CHECKING:
+    Matrix: TypeAlias = csr_array[np.float64, tuple[int, int]]
+else:
+    Matrix = csr_array
+
+ReadPairs = Callable[..., Sequence[tuple[str, str]]]
+"""Reads the edges of a graph from a file, given relative to the scenario, as pairs of nodes; with
+`directed=True` in the direction of the edges, else only if each leads both ways."""
 
 
 class Neighbours(Spec):
@@ -134,6 +228,8 @@ class Neighbours(Spec):
     @abstractmethod
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """Return the graph of neighbours of the nodes 0, 1, ..., nodes - 1.
+
+        In a directed one (`networkx.DiGraph`) the source of an edge sends to its target.
 
         Raises:
             DataError: there is none; its key is relative to the block.
@@ -154,16 +250,31 @@ class Neighbours(Spec):
             raise DataError("kind", f"the graph of {self.kind} {wrong}")
         if lost := sorted(set(range(nodes)) - _reach(graph)):
             few = ", ".join(map(str, lost[:3])) + (", ..." if len(lost) > 3 else "")
-            raise DataError("kind", f"the graph must be connected: no path leads from 0 to {few}")
-        return Overlay(tuple([tuple(sorted(graph.adj[node])) for node in range(nodes)]))
+            ways = "to and from" if graph.is_directed() else "to"
+            raise DataError(
+                "kind", f"the graph must be connected: no path leads from 0 {ways} {few}"
+            )
+        return overlay_of(graph)
+
+
+def overlay_of(graph: "nx.Graph[int]") -> Overlay:
+    """Return the neighbours in a graph of the nodes 0, 1, ..., M - 1, undirected or directed."""
+    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    nodes = range(len(graph))
+    neighbours = tuple([tuple(sorted(graph.adj[node])) for node in nodes])
+    if not isinstance(graph, nx.DiGraph):
+        return Overlay(neighbours)
+    senders = tuple([tuple(sorted(graph.pred[node])) for node in nodes])
+    return Overlay(neighbours, senders)
 
 
 def _odd(graph: object, nodes: int) -> str:
     """Return why a graph is not one of `nodes` peers; empty if it is."""
     import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
-    if not isinstance(graph, nx.Graph) or graph.is_directed() or graph.is_multigraph():
-        return f"is a {type(graph).__name__}; expected a networkx.Graph of undirected edges"
+    if not isinstance(graph, nx.Graph) or graph.is_multigraph():
+        return f"is a {type(graph).__name__}; expected a networkx.Graph or a networkx.DiGraph"
     if set(graph) != set(range(nodes)):
         few = ", ".join(map(repr, list(graph)[:3])) + (", ..." if len(graph) > 3 else "")
         return f"has {len(graph)} nodes ({few}); expected the clients, 0 to {nodes - 1}"
@@ -173,124 +284,9 @@ def _odd(graph: object, nodes: int) -> str:
 
 
 def _reach(graph: "nx.Graph[int]") -> set[int]:
+    """Return the nodes that node 0 reaches, and that reach it."""
     import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
+    if isinstance(graph, nx.DiGraph):
+        return {0} | (nx.descendants(graph, 0) & nx.ancestors(graph, 0))
     return set(nx.node_connected_component(graph, 0))
-
-
-class Ring(Neighbours):
-    """Every node is a neighbour of the next and the previous one, cyclically."""
-
-    kind: Literal["ring"] = "ring"
-
-    def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":  # noqa: ARG002
-        """See `Neighbours.graph`."""
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
-
-        ring: nx.Graph[int] = nx.path_graph(nodes)
-        if nodes > 2:
-            ring.add_edge(nodes - 1, 0)
-        return ring
-
-
-class Complete(Neighbours):
-    """Every node is a neighbour of every other one."""
-
-    kind: Literal["complete"] = "complete"
-
-    def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":  # noqa: ARG002
-        """See `Neighbours.graph`."""
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
-
-        complete: nx.Graph[int] = nx.complete_graph(nodes)
-        return complete
-
-
-class Random(Neighbours):
-    """A random graph, drawn once a run: regular, or with independent edges."""
-
-    kind: Literal["random"] = "random"
-    degree: int | None = Field(default=None, ge=1, description="neighbours of every node")
-    probability: float | None = Field(
-        default=None, gt=0, le=1, description="probability of an edge (Erdos, Renyi)"
-    )
-
-    @model_validator(mode="after")
-    def _one_law(self) -> Self:
-        if (self.degree is None) == (self.probability is None):
-            text = "give one of the two: degree, or probability"
-            raise failure(("degree", text, self.degree))
-        return self
-
-    def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
-        """See `Neighbours.graph`."""
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
-
-        if self.degree is None:
-            drawn: nx.Graph[int] = nx.gnp_random_graph(nodes, self.probability or 0.0, _seed(rng))
-            return drawn
-        if self.degree >= nodes or self.degree * nodes % 2:
-            most = f"less than the {nodes} nodes, and even if their number is odd"
-            raise DataError("degree", f"got {self.degree}; expected a degree {most}")
-        regular: nx.Graph[int] = nx.random_regular_graph(self.degree, nodes, _seed(rng))
-        return regular
-
-
-def _seed(rng: np.random.Generator) -> Any:  # noqa: ANN401 - a seed of NetworkX
-    """Return a seed for NetworkX, whose use of NumPy's generators differs between versions."""
-    return int(rng.integers(2**32))
-
-
-class Listed(Neighbours):
-    """The neighbours given as pairs."""
-
-    kind: Literal["edges"] = "edges"
-    edges: tuple[tuple[int, int], ...] = Field(
-        default=(), description="pairs of clients, counted from 0: [[0, 1], [1, 2]]"
-    )
-    path: Given[Path | None, Path | str | None] = as_written(
-        None, "a .graphml file, or a .csv list with columns source and target, in place of edges"
-    )
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        check_source(self.path, self.edges, ("edges", "give pairs of clients, or a file by path"))
-        return self
-
-    def read_edges(self, read: ReadPairs) -> Self:
-        """Return the block with the edges of its file, whose nodes are client-0, ... or 0, ..."""
-        if self.path is None:
-            return self
-        edges = [(_number(one), _number(other)) for one, other in read(self.path)]
-        return self.model_copy(update={"edges": tuple(edges)})
-
-    def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":  # noqa: ARG002
-        """See `Neighbours.graph`."""
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
-
-        graph: nx.Graph[int] = nx.empty_graph(nodes)
-        for number, (one, other) in enumerate(self.edges):
-            if one == other or not {one, other} <= set(range(nodes)):
-                text = f"got [{one}, {other}]; give two different clients, of 0 to {nodes - 1}"
-                raise DataError(f"edges.{number}" if self.path is None else "path", text)
-            graph.add_edge(one, other)
-        return graph
-
-
-def _number(node: str) -> ClientId:
-    """Return the number of a client in a file.
-
-    Raises:
-        DataError: the name has none.
-    """
-    number = node.removeprefix("client-")
-    if not (number.isascii() and number.isdecimal()) or len(number) > _DIGITS:
-        text = f'got the node "{printable(node)}"; expected client-0, client-1, ... or 0, 1, ...'
-        raise DataError("path", text)
-    return int(number)
-
-
-OVERLAYS: Registry[Neighbours] = Registry(
-    "overlay", (Ring, Complete, Random, Listed), Neighbours, title="neighbours of peers"
-)
-"""The kinds of overlays."""

@@ -170,15 +170,25 @@ class Node(Client, Protocol):
 
     @property
     def neighbours(self) -> Sequence[ClientId]:
-        """The neighbours, in order, without those that have left for good."""
+        """The neighbours it sends to, in order, without those that have left for good."""
+        ...
+
+    @property
+    def senders(self) -> Sequence[ClientId]:
+        """The neighbours it receives from; in an undirected graph the same."""
         ...
 
     @property
     def weights(self) -> Mapping[ClientId, float]:
-        """The neighbours' weights in the symmetric mixing matrix.
+        """The node's row of the mixing matrix: the weights of its senders.
 
-        The node's own weight is 1 minus their sum.
+        If rows add up to 1, its own weight is 1 minus their sum.
         """
+        ...
+
+    @property
+    def own_weight(self) -> float:
+        """The node's own weight, its entry on the diagonal of the mixing matrix."""
         ...
 
     @property

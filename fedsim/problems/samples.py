@@ -12,6 +12,7 @@ from fedsim.errors import DataError
 from fedsim.memory import MODELS, check_budget
 from fedsim.ports import Array
 from fedsim.problems.description import Description
+from fedsim.streams import StreamGroup
 
 # Matrices of features, dense or in compressed sparse rows, and the operations of kernels on them.
 #
@@ -304,7 +305,7 @@ class LaterDraws(Sequence[NDArray[np.intp]]):
     """Minibatches that are drawn where they are used, from a stream that nothing else draws from.
 
     Args:
-        rng: the stream.
+        rng: the stream; or, where the same work of many clients is described at once, those of all.
         rows: see `draw_minibatches`.
         batch: see `draw_minibatches`.
         count: see `draw_minibatches`.
@@ -314,7 +315,12 @@ class LaterDraws(Sequence[NDArray[np.intp]]):
     __slots__ = ("_count", "_draw", "_drawn", "batch", "rng", "rows")
 
     def __init__(
-        self, rng: np.random.Generator, rows: int, batch: int, count: int, draw: Draw
+        self,
+        rng: np.random.Generator | StreamGroup,
+        rows: int,
+        batch: int,
+        count: int,
+        draw: Draw,
     ) -> None:
         self.rng = rng
         self.rows = rows
@@ -324,10 +330,21 @@ class LaterDraws(Sequence[NDArray[np.intp]]):
         self._drawn: NDArray[np.intp] | None = None
 
     @property
+    def one(self) -> np.random.Generator:
+        """The stream of a single client.
+
+        Raises:
+            TypeError: they are the streams of many.
+        """
+        if isinstance(self.rng, StreamGroup):
+            raise TypeError("the minibatches of many clients are drawn by what computes with them")
+        return self.rng
+
+    @property
     def drawn(self) -> NDArray[np.intp]:
         """The rows, drawn at the first use, shape (count, batch)."""
         if self._drawn is None:
-            self._drawn = self._draw(self.rng, self.rows, self.batch, self._count)
+            self._drawn = self._draw(self.one, self.rows, self.batch, self._count)
         return self._drawn
 
     def __len__(self) -> int:

@@ -26,16 +26,17 @@ class PeerProtocol:
 
     Args:
         node: its number.
-        neighbours: the nodes that it exchanges messages with, in order.
+        neighbours: the nodes that it sends to, in order.
         packing: the packers of its messages.
         beacons: whether a neighbour without a message is sent a beacon.
         deadline: of an exchange, after it was opened, s; infinite for none.
         header_bits: in front of every message.
         transport: how messages are carried.
+        senders: the nodes that it receives from, in order; its neighbours if not given.
 
     Attributes:
         round: the open one, from 1.
-        neighbours: those still present.
+        neighbours, senders: those still present.
         deadline: see above.
         packing: see above.
     """
@@ -50,13 +51,16 @@ class PeerProtocol:
         deadline: float,
         header_bits: int,
         transport: Transport = VALUES,
+        senders: Sequence[ClientId] | None = None,
     ) -> None:
         self.id = node
         self.round = 1
         self.neighbours = tuple(neighbours)
+        self.senders = self.neighbours if senders is None else tuple(senders)
         self.deadline = deadline
         self.packing = packing
-        self._known = frozenset(neighbours)
+        self._receivers = frozenset(self.neighbours)
+        self._known = frozenset(self.senders)
         self._beacons = beacons
         self._header_bits = header_bits
         self._transport = transport
@@ -78,7 +82,7 @@ class PeerProtocol:
             raise LocalProtocolError("an exchange is open already: a node has one at a time")
         post = self._post(message)
         self._exchanges += 1
-        opened = Exchange(self._exchanges, set(self.neighbours))
+        opened = Exchange(self._exchanges, set(self.senders))
         self._exchange = opened
         for sender, envelope in self._early.pop(self._exchanges, {}).items():
             self._count(opened, sender, envelope)
@@ -87,7 +91,7 @@ class PeerProtocol:
     def _post(self, message: Message | Mapping[ClientId, Message]) -> Post:
         if isinstance(message, Message):
             return [(self._wrap(message), self.neighbours)] if self.neighbours else ()
-        if strangers := sorted(message.keys() - self._known):
+        if strangers := sorted(message.keys() - self._receivers):
             names = ", ".join(map(node_name, strangers))
             raise ValueError(f"{names}: no neighbour of {node_name(self.id)}")
         quiet = BEACON if self._beacons else None
@@ -119,7 +123,7 @@ class PeerProtocol:
             return ReplyOutcome.EARLY
         if exchange is None or exchange.number != number or exchange.over:
             return ReplyOutcome.DROPPED
-        if sender not in exchange.waiting and sender in self.neighbours:
+        if sender not in exchange.waiting and sender in self.senders:
             raise self._twice(sender, number)
         self._count(exchange, sender, envelope)
         return ReplyOutcome.CLOSED if exchange.look() else ReplyOutcome.COUNTED
@@ -138,6 +142,7 @@ class PeerProtocol:
     def neighbour_left(self, neighbour: ClientId) -> bool:
         """Remove a neighbour that left for good; return whether that closes the exchange."""
         self.neighbours = tuple([one for one in self.neighbours if one != neighbour])
+        self.senders = tuple([one for one in self.senders if one != neighbour])
         exchange = self._exchange
         return exchange is not None and exchange.client_left(neighbour)
 

@@ -42,6 +42,7 @@ def refusals(then: Scenario, now: Variant, clients: int, looks: Sequence[str]) -
     seen = [
         *_changes(then, scenario),
         *_of_peers(scenario),
+        *_of_method(scenario),
         *_of_time(scenario, clients),
         *_absences(scenario),
         *_clock_and_battery((then, scenario), looks),
@@ -75,6 +76,12 @@ def _of_peers(scenario: Scenario) -> Iterator[Seen]:
     if scenario.network.peers is not None:
         text = f"got {scenario.network.peers.kind}: exchanges of peers cannot be replayed"
         yield "network.peers", f"{text}; another fleet or network {_AGAIN}"
+
+
+def _of_method(scenario: Scenario) -> Iterator[Seen]:
+    if scenario.algorithm.goes_on:
+        text = f"got {scenario.algorithm.kind}, whose clients compute after their replies"
+        yield "algorithm.kind", f"{text}: they cannot be replayed; that {_AGAIN}"
 
 
 def _of_time(scenario: Scenario, clients: int) -> Iterator[Seen]:

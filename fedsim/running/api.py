@@ -19,7 +19,7 @@ from math import isnan
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import reject_renamed
@@ -47,6 +47,9 @@ from fedsim.running.run import RunProgress, Watch, ignore_progress
 from fedsim.running.workers import Order
 from fedsim.scenario import Plan, Scenario, load
 from fedsim.signals import defer_signals
+
+if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
+    from fedsim.scenario.from_graph import AnyGraph
 
 # Folders of runs for which the caller gives none: they last until the session ends.
 
@@ -179,6 +182,7 @@ def run(
     cluster: str | None = None,
     shard: str | None = None,
     check: bool = True,
+    graph: "AnyGraph | None" = None,
 ) -> Result:
     """Run every variant of a scenario under every seed.
 
@@ -198,9 +202,11 @@ def run(
         fresh: make all runs again; complete ones are moved into `OUT/.trash`.
         carry: "bytes" encodes and decodes every message; the logs are the same as with "values".
         tell: called with each note: settings without effect, runs that are made again or failed.
-        cluster: a Dask cluster that makes the runs: "tcp://host:8786", or "local:4" for one here.
+        cluster: a Dask cluster that makes the runs: "tcp://host:8786", "local:4", "slurm:4" (jobs).
         shard: "3/16" makes the third of sixteen shares, beside other processes with the same `out`.
         check: whether to raise and warn by the final states of runs, which the summary has, too.
+        graph: a networkx graph of peers, or of links if "server" is one of its nodes; attributes of
+            edges are weight, rate (bit/s), latency (s), of nodes device, radio, battery.
 
     Raises:
         ScenarioError, BlockError: the scenario, or one of `blocks`, is invalid; nothing has run.
@@ -216,7 +222,7 @@ def run(
     """
     end_if_loading()
     share = _share(shard, jobs, executor, cluster)
-    plan = load(source, overrides=overrides, blocks=blocks)
+    plan = load(source, overrides=overrides, blocks=blocks, graph=graph)
     make = partial(run_plan, plan, out=out, watch=watch, tell=tell, fresh=fresh, check=check)
     return make(jobs=jobs, executor=executor, carry=carry, cluster=cluster, share=share)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from fedsim.algorithms.local_steps import GrowingBatch
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import nearest, reject_renamed
 from fedsim.building import Builder, Job
+from fedsim.physics.spectral import describe, facts_of
 from fedsim.problems import ProgramProblem
 from fedsim.record.scenarios import RUNS, Note
 from fedsim.running.probe import ROUNDS, Extent, Opening, extent, group_costs, opening
@@ -24,6 +26,9 @@ from fedsim.scenario import Plan, load
 from fedsim.scenario.plan import Written
 from fedsim.sim.arrays.fits import why_events, why_objects
 from fedsim.text import as_html, as_text, plain, quantity, visible
+
+if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
+    from fedsim.scenario.from_graph import AnyGraph
 
 # Preflight notes on a scenario; see `Note` in `fedsim.record.scenarios`.
 
@@ -66,6 +71,16 @@ def accuracy_notes(jobs: Sequence[Job]) -> Iterator[Note]:
             alike.setdefault("; ".join(found), []).append(job.variant.name)
     for text, variants in alike.items():
         yield Note(", ".join(variants), "network.model", text)
+
+
+def graph_notes(jobs: Sequence[Job]) -> Iterator[Note]:
+    """Yield what the graphs of peers are; a note for variants that share one."""
+    alike: dict[str, list[str]] = {}
+    for job in jobs:
+        if (overlay := job.deployment.overlay) is not None:
+            alike.setdefault(describe(facts_of(overlay)), []).append(job.variant.name)
+    for text, names in alike.items():
+        yield Note(", ".join(names), "network.peers", text)
 
 
 def event_notes(jobs: Sequence[Job]) -> Iterator[Note]:
@@ -205,6 +220,8 @@ class Check:
             objects, and not by kernels, which takes less time.
         jobs: the variants, each built under its first seed.
         openings: the first rounds of their runs, by variant.
+        graphs: of peers: degrees, diameter, spectral gap, and the exchanges that bring them
+            together.
     """
 
     plan: Plan
@@ -217,6 +234,7 @@ class Check:
     events: tuple[Note, ...]
     jobs: tuple[Job, ...] = field(repr=False)
     openings: Mapping[str, Opening] = field(repr=False)
+    graphs: tuple[Note, ...] = ()
 
     @property
     def title(self) -> str:
@@ -225,14 +243,15 @@ class Check:
 
     @property
     def models(self) -> tuple[Note, ...]:
-        """The accuracy, and for rounds of many clients why they are played event by event."""
+        """Graphs and accuracy; for rounds of many clients also why they are played by events."""
         large = bool((self.variants["asked"] >= _LARGE).any())
-        return (*self.accuracy, *self.events) if large else self.accuracy
+        models = (*self.graphs, *self.accuracy)
+        return (*models, *self.events) if large else models
 
     @property
     def lines(self) -> tuple[str, ...]:
         """All notes, concerns and errors of models, a line each."""
-        return tuple(map(str, (*self.notes, *self.concerns, *self.accuracy)))
+        return tuple(map(str, (*self.notes, *self.concerns, *self.graphs, *self.accuracy)))
 
     def __repr__(self) -> str:
         return "\n".join([self.title, as_text(self.table()), *self.lines])
@@ -259,7 +278,11 @@ class Check:
 
 @reject_renamed
 def check(
-    source: Written, *, overrides: Sequence[str] = (), blocks: Sequence[type[Spec]] = ()
+    source: Written,
+    *,
+    overrides: Sequence[str] = (),
+    blocks: Sequence[type[Spec]] = (),
+    graph: "AnyGraph | None" = None,
 ) -> Check:
     """Validate a scenario, and find the costs of its first two rounds; nothing is written.
 
@@ -267,6 +290,7 @@ def check(
         source: a YAML file or the name of an example, a mapping, or a `Scenario`.
         overrides: "key=value" texts that replace values of the scenario.
         blocks: user-defined classes that the scenario may name by their kind.
+        graph: of networkx, as for `run`.
 
     Raises:
         ScenarioError, BlockError: the scenario, or one of `blocks`, is invalid.
@@ -276,7 +300,7 @@ def check(
         >>> fedsim.check("quickstart", overrides=["stop={rounds: 2}"]).title.partition(", ")[0]
         'quickstart: 3 variants x 1 seed = 3 runs'
     """
-    return check_plan(load(source, overrides=overrides, blocks=blocks))
+    return check_plan(load(source, overrides=overrides, blocks=blocks, graph=graph))
 
 
 def check_plan(plan: Plan) -> Check:
@@ -307,6 +331,7 @@ def check_plan(plan: Plan) -> Check:
         (*event_notes(jobs),),
         jobs,
         openings,
+        (*graph_notes(jobs),),
     )
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fedsim.computing.serial import VARIABLE, usable_threads
 from fedsim.errors import DataError, RunError
 from fedsim.extras import missing
+from fedsim.running.batch_systems import CLASSES, submit_jobs
 from fedsim.running.batches import Batches, Sending
 from fedsim.running.main_guard import UNGUARDED, mark_workers
 from fedsim.running.run import RunProgress, Watch
@@ -32,6 +33,9 @@ _CONFIG = {
     "distributed.admin.system-monitor.interval": "2s",
 }
 """For a local cluster: Dask's own monitoring is off, since it takes 2 % of the time."""
+
+CHOICES = f"tcp://HOST:PORT, local:N, or N jobs by {', '.join(f'{kind}:N' for kind in CLASSES)}"
+"""The clusters there are, for an error."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +74,10 @@ def open_cluster(where: str) -> "Iterator[Cluster]":
     """Connect to the cluster at an address, or start one on this machine.
 
     Args:
-        where: "tcp://host:8786", or "local:4".
+        where: "tcp://host:8786", "local:4", or a batch system's jobs such as "slurm:20".
 
     Raises:
-        DataError: Dask is not installed, or no scheduler answers.
+        DataError: Dask is not installed, no scheduler answers, or a batch system takes no job.
     """
     check_installed()
     from distributed import Client
@@ -86,13 +90,17 @@ def open_cluster(where: str) -> "Iterator[Cluster]":
         with _local(int(count)) as made, Client(made, set_as_default=False) as client:
             yield Cluster(client)
         return
+    if kind in CLASSES:
+        with submit_jobs(where) as made, Client(made, set_as_default=False) as client:
+            yield Cluster(client)
+        return
     # Dask logs every lost connection. One that comes back does not concern the user; one that does
     # not is reported as an error of the campaign.
     with silent(CRITICAL), silent(CRITICAL, root="distributed.client"):
         try:
             connected = Client(where, set_as_default=False, name="fedsim")
         except (OSError, ValueError, TypeError) as error:
-            text = f"no scheduler answers at {where} ({error}); expected tcp://HOST:PORT or local:N"
+            text = f"no scheduler answers at {where} ({error}); expected {CHOICES}"
             raise DataError("cluster", text) from None
         with connected as client:
             yield Cluster(client)

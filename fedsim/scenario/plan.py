@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
@@ -21,6 +21,7 @@ from fedsim.problems.held_out import count_clients
 from fedsim.record.variants import BASE
 from fedsim.scenario.examples import find_scenario
 from fedsim.scenario.faults import faults_of
+from fedsim.scenario.from_graph import with_graph
 from fedsim.scenario.located import Located, Origin, locate, path_of
 from fedsim.scenario.merging import (
     OF_THE_WHOLE,
@@ -36,6 +37,9 @@ from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.specs import FROM_DATA
 from fedsim.scenario.sweeps import families, swept
 from fedsim.scenario.yaml import read_file
+
+if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
+    from fedsim.scenario.from_graph import AnyGraph
 
 Written = str | Path | Mapping[str, Any] | Scenario
 """A file, the name of an example, or the same in Python."""
@@ -127,7 +131,11 @@ class Plan:
 
 @reject_renamed
 def load(
-    source: Written, *, overrides: Sequence[str] = (), blocks: Sequence[type[Spec]] = ()
+    source: Written,
+    *,
+    overrides: Sequence[str] = (),
+    blocks: Sequence[type[Spec]] = (),
+    graph: "AnyGraph | None" = None,
 ) -> Plan:
     """Read, merge and validate a scenario.
 
@@ -138,6 +146,7 @@ def load(
             before its variants are.
         blocks: user-defined classes that the scenario can name: algorithms, losses,
             compressors, splits, ...
+        graph: of networkx, as for `fedsim.run`; overrides are laid on what it says.
 
     Raises:
         ScenarioError: with every fault there is, in the order of the file.
@@ -149,6 +158,7 @@ def load(
     """
     source = find_scenario(source) if isinstance(source, str | Path) else source
     tree, faults = _read(source)
+    tree = tree if graph is None else with_graph(tree, graph)
     known_here = catalogue(blocks, source)
     question = _question(source)
     inherited = families(known_here)

@@ -20,8 +20,9 @@ from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.batteries import CHARGING
 from fedsim.physics.carbon import CARBON
 from fedsim.physics.devices import DEVICE_KINDS
+from fedsim.physics.graphs import OVERLAYS
+from fedsim.physics.mixing import MIXING
 from fedsim.physics.networks import NETWORKS
-from fedsim.physics.overlay import OVERLAYS
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES
@@ -60,6 +61,7 @@ REGISTRIES: tuple[AnyRegistry, ...] = (
     RADIO_KINDS,
     NETWORKS,
     OVERLAYS,
+    MIXING,
     PARTICIPATION,
     SILENCES,
     STOPS,

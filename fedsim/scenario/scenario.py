@@ -90,6 +90,9 @@ def peering(scenario: ScenarioKeys) -> Iterator[Conflict]:
                 f" leave peers out, or take a method of peers ({', '.join(kinds)})"
             )
             yield "network.peers", text, neighbours.kind
+        elif scenario.network.mixing is not None:
+            text = f"got a mixing matrix, but {method.kind} has a server; leave it out"
+            yield "network.mixing", text, scenario.network.mixing.kind
         return
     if neighbours is None:
         text = (

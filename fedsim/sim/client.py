@@ -36,7 +36,7 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.engine.light_task import Driver, LightTask
 from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.network.transport import ServerLanes
-from fedsim.sim.participant import Belongings, Endpoint, TakeBack, Waits
+from fedsim.sim.participant import Belongings, Endpoint, Follows, TakeBack, Waits
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.supply import Supply
 from fedsim.worlds.client_work import check_result, submit_work
@@ -269,11 +269,12 @@ class SimClient(Worker, Driver):
     """Implements `fedsim.ports.Client`.
 
     It handles one message at a time, in the order of arrival, for as long as the world
-    runs: what a handler remembers is never seen half changed. Its task runs it in place of a
-    coroutine, which would take as much memory as the client.
+    runs: what a handler remembers is never seen half changed. What it does after a reply belongs
+    to the handling of the message. Its task runs it in place of a coroutine, which would take as
+    much memory as the client.
 
     Attributes:
-        driven: the running handler, if any.
+        driven: the running handler, or what follows it, if any.
     """
 
     __slots__ = (
@@ -283,9 +284,11 @@ class SimClient(Worker, Driver):
         "_done",
         "_ended",
         "_failed",
+        "_follows",
         "_handle",
         "_inbox",
         "_network",
+        "_replied",
         "_task",
         "driven",
     )
@@ -299,16 +302,19 @@ class SimClient(Worker, Driver):
         equipment: Equipment,
         handle: Handler,
         failed: Failed,
+        follows: Follows = None,
     ) -> None:
         super().__init__(protocol, equipment)
         self._network = network
         self._handle = handle
+        self._follows = follows
+        self._replied = False  # whether what runs follows a reply
         self._failed = failed
         self._inbox: deque[Envelope] | None = None  # made when the first message has to wait
         self._task: LightTask | None = None  # made for the first message
         self._busy = False  # from a message's arrival to when there is none left
         self._asked: Envelope  # what it answers
-        self.driven: Coroutine[Any, Any, Message | Silence] | None = None
+        self.driven: Coroutine[Any, Any, Any] | None = None
         self._aborted = False
         self._ended = False
         self._done: asyncio.Future[None] | None = None  # set once the handler is cancelled
@@ -327,7 +333,9 @@ class SimClient(Worker, Driver):
 
     def _go_on(self, error: BaseException | None) -> object:
         """Answer a message, and those that have arrived meanwhile, up to the next wait."""
+        more: Coroutine[Any, Any, None] | None
         while True:
+            more = None
             if self.driven is None:
                 made = self._handle(self, self._protocol.open(self._asked))
                 self.driven = made if type(made) is CoroutineType else _await_all(made)
@@ -336,23 +344,32 @@ class SimClient(Worker, Driver):
                     return self.driven.send(None)
                 return self.driven.throw(error)
             except StopIteration as end:
-                self._finish(end.value)
+                more = self._finish(end.value)
             except asyncio.CancelledError:
                 if not self._aborted or self._ended:
                     raise
                 self._recover()
-            self.driven = error = None
+            self.driven, self._replied, error = more, more is not None, None
+            if more is not None:
+                continue
             if self._ended or not self._inbox:
                 raise StopIteration
             self._asked = self._inbox.popleft()
 
-    def _finish(self, reply: Message | Silence) -> None:
-        """Answer with a reply, or take it back where the client was aborted."""
-        if self._aborted:  # it was cancelled, and has replied all the same
-            self.undelivered(self.id, reply)
+    def _finish(self, reply: Message | Silence) -> Coroutine[Any, Any, None] | None:
+        """Answer with a reply, or take it back where the client was aborted.
+
+        Returns:
+            What the client does while its reply is on its way; None for nothing.
+        """
+        if self._aborted:  # it was cancelled, and has ended in order all the same
+            if not self._replied:
+                self.undelivered(self.id, reply)
             self._recover()
-        elif not self._ended:
+        elif not (self._ended or self._replied):
             self._answer(self._asked, reply)
+            return None if self._follows is None else self._follows(self)
+        return None
 
     def _answer(self, asked: Envelope, reply: Message | Silence) -> None:
         """Send a reply, or what the silence policy asks for."""

@@ -28,7 +28,7 @@ from fedsim.protocol.silence import BeaconSilence, SilencePolicy
 from fedsim.protocol.stopping import Observe, Stop
 from fedsim.protocol.transport import VALUES, Transport
 from fedsim.sim.client import Handler
-from fedsim.sim.participant import TakeBack
+from fedsim.sim.participant import Follows, TakeBack
 
 
 class Remembers(Protocol):
@@ -53,6 +53,11 @@ class Method(Remembers, Protocol):
     def handle(self) -> Handler:
         """Answer a message that has reached a client."""
         ...
+
+
+def what_follows(method: object) -> Follows:
+    """Return `Algorithm.afterwards` of a method whose clients go on after replies; else None."""
+    return method.afterwards if getattr(method, "goes_on", False) else None  # type: ignore[attr-defined]
 
 
 class PeerMethod(Remembers, Protocol):

@@ -1,6 +1,6 @@
 """What a participant is made of, whether rounds are played as events or in arrays."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +11,9 @@ from fedsim.wire.packers import Packing
 
 TakeBack = Callable[[Any, Any], None]
 """`Algorithm.undelivered`, a function of the client and its message."""
+
+Follows = Callable[[Any], Coroutine[Any, Any, None]] | None
+"""`Algorithm.afterwards`, a coroutine function of the client; None for no more work."""
 
 
 class Waits(Protocol):

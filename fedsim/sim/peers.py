@@ -109,13 +109,14 @@ class SimNode(Worker):
         protocol: its endpoint.
         network: the lanes between all nodes.
         equipment: what it works with.
-        initial, weights: see below.
+        initial, weights, own_weight: see below.
         commit: takes its models.
         rounds: as many as the run can have.
 
     Attributes:
         initial: the model that all start from, shape (d,).
-        weights: those of its neighbours.
+        weights: those of its senders.
+        own_weight: that of its own vector.
     """
 
     def __init__(
@@ -126,12 +127,14 @@ class SimNode(Worker):
         *,
         initial: Array,
         weights: Mapping[ClientId, float],
+        own_weight: float,
         commit: Commit,
         rounds: float,
     ) -> None:
         super().__init__(protocol, equipment)
         self.initial = initial
         self.weights = weights
+        self.own_weight = own_weight
         self._protocol: PeerProtocol = protocol
         self._network = network
         self._commit = commit
@@ -142,6 +145,11 @@ class SimNode(Worker):
     def neighbours(self) -> Sequence[ClientId]:
         """The neighbours still present, in order."""
         return self._protocol.neighbours
+
+    @property
+    def senders(self) -> Sequence[ClientId]:
+        """Those that it receives from, still present, in order."""
+        return self._protocol.senders
 
     @property
     def stuck(self) -> str:
@@ -280,6 +288,7 @@ class Peers:
             deadline=min(setup.silence.closes_after, setup.participation.closes_after),
             header_bits=setup.header_bits,
             transport=setup.transport,
+            senders=None if overlay.senders is None else overlay.senders[number],
         )
         return SimNode(
             end,
@@ -287,6 +296,7 @@ class Peers:
             fleet.equipment(number, looks),
             initial=setup.initial,
             weights=overlay.weights(number),
+            own_weight=overlay.own_weight(number),
             commit=self._commit,
             rounds=setup.stop.rounds,
         )

@@ -9,7 +9,7 @@ from fedsim.protocol.transport import ClientProtocol, Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.sim.client import Participant, SimClient
-from fedsim.sim.config import Method, WorldConfig
+from fedsim.sim.config import Method, WorldConfig, what_follows
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.lazy import LazyTable
@@ -58,6 +58,7 @@ class Star:
         self.run, self.stop = self._main_task.run, self._main_task.stop
         # Read once: each time they are read of their objects makes another one.
         self._handle, self._fail = self._method.handle, self._main_task.fail
+        self._follows = what_follows(self._method)
 
     def _make_network(self) -> ServerLanes:
         """Return the lanes."""
@@ -104,7 +105,7 @@ class Star:
 
     def _make_client(self, number: ClientId) -> Participant:
         equipment, own = self._fleet.equipment(number, self._looks), self._protocol(number)
-        client = SimClient(own, self.network, equipment, self._handle, self._fail)
+        client = SimClient(own, self.network, equipment, self._handle, self._fail, self._follows)
         if self._main_task.over:
             client.end()
         return client

@@ -50,6 +50,18 @@ class ValueFormat(Enum):
         rounded.flags.writeable = False
         return rounded
 
+    def narrow(self, values: NDArray[np.floating]) -> NDArray[Any]:
+        """Return the values as they are sent: a read-only copy in the type `dtype`."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            sent = self._narrow(np.asarray(values))
+        sent.flags.writeable = False
+        return sent
+
+    def widen(self, sent: NDArray[Any]) -> Array:
+        """Return what `narrow` has made as float64: a copy."""
+        with np.errstate(invalid="ignore"):
+            return self._widen(sent)
+
     def encode(self, values: Array) -> bytes:
         """Encode values that are already rounded, in C order; every NaN with the same bits."""
         # The sign and the payload bits of a computed NaN depend on the processor. Without this,

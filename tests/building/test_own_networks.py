@@ -153,7 +153,7 @@ def test_neighbours_are_those_that_a_class_says(tmp_path: Path) -> None:
     ("made", "said"),
     [
         ("longer", "has 5 nodes (0, 1, 2, ...); expected the clients, 0 to 3"),
-        ("directed", "is a DiGraph"),
+        ("directed", "no path leads from 0 to and from 1, 2, 3"),
         ("looped", "has an edge from 1 to itself"),
         ("apart", "must be connected: no path leads from 0 to 1, 2, 3"),
         ("list", "is a list; expected a networkx.Graph"),

@@ -3,10 +3,11 @@
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from fedsim.problems.kernels import (
     value,
 )
 from fedsim.problems.samples import LaterDraws, draw_minibatches
+from fedsim.streams import EntityStreams, StreamGroup
 from tests.problems.examples import LOSSES, named
 from tests.tiers import examples
 
@@ -297,3 +299,74 @@ def test_every_piece_of_a_page_is_done_in_its_own_place() -> None:
     works = [Work(gradient, client, (w,), 1.0) for client, w in enumerate(models)]
     wanted = [loss.gradient(w) for loss, w in zip(losses, models, strict=True)]
     np.testing.assert_allclose(program.run(works), wanted, rtol=1e-10)
+
+
+@examples(40)
+@given(
+    loss=st.sampled_from([Squared(l2=0.1), Softmax(), MultilayerPerceptron()]),
+    threads=st.integers(1, 3),
+    whose=st.sets(st.integers(0, 8), min_size=1).map(sorted),
+    each=st.booleans(),
+    batch=st.integers(1, 9),
+)
+def test_a_group_computes_what_its_clients_do_each_by_itself(
+    loss: Loss, threads: int, whose: list[int], each: bool, batch: int
+) -> None:
+    rng = np.random.default_rng(11)
+    losses = Problem.of(
+        loss, [Samples(rng.standard_normal((9, 5)), np.arange(9.0) % 3) for _ in range(9)]
+    ).losses
+    evaluator, clients = CompiledEvaluator(losses, threads), np.array(whose)
+    (all_of_them,) = evaluator.alike(clients)
+    assert all_of_them.tolist() == list(range(len(whose)))
+    size = losses[0].dimension
+    models = rng.standard_normal((len(whose), size)) if each else rng.standard_normal(size)
+    streams, own = (EntityStreams(np.random.default_rng, 9) for _ in range(2))
+    for _ in range(2):
+        later = LaterDraws(StreamGroup(streams, clients), 9, batch, 3, draw_minibatches)
+        group: dict[Callable[..., Array], tuple[Any, ...]] = {
+            gradient: (models,),
+            sgd_steps: (models, 0.1, (None,) * 2, 0.3),
+            sgd_change: (models, 0.1, later, None),
+        }
+        for kernel, arguments in group.items():
+            found = evaluator.results(Work(kernel, whose[0], arguments, 1.0), clients)
+            assert found is not None
+            for row, client in enumerate(whose):
+                w = models[row] if each else models
+                drawn = LaterDraws(own.of(client), 9, batch, 3, draw_minibatches)
+                last = (*arguments[1:2], drawn if kernel is sgd_change else (None,) * 2)
+                alone = (w,) if kernel is gradient else (w, *last, *arguments[3:])
+                (expected,) = results(evaluator, [Work(kernel, client, alone, 1.0)])
+                assert (found[row] == expected).all()
+    states = [[s.of(client).bit_generator.state for client in whose] for s in (streams, own)]
+    assert states[0] == states[1]
+
+
+def test_a_group_that_others_have_not_finished_yet_is_waited_for() -> None:
+    losses = losses_of(Squared())
+    evaluator, clients = CompiledEvaluator(losses, 3), np.arange(3, 4).repeat(50)
+    work = Work(gradient, 3, (np.ones(6),), 1.0)
+    (expected,) = results(evaluator, [work])
+    for _ in range(200):
+        found = evaluator.results(work, clients)
+        assert found is not None
+        assert (found == expected).all()
+
+
+def test_a_group_is_refused_what_it_cannot_compute_before_anything_is_drawn() -> None:
+    losses, clients = losses_of(Squared()), np.array([2])
+    evaluator, w = CompiledEvaluator(losses, 2), np.ones(6)
+    assert evaluator.results(Work(value, 2, (w,), 1.0), clients) is None
+    assert evaluator.results(Work(minibatch_gradient, 2, (w, np.arange(3)), 1.0), clients) is None
+    assert evaluator.results(Work(gradient, 2, (w * np.inf,), 1.0), clients) is None
+    with pytest.raises(ValueError, match=r"got models of shape \(2, 6\); expected \(1, 6\)"):
+        evaluator.results(Work(gradient, 2, (np.ones((2, 6)),), 1.0), clients)
+    streams = EntityStreams(np.random.default_rng, 4)
+    many = LaterDraws(StreamGroup(streams, clients), 10_001, 3, 1, draw_minibatches)
+    assert evaluator.results(Work(sgd_steps, 2, (w, 0.1, many, None), 1.0), clients) is None
+    assert not streams.drawn
+    with pytest.raises(TypeError, match="minibatches of many clients"):
+        many[0]
+    assert evaluator.alike(np.arange(4))[0].tolist() == [0]
+    assert CompiledEvaluator(losses_of(Squared(), sparse=True), 1).alike(clients) == []

@@ -235,6 +235,7 @@ def every() -> Iterator[Data]:
     images = struct.pack(">HBB3I", 0, 8, 3, 8, 2, 2) + rng.bytes(32)
     labels = struct.pack(">HBBI", 0, 8, 1, 8) + bytes(8)
     yield Data("idx", data.Idx(images=Path("a"), labels=Path("b")), {"a": images, "b": labels})
+    yield Data("text", data.Text(path=Path("a"), context=2), {"a": b"to be or not to be"})
     yield from _leaves(X, y)
     yield from _pictures(rng)
     yield from _tables(X, y, rng)

@@ -97,6 +97,7 @@ def test_what_is_written_is_read_back(spec: type[Spec]) -> None:
         problems.ImageFolder: {"path": "a", "size": [28, 28]},
         problems.HuggingFace: {"path": "a", "features": ["x"]},
         problems.Leaf: {"path": "a"},
+        problems.Text: {"path": "a.txt", "context": 3},
         problems.FedScale: {"mapping": "a.csv", "samples": "a"},
     }
     value = spec.model_validate(needed.get(spec, {}))

@@ -11,6 +11,7 @@ from hypothesis import strategies as some
 
 from fedsim.algorithms.averaging import FedAvg
 from fedsim.ports import Array, Client, Payload
+from fedsim.record.folder import read_json
 from fedsim.sim.arrays.client import ArrayClient
 from fedsim.wire import Dense, ValueFormat, weighted_sum
 from fedsim.wire.payloads.rows import DenseRows
@@ -93,6 +94,7 @@ def test_the_files_are_the_same(
             "wire": {"up": {"compressor": {"kind": "natural"}}},
         },
         {"algorithm": {"kind": "fediter-ht", **STEP, "sparsity": 3}},
+        {"algorithm": {"kind": "fed-ht", **STEP, "sparsity": 3, "batch": 7}},
     ],
 )
 def test_clients_that_differ_compute_by_themselves(parts: dict[str, Any], tmp_path: Path) -> None:
@@ -106,6 +108,45 @@ def test_clients_that_differ_compute_by_themselves(parts: dict[str, Any], tmp_pa
     with patch.object(ArrayClient, "compute", counted):
         one, other = both(tmp_path, scenario(**parts))
     assert seen
+    assert not _different(one, other)
+
+
+DRAWING: list[dict[str, Any]] = [
+    {"algorithm": {"kind": "fedavg", **STEP, "batch": 7}},
+    {"algorithm": {"kind": "fedavg", **STEP, "batch": {"start": 40, "ratio": 0.5}}},
+    {
+        "algorithm": {"kind": "fedprox", **STEP, "batch": 7},
+        "participation": {"kind": "uniform", "count": 3},
+    },
+    {
+        "algorithm": {"kind": "fed-ht", **STEP, "sparsity": 3},
+        "problem": {**PROBLEM, "loss": {"kind": "softmax"}},
+    },
+    {
+        "algorithm": {"kind": "distributed-iht", "step_size": 0.01, "sparsity": 3},
+        "fleet": [{"count": 6}],
+    },
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", DRAWING)
+def test_compiled_kernels_compute_for_all_clients_at_once(
+    parts: dict[str, Any], tmp_path: Path
+) -> None:
+    block = scenario(**{"fleet": [{**LTE, "count": 6}], **parts}, evaluator="compiled")
+    with patch.object(ArrayClient, "compute", by_hand):
+        one, other = both(tmp_path, block)
+    assert not _different(one, other)
+
+
+@pytest.mark.slow
+def test_a_group_that_diverges_after_its_draws_ends_as_the_events_do(tmp_path: Path) -> None:
+    # Rounds are then played as events from the first one on, with streams that are new.
+    method = {"kind": "fedavg", "step_size": 1e60, "local_steps": 2, "batch": 7}
+    block = scenario(algorithm=method, evaluator="compiled", fleet=[{**LTE, "count": 6}])
+    one, other = both(tmp_path, block)
+    assert read_json(one / "summary.json")["status"] == "diverged"
     assert not _different(one, other)
 
 

@@ -26,6 +26,7 @@ from fedsim.record.recorder import RunRecorder
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.config import ClientConfig, WorldConfig
 from fedsim.sim.lazy import LazyTable
+from fedsim.sim.participant import Follows
 from fedsim.sim.server import SimServer
 from fedsim.sim.star import Star
 from fedsim.sim.world import World
@@ -112,10 +113,11 @@ LOADS = Loads()
 
 
 class Told:
-    """An algorithm that is two functions."""
+    """An algorithm that is two functions, or three: what follows a reply."""
 
-    def __init__(self, serve: Serve, handle: Handler) -> None:
+    def __init__(self, serve: Serve, handle: Handler, follows: Follows = None) -> None:
         self.handle = handle
+        self.goes_on, self.afterwards = follows is not None, follows
         self._serve = serve
 
     async def serve(self, server: SimServer) -> None:
@@ -206,6 +208,7 @@ def setup(
     server: ServerLink | None = None,
     evaluate: Callable[[Array], float] = lambda _: 1.0,
     optimum: float = 0.0,
+    follows: Follows = None,
     **parts: Any,
 ) -> WorldConfig:
     """Say what a world is made of; `parts` are the policies and a topology."""
@@ -213,7 +216,7 @@ def setup(
     if server is not None:
         parts["topology"] = server.of(len(members))
     return WorldConfig(
-        algorithm=Told(serve, handle),
+        algorithm=Told(serve, handle, follows),
         fleet=members,
         initial=MODEL,
         smoothness=lambda: MODEL,

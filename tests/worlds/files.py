@@ -47,6 +47,7 @@ def write_files(folder: Path) -> None:
     _write_saved(folder, X, classes, clients)
     _write_leaf(folder, X, classes)
     np.savez(folder / "signals.npz", signals=X)
+    (folder / "letters.txt").write_bytes(bytes((np.arange(ROWS) ** 2 % 7 % 3).tolist()))
     _write_physics(folder)
 
 

@@ -104,6 +104,11 @@ def saved(dice: Dice, clients: int) -> Drawn:
     return Drawn(block, "classes", features)
 
 
+def text(dice: Dice, clients: int) -> Drawn:
+    block = {"path": "letters.txt", "context": FEATURES, "stride": dice.whole(1, 3)}
+    return Drawn(block, "classes", FEATURES)
+
+
 def leaf(dice: Dice, clients: int) -> Drawn:
     if dice.chance(0.5):
         block = {"path": "texts.json", "characters": CHARACTERS}
@@ -128,6 +133,7 @@ FORMATS: dict[str, Callable[[Dice, int], Drawn]] = {
     "sklearn": bundled,
     "image-folder": image_folder,
     "hugging-face": saved,
+    "text": text,
     "leaf": leaf,
     "fedscale": fedscale,
 }

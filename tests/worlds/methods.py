@@ -107,6 +107,26 @@ def _served(dice: Dice, **further: Any) -> Block:
     return _average(dice, server_schedule=_schedule(dice), **further)
 
 
+def _streaming(dice: Dice) -> Block:
+    """Draw fragments, and what overlaps with them."""
+    block, steps = _local(dice), dice.whole(1, 3)
+    block |= {"local_steps": steps, "fragments": dice.whole(1, 2)}
+    further: Block = {
+        "overlap": dice.whole(0, steps),
+        "blend": dice.whole(0, 4) / 4,
+        "schedule": _schedule(dice, "round", "step"),
+        "clip_norm": dice.size(1e-2, 10),
+        "optimizer": {"kind": "adam", **dice.options(OPTIMIZERS["adam"])},
+        "server_rate": 0.5,
+        "server_schedule": _schedule(dice),
+        "server_optimizer": _rule(dice),
+        "optimizer_state": "kept",
+    }
+    if dice.chance(0.1):
+        return block | {"optimizer": "sgd", "optimizer_state": "reset"}
+    return block | dice.options(further, 0.5)
+
+
 def _momentum(dice: Dice) -> Block:
     return {"step_size": _step(dice), **dice.options({"momentum": dice.whole(0, 9) / 10}, 0.6)}
 
@@ -208,6 +228,12 @@ METHODS: dict[str, Draw] = {
     "fedprox": lambda dice, facts: _average(dice, mu=dice.size(1e-3, 9)),
     "fedexprox": lambda dice, facts: _average(dice, mu=dice.size(1e-3, 9), extrapolation=1.5),
     "fednova": lambda dice, facts: _mean_step(dice),
+    "ditto": lambda dice, facts: _average(dice, mu=dice.size(1e-3, 9), personal_steps=2),
+    "pfedme": lambda dice, facts: {
+        **_local(dice),
+        **dice.options({"mu": dice.size(1e-3, 9), "server_rate": 0.5, "personal_steps": 2}),
+    },
+    "apfl": lambda dice, facts: _local(dice) | dice.options({"alpha": dice.whole(1, 10) / 10}),
     "scaffold": lambda dice, facts: _local(dice) | dice.options({"server_rate": 0.5}),
     "scaffnew": lambda dice, facts: {
         "step_size": _step(dice),
@@ -219,6 +245,11 @@ METHODS: dict[str, Draw] = {
     "fedadagrad": lambda dice, facts: _served(dice, server_rate=0.01, tau=0.1),
     "fedadam": lambda dice, facts: _served(dice, server_rate=0.01, **_ADAPTIVE),
     "fedyogi": lambda dice, facts: _served(dice, server_rate=0.01, **_ADAPTIVE),
+    "diloco": lambda dice, facts: {
+        **dice.options({"optimizer_state": "reset"}),
+        **_served(dice, server_rate=0.5, server_optimizer=_rule(dice)),
+    },
+    "streaming-diloco": lambda dice, facts: _streaming(dice),
     "fedasync": _asynchronous,
     "fedbuff": lambda dice, facts: _average(dice, server_rate=0.5),
     "fedmid": lambda dice, facts: {

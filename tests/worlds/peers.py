@@ -26,12 +26,79 @@ def _edges(dice: Dice, clients: int) -> Block:
     return {"edges": [*pairs, *dice.some([[node, 0] for node in range(1, clients)], 3)]}
 
 
+def _regular(dice: Dice, clients: int) -> Block:
+    degree = dice.whole(1, max(clients - 1, 1))
+    if dice.careful and degree * clients % 2:
+        degree = degree - 1 or 2
+    return {"degree": degree}
+
+
+def _small_world(dice: Dice, clients: int) -> Block:
+    degree = dice.whole(2, max(clients - 1, 2))
+    return {
+        "degree": degree - degree % 2 if dice.careful else degree,
+        **dice.options({"rewiring": dice.whole(0, 10) / 10}, 0.5),
+    }
+
+
+def _rows(dice: Dice, clients: int) -> Block:
+    return dice.options({"rows": dice.one([n for n in range(1, clients + 1) if clients % n == 0])})
+
+
+def _places(dice: Dice, clients: int) -> Block:
+    if dice.chance(0.5):
+        return {"range": dice.whole(10, 14) / 10}
+    places = [[dice.whole(0, 100) / 100, dice.whole(0, 100) / 100] for _ in range(clients)]
+    return {"range": 1.5, "positions": places}
+
+
 OVERLAYS: dict[str, Callable[[Dice, int], Block]] = {
     "ring": lambda dice, clients: {},
     "complete": lambda dice, clients: {},
     "random": _random,
     "edges": _edges,
+    "star": lambda dice, clients: {},
+    "tree": lambda dice, clients: dice.options({"branching": dice.whole(1, 3)}),
+    "grid": _rows,
+    "torus": _rows,
+    "hypercube": lambda dice, clients: {},
+    "exponential": lambda dice, clients: dice.options({"directed": dice.chance(0.5)}),
+    "regular": _regular,
+    "small-world": _small_world,
+    "scale-free": lambda dice, clients: {"links": dice.whole(1, max(clients - 1, 1))},
+    "geometric": _places,
 }
+
+MIXING: dict[str, Callable[[Dice, int], Block]] = {
+    "metropolis": lambda dice, clients: {},
+    "maximum-degree": lambda dice, clients: {},
+    "laplacian": lambda dice, clients: dice.options({"tau": float(clients)}),
+    "best-constant": lambda dice, clients: {},
+    "out-degree": lambda dice, clients: {},
+    "matrix": lambda dice, clients: _matrix(clients, whole=dice.chance(0.5)),
+}
+
+
+def _matrix(clients: int, *, whole: bool) -> Block:
+    """Return the matrix of equal weights, which is for a complete graph."""
+    if whole:
+        return {"rows": [[1 / clients] * clients] * clients}
+    pairs = [(n, m) for n in range(clients) for m in range(clients) if n != m]
+    return {"weights": [[n, m, 1 / clients] for n, m in pairs]}
+
+
+def _fits(kind: str, clients: int) -> bool:
+    """Return whether a kind of graph can have so many nodes."""
+    if kind == "hypercube":
+        return not clients & (clients - 1)
+    return clients > 2 or kind not in {"small-world", "regular"}
+
+
+def _mixes(law: str, kind: str) -> bool:
+    """Return whether the weights of a law are doubly stochastic on a kind of graph."""
+    if law == "out-degree":
+        return kind in {"ring", "complete", "hypercube"}
+    return law != "matrix" or kind == "complete"
 
 
 def peers(dice: Dice, blocks: Block, clients: int) -> None:
@@ -47,8 +114,14 @@ def peers(dice: Dice, blocks: Block, clients: int) -> None:
         ),
         **dice.options({"batch": dice.whole(1, 20)}, 0.5),
     }
-    kind = dice.one(list(OVERLAYS))
+    kinds = [kind for kind in OVERLAYS if not dice.careful or _fits(kind, clients)]
+    kind = dice.one(kinds)
     blocks["network"]["peers"] = {"kind": kind, **OVERLAYS[kind](dice, clients)}
+    directed = blocks["network"]["peers"].get("directed", False)
+    if dice.chance(0.4) and not (directed and dice.careful):
+        laws = [law for law in MIXING if not dice.careful or _mixes(law, kind)]
+        law = "matrix" if kind == "complete" and dice.chance(0.5) else dice.one(laws)
+        blocks["network"]["mixing"] = {"kind": law, **MIXING[law](dice, clients)}
     patient = dice.chance(0.5)
     blocks["participation"] = {"kind": "full", **({"deadline": deadline(dice)} if patient else {})}
     blocks["silence"] = {"kind": "beacon"}

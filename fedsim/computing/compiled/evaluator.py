@@ -14,6 +14,9 @@ from functools import cached_property
 from threading import Condition, Lock
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedsim.computing.compiled import (
     COMPILER,
     DONE,
@@ -128,6 +131,30 @@ class CompiledEvaluator:
             if not (self._program.evaluate(page, self._room, place) or self._join_in(AT_ONCE)):
                 with self._ended:
                     self._ended.wait_for(lambda: page.mark(place) >= DONE)
+
+    def results(self, work: Work, clients: NDArray[np.int64]) -> Array | None:
+        """See `SerialEvaluator.results`: one block, whose rows are shared out among all threads."""
+        if not self._program.takes(work):
+            return None
+        if self._loading:
+            self._load()
+        out = np.empty((len(clients), self._program.size))
+        sheet = self._program.write(work, clients, out)
+        if sheet is None:
+            return None
+        page = sheet.page
+        with self._lock:
+            self._pages.append(page)
+        for _ in range(min(self._threads - 1, len(clients) - 1)):
+            self._call()
+        self._program.evaluate(page, self._room)
+        with self._ended:
+            self._ended.wait_for(lambda: page.over)
+        return out if page.right else None
+
+    def alike(self, clients: NDArray[np.int64]) -> list[NDArray[np.intp]]:
+        """See `SerialEvaluator.alike`."""
+        return self._program.alike(clients)
 
     def withdraw(self, ticket: PageTicket | Work) -> None:
         """See `Evaluator.withdraw`: a pending piece is not evaluated."""

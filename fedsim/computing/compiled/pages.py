@@ -13,7 +13,7 @@ either precedes it or has no effect.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from llvmlite import ir
@@ -186,6 +186,10 @@ class Piece(NamedTuple):
     less: bool
 
 
+PieceColumns: TypeAlias = tuple[Whole | int, ...]
+"""The fields of several pieces in the order of `Piece`, each of shape (n,) or one for all."""
+
+
 class Page:
     """A page of pieces: one thread appends, any number of threads take.
 
@@ -202,6 +206,7 @@ class Page:
         marks: the address of the marks.
         count: the number of pieces.
         published: how many of them other threads see.
+        right: whether no piece is known to be wrong or infinite.
     """
 
     def __init__(self, pieces: int = PIECES) -> None:
@@ -211,6 +216,7 @@ class Page:
         self.marks = int(self._states.ctypes.data)
         self.count = 0
         self.published = 0
+        self.right = True
         self._pieces = pieces
         self._settled = 0
         self._rows: list[Piece] = []
@@ -253,6 +259,33 @@ class Page:
             self._rows, self._numbers = [], []
             self.published = self.count
             _publish(self.marks, self.count)
+
+    def fill(self, pieces: PieceColumns, eta: float, pull: float) -> None:
+        """Write and publish the pieces of an empty page, all at once.
+
+        The caller keeps alive what it has addresses of.
+
+        Args:
+            pieces: as many as its capacity.
+            eta: see `add`.
+            pull: see `add`.
+        """
+        for column, figures in enumerate(pieces):
+            self.table[:, column] = figures
+        self.numbers[:, ETA:] = eta, pull
+        self.count = self.published = self._pieces
+        _publish(self.marks, self.count)
+
+    @property
+    def over(self) -> bool:
+        """Whether all pieces are evaluated; none has been withdrawn."""
+        place = self._settled
+        while place < self.count and (mark := self.mark(place)) >= DONE:
+            if mark != DONE:
+                self.right, place = False, place + 1
+            place = _settle(self.marks, place, self.count)
+        self._settled = place
+        return place == self.count
 
     def mark(self, place: int) -> int:
         """Return the mark of a piece."""

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from fedsim.ports import Array, Work
 from fedsim.problems import MultilayerPerceptron, kernels
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.samples import LaterDraws, Minibatches, equal_sizes
+from fedsim.streams import StreamGroup
 
 _NO_PLACES: Whole = np.zeros((0, 0), np.int64)
 
@@ -66,6 +67,20 @@ _STEPS = {kernels.sgd_steps, kernels.sgd_change}
 """Those of steps, whose minibatches are of one size where they are compiled."""
 
 
+class Sheet(NamedTuple):
+    """A page with the same work of several clients.
+
+    Attributes:
+        page: where it is written.
+        out: receives the results, one a row.
+        kept: whatever else the page has addresses in.
+    """
+
+    page: Page
+    out: Array
+    kept: object
+
+
 class CompiledProgram:
     """The compiled evaluation of gradients, minibatches, local steps, and values.
 
@@ -109,6 +124,11 @@ class CompiledProgram:
         self._kept.append(own)  # compiled code has addresses only: the arrays must stay alive
         return np.array([each.ctypes.data for each in own], np.int64)
 
+    @property
+    def size(self) -> int:
+        """The length of a model."""
+        return self._form.size
+
     def takes(self, work: Work) -> bool:
         """Return whether work has a compiled kernel and is on an unrestricted loss of a client."""
         if work.kernel not in _READ or work.client is None or work.bases:
@@ -128,11 +148,63 @@ class CompiledProgram:
         else:
             before, there = self._read(old)
         rows, batch, kept = _rows_of(drawn)
-        bits = interface_of(kept.rng) if isinstance(kept, LaterDraws) else 0
+        bits = interface_of(kept.one) if isinstance(kept, LaterDraws) else 0
         out, place = self._out()
         client: Any = work.client
         piece = Piece(client, where, there, steps, rows, batch, place, bits, less)
         return page.add(piece, eta, pull, out, (model, before, kept))
+
+    def alike(self, clients: NDArray[np.int64]) -> list[NDArray[np.intp]]:
+        """Return the places of clients with equally many rows; none where rows are sparse."""
+        if len(self._data.places):
+            return []
+        rows = self._data.rows[clients]
+        return [np.flatnonzero(rows == each) for each in np.unique(rows).tolist()]
+
+    def write(self, work: Work, clients: NDArray[np.int64], out: Array) -> Sheet | None:
+        """Return the same work of several clients, written on a page of its own.
+
+        Args:
+            work: of the first client; its models are for all, shape (d,), or one for each, (k, d).
+            clients: their numbers, shape (k,).
+            out: receives the results, shape (k, d).
+
+        Returns:
+            None if it is not to be evaluated like this; nothing has been drawn then.
+
+        Raises:
+            ValueError: a model has another shape than the loss.
+        """
+        w, drawn, steps, eta, pull, old, less = _READ[work.kernel](*work.arguments)
+        batch, bits = 0, np.zeros(1, np.int64)
+        if isinstance(drawn, LaterDraws) and isinstance(drawn.rng, StreamGroup):
+            if drawn.rows > MOST or not agrees():
+                return None
+            batch, bits = drawn.batch, drawn.rng.addresses(interface_of)
+        elif drawn[0] is not None:
+            return None
+        model, where = self._read_all(w, len(clients))
+        before, there = (
+            (None, np.zeros(1, np.int64)) if old is None else self._read_all(old, len(clients))
+        )
+        page, place = (
+            Page(len(clients)),
+            out.ctypes.data + 8 * self._form.size * np.arange(len(clients)),
+        )
+        page.fill((clients, where, there, steps, 0, batch, place, bits, less), eta, pull)
+        return Sheet(page, out, (model, before, drawn))
+
+    def _read_all(self, w: Array, count: int) -> tuple[Array, Whole]:
+        """Return the models of clients, and the address of each, shape (count,), or the one."""
+        if w.ndim == 1:
+            own, where = self._read(w)
+            return own, np.array([where])
+        if w.shape != (count, self._form.size):
+            raise ValueError(
+                f"got models of shape {w.shape}; expected ({count}, {self._form.size})"
+            )
+        own = np.ascontiguousarray(w, np.float64)
+        return own, own.ctypes.data + 8 * self._form.size * np.arange(count)
 
     def _read(self, w: Array) -> tuple[Array, int]:
         """Return a model as compiled code takes it, and its address; the last one's is known."""

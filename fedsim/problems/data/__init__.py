@@ -19,6 +19,7 @@ from fedsim.problems.data.synthetic import (
     Tong,
 )
 from fedsim.problems.data.table import Database, FrameTable, Hub, OpenML, Table, TableSource, table
+from fedsim.problems.data.text import Text
 
 GENERATORS = (PlantedSmoothness, PlantedDirections, Tong, ShiftedMean, SparseLinear, LowRankData)
 """Every generator of synthetic data; all of them number the clients of their rows."""
@@ -37,6 +38,7 @@ SOURCES: Registry[Source] = Registry(
         Idx,
         ImageFolder,
         HuggingFace,
+        Text,
         Leaf,
         FedScale,
         Bundled,
@@ -80,6 +82,7 @@ __all__ = [
     "Step",
     "Table",
     "TableSource",
+    "Text",
     "Tong",
     "Transform",
     "arrays",

@@ -6,7 +6,7 @@ from math import inf
 
 from fedsim.physics.topology import Topology, star
 from fedsim.sim.arrays.classes import classes, plan_links
-from fedsim.sim.config import ClientConfig, WorldConfig
+from fedsim.sim.config import ClientConfig, WorldConfig, what_follows
 from fedsim.sim.fleet import Roster
 from fedsim.sim.lazy import RunLengthSequence
 from fedsim.sim.network.tcp.worlds import COMPILED
@@ -16,6 +16,10 @@ VARIABLE = "FEDSIM_ROUNDS"
 
 
 _DEADLINES = {"deadline", "give_up"}
+
+_SELDOM = 1e-6
+"""The share of packets that are lost for good up to which a run is tried in arrays, all the same:
+where one is, it is made again by events."""
 
 
 def why_events(setup: WorldConfig) -> str:
@@ -92,6 +96,8 @@ def _of_protocol(setup: WorldConfig) -> Iterator[str]:
 
 def _foreign(setup: WorldConfig) -> str:
     """Return what of a method is not known to wait for its messages and its work alone."""
+    if what_follows(setup.algorithm) is not None:
+        return f"{type(setup.algorithm).__name__}.afterwards goes on after replies"
     for part in ("serve", "handle"):
         owner = next((cls for cls in type(setup.algorithm).__mro__ if part in vars(cls)), object)
         if not (owner.__module__.startswith("fedsim.algorithms.") or vars(owner).get("in_arrays")):
@@ -138,14 +144,13 @@ def _of_client(kind: ClientConfig) -> Iterator[str]:
         yield "clients have batteries"
     if not kind.availability.always:
         yield "clients come and go"
-    if radio.loss.mean:
-        yield "packets are lost"
-    for rate in (kind.rates.up, kind.rates.down):
-        if rate.constant is None or not rate.continuous or not rate.constant:
-            yield f"the rate of the radio {radio.kind} is not the same at all times"
+    if radio.loss.mean and radio.loss.residual(radio.most_tries) > _SELDOM:
+        yield "packets may be lost for good"
+    both = kind.rates.up, kind.rates.down
+    if any(rate.constant == 0 for rate in both):
+        yield f"the radio {radio.kind} has no rate"
     if radio.states.stateful:
-        stages = radio.states.stages
-        if len(stages) > 2 or any(stage.cycle for stage in stages) or stages[0].name:
-            yield f"the radio {radio.kind} has several stages, or sleeps"
-        elif not radio.latency:
+        if not all(rate.continuous for rate in both):
+            yield f"the radio {radio.kind} has states, and is silent after a message"
+        if not radio.latency:
             yield f"the radio {radio.kind} has no latency"

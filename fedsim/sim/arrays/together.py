@@ -14,16 +14,17 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.computing.serial import SerialEvaluator
+from fedsim.computing.serial import GroupEvaluator
 from fedsim.ports import DENSE, Array, ClientId, Message, Oracle, Structure, Work
 from fedsim.protocol.transport import ClientProtocol, Envelope
 from fedsim.sim.arrays.classes import Ids
 from fedsim.sim.arrays.order import Numbers, ReactionError
 from fedsim.sim.config import WorldConfig
+from fedsim.streams import EntityStreams, StreamGroup
 from fedsim.wire.packers import Packing, Plain
 from fedsim.wire.payloads.rows import DenseRows
 
-_NUMBERS = 2**23
+_NUMBERS = 2**20
 """The largest number of coordinates of the models of a group, which bounds its memory."""
 
 
@@ -72,8 +73,8 @@ class ReplyRows(NamedTuple):
         return cls(senders, every.tolist(), [sent, beacon], silent.astype(np.int64))
 
 
-class _NoDraws:
-    """Takes the place of a random stream, which each client has for itself."""
+class _Draws(StreamGroup):
+    """Takes the place of a random stream: only what draws for all of them at once can use it."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise NotAlikeError(name)
@@ -87,10 +88,10 @@ class ClientGroup:
         protocol: the endpoint of the first one.
         oracle: its loss; the others' have equally many samples.
         evaluator: computes their work.
+        streams: each client's own.
         looks: the set to which the names of what the method reads are added.
     """
 
-    rng = _NoDraws()
     state: Any  # of those of a method with `handle_rows`
 
     def __init__(
@@ -98,10 +99,12 @@ class ClientGroup:
         clients: Ids,
         protocol: ClientProtocol,
         oracle: Oracle,
-        evaluator: SerialEvaluator,
+        evaluator: GroupEvaluator,
+        streams: EntityStreams,
         looks: set[str],
     ) -> None:
         self.clients = clients
+        self.rng = _Draws(streams, clients)
         self.protocol = protocol
         self.oracle = oracle
         self._evaluator = evaluator
@@ -132,7 +135,7 @@ class ClientGroup:
         """Compute the same work for each client; return the results, shape (n, d)."""
         evaluator = self._evaluator
         results = None if begun is not None else evaluator.results(work, self.clients)
-        if results is None or not np.isfinite(results).all() or not work.operations < inf:
+        if results is None or not work.operations < inf:
             raise NotAlikeError("work")
         for number in range(1, work.pieces + 1):
             await _hand_over((work, number == 1 and evaluator.together))
@@ -152,11 +155,11 @@ class Cohorts:
         setup: of the world.
         oracle: returns a client's loss.
         protocol: returns its endpoint.
+        streams: each client's own.
         looks: the set to which the names of what the method reads are added.
 
     Attributes:
         handle: the method's, of a group of clients.
-        remembers: whether groups have a state that no single client has.
     """
 
     def __init__(
@@ -164,15 +167,17 @@ class Cohorts:
         setup: WorldConfig,
         oracle: Callable[[ClientId], Oracle],
         protocol: Callable[[ClientId], ClientProtocol],
+        streams: EntityStreams,
         looks: set[str],
     ) -> None:
+        self._streams = streams
         self._setup = setup
         self._oracle = oracle
         self._protocol = protocol
         self._looks = looks
         self.handle = getattr(setup.algorithm, "handle_rows", None) or setup.algorithm.handle  # type: ignore[union-attr]
         self._stateful = hasattr(setup.algorithm, "handle_rows")
-        self.remembers = False
+        self._remembers = False
         self._first: Ids | None = None
         self._kept: list[tuple[Numbers, ClientGroup]] = []
         self._useful = self._fits()
@@ -180,7 +185,7 @@ class Cohorts:
     def _fits(self) -> bool:
         setup = self._setup
         method, evaluator = setup.algorithm, setup.evaluator
-        if not (setup.alike and _declares_rows(method) and isinstance(evaluator, SerialEvaluator)):
+        if not (setup.alike and _declares_rows(method) and isinstance(evaluator, GroupEvaluator)):
             return False
         if setup.transport.to_clients(_ignore) is not _ignore:
             return False
@@ -212,15 +217,20 @@ class Cohorts:
 
     def keep(self) -> None:
         """Note that clients have been handled together, so that no single one has their state."""
-        self.remembers = self._stateful
+        self._remembers = self._stateful
+
+    @property
+    def remembers(self) -> bool:
+        """Whether groups have a state that no single client has, or may have drawn at random."""
+        return self._remembers or self._streams.drawn
 
     def _groups(self, clients: Ids) -> Iterator[tuple[Numbers, ClientGroup]]:
         """Yield groups, see `groups`."""
         evaluator = self._setup.evaluator
-        if not self._useful or not isinstance(evaluator, SerialEvaluator):
+        if not self._useful or not isinstance(evaluator, GroupEvaluator):
             raise NotAlikeError("the method")
         most = max(1, _NUMBERS // max(len(self._setup.initial), 1))
-        alike = evaluator.losses.alike(clients)
+        alike = evaluator.alike(clients)
         if not alike:
             raise NotAlikeError("the losses")
         for whose in alike:
@@ -228,10 +238,8 @@ class Cohorts:
                 places = whose[begin : begin + most]
                 first = int(clients[places[0]])
                 oracle, protocol = self._oracle(first), self._protocol(first)
-                yield (
-                    places,
-                    ClientGroup(clients[places], protocol, oracle, evaluator, self._looks),
-                )
+                own = clients[places], protocol, oracle, evaluator, self._streams, self._looks
+                yield places, ClientGroup(*own)
 
 
 def _declares_rows(method: object) -> bool:

@@ -8,27 +8,42 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.ports import Array, Payload
 from fedsim.wire.formats import ValueFormat
+from fedsim.wire.payloads.base import frozen
 from fedsim.wire.payloads.dense import Dense
 
 
 class DenseRows:
-    """The vectors of n senders, all entries of each.
+    """The vectors of n senders, all entries of each, held in the type in which they are sent.
 
     Attributes:
-        values: as they arrive, read-only, shape (n, d).
         bits: of the encoding of one of them.
     """
 
     def __init__(self, vectors: Array, form: ValueFormat) -> None:
-        self.values = form.round(vectors)
-        self.bits = Dense.length(self.values[0], form)
+        self._sent = form.narrow(vectors)
+        self._form = form
+        self.bits = Dense.length(vectors[0], form)
+
+    @property
+    def values(self) -> Array:
+        """The vectors as they arrive, read-only, shape (n, d)."""
+        return frozen(self.some(slice(None)))
+
+    def some(self, places: slice | NDArray[np.intp]) -> Array:
+        """Return the vectors of some senders as they arrive: a copy, shape (k, d)."""
+        return self._form.widen(self._sent[places])
+
+    def one(self, place: int) -> Array:
+        """Return the vector of a sender as it arrives, read-only, shape (d,)."""
+        return frozen(self._form.widen(self._sent[place]))
 
     def payloads(self) -> list["DenseRow"]:
         """Return the payload of each sender, in order."""
-        return [DenseRow(self, place) for place in range(len(self.values))]
+        return [DenseRow(self, place) for place in range(len(self._sent))]
 
 
 class DenseRow:
@@ -43,8 +58,7 @@ class DenseRow:
     @property
     def values(self) -> Array:
         """The vector, read-only, shape (d,)."""
-        values: Array = self.rows.values[self.place]
-        return values
+        return self.rows.one(self.place)
 
     @property
     def bits(self) -> int:
@@ -72,9 +86,10 @@ def weighted_sum(payloads: Sequence[Payload], weights: Array | None = None) -> A
                 total += vector
         else:
             places = np.array([each.place for each in some if isinstance(each, DenseRow)])
-            for at in range(0, len(places), _AT_ONCE):
-                piece = slice(at, at + _AT_ONCE)
-                added = rows.values[places[piece]]
+            step = max(_AT_ONCE // len(total), 1)
+            for at in range(0, len(places), step):
+                piece = slice(at, at + step)
+                added = rows.some(_run(places[piece]))
                 if factors is not None:
                     added *= factors[piece, None]
                 # Down the rows of an array, entry by entry, NumPy adds one after the other.
@@ -83,11 +98,18 @@ def weighted_sum(payloads: Sequence[Payload], weights: Array | None = None) -> A
     return total
 
 
-_AT_ONCE = 2**14
-"""So many rows are added at once."""
+_AT_ONCE = 2**16
+"""So many numbers are added at once: half of what the fast memory of a processor holds."""
 
 _LEAST = 2
 """A column alone is contiguous, and NumPy adds that in pairs."""
+
+
+def _run(places: NDArray[np.intp]) -> slice | NDArray[np.intp]:
+    """Return the places of rows as a slice if each follows the one before."""
+    if (np.diff(places) == 1).all():
+        return slice(int(places[0]), int(places[-1]) + 1)
+    return places
 
 
 def _rows_of(payload: Payload) -> DenseRows | None:

@@ -1,0 +1,263 @@
+"""DiLoCo: many local steps of AdamW, then one step of Nesterov's momentum; and its streaming form.
+
+Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023
+(Algorithm 1); Douillard, Donchev, Rush, Kale, Charles, Garrett, Teston, Lacey, McIlroy, Shen, Rame,
+Szlam, Ranzato, Barham, "Streaming DiLoCo with Overlapping Communication: Towards a Distributed Free
+Lunch", 2025 (Algorithm 2).
+
+DiLoCo is FedOpt (`fedsim.algorithms.adaptive`) with H = `local_steps` steps of AdamW at the
+clients, whose state they keep, and SGD with Nesterov's momentum 0.9 and eta_g = 0.7 at the server.
+
+Streaming DiLoCo cuts the model into P parts, the fragments, and a client never starts anew from the
+server's model. Round t = 1, 2, ... is K = `local_steps` local steps, and then fragment p = (t - 1)
+mod P alone is sent, so that each one is synchronised every H = P K steps, one after the other:
+
+    Delta_i = w_i[p] - u[p], u[p] the server's fragment that client i received last;
+    u[p] takes the server's step with the gradient -sum_i p_i Delta_i.
+
+Before it has the answer, a client goes on for V = `overlap` of the next K local steps, of all
+fragments, while its own fragment travels up and the new one down. Then it mixes that into its own,
+with alpha = `blend`:
+
+    w_i[p] <- alpha w_i[p] + (1 - alpha) u[p].
+
+With V = 0, or where these steps were cut off, w_i[p] <- u[p]. A client that takes part for the
+first time gets the whole model, and one that has missed rounds all fragments of these; they replace
+its own. Late updates count when it is next the turn of their fragment.
+
+The paper sends 4 bits a value: `wire: {up: {compressor: {kind: dithered, bits: 4}}}`, whose levels
+are uniform (the paper: of a float of 4 bits, E3M0). Its workers exchange updates among themselves;
+here the server sends the fragments, uncompressed, in `wire.values`. Its fragments are whole layers
+of a transformer; here they are equal shares of the vector of all parameters, in their order.
+"""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, NonNegativeInt, model_validator
+
+from fedsim.algorithms.adaptive import FedOpt
+from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.local_steps import mean
+from fedsim.algorithms.local_training import KeptOptimizer, Update
+from fedsim.blocks.spec import as_written
+from fedsim.errors import ParameterError
+from fedsim.ports import Array, Client, ClientId, Meaning, Message, Payload, Reply, Server
+from fedsim.problems.optimizers import AnyOptimizer, GivenOptimizer
+
+
+class DiLoCo(FedOpt):
+    """DiLoCo: local steps of AdamW, and Nesterov's momentum at the server."""
+
+    kind: Literal["diloco"] = "diloco"  # type: ignore[assignment]  # each has its own name
+    source: ClassVar[str] = (
+        "Douillard et al.: DiLoCo: Distributed Low-Communication Training of Language Models, 2023,"
+        " algorithm 1"
+    )
+
+    optimizer: AnyOptimizer = as_written(
+        {"kind": "adamw"}, "the rule of the clients' steps; null: plain gradient steps"
+    )
+    optimizer_state: Literal["reset", "kept"] = Field(
+        default="kept",
+        description="whether a client's optimizer begins anew in each of its rounds, or goes on "
+        "with what it kept in its memory",
+    )
+    server_rate: float = Field(default=0.7, gt=0, description="eta_g, the server's step size")
+    server_optimizer: AnyOptimizer = as_written(
+        {"kind": "sgd", "momentum": 0.9, "nesterov": True},
+        "the rule of the server's step, with -Delta as the gradient",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Fragments(Message):
+    """Server to client: the fragments that it lacks, one after the other in the model's order."""
+
+    w: Payload
+
+
+class Replica(KeptOptimizer):
+    """A client's model, which it never lays down.
+
+    Attributes:
+        w: the model, shape (d,); None before its first round.
+        received: the server's model as far as it is known, shape (d,).
+        ahead: the number of steps that it has taken of its next round.
+        round: its last one.
+    """
+
+    __slots__ = ("ahead", "received", "round", "w")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w: Array | None = None
+        self.received: Array
+        self.ahead = self.round = 0
+
+
+class StreamingDiLoCo(DiLoCo):
+    """Streaming DiLoCo: fragments of the model are synchronised in turns, while clients train."""
+
+    kind: Literal["streaming-diloco"] = "streaming-diloco"  # type: ignore[assignment]
+    asks: ClassVar[Literal["loss", "steps", "program"]] = "loss"
+    messages: ClassVar[tuple[type[Message], ...]] = (Fragments, Update)
+    downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.EXACT}
+    handles_rows: ClassVar[bool] = False
+    synchronous: ClassVar[str] = "a fragment's step takes the replies of the clients in its turn"
+    source: ClassVar[str] = (
+        "Douillard et al.: Streaming DiLoCo with Overlapping Communication: Towards a Distributed"
+        " Free Lunch, 2025, algorithm 2"
+    )
+
+    fragments: int = Field(default=4, ge=1, le=16, description="P, the parts of the model")
+    overlap: NonNegativeInt = Field(
+        default=1,
+        description="V, local steps, K at most, between sending a fragment and mixing in the "
+        "server's; they hide the time that both travel",
+    )
+    blend: float = Field(
+        default=0.5, ge=0, le=1, description="alpha, the weight of a client's own fragment then"
+    )
+
+    @model_validator(mode="after")
+    def _one_stream(self) -> Self:
+        if self.epochs or self.local_epochs:
+            key = "epochs" if self.epochs else "local_epochs"
+            raise ValueError(f"{key}: got one, but fragments follow in steps; give local_steps")
+        if self.overlap > self.local_steps:
+            text = f"got {self.overlap}, but the next fragment is sent after local_steps"
+            raise ValueError(f"overlap: {text} = {self.local_steps}; give that or less")
+        if self.optimizer and self.optimizer.moments and self.optimizer_state == "reset":
+            text = "got reset, but a client never begins anew"
+            raise ValueError(f"optimizer_state: {text}; give kept")
+        if isinstance(self.optimizer, GivenOptimizer) and self.optimizer.scheduled:
+            text = f"{self.optimizer.name} has a schedule of its own, which counts whole rounds"
+            raise ValueError(f"optimizer: {text}; give `schedule`")
+        return self
+
+    def configure(self, info: ProblemInfo) -> Self:
+        """Return a copy whose step size is a number; errors as for `Algorithm.configure`."""
+        if self.fragments > info.dimension:
+            text = f"got {self.fragments}, but the model has {info.dimension} values"
+            raise ParameterError("fragments", f"{text}; give that or less")
+        if info.downlink.kind != "exact":
+            text = f"got {self.kind} with wire.down.compressor, but fragments are sent as they are"
+            raise ParameterError("kind", f"{text}; give wire.values")
+        return super().configure(info)
+
+    def memory(self, initial: Array) -> Replica:  # noqa: ARG002 - it comes with a message
+        """Return what will be the client's model."""
+        return Replica()
+
+    def kept_values(self, dimension: int) -> int:
+        """Return the numbers of the optimizer, the model and what was received."""
+        return super().kept_values(dimension) + 2 * dimension
+
+    def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:
+        """Yield the period of a fragment; see `Algorithm.work_notes`."""
+        yield from super().work_notes(rows, dimension)
+        period, most = self.fragments * self.local_steps, -(-dimension // self.fragments)
+        yield (
+            f"each of {self.fragments} fragments, {most} values or one less, is synchronised every"
+            f" {period} local steps; {self.overlap} of {self.local_steps} steps overlap with that"
+        )
+
+    def part(self, number: int, dimension: int) -> slice:
+        """Return the place of the fragment that is sent in a round.
+
+        >>> StreamingDiLoCo(step_size=1, fragments=3).part(2, 10)
+        slice(3, 6, None)
+        """
+        p = self.turn(number)
+        return slice(p * dimension // self.fragments, (p + 1) * dimension // self.fragments)
+
+    def turn(self, number: int) -> int:
+        """Return the number p of the fragment that is sent in a round, from 1."""
+        return (number - 1) % self.fragments
+
+    def before(self, number: int, count: int) -> list[int]:
+        """Return the last `count` rounds before a round, P at most, in their fragments' order."""
+        return sorted(range(number - count, number), key=self.turn)
+
+    # -- the server --------------------------------------------------------------------
+
+    async def serve(self, server: Server) -> None:
+        """Run the server: a step of one fragment a round."""
+        w, rule = server.initial, self.server_rule
+        states = [rule.begin(w[self.part(p + 1, w.size)]) for p in range(self.fragments)]
+        latest: dict[ClientId, int] = {}  # the last round that a client has replied to
+        waiting: dict[int, list[Reply]] = defaultdict(list)
+        while True:
+            news = partial(self._news, server, w, latest)
+            for reply in await server.exchange(news(), again=news):
+                latest[reply.client] = max(reply.round, latest.get(reply.client, 0))
+                waiting[self.turn(reply.round)].append(reply)
+            p, part = self.turn(server.round), self.part(server.round, w.size)
+            if replies := waiting.pop(p, None):
+                w, g = w.copy(), -mean(server, replies, "delta")
+                rule.step(w[part], g, self.rate(server.round), states[p])
+            server.commit(w)
+
+    def _news(
+        self, server: Server, w: Array, latest: dict[ClientId, int]
+    ) -> Message | dict[ClientId, Message]:
+        """Return what the clients lack: one message if that is the same for all."""
+        number, most = server.round, self.fragments
+        lacks = {m: min(number - latest.get(m, -most), most) for m in server.clients}
+        made: dict[int, Message] = {}
+        for count in sorted(set(lacks.values())):
+            parts = [w[self.part(each, w.size)] for each in self.before(number, count)]
+            made[count] = Fragments(server.pack(np.concatenate(parts)))
+        if len(made) == 1:
+            return made.popitem()[1]
+        return {m: made[count] for m, count in lacks.items()}
+
+    # -- a client ----------------------------------------------------------------------
+
+    async def handle(self, client: Client[Replica], message: Fragments) -> Update:  # type: ignore[override]
+        """Run a client: mix in what came, go on to the end of the round, and send a fragment."""
+        own, number = client.state, client.round
+        w, received = self._mix(own, message.w.values, number)
+        if own.ahead < self.local_steps:
+            w = await self._go(client, w, own.ahead, self.local_steps, number)
+        own.w, own.received, own.ahead, own.round = w, received, 0, number
+        part = self.part(number, w.size)
+        field = f"fragment-{self.turn(number)}" if self.fragments > 1 else ""
+        return Update(client.pack(w[part] - received[part], field=field))
+
+    def _mix(self, own: Replica, news: Array, number: int) -> tuple[Array, Array]:
+        """Return the model with what came in a round, and what is known of the server's."""
+        if own.w is None:
+            return news, news
+        w, received, count, at = own.w.copy(), own.received.copy(), 0, 0
+        sizes = [w[self.part(number - back, w.size)].size for back in range(1, self.fragments + 1)]
+        while sum(sizes[:count]) < news.size:
+            count += 1
+        for each in self.before(number, count):
+            part = self.part(each, w.size)
+            came, at = news[at : at + w[part].size], at + w[part].size
+            if each >= own.round:  # what was sent before that has come
+                kept = self.blend if own.ahead and each == own.round else 0.0
+                w[part] = kept * w[part] + (1 - kept) * came
+                received[part] = came
+        return w, received
+
+    def _go(
+        self, client: Client[Replica], w: Array, begin: int, end: int, number: int
+    ) -> Awaitable[Array]:
+        """Compute where some of the K steps of a round lead, which are numbered from 0."""
+        plan = self.plan(client.oracle.rows, number)
+        plan = plan._replace(draws=end - begin, before=begin, after=self.local_steps - end)
+        return self.descend(client, w, plan)
+
+    async def afterwards(self, client: Client[Replica]) -> None:
+        """Go on with the next round, while the fragment travels up and the new one down."""
+        own = client.state
+        if own.w is not None and own.ahead < self.overlap:
+            own.w = await self._go(client, own.w, own.ahead, self.overlap, own.round + 1)
+            own.ahead = self.overlap

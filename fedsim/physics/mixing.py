@@ -1,0 +1,261 @@
+"""Mixing matrices: the weights with which peers mix what they receive. The block is the law.
+
+The mixing matrix W has in row i, column j the weight that node i gives to what node j sends; it is
+zero where no edge leads from j to i. With rows that add up to 1 a node takes a weighted mean; with
+columns that do, the sum of the nodes' vectors is preserved.
+"""
+
+from abc import abstractmethod
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+from scipy.sparse import csr_array, diags_array
+
+from fedsim.blocks.choice import failure
+from fedsim.blocks.registry import Registry
+from fedsim.blocks.spec import Spec
+from fedsim.errors import DataError
+from fedsim.physics.overlay import Matrix, Overlay, Weights
+from fedsim.ports import Array
+
+_ROUNDING = 1e-9
+
+_DENSE = 2000  # nodes up to which eigenvalues are computed
+
+
+class Mixing(Spec):
+    """A law of the weights of peers."""
+
+    kind: str
+
+    @abstractmethod
+    def matrix(self, overlay: Overlay) -> Matrix:
+        """Return the mixing matrix for a graph of neighbours, shape (M, M), sparse.
+
+        Raises:
+            DataError: there is none; its key is relative to the block.
+        """
+
+    def apply(self, overlay: Overlay) -> Overlay:
+        """Return an overlay with the weights of this law.
+
+        Raises:
+            DataError: there are none, or one is where no edge is.
+        """
+        made = csr_array(self.matrix(overlay))
+        nodes = len(overlay.neighbours)
+        if made.shape != (nodes, nodes):
+            text = f"the mixing matrix of {self.kind} has shape {made.shape}; expected"
+            raise DataError("kind", f"{text} ({nodes}, {nodes})")
+        rows = tuple([self._row(made, node, overlay) for node in range(nodes)])
+        diagonal = tuple(made.diagonal().tolist())
+        return Overlay(overlay.neighbours, overlay.senders, rows, diagonal)
+
+    def _row(self, made: Matrix, node: int, overlay: Overlay) -> Weights:
+        """Return the weights of the nodes that a node receives from.
+
+        Raises:
+            DataError: there is another one, or one is no number.
+        """
+        span = slice(made.indptr[node], made.indptr[node + 1])
+        entries = dict(zip(made.indices[span].tolist(), made.data[span].tolist(), strict=True))
+        received_from = overlay.received_from[node]
+        for other, weight in entries.items():
+            if not np.isfinite(weight):
+                text = f"row {node} of the mixing matrix has {weight} in column {other}"
+                raise DataError("kind", f"{text}; expected a number")
+            if weight and other != node and other not in received_from:
+                text = (
+                    f"row {node} of the mixing matrix has the weight {weight:g} in column {other}"
+                )
+                raise DataError("kind", f"{text}, but no edge leads from {other} to {node}")
+        return {other: entries.get(other, 0.0) for other in received_from}
+
+
+def _adjacency(overlay: Overlay, law: Mixing) -> Matrix:
+    """Return the adjacency matrix of an undirected graph, shape (M, M).
+
+    Raises:
+        DataError: the graph is directed.
+    """
+    if overlay.directed:
+        text = f"got {law.kind}, but its weights are for undirected edges; use out-degree or matrix"
+        raise DataError("kind", text)
+    counts = [len(others) for others in overlay.neighbours]
+    rows = np.repeat(np.arange(len(counts)), counts)
+    columns = np.array([one for others in overlay.neighbours for one in others], dtype=int)
+    return csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(counts), len(counts)))
+
+
+def _laplacian(overlay: Overlay, law: Mixing) -> Matrix:
+    """Return the Laplacian matrix L of an undirected graph, shape (M, M)."""
+    adjacency = _adjacency(overlay, law)
+    return csr_array(diags_array(adjacency.sum(axis=1)) - adjacency)
+
+
+def _less(laplacian: Matrix, factor: float) -> Matrix:
+    """Return I - factor L."""
+    return csr_array(diags_array(np.ones(laplacian.shape[0])) - factor * laplacian)
+
+
+def _spectrum(laplacian: Matrix, law: Mixing) -> Array:
+    """Return the eigenvalues of a Laplacian matrix in ascending order, shape (M,).
+
+    Raises:
+        DataError: the graph is too large for them.
+    """
+    nodes = laplacian.shape[0]
+    if nodes > _DENSE:
+        text = f"got {law.kind}, whose weights need the eigenvalues of a graph of {nodes:,} nodes"
+        raise DataError("kind", f"{text}; at most {_DENSE:,} are accepted, or use metropolis")
+    return np.asarray(np.linalg.eigvalsh(laplacian.toarray()))
+
+
+class Metropolis(Mixing):
+    """1 / (1 + the larger degree of the two): every node needs to know its neighbours' degrees.
+
+    Xiao, Boyd, Kim, "Distributed Average Consensus with Least-Mean-Square Deviation", J. Parallel
+    Distrib. Comput. 2007 (Metropolis-Hastings). Symmetric and doubly stochastic.
+    """
+
+    kind: Literal["metropolis"] = "metropolis"
+
+    def matrix(self, overlay: Overlay) -> Matrix:
+        """See `Mixing.matrix`."""
+        _adjacency(overlay, self)
+        return Overlay(overlay.neighbours).matrix()
+
+
+class MaximumDegree(Mixing):
+    """1 / (1 + the largest degree of all), the same for every edge.
+
+    Xiao, Boyd, "Fast linear iterations for distributed averaging", Systems & Control Letters 2004,
+    section 4.1, with 1 added to the degree, so that W has no eigenvalue -1. Symmetric and doubly
+    stochastic.
+    """
+
+    kind: Literal["maximum-degree"] = "maximum-degree"
+
+    def matrix(self, overlay: Overlay) -> Matrix:
+        """See `Mixing.matrix`."""
+        laplacian = _laplacian(overlay, self)
+        return _less(laplacian, 1 / (1 + max(laplacian.diagonal())))
+
+
+class LaplacianMixing(Mixing):
+    """W = I - L/tau, L the Laplacian matrix of the graph.
+
+    Shi, Ling, Wu, Yin, "EXTRA", SIAM J. Optim. 2015, section 2.4 (ii). Symmetric; its rows and
+    columns add up to 1. Own weights may be negative.
+    """
+
+    kind: Literal["laplacian"] = "laplacian"
+    tau: float | None = Field(
+        default=None,
+        gt=0,
+        description="above half the largest eigenvalue of L, which is the default",
+    )
+
+    def matrix(self, overlay: Overlay) -> Matrix:
+        """See `Mixing.matrix`."""
+        laplacian = _laplacian(overlay, self)
+        largest = float(_spectrum(laplacian, self)[-1])
+        tau = largest if self.tau is None else self.tau
+        if tau <= largest / 2:
+            text = f"got {tau:g}; expected more than half the largest eigenvalue of the Laplacian"
+            raise DataError("tau", f"{text} matrix, {largest / 2:g}, else mixing diverges")
+        return _less(laplacian, 1 / tau if tau else 0.0)
+
+
+class BestConstant(Mixing):
+    """The same weight for every edge, with which consensus is the fastest: 2 / (l_2 + l_M).
+
+    Xiao, Boyd, "Fast linear iterations for distributed averaging", Systems & Control Letters 2004,
+    section 4.1; l_2 and l_M are the smallest eigenvalue above 0 and the largest of the Laplacian
+    matrix. Symmetric; its rows and columns add up to 1. Own weights may be negative.
+    """
+
+    kind: Literal["best-constant"] = "best-constant"
+
+    def matrix(self, overlay: Overlay) -> Matrix:
+        """See `Mixing.matrix`."""
+        laplacian = _laplacian(overlay, self)
+        if laplacian.shape[0] == 1:
+            return _less(laplacian, 0.0)
+        values = _spectrum(laplacian, self)
+        return _less(laplacian, 2 / float(values[1] + values[-1]))
+
+
+class OutDegree(Mixing):
+    """1 / (1 + the number of the sender's receivers): a node divides what it has equally.
+
+    Column stochastic: for push-sum on directed graphs (Kempe, Dobra, Gehrke, "Gossip-Based
+    Computation of Aggregate Information", FOCS 2003). A node needs to know the number of its
+    receivers alone.
+    """
+
+    kind: Literal["out-degree"] = "out-degree"
+
+    def matrix(self, overlay: Overlay) -> Matrix:
+        """See `Mixing.matrix`."""
+        return Overlay(overlay.neighbours, overlay.received_from).matrix()
+
+
+class GivenMatrix(Mixing):
+    """A user-defined matrix: as rows, or the weights of its edges."""
+
+    kind: Literal["matrix"] = "matrix"
+    rows: tuple[tuple[float, ...], ...] = Field(
+        default=(), description="the rows of W; its row i has the weights that node i gives"
+    )
+    weights: tuple[tuple[int, int, float], ...] = Field(
+        default=(),
+        description="[i, j, weight] that node i gives to what node j sends, in place of rows; a"
+        " node keeps what is left of 1: of its column in a directed graph, of its row in another",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if bool(self.rows) == bool(self.weights):
+            raise failure(("rows", "give one of the two: rows, or weights", None))
+        for number, row in enumerate(self.rows):
+            if len(row) != len(self.rows):
+                text = f"got {len(row)} numbers in {len(self.rows)} rows; the matrix is square"
+                raise failure((f"rows.{number}", text, None))
+        return self
+
+    def matrix(self, overlay: Overlay) -> Matrix:
+        """See `Mixing.matrix`."""
+        nodes = len(overlay.neighbours)
+        if self.rows:
+            if len(self.rows) != nodes:
+                text = f"got {len(self.rows)} rows, and there are {nodes} nodes; give one for each"
+                raise DataError("rows", text)
+            return csr_array(np.array(self.rows))
+        entries: dict[tuple[int, int], float] = {}
+        for number, (row, column, weight) in enumerate(self.weights):
+            if not {row, column} <= set(range(nodes)) or row == column:
+                text = f"got [{row}, {column}, {weight:g}]; give two different nodes, of 0 to"
+                raise DataError(f"weights.{number}", f"{text} {nodes - 1}")
+            entries[row, column] = weight
+        places = np.array(list(entries), dtype=int).T
+        rest = csr_array((list(entries.values()), tuple(places)), shape=(nodes, nodes))
+        kept = 1 - rest.sum(axis=0 if overlay.directed else 1)
+        if kept[least := int(np.argmin(kept))] < -_ROUNDING:
+            line = "column" if overlay.directed else "row"
+            text = (
+                f"the weights of {line} {least} add up to {1 - kept[least]:g}; expected at most 1"
+            )
+            raise DataError("weights", text)
+        return csr_array(rest + diags_array(kept))
+
+
+MIXING: Registry[Mixing] = Registry(
+    "mixing",
+    (Metropolis, MaximumDegree, LaplacianMixing, BestConstant, OutDegree, GivenMatrix),
+    Mixing,
+    plural="mixings",
+    title="mixing",
+)
+"""The kinds of mixing matrices."""

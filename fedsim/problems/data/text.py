@@ -1,0 +1,44 @@
+"""Texts as bytes: each row a few bytes, and the label the one that follows."""
+
+# ruff: noqa: ARG002 - a file draws nothing
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, PositiveInt
+
+from fedsim.blocks.spec import AnyPath
+from fedsim.errors import DataError
+from fedsim.files import decompress, read_bytes
+from fedsim.memory import check_budget
+from fedsim.problems.data.base import Source
+from fedsim.problems.samples import Samples
+
+
+class Text(Source):
+    """The bytes of a text, for language models: features are tokens from 0 to 255.
+
+    Row i is the `context` bytes from place i `stride` on, and its label the byte that follows them.
+    With the split `contiguous` each client has a passage of its own.
+    """
+
+    source: ClassVar[str] = "any file; as bytes: Al-Rfou et al., AAAI 2019, section 1"
+
+    kind: Literal["text"] = "text"
+    path: AnyPath = Field(description="the file, relative to the scenario file's folder")
+    context: PositiveInt = Field(default=16, description="the bytes that a row has")
+    stride: PositiveInt = Field(default=1, description="the bytes from one row to the next")
+
+    def read(self, folder: Path, rng: np.random.Generator) -> Samples:
+        """Read the file."""
+        path = folder / self.path
+        content = np.frombuffer(decompress(read_bytes(path), path), np.uint8)
+        if content.size <= self.context:
+            text = f"{path} has {content.size} bytes; a row takes {self.context} and the next one"
+            raise DataError("data.context", text)
+        rows = (content.size - self.context - 1) // self.stride + 1
+        check_budget("data.stride", f"{rows} rows of {path}", 9 * rows * (self.context + 1))
+        windows = np.lib.stride_tricks.sliding_window_view(content, self.context)
+        X = np.ascontiguousarray(windows[: -1 : self.stride])
+        return Samples(X, content[self.context :: self.stride].astype(np.float64))

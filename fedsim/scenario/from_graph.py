@@ -1,0 +1,177 @@
+"""From a networkx graph to the blocks of a scenario: neighbours, weights, links and fleet."""
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from fedsim.blocks.wording import printable, show
+from fedsim.errors import Fault, ScenarioError
+from fedsim.scenario.located import Located, Origin, locate
+from fedsim.scenario.merging import place
+from fedsim.scenario.specs import Group
+
+if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
+    import networkx as nx
+
+    AnyGraph = nx.Graph[Any]
+
+_LINK = {"rate": "bit/s", "latency": "s", "discipline": "", "duplex": ""}
+"""Attributes of an edge that are those of a link, with the unit of a number."""
+
+_NODE = frozenset(Group.model_fields) - {"count", "intervals"}
+"""Attributes of a node that are those of a group of the fleet."""
+
+_SERVER = "server"
+
+
+def with_graph(tree: Located, graph: "AnyGraph") -> Located:
+    """Return a scenario as written, with what a graph says.
+
+    A graph with a node "server" has the links between it and the clients, `network.edges`. Any
+    other graph has the neighbours of peers, `network.peers`, which are numbered in the order of the
+    nodes, or by their own numbers if they are 0, 1, ... or client-0, client-1, ... The `weight` of
+    edges is the mixing matrix, `rate`, `latency`, `discipline` and `duplex` are those of links;
+    numbers are in bit/s and s. Attributes of nodes such as `device`, `radio` and `battery` are
+    those of the fleet. Other attributes have no effect.
+
+    Raises:
+        ScenarioError: the graph cannot be one of peers, or says what the scenario says, too.
+    """
+    blocks = dict(_blocks(graph))
+    faults = [
+        Fault("", key, f"got {show(below.plain())} beside a graph, which says it; leave one out")
+        for key in blocks
+        if (below := _at(tree, key)) is not None and below.content not in (None, [], {})
+        if not (key == "network.topology" and below.content in ("star", "graph"))
+    ]
+    if faults:
+        raise ScenarioError(faults)
+    nodes = graph.number_of_nodes()
+    fleet = tree.get("fleet")
+    if "network.peers" in blocks and "fleet" not in blocks and (not fleet or not fleet.content):
+        blocks["fleet"] = [{"count": nodes}]
+    for key, value in blocks.items():
+        try:
+            piece = locate(value, Origin("graph"))
+        except (TypeError, ValueError) as error:
+            raise ScenarioError([Fault("graph", key, str(error))]) from error
+        tree = place(tree, key.split("."), piece)
+    return tree
+
+
+def _at(tree: Located, key: str) -> Located | None:
+    path = tuple(key.split("."))
+    below, depth = tree.nearest(path)
+    return below if depth == len(path) else None
+
+
+def _blocks(graph: "AnyGraph") -> Iterator[tuple[str, Any]]:
+    """Yield the blocks of a scenario by key.
+
+    Raises:
+        ScenarioError: see `with_graph`.
+    """
+    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    seen: object = graph
+    if not isinstance(seen, nx.Graph) or seen.is_multigraph() or not len(seen):
+        wanted = "expected a networkx.Graph or a networkx.DiGraph with nodes"
+        raise _wrong(f"got a {type(seen).__name__}; {wanted}")
+    if any("loss" in attributes for *_, attributes in graph.edges(data=True)):
+        text = "an edge has a loss, but messages are lost by radios: give nodes a radio such as"
+        raise _wrong(text + ' {"kind": "wifi", "loss": {"kind": "independent", "rate": "1 %"}}')
+    if _SERVER in graph:
+        names = {node: str(node) for node in graph}
+        yield "network.topology", "graph"
+        yield "network.edges", _links(graph, names)
+        return
+    numbers = _numbers(graph)
+    pairs = sorted((numbers[one], numbers[other]) for one, other in graph.edges if one != other)
+    directed = {"directed": True} if graph.is_directed() else {}
+    if any(_LINK.keys() & attributes.keys() for *_, attributes in graph.edges(data=True)):
+        names = {node: f"client-{number}" for node, number in numbers.items()}
+        yield "network.topology", "graph"  # first: it replaces the block of another topology
+        yield "network.edges", _links(graph, names)
+    yield "network.peers", {"kind": "edges", "edges": pairs, **directed}
+    if weights := _weights(graph, numbers):
+        yield "network.mixing", {"kind": "matrix", "weights": weights}
+    if any(_NODE & attributes.keys() for _, attributes in graph.nodes(data=True)):
+        yield "fleet", _fleet(graph, numbers)
+
+
+def _wrong(text: str) -> ScenarioError:
+    return ScenarioError([Fault("", "graph", text)])
+
+
+def _numbers(graph: "AnyGraph") -> Mapping[object, int]:
+    """Return the numbers of the nodes as clients."""
+    names = [str(node).removeprefix("client-") for node in graph]
+    if sorted(names) == sorted(map(str, range(len(names)))):
+        return {node: int(name) for node, name in zip(graph, names, strict=True)}
+    return {node: number for number, node in enumerate(graph)}
+
+
+def _weights(
+    graph: "AnyGraph", numbers: Mapping[object, int]
+) -> list[tuple[int, int, float]] | None:
+    """Return the weights of edges, as the receiver, the sender and the weight; None without any.
+
+    Raises:
+        ScenarioError: some edges have one, and one has none, or no number.
+    """
+    weights = list[tuple[int, int, float]]()
+    bare = list[tuple[object, object]]()
+    for source, target, attributes in graph.edges(data=True):
+        weight: object = attributes.get("weight")
+        if weight is None:
+            bare.append((source, target))
+        elif isinstance(weight, bool) or not isinstance(weight, int | float):
+            raise _wrong(f"{_edge(source, target)} has the weight {show(weight)}; give a number")
+        elif source != target:
+            one, other = numbers[source], numbers[target]
+            weights.append((other, one, float(weight)))
+            if not graph.is_directed():
+                weights.append((one, other, float(weight)))
+    if weights and bare:
+        raise _wrong(f"{_edge(*bare[0])} has no weight, and others have; give all one, or none")
+    return sorted(weights) or None
+
+
+def _edge(source: object, target: object) -> str:
+    return f"the edge between {printable(str(source))} and {printable(str(target))}"
+
+
+def _links(graph: "AnyGraph", names: Mapping[object, str]) -> list[dict[str, Any]]:
+    """Return the edges as links, each in both directions.
+
+    Raises:
+        ScenarioError: the two directions of one differ.
+    """
+    links: dict[frozenset[str], dict[str, Any]] = {}
+    for source, target, attributes in graph.edges(data=True):
+        own = {
+            key: _quantity(attributes[key], unit)
+            for key, unit in _LINK.items()
+            if key in attributes
+        }
+        ends = frozenset((names[source], names[target]))
+        known = links.setdefault(ends, {"source": names[source], "target": names[target], **own})
+        if own != {key: value for key, value in known.items() if key in _LINK}:
+            text = (
+                f"{_edge(source, target)} differs from the one back; a link is the same both ways"
+            )
+            raise _wrong(text)
+    return list(links.values())
+
+
+def _quantity(value: object, unit: str) -> object:
+    """Return a number with its unit; what is a text has one."""
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{value!r} {unit}" if unit and plain else value
+
+
+def _fleet(graph: "AnyGraph", numbers: Mapping[object, int]) -> list[dict[str, Any]]:
+    """Return the groups of the fleet: nodes that follow one another and are alike."""
+    parts = sorted(graph.nodes(data=True), key=lambda node: numbers[node[0]])
+    own = [{key: each[key] for key in sorted(_NODE & each.keys())} for _, each in parts]
+    return [{"count": sum(1 for _ in alike), **part} for part, alike in groupby(own)]

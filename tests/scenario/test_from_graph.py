@@ -1,0 +1,133 @@
+"""A networkx graph as the network and the fleet of a scenario."""
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.building import Builder, Job
+from fedsim.errors import ScenarioError
+from fedsim.scenario import load
+
+PEERS: dict[str, Any] = {
+    "problem": {
+        "loss": {"kind": "logistic", "scale": "mean", "l2": 0.1, "labels": "plus-minus"},
+        "data": {"kind": "sklearn", "name": "breast-cancer", "preprocess": ["standardise"]},
+        "split": {"kind": "iid"},
+    },
+    "algorithm": {"kind": "d-psgd", "step_size": 0.3},
+    "stop": {"rounds": 2},
+}
+
+
+def linked(*edges: Any) -> Any:
+    graph: nx.Graph[Any] = nx.Graph()
+    graph.add_edges_from(edges)
+    return graph
+
+
+def arrows(*edges: Any) -> Any:
+    graph: nx.DiGraph[Any] = nx.DiGraph()
+    graph.add_edges_from(edges)
+    return graph
+
+
+def built(graph: Any, **changes: Any) -> Job:
+    plan = load({**PEERS, **changes}, graph=graph)
+    return Builder(plan).build(plan.variants[0], 1)
+
+
+def test_nodes_are_clients_in_their_order_and_edges_are_neighbours() -> None:
+    overlay = built(linked(("b", "a"), ("a", "c"))).deployment.overlay
+    assert overlay is not None
+    assert overlay.neighbours == ((1,), (0, 2), (1,))
+
+
+def test_nodes_with_numbers_are_these_clients() -> None:
+    overlay = built(linked(("client-2", "client-0"), ("client-0", "client-1"))).deployment.overlay
+    assert overlay is not None
+    assert overlay.neighbours == ((1, 2), (0,), (0,))
+
+
+def test_weights_are_the_mixing_matrix() -> None:
+    graph = linked((0, 1, {"weight": 0.5}), (1, 2, {"weight": 0.25}))
+    overlay = built(graph).deployment.overlay
+    assert overlay is not None
+    rows = [[0.5, 0.5, 0], [0.5, 0.25, 0.25], [0, 0.25, 0.75]]
+    assert np.allclose(overlay.matrix().toarray(), rows)
+
+
+def test_a_directed_edge_carries_what_its_source_sends() -> None:
+    graph = arrows((0, 1), (1, 2), (2, 0))
+    result = fedsim.run(PEERS, graph=graph)
+    sent = result.events[result.events["event"] == "send"]
+    pairs = set(zip(sent["node"], sent["peer"], strict=True))
+    assert pairs == {(f"client-{n}", f"client-{(n + 1) % 3}") for n in range(3)}
+
+
+def test_attributes_of_edges_and_nodes_are_links_and_fleet() -> None:
+    link = {"rate": 1e6, "latency": 0.5}
+    graph = linked((0, 1, link), (1, 2, link))
+    for node, radio in enumerate(("wifi", "wifi", "lte")):
+        graph.nodes[node].update(device="pi-4", radio=radio, club="of no effect")
+    job = built(graph)
+    scenario = job.scenario
+    assert [(group.count, group.radio.kind) for group in scenario.fleet] == [
+        (2, "wifi"),
+        (1, "lte"),
+    ]
+    assert job.deployment.topology is not None
+    assert job.deployment.topology.between(0, 2).latency == 1.0
+    assert {link.capacity.peak for link in job.deployment.topology.links} == {1e6}
+    assert fedsim.run(PEERS, graph=graph).events["t"].max() > 1.0
+
+
+def test_a_graph_with_a_server_has_the_links_of_a_star_s_method() -> None:
+    graph = linked(("server", "client-0", {"rate": "1 Mbit/s"}), ("server", "client-1"))
+    changes = {"algorithm": {"kind": "gd", "step_size": 0.1}, "fleet": [{"count": 2}]}
+    job = built(graph, **changes)
+    assert job.deployment.overlay is None
+    assert job.deployment.topology is not None
+    assert [link.name for link in job.deployment.topology.links] == [
+        "server -> client-0",
+        "client-0 -> server",
+    ]
+
+
+def test_check_says_what_the_graph_is() -> None:
+    (note,) = fedsim.check(PEERS, graph=nx.petersen_graph()).graphs
+    assert note.text == (
+        "10 nodes, 15 edges, degree 3, diameter 2, spectral gap 0.5: 10 exchanges bring models"
+        " 1000 times closer to their mean"
+    )
+
+
+LOSSY = linked((0, 1, {"loss": 0.1}))
+TWO_WAYS = arrows((0, 1, {"rate": 1e6}), (1, 0, {"rate": 2e6}))
+RATED = linked((0, 1, {"weight": 0.5}), (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("graph", "changes", "key", "words"),
+    [
+        ("ring", {}, "graph", "expected a networkx.Graph"),
+        (nx.MultiGraph(linked((0, 1))), {}, "graph", "got a MultiGraph"),
+        (linked(), {}, "graph", "with nodes"),
+        (LOSSY, {}, "graph", "messages are lost by radios"),
+        (TWO_WAYS, {}, "graph", "differs from the one back"),
+        (RATED, {}, "graph", "between 1 and 2 has no weight"),
+        (linked((0, 1, {"weight": "a"})), {}, "graph", "give a number"),
+        (nx.karate_club_graph(), {}, "network.mixing.weights", "row 33 add up to 48"),
+        (nx.path_graph(3), {"network": {"peers": {"kind": "ring"}}}, "network.peers", "beside a"),
+        (linked((0, 1), (2, 3)), {}, "network.peers.kind", "must be connected"),
+    ],
+)
+def test_what_is_no_graph_of_peers_is_refused(
+    graph: Any, changes: dict[str, Any], key: str, words: str
+) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        fedsim.run({**PEERS, **changes}, graph=graph)
+    (fault,) = caught.value.faults
+    assert (fault.key, words in fault.message) == (key, True), fault

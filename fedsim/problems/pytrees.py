@@ -6,7 +6,7 @@ up with copies of the first row, of weight 0, and clients of all sizes share a f
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.losses.base import Rows
-from fedsim.problems.losses.jax_loss import PassedFunctions
 from fedsim.problems.samples import Minibatches
+
+if TYPE_CHECKING:
+    from fedsim.problems.losses.jax_loss import PassedFunctions
 
 AT_ONCE = 256
 """The largest number of rows that are computed together when all rows are; a power of two."""
@@ -45,7 +47,7 @@ class Functions:
 
     def __init__(
         self,
-        passed: PassedFunctions,
+        passed: "PassedFunctions",
         row: tuple[int, ...],
         criterion: str,
         numbers: np.dtype[Any],
@@ -53,8 +55,8 @@ class Functions:
         self._passed, self._row, self._criterion = passed, row, criterion
         self._numbers = numbers
         self._wide = numbers == np.float64
-        with self._typed():
-            tree = self._called("init", passed.init, jax.random.key(0))
+        with self._number_types():
+            tree = self._call("init", passed.init, jax.random.key(0))
             flat, self._unravel = ravel_pytree(tree)
         leaves = jax.tree_util.tree_leaves(tree)
         if not flat.size:
@@ -76,18 +78,18 @@ class Functions:
 
     def initial(self, seed: int) -> Array:
         """Return the initial parameters under a seed, shape (d,)."""
-        with self._typed():
+        with self._number_types():
             flat, _ = ravel_pytree(self._passed.init(jax.random.key(seed)))
             return np.asarray(flat, dtype=np.float64)
 
     def tree(self, w: Array) -> Any:  # noqa: ANN401 - whatever `init` returns
         """Return a model as the tree of parameters."""
-        with self._typed():
+        with self._number_types():
             return self._unravel(jnp.asarray(w, dtype=self._numbers))
 
     def value(self, rows: Rows, w: Array) -> float:
         """Return the loss of the rows, scaled."""
-        with self._typed():
+        with self._number_types():
             model = self._model(w)
             parts = (float(self._value(model, *part)) for part in self._parts(rows))
             return rows.factor * sum(parts)
@@ -95,7 +97,7 @@ class Functions:
     def gradient(self, rows: Rows, w: Array) -> Array:
         """Return its gradient, shape (d,)."""
         found = np.zeros(self.dimension)
-        with self._typed():
+        with self._number_types():
             model = self._model(w)
             for part in self._parts(rows):
                 found += np.asarray(self._gradient(model, *part), dtype=np.float64)
@@ -110,7 +112,7 @@ class Functions:
         """
         if not len(drawn):
             return w.copy()
-        with self._typed():
+        with self._number_types():
             start = model = self._model(w)
             further = self._number(eta), self._number(pull or 0.0), self._number(l2)
             for indices in _alike(drawn, len(rows.t)):
@@ -122,10 +124,10 @@ class Functions:
     def outputs(self, X: Array, w: Array) -> Array:
         """Return the outputs for features (n, d), shape (n, C) or (n,)."""
         found = []
-        with self._typed():
+        with self._number_types():
             model = self._model(w)
             for some in _slices(len(X)):
-                filled = self._shaped(_filled(X[some]))
+                filled = self._shape(_fill(X[some]))
                 part = np.asarray(self._outputs(model, filled), dtype=np.float64)
                 found.append(part[: len(X[some])])
         return np.concatenate(found)
@@ -133,7 +135,7 @@ class Functions:
     @cached_property
     def operations(self) -> float:
         """The floating-point operations of loss and gradient on one row, as XLA counts."""
-        with self._typed():
+        with self._number_types():
             X = jnp.zeros((COUNTED, *self._row), dtype=self._numbers)
             t = jnp.zeros(COUNTED, dtype=self._target_type)
             weights = jnp.ones(COUNTED, dtype=self._numbers)
@@ -151,11 +153,11 @@ class Functions:
         """
         if outputs in self._checked:
             return
-        with self._typed():
+        with self._number_types():
             rng = np.random.default_rng(0)
             X = jnp.asarray(rng.random((4, *self._row)), dtype=self._numbers)
             model = self._model(self.initial(0))
-            found = self._called("apply", self._apply, model, X)
+            found = self._call("apply", self._apply, model, X)
             shapes = [(4, outputs), *([(4,)] if outputs == 1 else [])]
             if tuple(np.shape(found)) not in shapes:
                 text = f"of 4 rows it is to return outputs of shape (4, {outputs})"
@@ -166,7 +168,7 @@ class Functions:
                 text = "a row's outputs depend on the rows beside it, as under batch normalisation"
                 raise DataError("loss.apply", f"{text}; take group or layer normalisation")
             t = jnp.zeros(4, dtype=self._target_type)
-            losses = self._called("loss", self._row_losses, found, t)
+            losses = self._call("loss", self._row_losses, found, t)
             if tuple(np.shape(losses)) != (4,):
                 text = "it is to return each row's loss, shape (b,)"
                 raise DataError("loss", f"{text}; of 4 rows got {np.shape(losses)}")
@@ -176,11 +178,11 @@ class Functions:
     def _checked(self) -> set[int]:
         return set()
 
-    def _typed(self) -> Any:  # noqa: ANN401 - a context manager of JAX
+    def _number_types(self) -> Any:  # noqa: ANN401 - a context manager of JAX
         """Return a context in which numbers have the type that is asked for; JAX's is put back."""
         return jax.enable_x64(self._wide)
 
-    def _called(self, name: str, function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
+    def _call(self, name: str, function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
         """Call a function of the user's.
 
         Raises:
@@ -251,10 +253,10 @@ class Functions:
     def _inputs(self, X: Any, t: Array) -> tuple[Tensor, Tensor]:  # noqa: ANN401 - features
         """Return features and targets, filled up to a power of two."""
         targets = t if t.ndim == 1 else t.argmax(axis=1)
-        filled = jnp.asarray(_filled(targets), dtype=self._target_type)
-        return self._shaped(_filled(np.asarray(X))), filled
+        filled = jnp.asarray(_fill(targets), dtype=self._target_type)
+        return self._shape(_fill(np.asarray(X))), filled
 
-    def _shaped(self, X: Array) -> Tensor:
+    def _shape(self, X: Array) -> Tensor:
         return jnp.asarray(X.reshape(len(X), *self._row), dtype=self._numbers)
 
 
@@ -262,7 +264,7 @@ def _slices(count: int) -> Iterator[slice]:
     return (slice(at, min(at + AT_ONCE, count)) for at in range(0, count, AT_ONCE))
 
 
-def _filled(values: NDArray[Any]) -> NDArray[Any]:
+def _fill(values: NDArray[Any]) -> NDArray[Any]:
     """Return values with the first one repeated behind them, up to a power of two."""
     count = len(values)
     further = (1 << (count - 1).bit_length()) - count

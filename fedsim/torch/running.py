@@ -116,6 +116,13 @@ def load_module(
     Raises:
         DataError: the model is not one of this module, or there is no such column.
         ValueError: there is no such run, or the model was not kept; the text says which are.
+
+    Example:
+        >>> from torch import nn
+        >>> method, rows = {"kind": "gd", "step_size": 0.1}, (np.eye(4), [0, 1, 0, 1])
+        >>> result = run(nn.Linear(4, 2), rows, algorithm=method, rounds=1, fleet=[{"count": 2}])
+        >>> load_module(nn.Linear(4, 2), result).training
+        False
     """
     number = best_round(result, variant, seed, measure) if round == "best" else round
     model = torch.from_numpy(result.model(variant, seed, number).ravel())

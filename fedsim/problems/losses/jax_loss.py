@@ -44,7 +44,7 @@ class GivenFunctions(Holding):
 
     _kept: Kept = PrivateAttr(default_factory=Kept)
 
-    def compiled(self, criterion: str, numbers: str) -> "Functions":
+    def functions(self, criterion: str, numbers: str) -> "Functions":
         """Return the functions as a loss of a flat model, compiled once for this block.
 
         Raises:
@@ -188,4 +188,4 @@ class JaxLoss(Loss):
 
     @property
     def _functions(self) -> "Functions":
-        return self.model.compiled(self.criterion, self.numbers)
+        return self.model.functions(self.criterion, self.numbers)

@@ -1,26 +1,9 @@
-"""fedsim.jax: functions of JAX and a tree of parameters as the problem of a scenario in Python.
-
-    import fedsim, fedsim.jax
-
-    problem = fedsim.jax.problem(init, apply, data=(X, y), test={"fraction": 0.2})
-    result = fedsim.run({"problem": problem, "algorithm": {"kind": "fedavg", "step_size": 0.1}})
-    parameters = fedsim.jax.parameters(init, result)
-
-It needs JAX: pip install '.[jax]'.
-"""
+"""Functions of JAX as the problem of a scenario, and the model of a run as their parameters."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-try:
-    import jax
-except ModuleNotFoundError as error:
-    if error.name != "jax":
-        raise
-    from fedsim.extras import missing
-
-    raise ModuleNotFoundError(missing("fedsim.jax", "JAX", "jax"), name="jax") from None
-
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
@@ -33,8 +16,6 @@ from fedsim.problems.data.files import GivenRows, arrays
 from fedsim.problems.losses import GivenFunctions, PassedFunctions
 from fedsim.results import Result
 from fedsim.scenario import ProblemSpec
-
-__all__ = ["parameters", "problem"]
 
 Rows: TypeAlias = Sequence[Any] | Source | Mapping[str, Any]
 """(X, y), (X, y, clients), or a source as in a scenario."""
@@ -80,40 +61,58 @@ def problem(
         >>> made.loss.kind
         'jax'
     """
-    both: tuple[tuple[str, object], ...] = (("init", init), ("apply", apply))
-    for name, function in both:
-        if not callable(function):
-            text = f"{name} is a function of JAX's arrays; got {type(function).__name__}"
-            raise DataError(f"loss.{name}", text)
+    _check_callable(init=init, apply=apply)
     rows = _rows(data)
     row = tuple(shape or (rows.row if isinstance(rows, GivenRows) else ()))
     if not row:
         raise DataError("loss.row", "give `shape`, that of a row's input, as for (X, y)")
-    own = None if isinstance(loss, str) else loss
-    outputs = _outputs(init, apply, row)
-    criterion = loss if isinstance(loss, str) else "squared" if outputs == 1 else "cross-entropy"
-    keys: dict[str, Any] = {"criterion": criterion, **of_the_loss}
-    if criterion == "cross-entropy":
-        if outputs == 1:
-            text = "cross-entropy needs an output for each class, and there is one output"
-            raise DataError("loss.criterion", f"{text}; use squared, or a custom loss")
-        keys.setdefault("outputs", outputs)
-    passed = PassedFunctions(init, apply, own)
+    passed = PassedFunctions(init, apply, None if isinstance(loss, str) else loss)
     name = getattr(apply, "__name__", type(apply).__name__)
+    model = GivenFunctions.holding(
+        identity_of(*passed), passed, lambda: identity_of(*passed), name=name, row=row
+    )
+    keys = _loss_keys(loss, _count_outputs(init, apply, row))
+    numbered = isinstance(rows, GivenRows) and rows.numbered
+    whole: dict[str, Any] = {
+        "loss": {"kind": "jax", "model": model, **keys, **of_the_loss},
+        "data": rows,
+        "split": split or ("groups" if numbered else "contiguous"),
+    }
+    if test is not None:
+        fraction = isinstance(test, Mapping) and "fraction" in test
+        whole["test"] = test if fraction else _rows(test)
     try:
-        model = GivenFunctions.holding(
-            identity_of(*passed), passed, lambda: identity_of(*passed), name=name, row=row
-        )
-        whole: dict[str, Any] = {"loss": {"kind": "jax", "model": model, **keys}, "data": rows}
-        numbered = isinstance(rows, GivenRows) and rows.numbered
-        whole["split"] = split or ("groups" if numbered else "contiguous")
-        if test is not None:
-            fraction = isinstance(test, Mapping) and "fraction" in test
-            whole["test"] = test if fraction else _rows(test)
         return ProblemSpec.model_validate(whole)
     except ValidationError as error:
         texts = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
         raise DataError("loss", "; ".join(dict.fromkeys(texts))) from None
+
+
+def _check_callable(**functions: object) -> None:
+    """Check that functions can be called.
+
+    Raises:
+        DataError: one cannot.
+    """
+    for name, function in functions.items():
+        if not callable(function):
+            text = f"{name} is a function of JAX's arrays; got {type(function).__name__}"
+            raise DataError(f"loss.{name}", text)
+
+
+def _loss_keys(loss: str | RowLoss, outputs: int) -> dict[str, Any]:
+    """Return the keys of the loss that follow from what was handed over.
+
+    Raises:
+        DataError: cross-entropy is asked for, and there is one output.
+    """
+    if loss == "squared" or (outputs == 1 and not isinstance(loss, str)):
+        return {"criterion": "squared"}
+    if outputs == 1:
+        text = "cross-entropy needs an output for each class, and there is one output"
+        raise DataError("loss.criterion", f"{text}; use squared, or a custom loss")
+    criterion = loss if isinstance(loss, str) else "cross-entropy"
+    return {"criterion": criterion, "outputs": outputs}
 
 
 def parameters(
@@ -135,6 +134,17 @@ def parameters(
     Raises:
         DataError: the model is not one of these parameters.
         ValueError: there is no such run, or the model was not kept; the text says which are.
+
+    Example:
+        >>> import fedsim
+        >>> init = lambda key: {"w": jnp.zeros((3, 2))}
+        >>> made = problem(init, lambda p, x: x @ p["w"], data=(np.eye(3), [0, 1, 1]))
+        >>> method, fleet = {"kind": "gd", "step_size": 0.1}, [{"count": 1}]
+        >>> result = fedsim.run(
+        ...     {"problem": made, "algorithm": method, "fleet": fleet, "stop": {"rounds": 2}}
+        ... )
+        >>> parameters(init, result)["w"].shape
+        (3, 2)
     """
     model = result.model(variant, seed, round).ravel()
     flat, unravel = ravel_pytree(init(jax.random.key(0)))
@@ -144,7 +154,7 @@ def parameters(
     return unravel(jnp.asarray(model, dtype=flat.dtype))
 
 
-def _outputs(
+def _count_outputs(
     init: Callable[[Any], Any], apply: Callable[[Any, Any], Any], row: tuple[int, ...]
 ) -> int:
     """Return how many outputs a row has, by the shapes alone.

@@ -18,6 +18,7 @@ from unittest.mock import patch
 import numpy as np
 
 from fedsim.errors import RunError
+from fedsim.physics.availability import ALWAYS, BernoulliAvailability
 from fedsim.physics.packet_loss import GilbertElliottLoss, IndependentLoss, PacketLoss
 from fedsim.physics.radios import RadioStage, Shannon
 from fedsim.physics.radios.base import Framing
@@ -121,7 +122,7 @@ def radio(rng: Generator) -> RadioModel:
     return RadioModel(
         up=LoRa() if silent else _rate(rng),
         down=_rate(rng),
-        latency=_time(rng) if stages or any(tail) or rng.random() < 0.7 else 0.0,
+        latency=_some(rng, 0.6, _time(rng)),
         loss=_loss(rng),
         stages=stages,
         tail_time=tail[0],
@@ -144,7 +145,8 @@ def fleet(rng: Generator) -> list[ClientConfig]:
         device = device_of(
             float(rng.choice([1.0, inf])), active=1.0, idle=float(rng.choice([0, 1]))
         )
-        kind = client_of(device, radio(rng), NO_LOSS)
+        law = BernoulliAvailability.model_construct(share=0.8) if rng.random() < 0.2 else ALWAYS
+        kind = client_of(device, radio(rng), NO_LOSS, availability=law)
         members += [kind] * int(rng.integers(1, 4))
     return members
 
@@ -169,7 +171,7 @@ def world(number: int) -> WorldConfig:
             server.commit(server.initial)
 
     async def handle(client: SimClient, message: Message) -> Message | Silence:
-        number = client.round - 1
+        number = (client.round - 1) % rounds
         for seconds in times[number][client.id]:
             await client.compute(work(seconds))
         if silent and quiet[number][client.id]:
@@ -179,8 +181,8 @@ def world(number: int) -> WorldConfig:
 
     parts: dict[str, Any] = {"silence": deadline(1e5)} if silent else {}
     if rng.random() < 0.3:
-        rates = rng.choice([32.0, 300.0, inf], 2).tolist()
-        parts["server"] = ServerLink(*rates, latency=float(rng.choice([0.0, 0.125])))
+        up, down = rng.choice([32.0, 300.0, inf], 2).tolist()
+        parts["server"] = ServerLink(up, down, float(rng.choice([0.0, 0.125])))
     made = setup(serve, handle, members, seed=number, header_bits=int(rng.choice([0, 8])), **parts)
     object.__setattr__(made, "algorithm", Waits(serve, handle))
     return made

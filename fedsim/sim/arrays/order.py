@@ -71,7 +71,11 @@ class EventOrder:
         return np.arange(begin, begin + size)
 
     def places(self) -> Numbers:
-        """Return the places of roots and events, by number, shape (roots + count,)."""
+        """Return the places of roots and events, by number, shape (roots + count,).
+
+        Raises:
+            ReactionError: of those that are joined, one comes before its own parent.
+        """
         if not self.count:
             return np.arange(self._roots)
         times, parents = np.concatenate(self._times), np.concatenate(self._parents)
@@ -90,6 +94,8 @@ class EventOrder:
             one, own = first[order], came[order]
             wrong = (one[1:] < one[:-1]) | ((one[1:] == one[:-1]) & (own[1:] < own[:-1]))
             if not (same[1:] & wrong).any():
+                if (came >= places[self._roots :]).any():
+                    raise ReactionError("what is one event would happen twice in an instant")
                 return places
             order = np.lexsort((came, first, priorities, times))
 

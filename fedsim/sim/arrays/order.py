@@ -81,7 +81,7 @@ class EventOrder:
         # Of ten million clients there are a hundred million events: what is kept of each is small.
         times, parents = np.concatenate(self._times), np.concatenate(self._parents)
         self._times, self._parents = [times], [parents]
-        priorities = _spread(_ranked(self._settles), np.int8)
+        priorities = _spread(_rank(self._settles), np.int8)
         joined = _spread(self._joined, np.bool_)
         order = np.lexsort((priorities, times))
         places = np.arange(self._roots + self.count)
@@ -102,8 +102,8 @@ def _is_out_of_order(
     order: Numbers, times: Array, priorities: NDArray[np.int8], first: Numbers, came: Numbers
 ) -> bool:
     """Return whether some that are due at one time and priority are not in their parents' order."""
-    same = _repeated(times[order])
-    same &= _repeated(priorities[order])
+    same = _find_ties(times[order])
+    same &= _find_ties(priorities[order])
     at = np.flatnonzero(same)
     one, other = order[at], order[at + 1]
     before, after = first[one], first[other]
@@ -113,12 +113,12 @@ def _is_out_of_order(
     return bool(wrong.any())
 
 
-def _repeated(figures: NDArray[Any]) -> NDArray[np.bool_]:
+def _find_ties(figures: NDArray[Any]) -> NDArray[np.bool_]:
     """Return whether each figure but the last is equal to the next one, shape (n - 1,)."""
     return np.asarray(figures[1:] == figures[:-1])
 
 
-def _ranked(runs: Sequence[tuple[int, float]]) -> list[tuple[int, int]]:
+def _rank(runs: Sequence[tuple[int, float]]) -> list[tuple[int, int]]:
     """Return the ranks of priorities in place of them."""
     every = sorted({priority for _, priority in runs})
     return [(size, every.index(priority)) for size, priority in runs]

@@ -122,7 +122,7 @@ def radio(rng: Generator) -> RadioModel:
     return RadioModel(
         up=LoRa() if silent else _rate(rng),
         down=_rate(rng),
-        latency=_some(rng, 0.6, _time(rng)),
+        latency=max(_some(rng, 0.6, _time(rng)), 0.1 if stages and stages[0].name else 0.0),
         loss=_loss(rng),
         stages=stages,
         tail_time=tail[0],

@@ -30,6 +30,7 @@ from fedsim.algorithms.local_steps import SendsModels
 from fedsim.algorithms.marina import Marina, PPMarina
 from fedsim.algorithms.marina_p import MarinaP
 from fedsim.algorithms.matching_pursuit import FedGradMP
+from fedsim.algorithms.personal import APFL, Ditto, PFedMe
 from fedsim.algorithms.sign_sgd import SignSGD
 from fedsim.algorithms.switching import FedSGM, StaleFedSGM
 from fedsim.algorithms.thresholding import DistributedIHT, FedHT, FedIterHT
@@ -54,6 +55,9 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         FedProx,
         FedExProx,
         FedNova,
+        Ditto,
+        PFedMe,
+        APFL,
         Scaffold,
         Scaffnew,
         FedOpt,
@@ -88,6 +92,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
 
 __all__ = [
     "ALGORITHMS",
+    "APFL",
     "DPSGD",
     "EF21",
     "Algorithm",
@@ -100,6 +105,7 @@ __all__ = [
     "DiLoCo",
     "Diana",
     "DistributedIHT",
+    "Ditto",
     "FastFedDA",
     "FedAdagrad",
     "FedAdam",
@@ -128,6 +134,7 @@ __all__ = [
     "MCFedDA",
     "Marina",
     "MarinaP",
+    "PFedMe",
     "PPMarina",
     "PeerAlgorithm",
     "ProblemInfo",

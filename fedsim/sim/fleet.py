@@ -179,7 +179,12 @@ class Fleet:
             lossy = any(kind.radio.loss.mean for _, kind in kinds.runs)
             losses = self._losses if lossy else None
             connections = Connections(
-                setup.tcp, self._packets, losses, self._lost_places, hashes=self._hashes
+                setup.tcp,
+                self._packets,
+                losses,
+                self._lost_places,
+                opened=True,  # of those that are kept: clients join before the first round
+                hashes=self._hashes,
             )
         else:
             connections = None

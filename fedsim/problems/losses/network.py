@@ -35,7 +35,8 @@ class TorchLoss(Loss):
     Values and full gradients are computed in evaluation mode: without dropout or other noise.
     Gradients of minibatches and steps are computed in training mode, with noise that is seeded by
     the rows that the client has drawn. Frozen parameters and buffers are the same at every node and
-    never travel; a module that changes a buffer is refused.
+    never travel; a module that changes a buffer is refused, but for the running means and variances
+    of batch normalisation, where `statistics` says what becomes of them.
 
     A gradient costs the count of PyTorch's own counter for one row, forwards and backwards, times
     the rows: matrix products and convolutions; all else is not counted.
@@ -68,6 +69,11 @@ class TorchLoss(Loss):
         description="number type; bfloat16: in products and convolutions, by autocast",
     )
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="where it is computed")
+    statistics: Literal["refused", "local", "averaged"] = Field(
+        default="refused",
+        description="running means and variances of batch normalisation: a module that has them is"
+        " refused; or they stay with each client; or they are averaged like parameters",
+    )
     augment: Given[tuple[Augmentation, ...], Sequence[Augmentation | Keys]] = as_written(
         (),
         "how images of minibatches are varied, in this order: flip, {crop: pixels}; never where "
@@ -132,12 +138,21 @@ class TorchLoss(Loss):
         """Return the shapes of the trained parameters."""
         return tuple(layer.shape for layer in self.recipe(features, outputs).layers)
 
+    def part_names(self, features: int, outputs: int) -> tuple[str, ...]:
+        """Return the names of the trained parameters in the module."""
+        return tuple(layer.name for layer in self.recipe(features, outputs).layers)
+
+    def kept_names(self, features: int, outputs: int) -> tuple[str, ...]:
+        """Return the names of the running means and variances that are part of the model."""
+        found = self.recipe(features, outputs)
+        return tuple(layer.name for layer in found.layers[found.parameters :])
+
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
         """Return the parameters that the module is built with, under a drawn seed."""
-        self.recipe(features, outputs)  # which raises if the module is unusable
+        found = self.recipe(features, outputs)  # which raises if the module is unusable
         from fedsim.problems.modules import start  # noqa: PLC0415 - loads PyTorch
 
-        return start(self.model, features, outputs, int(rng.integers(2**63)))
+        return start(found, features, outputs, int(rng.integers(2**63)))
 
     def operations(self, rows: int, features: float, outputs: int) -> float:
         """Return the operations of one row times the number of rows."""
@@ -273,7 +288,8 @@ class TorchLoss(Loss):
                 raise
             raise DataError("loss.kind", missing("torch", "PyTorch", "torch")) from None
         check_device(self.device)
-        found = recipe(self.model, self.criterion, features, outputs)
+        kept = self.statistics != "refused"
+        found = recipe(self.model, self.criterion, features, outputs, statistics=kept)
         check_images(found.shape, self.augment)
         return found
 

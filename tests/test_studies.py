@@ -399,15 +399,16 @@ def test_a_second_vector_doubles_and_compression_shortens_what_goes_up(
 
 # -- a language model ------------------------------------------------------------------
 
+STREAMED = ("parts", "overlap-4", "overlap-16", "overlap-16-4-bit", "two-parts", "eight-parts")
 SHORT = [
     "problem.data.stride=60",
     "problem.loss.model={kind: transformer, width: 8, layers: 1, heads: 2}",
     "algorithm.batch=2",
+    "algorithm.local_steps=4",
     "stop.rounds=1",
-    *(f"variants.{name}.stop.rounds=1" for name in ("h-16", "h-128")),
-    *(f"variants.{name}.stop.rounds=3" for name in ("parts", "overlap-4", "overlap-16")),
-    *(f"variants.{name}.stop.rounds=3" for name in ("overlap-16-4-bit", "two-parts")),
-    "variants.eight-parts.stop.rounds=3",
+    *(f"variants.h-{steps}.algorithm.local_steps=4" for steps in (16, 128)),
+    *(f"variants.h-{steps}.stop.rounds=1" for steps in (16, 128)),
+    *(f"variants.{name}.stop.rounds=2" for name in STREAMED),
 ]
 
 
@@ -420,8 +421,8 @@ def continents() -> fedsim.Result:
 
 @pytest.mark.needs("torch")
 def test_steps_that_overlap_save_time_and_no_bits(continents: fedsim.Result) -> None:
-    rounds = continents.rounds[continents.rounds["round"] == 3].set_index("variant")
-    begins = continents.rounds[continents.rounds["round"] == 2].set_index("variant")
+    rounds = continents.rounds[continents.rounds["round"] == 2].set_index("variant")
+    begins = continents.rounds[continents.rounds["round"] == 1].set_index("variant")
     lasts = rounds["t"] - begins["t"]
     assert lasts["overlap-16"] < lasts["overlap-4"] < lasts["parts"]
     assert lasts["overlap-16-4-bit"] <= lasts["overlap-16"]

@@ -13,7 +13,8 @@ from fedsim.blocks.identity import identity_of
 from fedsim.errors import DataError
 from fedsim.problems import Source
 from fedsim.problems.data.files import GivenRows, arrays
-from fedsim.problems.losses import GivenFunctions, PassedFunctions
+from fedsim.problems.losses import GivenFunctions
+from fedsim.problems.passed import PassedFunctions
 from fedsim.results import Result
 from fedsim.scenario import ProblemSpec
 
@@ -66,23 +67,36 @@ def problem(
     row = tuple(shape or (rows.row if isinstance(rows, GivenRows) else ()))
     if not row:
         raise DataError("loss.row", "give `shape`, that of a row's input, as for (X, y)")
+    keys = _loss_keys(loss, _count_outputs(init, apply, row)) | of_the_loss
     passed = PassedFunctions(init, apply, None if isinstance(loss, str) else loss)
-    name = getattr(apply, "__name__", type(apply).__name__)
-    model = GivenFunctions.holding(
-        identity_of(*passed), passed, lambda: identity_of(*passed), name=name, row=row
-    )
-    keys = _loss_keys(loss, _count_outputs(init, apply, row))
     numbered = isinstance(rows, GivenRows) and rows.numbered
     whole: dict[str, Any] = {
-        "loss": {"kind": "jax", "model": model, **keys, **of_the_loss},
+        "loss": {"kind": "jax", "model": _model(passed, row), **keys},
         "data": rows,
         "split": split or ("groups" if numbered else "contiguous"),
     }
     if test is not None:
         fraction = isinstance(test, Mapping) and "fraction" in test
         whole["test"] = test if fraction else _rows(test)
+    return _validate(whole)
+
+
+def _model(passed: PassedFunctions, row: tuple[int, ...]) -> GivenFunctions:
+    """Return the block of functions that were passed."""
+    name = getattr(passed.apply, "__name__", type(passed.apply).__name__)
+    return GivenFunctions.holding(
+        identity_of(*passed), passed, lambda: identity_of(*passed), name=name, row=row
+    )
+
+
+def _validate(keys: Mapping[str, Any]) -> ProblemSpec:
+    """Return a problem.
+
+    Raises:
+        DataError: a key is unknown, or a value is not accepted.
+    """
     try:
-        return ProblemSpec.model_validate(whole)
+        return ProblemSpec.model_validate(keys)
     except ValidationError as error:
         texts = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
         raise DataError("loss", "; ".join(dict.fromkeys(texts))) from None

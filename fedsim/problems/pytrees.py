@@ -6,7 +6,7 @@ up with copies of the first row, of weight 0, and clients of all sizes share a f
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +17,8 @@ from numpy.typing import NDArray
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.losses.base import Rows
+from fedsim.problems.passed import PassedFunctions
 from fedsim.problems.samples import Minibatches
-
-if TYPE_CHECKING:
-    from fedsim.problems.losses.jax_loss import PassedFunctions
 
 AT_ONCE = 256
 """The largest number of rows that are computed together when all rows are; a power of two."""
@@ -47,7 +45,7 @@ class Functions:
 
     def __init__(
         self,
-        passed: "PassedFunctions",
+        passed: PassedFunctions,
         row: tuple[int, ...],
         criterion: str,
         numbers: np.dtype[Any],

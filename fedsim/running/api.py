@@ -205,13 +205,12 @@ def run(
         cluster: a Dask cluster that makes the runs: "tcp://host:8786", "local:4", "slurm:4" (jobs).
         shard: "3/16" makes the third of sixteen shares, beside other processes with the same `out`.
         check: whether to raise and warn by the final states of runs, which the summary has, too.
-        graph: a networkx graph of peers, or of links if "server" is one of its nodes; attributes of
-            edges are weight, rate (bit/s), latency (s), of nodes device, radio, battery.
+        graph: of networkx: peers, or links if "server" is one of its nodes; see docs/peers.md.
 
     Raises:
         ScenarioError, BlockError: the scenario, or one of `blocks`, is invalid; nothing has run.
         DataError: `out` holds runs of another scenario; `shard` or `cluster` is invalid.
-        OccupiedError: another process is writing into `out`; nothing has run.
+        OccupiedError: another process is writing into `out`.
         OutputError: a file cannot be written.
         RunError: runs have failed, or the cluster is gone; the other runs are kept.
         ValueError: `jobs` is below 1, or `carry` is unknown.

@@ -157,8 +157,7 @@ def load(
         ['chb', 'hb', 'gd']
     """
     source = find_scenario(source) if isinstance(source, str | Path) else source
-    tree, faults = _read(source)
-    tree = tree if graph is None else with_graph(tree, graph)
+    tree, faults = _read(source, graph)
     known_here = catalogue(blocks, source)
     question = _question(source)
     inherited = families(known_here)
@@ -221,14 +220,16 @@ def dump(scenario: Scenario, question: str = "") -> str:
     return stream.getvalue()
 
 
-def _read(source: Written) -> tuple[Located, list[Fault]]:
-    """Return what was written, and the faults that leave it readable."""
+def _read(source: Written, graph: "AnyGraph | None") -> tuple[Located, list[Fault]]:
+    """Return what was written, with a graph's part, and the faults that leave it readable."""
     if isinstance(source, str | Path):
-        return read_file(Path(source))
-    try:
-        return locate(source, Origin()), []
-    except (TypeError, ValueError) as error:
-        raise ScenarioError([Fault("", "", str(error))]) from error
+        tree, faults = read_file(Path(source))
+    else:
+        try:
+            tree, faults = locate(source, Origin()), []
+        except (TypeError, ValueError) as error:
+            raise ScenarioError([Fault("", "", str(error))]) from error
+    return tree if graph is None else with_graph(tree, graph), faults
 
 
 def _validate(tree: Located, known: BlockCatalogue) -> tuple[Scenario | None, list[Fault]]:

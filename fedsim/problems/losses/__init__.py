@@ -2,7 +2,7 @@
 
 from fedsim.blocks.registry import Registry
 from fedsim.problems.losses.base import Loss, Rows, State
-from fedsim.problems.losses.jax_loss import GivenFunctions, JaxLoss, PassedFunctions
+from fedsim.problems.losses.jax_loss import GivenFunctions, JaxLoss
 from fedsim.problems.losses.linear import LinearLoss
 from fedsim.problems.losses.logistic import Logistic, NeymanPearson
 from fedsim.problems.losses.mlp import MultilayerPerceptron
@@ -37,7 +37,6 @@ __all__ = [
     "Loss",
     "MultilayerPerceptron",
     "NeymanPearson",
-    "PassedFunctions",
     "Rows",
     "Softmax",
     "Squared",

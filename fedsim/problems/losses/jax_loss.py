@@ -2,9 +2,9 @@
 
 # ruff: noqa: ARG002 - kernels share one signature
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, PrivateAttr
@@ -16,24 +16,11 @@ from fedsim.ports import Array
 from fedsim.problems.architectures.base import Kept
 from fedsim.problems.losses.base import Loss, Rows, State
 from fedsim.problems.losses.network import encode_labels
+from fedsim.problems.passed import PassedFunctions
 from fedsim.problems.samples import Features, Minibatches, Precision
 
 if TYPE_CHECKING:
     from fedsim.problems.pytrees import Functions
-
-
-class PassedFunctions(NamedTuple):
-    """Functions of JAX that were passed in from Python.
-
-    Attributes:
-        init: of a random key, returns the initial parameters: a tree of arrays.
-        apply: of parameters and inputs (b, ...), returns outputs (b, C), or (b,).
-        loss: of outputs and targets, each row's, shape (b,); None for that of the criterion.
-    """
-
-    init: Callable[[Any], Any]
-    apply: Callable[[Any, Any], Any]
-    loss: Callable[[Any, Any], Any] | None = None
 
 
 class GivenFunctions(Holding):

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from math import isnan, nan
+from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,19 @@ def test_the_live_benchmark_counts_rounds(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(benchmark, "SHORT", 2)
     found = benchmark.rates(6, 60, 0)
     assert found.keys() == {"wall clock", "processor"}
-    assert found["wall clock"] > 0
+    assert all(rate > 0 for rate in found.values())
+
+
+def test_the_live_benchmark_has_no_rate_where_the_longer_run_took_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on a busy machine, where clocks of processes stand still, or a short run has waited."""
+    benchmark = module("live")
+    costs = iter([benchmark.Cost(2.0, 0.5, 0.25), benchmark.Cost(1.0, 0.5, 0.25)])
+    monkeypatch.setattr(benchmark, "measure", lambda *_: next(costs))
+    assert benchmark.rates(6, 60, 0) == {"wall clock": inf, "processor": inf}
+    costs = iter([benchmark.Cost(2.0, 0.5, 0.25), benchmark.Cost(4.0, 0.75, 1.25)])
+    assert benchmark.rates(6, benchmark.SHORT + 10, 0) == {"wall clock": 300, "processor": 600}
 
 
 def test_the_wire_benchmark_prices_payloads_of_true_length() -> None:

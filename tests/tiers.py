@@ -58,6 +58,7 @@ FILES = {
     "pytorch/test_losses.py": "torch",
     "pytorch/test_problem.py": "torch",
     "pytorch/test_running.py": "torch",
+    "pytorch/test_steps.py": "torch",
     "pytorch/test_training.py": "torch",
     "report/test_browser.py": "dev",
     "test_adapters.py": "torch",

@@ -14,6 +14,7 @@ import os
 import resource
 import tempfile
 import time
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,6 +80,9 @@ def rates(clients: int, rounds: int, processes: int) -> dict[str, float]:
         clients: their number.
         rounds: of the longer run, above `SHORT`.
         processes: for the clients; 0 for the one of the server.
+
+    Returns:
+        The rates; infinite where the longer run took no longer.
     """
     with tempfile.TemporaryDirectory() as folder:
         short, long = (
@@ -86,8 +90,9 @@ def rates(clients: int, rounds: int, processes: int) -> dict[str, float]:
             for each in (SHORT, rounds)
         )
     spent = [after - before for before, after in zip(short, long, strict=True)]
+    seconds = {"wall clock": spent[0], "processor": max(spent[1:])}
     made = 60 * (rounds - SHORT)
-    return {"wall clock": made / spent[0], "processor": made / max(spent[1:])}
+    return {name: made / took if took > 0 else inf for name, took in seconds.items()}
 
 
 def main(clients: int, rounds: int) -> list[dict[str, float]]:

@@ -33,6 +33,7 @@ from fedsim.algorithms.local_steps import SendsModels
 from fedsim.algorithms.marina import Marina, PPMarina
 from fedsim.algorithms.marina_p import MarinaP
 from fedsim.algorithms.matching_pursuit import FedGradMP
+from fedsim.algorithms.personal import APFL, Ditto, PFedMe
 from fedsim.algorithms.push_sum import PushSum, StochasticGradientPush
 from fedsim.algorithms.sign_sgd import SignSGD
 from fedsim.algorithms.switching import FedSGM, StaleFedSGM
@@ -58,6 +59,9 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         FedProx,
         FedExProx,
         FedNova,
+        Ditto,
+        PFedMe,
+        APFL,
         Scaffold,
         Scaffnew,
         FedOpt,
@@ -103,6 +107,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
 
 __all__ = [
     "ALGORITHMS",
+    "APFL",
     "DPSGD",
     "EF21",
     "Algorithm",
@@ -120,6 +125,7 @@ __all__ = [
     "Diana",
     "Diging",
     "DistributedIHT",
+    "Ditto",
     "Extra",
     "FastFedDA",
     "FedAdagrad",
@@ -151,6 +157,7 @@ __all__ = [
     "Marina",
     "MarinaP",
     "Nids",
+    "PFedMe",
     "PPMarina",
     "PeerAlgorithm",
     "ProblemInfo",

@@ -267,6 +267,9 @@ class Algorithm(Spec, Generic[Memory]):
     """Whether its theory covers client sampling (partial participation). If False, sampling gives a
     concern; a method whose own `concerns` treat sampling leaves it True."""
 
+    personal: ClassVar[bool] = False
+    """Whether each client has a model of its own, `own_model`, at which its loss is evaluated."""
+
     in_arrays: ClassVar[bool] = False
     """Whether `serve` and `handle`, as written in this very class, wait for nothing but messages
     and `compute`, so that rounds may be played in arrays. Of fedsim's own methods it is known."""
@@ -368,13 +371,17 @@ class Algorithm(Spec, Generic[Memory]):
         """Return a client's initial state; `initial` is the initial model, shape (d,)."""
         return None  # type: ignore[return-value]  # no state by default
 
+    def own_model(self, state: Memory) -> Array:  # noqa: ARG002 - for subclasses
+        """Return the client's own model, shape (d,), never changed in place; see `personal`."""
+        raise TypeError(f"{self.kind} has no models of clients; its `personal` is False")
+
     @property
     def uncompiled(self) -> str:
         """What of the clients' work no compiled kernel computes; empty for nothing."""
         return ""
 
     def kept_values(self, dimension: int) -> int:  # noqa: ARG002 - for subclasses
-        """Return how many numbers a client's optimizer keeps in its memory between rounds."""
+        """Return how many numbers a client keeps between rounds: its optimizer's, its own model."""
         return 0
 
     def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:  # noqa: ARG002

@@ -22,7 +22,7 @@ class Timing:
     """The spans after which an endpoint acts, s.
 
     Attributes:
-        beat: between heartbeats.
+        beat: between heartbeats, which are sent where nothing else was meanwhile.
         silence: without a byte from a peer, or one that it takes, until it counts as gone.
         handshake: from the connection to the client's proof.
         building: from WELCOME to READY, in which a client builds its part.
@@ -194,8 +194,8 @@ class FrameConnection(asyncio.Protocol):
         most = ceil(self._timing.silence / self._timing.beat)
         self._silent_ticks = 0 if self.received_bytes > self._seen else self._silent_ticks + 1
         self._seen = self.received_bytes
-        waiting = self._transport.get_write_buffer_size()
-        taken = not waiting or waiting - (self.sent_bytes - self._noted) < self._waiting
+        waiting, sent = self._transport.get_write_buffer_size(), self.sent_bytes - self._noted
+        taken = not waiting or waiting - sent < self._waiting
         self._stuck_ticks = 0 if taken else self._stuck_ticks + 1
         self._waiting, self._noted = waiting, self.sent_bytes
         span = f"{self._timing.silence:g} s"
@@ -208,8 +208,9 @@ class FrameConnection(asyncio.Protocol):
         except PeerError as error:
             self.drop(error)
         if not self.ended:
-            if not waiting:  # what waits shows that this end is there
+            if not (waiting or sent):  # either shows that this end is there
                 self.send(Kind.BEAT)
+                self._noted = self.sent_bytes
             self._tick_later()
 
 

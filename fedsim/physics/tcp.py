@@ -9,6 +9,7 @@ from fedsim.blocks.spec import Spec, as_written
 from fedsim.physics.radios.base import Framing, framing
 
 _QUEUE = "packets that wait in front of each direction of each link; one more is being sent"
+_KEPT = "one for each client and direction, open from the start"
 _BDP = "the same in products of the link's rate and the longest round trip over it"
 
 
@@ -34,7 +35,7 @@ class Tcp(Spec):
         "40 ms", "an odd segment is acknowledged after this; RFC 1122 allows up to 500 ms"
     )
     connections: Literal["new", "kept"] = Field(
-        default="new", description="one for each message, or one for each client and direction"
+        default="new", description=f"one for each message, or {_KEPT}"
     )
     idle_restart: bool = Field(
         default=True, description="whether a kept connection's window shrinks while idle, RFC 2861"

@@ -72,9 +72,10 @@ def find_repeated(measures: Sequence[Measure]) -> Iterator[tuple[str, str, objec
     """Yield where two measures would fill the same columns, as key, message and value."""
     first: dict[str, int] = {}
     for number, measure in enumerate(measures):
-        if first.setdefault(measure.kind, number) != number:
+        column = measure.columns[0] if measure.columns else measure.kind
+        if first.setdefault(column, number) != number:
             text = (
-                f"measures.{first[measure.kind]} is {measure.kind} already, and a column has one"
+                f"measures.{first[column]} is {measure.kind} already, and a column has one"
                 " value a round; leave one of the two out"
             )
             yield f"measures.{number}", text, measure.kind

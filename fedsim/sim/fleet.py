@@ -24,6 +24,7 @@ from fedsim.sim.lazy import LazyTable, RunLengthSequence
 from fedsim.sim.network import routing
 from fedsim.sim.network.air import CellRadios
 from fedsim.sim.network.broadcast import CellNetwork
+from fedsim.sim.network.channel import Channel
 from fedsim.sim.network.lanes import Bearer, Lane
 from fedsim.sim.network.lora.network import LoRaNetwork
 from fedsim.sim.network.peers import PeerNetwork, PeerRoutes
@@ -107,6 +108,7 @@ class Fleet:
         in_arrays: what each client whose rounds are played in arrays has spent, shape (M,); None
             where they are played as events.
         radios: theirs.
+        radio_kinds: what the radio of each has in common with others.
     """
 
     def __init__(
@@ -135,7 +137,7 @@ class Fleet:
         self._owners: list[ClientId] = []  # of the processors
         self.radios = LazyTable(self._radio)
         self._factor = routing.BANDWIDTH_FACTOR if setup.sharing == "lv08" else 1.0
-        self._radio_kinds = kinds.map(
+        self.radio_kinds = kinds.map(
             lambda kind: RadioKind.of(kind.radio, kind.rates, self._factor)
         )
         # Among peers a lane is a radio alone: the links depend on the message's receiver.
@@ -152,7 +154,7 @@ class Fleet:
         return made
 
     def _radio(self, client: ClientId) -> RadioMeter:
-        kind, supply = self._radio_kinds[client], self.supplies.get(client)
+        kind, supply = self.radio_kinds[client], self.supplies.get(client)
         if self._setup.lora is not None and isinstance(kind.law, LoRaRadio):
             return FrameMeter(kind, supply)
         if not kind.stateful:
@@ -177,7 +179,12 @@ class Fleet:
             lossy = any(kind.radio.loss.mean for _, kind in kinds.runs)
             losses = self._losses if lossy else None
             connections = Connections(
-                setup.tcp, self._packets, losses, self._lost_places, hashes=self._hashes
+                setup.tcp,
+                self._packets,
+                losses,
+                self._lost_places,
+                opened=True,  # of those that are kept: clients join before the first round
+                hashes=self._hashes,
             )
         else:
             connections = None
@@ -265,6 +272,13 @@ class Fleet:
         if relays := route[client].relays:
             lane.set_route(lane.bearer, lane.latency, self._relays.of(relays))
         return lane
+
+    def channel(self, client: ClientId, up: bool) -> Channel:  # noqa: FBT001 - as `lane`
+        """Create the channel of one direction of a client's radio, as its lane has it."""
+        rate, law = self._law(client, up), self.kinds[client].radio
+        carrier = rate.carrier(partial(self._setup.rng, "channel", client))
+        losses = self._losses(client, up)
+        return Channel(rate, carrier, losses, self._packets(client), law.most_tries)
 
     def _relay(self, client: ClientId) -> Relay:
         """Create the relay of the messages that go through a client's node of a graph."""

@@ -22,8 +22,9 @@ except ModuleNotFoundError as error:
 
 from fedsim.problems.architectures import Architecture
 from fedsim.torch.datasets import dataset
+from fedsim.torch.metrics import metric
 from fedsim.torch.optimizers import optimizer
 from fedsim.torch.problems import problem
 from fedsim.torch.running import load_module, run
 
-__all__ = ["Architecture", "dataset", "load_module", "optimizer", "problem", "run"]
+__all__ = ["Architecture", "dataset", "load_module", "metric", "optimizer", "problem", "run"]

@@ -17,6 +17,7 @@ from fedsim.problems.architectures import GivenModule, PassedModule
 from fedsim.problems.data.files import GivenRows, arrays
 from fedsim.scenario import ProblemSpec
 from fedsim.torch.datasets import as_array, dataset
+from fedsim.torch.steps import BatchLoss, Collate, StepModule, form_of, item_rows
 
 Rows: TypeAlias = Dataset[Any] | Sequence[Any] | Source | Mapping[str, Any]
 """A dataset, one for each client, (X, y), (X, y, clients), or a source as in a scenario."""
@@ -38,6 +39,8 @@ def problem(
     test: Rows | None = None,
     split: Mapping[str, Any] | str | None = None,
     shape: Sequence[int] | None = None,
+    step: BatchLoss | None = None,
+    collate: Collate | None = None,
     **of_the_loss: Any,
 ) -> ProblemSpec:
     """Return a module and a loss as the `problem` of a scenario.
@@ -59,6 +62,13 @@ def problem(
         split: the assignment of rows to clients; by default the clients of the rows if they have
             them (`groups`), and otherwise contiguous blocks in fleet order (`contiguous`).
         shape: of the module's input for a row; by default that of the data.
+        step: in place of `loss`, a function of the module and a batch that returns each item's
+            loss, shape (b,), or their mean. Items may be anything then: `data` is a dataset, or
+            one, or a list of items, for each client, and `test` one more. The loss over all items
+            of a client is the mean over batches of at most 256; an item's operations are those of
+            a batch of 32, evenly spaced, over 32.
+        collate: with a step: a function of a list of items that returns a batch, whose tensors are
+            put on the model's device, real ones in its type; `default_collate` by default.
         of_the_loss: other keys of the loss `torch`: l2, scale, numbers, device, outputs.
 
     Raises:
@@ -68,6 +78,24 @@ def problem(
         >>> from torch import nn
         >>> made = problem(nn.Linear(3, 2), data=(np.eye(3), [0, 1, 1]))
     """
+    if step is not None:
+        _check_alone(loss, shape)
+        return _problem_of_items(module, step, collate, data, test, split, of_the_loss)
+    if collate is not None:
+        raise DataError("collate", "it makes batches for a step, and none is given")
+    return _problem_of_rows(module, loss, data, test, split, shape, of_the_loss)
+
+
+def _problem_of_rows(
+    module: Module,
+    loss: Criterion | RowLoss,
+    data: Rows,
+    test: Rows | None,
+    split: Mapping[str, Any] | str | None,
+    shape: Sequence[int] | None,
+    of_the_loss: Mapping[str, Any],
+) -> ProblemSpec:
+    """Return the problem of a module and a loss of outputs and targets; see `problem`."""
     rows = _rows(data)
     row = _shape(shape) or (rows.row if isinstance(rows, GivenRows) else None)
     handed = PassedModule(module, None if isinstance(loss, str) else loss)
@@ -84,6 +112,47 @@ def problem(
     }
     if test is not None:
         keys["test"] = test if _is_fraction(test) else _rows(test)
+    return _validate(keys)
+
+
+def _check_alone(loss: object, shape: object) -> None:
+    """Check that nothing is given beside a step that it would not read.
+
+    Raises:
+        DataError: something is.
+    """
+    if loss != _CLASSES or shape is not None:
+        name = "shape" if loss == _CLASSES else "loss"
+        text = f"got step and {name}; a step computes the loss of a batch of any shape"
+        raise DataError(name, f"{text}: give one of the two")
+
+
+def _problem_of_items(
+    module: Module,
+    step: BatchLoss,
+    collate: Collate | None,
+    data: Any,  # noqa: ANN401 - checked there, as the next
+    test: Any,  # noqa: ANN401
+    split: Mapping[str, Any] | str | None,
+    of_the_loss: Mapping[str, Any],
+) -> ProblemSpec:
+    """Return the problem of a module and a step; see `problem`."""
+    rows = item_rows(data, test)
+    handed = PassedModule(module, wrap=form_of(step, collate, rows.items))
+    _check_callable(handed)
+    tried = _try(handed, None)
+    keys: dict[str, Any] = {
+        "loss": {
+            "kind": "torch",
+            "model": _model(handed, (1,), tried),
+            "criterion": "squared",  # its only output: the loss itself
+            **of_the_loss,
+        },
+        "data": rows.data,
+        "split": split or ("groups" if _has_numbers(rows.data) else "contiguous"),
+    }
+    if rows.test is not None:
+        keys["test"] = rows.test
     return _validate(keys)
 
 
@@ -185,6 +254,9 @@ def _try(handed: PassedModule, row: tuple[int, ...] | None) -> Tried:
         outputs, integers = (None, False) if row is None else _outputs(made, row)
     # What a factory makes may hang on more than its code shows, such as files.
     around = str(torch.get_default_dtype())
+    if isinstance(made, StepModule):
+        identity = identity_of(made, handed.make, handed.wrap, around)
+        return Tried(type(made.module).__name__, identity, 1, integers=True)
     identity = identity_of(made, handed.make, handed.loss, around)
     return Tried(type(made).__name__, identity, outputs, integers)
 

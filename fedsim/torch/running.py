@@ -10,12 +10,13 @@ from torch import nn
 from fedsim.errors import DataError
 from fedsim.problems.architectures import PassedModule
 from fedsim.problems.modules import layers_of
-from fedsim.problems.modules.module import trained_parameters
+from fedsim.problems.modules.module import numbers_of
 from fedsim.record.columns import higher_is_better
 from fedsim.record.models import folder_of, read_rounds
 from fedsim.results import Result
 from fedsim.running import api
 from fedsim.torch.problems import Criterion, Module, RowLoss, Rows, problem
+from fedsim.torch.steps import BatchLoss, Collate
 
 Best = Literal["best"]
 
@@ -30,6 +31,8 @@ def run(
     algorithm: str | Mapping[str, Any],
     test: Rows | None = None,
     split: Mapping[str, Any] | str | None = None,
+    step: BatchLoss | None = None,
+    collate: Collate | None = None,
     rounds: int | None = None,
     out: str | Path | None = None,
     jobs: int = 1,
@@ -42,12 +45,15 @@ def run(
     Args:
         module: a module with the initial parameters; or a class or function that creates one.
         data: the clients' rows: one dataset of PyTorch for each client, or one for all; (X, y) or
-            (X, y, clients); or a source as in a scenario.
+            (X, y, clients); or a source as in a scenario. With a step: items of any form.
         loss: "cross-entropy", "squared", or a function or module of outputs and targets.
         algorithm: the method and its parameters, such as `{"kind": "fedavg", "step_size": 0.1}`.
         test: test rows in the same forms, or {"fraction": 0.2}; with cross-entropy or a custom loss
             of classes, `measures` is `["test_accuracy"]` then, unless given.
         split: the assignment of rows to clients; see `fedsim.torch.problem`.
+        step: of items of any form, and `collate`: see `fedsim.torch.problem`. With test items,
+            `measures` is `["test_loss"]` then, unless given.
+        collate: makes a batch of a list of items.
         rounds: after which the run ends; short for `stop={"rounds": rounds}`.
         out: the folder of the run folders; if None, a temporary one until this session ends.
         jobs: the number of runs at a time.
@@ -66,15 +72,24 @@ def run(
         (3, 2)
     """
     if rounds is not None:
-        if "rounds" in (stop := dict(scenario.get("stop", {}))):
-            text = f"got {stop['rounds']!r}, and {rounds!r} as the argument; give one of them"
-            raise DataError("stop.rounds", text)
-        scenario["stop"] = {**stop, "rounds": rounds}
-    made = problem(module, loss, data=data, test=test, split=split)
-    if test is not None and getattr(made.loss, "criterion", "") == "cross-entropy":
-        scenario.setdefault("measures", ["test_accuracy"])
-    whole = {"problem": made, "algorithm": algorithm, **scenario}
-    return api.run(whole, out=out, jobs=jobs)
+        scenario["stop"] = _stop_after(rounds, scenario.get("stop", {}))
+    made = problem(module, loss, data=data, test=test, split=split, step=step, collate=collate)
+    classes = getattr(made.loss, "criterion", "") == "cross-entropy"
+    if test is not None and (classes or step is not None):
+        scenario.setdefault("measures", ["test_accuracy" if classes else "test_loss"])
+    return api.run({"problem": made, "algorithm": algorithm, **scenario}, out=out, jobs=jobs)
+
+
+def _stop_after(rounds: int, stop: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return stop rules with a number of rounds among them.
+
+    Raises:
+        DataError: they have one.
+    """
+    if "rounds" in stop:
+        text = f"got {stop['rounds']!r}, and {rounds!r} as the argument; give one of them"
+        raise DataError("stop.rounds", text)
+    return {**stop, "rounds": rounds}
 
 
 def load_module(
@@ -109,11 +124,14 @@ def load_module(
         made = cast("M", PassedModule(module).module())
         layers = layers_of(made)
         length = layers[-1].stop if layers else 0
+        both = layers_of(made, statistics=True)
+        if layers and both[-1].stop == len(model):
+            layers, length = both, both[-1].stop
         if length != len(model):
             text = f"got a module of {length} trained numbers, and a model of {len(model)}"
             raise DataError("module", f"{text}; expected the module that the run had")
-        for layer, (_, parameter) in zip(layers, trained_parameters(made), strict=True):
-            parameter.copy_(model[layer.start : layer.stop].view(layer.shape))
+        for layer, each in zip(layers, numbers_of(made, statistics=layers is both), strict=True):
+            each.copy_(model[layer.start : layer.stop].view(layer.shape))
     return made.eval()
 
 

@@ -343,6 +343,17 @@ def test_a_group_computes_what_its_clients_do_each_by_itself(
     assert states[0] == states[1]
 
 
+def test_a_group_that_others_have_not_finished_yet_is_waited_for() -> None:
+    losses = losses_of(Squared())
+    evaluator, clients = CompiledEvaluator(losses, 3), np.arange(3, 4).repeat(50)
+    work = Work(gradient, 3, (np.ones(6),), 1.0)
+    (expected,) = results(evaluator, [work])
+    for _ in range(200):
+        found = evaluator.results(work, clients)
+        assert found is not None
+        assert (found == expected).all()
+
+
 def test_a_group_is_refused_what_it_cannot_compute_before_anything_is_drawn() -> None:
     losses, clients = losses_of(Squared()), np.array([2])
     evaluator, w = CompiledEvaluator(losses, 2), np.ones(6)

@@ -35,8 +35,7 @@ _REACTS: dict[str, set[str]] = {
 """The keys of a scenario that let something react within a round."""
 
 _OF_A_CLIENT = {"count", "device", "radio", "carbon"}
-_OF_A_RADIO = {"loss", "tries", "up_trace", "down_trace", "lorawan"}
-_RADIOS = ("lte", "wifi-6", "ble", "5g-low", "nb-iot", "zigbee")
+_OF_A_RADIO = {"tries", "lorawan"}
 
 
 class Compared(NamedTuple):
@@ -62,7 +61,7 @@ def plain(block: Block) -> Block:
     if made.get("network", {}).get("topology", "star") == "star":
         made["network"] = {"server": {"latency": "10 ms"}}
     if "fleet" in made:
-        made["fleet"] = [_plain_group(group, at) for at, group in enumerate(block["fleet"])]
+        made["fleet"] = [_plain_group(group) for group in block["fleet"]]
     return made
 
 
@@ -73,13 +72,12 @@ def shared(block: Block, number: int) -> Block:
     return {**plain(block), "network": {"server": server}}
 
 
-def _plain_group(group: Block, at: int) -> Block:
+def _plain_group(group: Block) -> Block:
     made = {key: value for key, value in group.items() if key in _OF_A_CLIENT}
     radio = made.get("radio")
     if isinstance(radio, dict):
         own = {key: value for key, value in radio.items() if key not in _OF_A_RADIO}
-        simple = own.get("kind") in {*_RADIOS, "custom", "first-order"}
-        made["radio"] = own if simple else {"kind": _RADIOS[at % len(_RADIOS)]}
+        made["radio"] = own
     return made
 
 

@@ -228,6 +228,12 @@ METHODS: dict[str, Draw] = {
     "fedprox": lambda dice, facts: _average(dice, mu=dice.size(1e-3, 9)),
     "fedexprox": lambda dice, facts: _average(dice, mu=dice.size(1e-3, 9), extrapolation=1.5),
     "fednova": lambda dice, facts: _mean_step(dice),
+    "ditto": lambda dice, facts: _average(dice, mu=dice.size(1e-3, 9), personal_steps=2),
+    "pfedme": lambda dice, facts: {
+        **_local(dice),
+        **dice.options({"mu": dice.size(1e-3, 9), "server_rate": 0.5, "personal_steps": 2}),
+    },
+    "apfl": lambda dice, facts: _local(dice) | dice.options({"alpha": dice.whole(1, 10) / 10}),
     "scaffold": lambda dice, facts: _local(dice) | dice.options({"server_rate": 0.5}),
     "scaffnew": lambda dice, facts: {
         "step_size": _step(dice),

@@ -10,7 +10,7 @@ import pytest
 
 from fedsim.blocks.spec import Spec
 from fedsim.errors import ScenarioError
-from fedsim.problems import ARCHITECTURES, OPTIMIZERS, SOURCES
+from fedsim.problems import ARCHITECTURES, MEASURES, OPTIMIZERS, SOURCES
 from fedsim.protocol.stop_rules import STOPS
 from fedsim.scenario import Scenario, load
 from fedsim.scenario.registries import REGISTRIES
@@ -29,6 +29,7 @@ WHOLE = {
     "Hub": "a data set from elsewhere",
     "FrameTable": "a data frame that Python hands over",
     "GivenModule": "a module that Python hands over",
+    "GivenMeasure": "a function that Python hands over",
     "GivenOptimizer": "an optimizer that Python hands over",
 }
 """Classes that are not drawn, with the reason."""
@@ -126,7 +127,6 @@ def _values(annotation: Any) -> set[Any]:
 
 
 def test_what_is_not_drawn_is_there() -> None:
-    names = {
-        model.__name__ for registry in (SOURCES, ARCHITECTURES, OPTIMIZERS) for model in registry
-    }
+    registries = SOURCES, ARCHITECTURES, OPTIMIZERS, MEASURES
+    names = {model.__name__ for registry in registries for model in registry}
     assert set(WHOLE) <= names

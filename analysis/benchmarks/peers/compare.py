@@ -1,7 +1,7 @@
 """How fast is fedsim beside plain loops, the limit of the machine, and other simulators?
 
     python analysis/benchmarks/peers/compare.py [--workloads w1 w2 w3 w4 w5] [--turns 5]
-        [--folder DIR] [--with fedjax flwr pfl]
+        [--rounds 30] [--folder DIR] [--with fedjax flwr pfl]
 
 Every contestant is a process that is ready before the first turn; then they take turns, so that
 what else the machine does falls on all of them alike. What is printed is the median over turns of
@@ -117,14 +117,14 @@ def begin(name: str, python: str, script: str, *arguments: str) -> Contestant:
     return contestant
 
 
-def contestants(workload: str, folder: Path, others: list[str]) -> list[Contestant]:
+def contestants(workload: str, folder: Path, others: list[str], rounds: int) -> list[Contestant]:
     """Return all programs of a workload, the limit first."""
-    place = str(folder)
+    place, length = str(folder), f"stop.rounds={rounds}"
     if workload in NETWORKS:
         own = [
             begin("plain PyTorch loop", sys.executable, "torch", workload, place),
             begin("the same, one thread", sys.executable, "torch", workload, place, "1"),
-            begin("fedsim", sys.executable, "fedsim", workload, place, "base"),
+            begin("fedsim", sys.executable, "fedsim", workload, place, "base", length),
         ]
         return own + _able(workload, folder, others)
     own = [
@@ -132,7 +132,7 @@ def contestants(workload: str, folder: Path, others: list[str]) -> list[Contesta
         begin("plain NumPy loop", sys.executable, "numpy", workload, place),
     ]
     for name, given in FEDSIM.items():
-        own.append(begin(name, sys.executable, "fedsim", workload, place, *given))
+        own.append(begin(name, sys.executable, "fedsim", workload, place, *given, length))
     return own + _able(workload, folder, others)
 
 
@@ -141,10 +141,10 @@ def _able(workload: str, folder: Path, others: list[str]) -> list[Contestant]:
     return [begin(name, environment(name, folder), name, workload, str(folder)) for name in able]
 
 
-def compare(workload: str, folder: Path, others: list[str], turns: int) -> None:
+def compare(workload: str, folder: Path, others: list[str], turns: int, rounds: int) -> None:
     """Let all take turns at a workload, and print what they came to."""
     prepare(workload, folder)
-    taking_part = contestants(workload, folder, others)
+    taking_part = contestants(workload, folder, others, rounds)
     try:
         for _ in range(turns):
             for contestant in taking_part:
@@ -175,13 +175,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--workloads", nargs="+", default=["w1", "w2", "w3", "w4", "w5"])
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=30, help="of a turn of fedsim; 4 or more")
     parser.add_argument("--folder", type=Path, help="keeps data and environments")
     parser.add_argument("--with", nargs="*", default=[], choices=OTHERS, dest="others")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = (given.folder or Path(temporary)).resolve()
         for workload in given.workloads:
-            compare(workload, folder, given.others, given.turns)
+            compare(workload, folder, given.others, given.turns, given.rounds)
 
 
 if __name__ == "__main__":

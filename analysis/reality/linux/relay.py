@@ -111,9 +111,13 @@ def relay(ends: tuple[int, int], ways: Ways, lost: Callable[[int, bytes], bool])
 
 
 def be_prompt() -> None:
-    """Run before all programs that are not in real time themselves, where that is allowed."""
+    """Run before all programs that are not in real time themselves, where that is allowed.
+
+    What this process starts does not: a relay would wait for it as for its equals.
+    """
     with suppress(PermissionError):
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
+        policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
+        os.sched_setscheduler(0, policy, os.sched_param(10))
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -279,12 +279,13 @@ class Page:
     @property
     def over(self) -> bool:
         """Whether all pieces are evaluated; none has been withdrawn."""
-        while (place := _settle(self.marks, self._settled, self.count)) < self.count:
-            self._settled = place
-            if self.mark(place) < DONE:
-                return False
-            self.right, self._settled = False, place + 1
-        return True
+        place = self._settled
+        while place < self.count and (mark := self.mark(place)) >= DONE:
+            if mark != DONE:
+                self.right, place = False, place + 1
+            place = _settle(self.marks, place, self.count)
+        self._settled = place
+        return place == self.count
 
     def mark(self, place: int) -> int:
         """Return the mark of a piece."""

@@ -53,6 +53,16 @@ class Architecture(Spec):
         """Whether its features are integers."""
         return self.tokens
 
+    @property
+    def predicts(self) -> bool:
+        """Whether outputs are predictions of targets, rather than the losses of the rows."""
+        return True
+
+    @property
+    def sampled(self) -> Sequence[int]:
+        """The rows whose operations are counted, where a row is the number of an item."""
+        return ()
+
     _kept: "Kept" = PrivateAttr(default_factory=Kept)
 
     @property

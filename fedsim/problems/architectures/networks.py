@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from copy import copy, deepcopy
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
@@ -58,6 +58,17 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
+class Wrap(Protocol):
+    """Makes of a module one whose rows are numbers of items, and whose outputs are their losses."""
+
+    @property
+    def sampled(self) -> Sequence[int]:
+        """The items whose operations are counted."""
+
+    def __call__(self, module: "nn.Module") -> "nn.Module":
+        """Return the module of item numbers."""
+
+
 class PassedModule(NamedTuple):
     """A module and a loss passed in from Python.
 
@@ -65,10 +76,12 @@ class PassedModule(NamedTuple):
         make: a factory of the module; or the module itself, whose parameters are the ones to begin
             with.
         loss: of outputs and targets, each row's or their mean; None for that of the criterion.
+        wrap: makes of the module one whose outputs are losses, shape (b, 1); None if they are not.
     """
 
     make: "nn.Module | Callable[[], nn.Module]"
     loss: "Callable[[Tensor, Tensor], Tensor] | None" = None
+    wrap: "Wrap | None" = None
 
     def module(self) -> "nn.Module":
         """Return a module of which no other reference exists.
@@ -89,7 +102,7 @@ class PassedModule(NamedTuple):
         if not isinstance(made, nn.Module):
             text = f"the module is to be a torch.nn.Module; got {type(made).__name__}"
             raise DataError("loss.model", text)
-        return made
+        return made if self.wrap is None else self.wrap(made)
 
     def row_loss(self) -> "Callable[[Tensor, Tensor], Tensor] | None":
         """Return the loss; where its class has a `reduction`, the loss of each row."""
@@ -132,9 +145,22 @@ class GivenModule(Holding, Architecture):
 
     def row_losses(self, outputs: "Tensor", targets: "Tensor", criterion: str) -> "Tensor":
         """Return the values of the user-defined loss; see `Architecture.row_losses`."""
+        if not self.predicts:
+            return outputs.reshape(-1)
         if self._handed.loss is None:
             return super().row_losses(outputs, targets, criterion)
         return self._loss_values(outputs, targets, criterion, by_row=True)
+
+    @property
+    def predicts(self) -> bool:
+        """Whether outputs are predictions; a step's are losses."""
+        return self._handed.wrap is None
+
+    @property
+    def sampled(self) -> Sequence[int]:
+        """The items whose operations are counted; see `Architecture.sampled`."""
+        wrap = self._handed.wrap
+        return () if wrap is None else wrap.sampled
 
     def mean_loss(self, outputs: "Tensor", targets: "Tensor", criterion: str) -> "Tensor | None":
         """Return the mean that the loss itself computes, if it computes one."""

@@ -23,6 +23,8 @@ from fedsim.problems.optimizers import GivenOptimizer, Training
 from fedsim.problems.samples import Features, Minibatches, Precision
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from fedsim.problems.modules import LossTerms, Recipe, Trainer
     from fedsim.problems.modules.vmap import Together
 
@@ -33,7 +35,8 @@ class TorchLoss(Loss):
     Values and full gradients are computed in evaluation mode: without dropout or other noise.
     Gradients of minibatches and steps are computed in training mode, with noise that is seeded by
     the rows that the client has drawn. Frozen parameters and buffers are the same at every node and
-    never travel; a module that changes a buffer is refused.
+    never travel; a module that changes a buffer is refused, but for the running means and variances
+    of batch normalisation, where `statistics` says what becomes of them.
 
     A gradient costs the count of PyTorch's own counter for one row, forwards and backwards, times
     the rows: matrix products and convolutions; all else is not counted.
@@ -66,6 +69,11 @@ class TorchLoss(Loss):
         description="number type; bfloat16: in products and convolutions, by autocast",
     )
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="where it is computed")
+    statistics: Literal["refused", "local", "averaged"] = Field(
+        default="refused",
+        description="running means and variances of batch normalisation: a module that has them is"
+        " refused; or they stay with each client; or they are averaged like parameters",
+    )
     augment: Given[tuple[Augmentation, ...], Sequence[Augmentation | Keys]] = as_written(
         (),
         "how images of minibatches are varied, in this order: flip, {crop: pixels}; never where "
@@ -98,8 +106,10 @@ class TorchLoss(Loss):
             return indicators(labels)
         wrong = labels[(labels < 0) | (labels >= self.outputs)]
         if len(wrong):
-            text = f"labels are 0 to {self.outputs - 1}; the data has {format_labels(wrong)}"
-            raise DataError("loss.outputs", text)
+            found = format_labels(np.unique(wrong))
+            raise DataError(
+                "loss.outputs", f"labels are 0 to {self.outputs - 1}; the data has {found}"
+            )
         return np.equal.outer(labels, np.arange(self.outputs)).astype(np.float64)
 
     def arrange(self, X: Features, t: Array, total: int) -> Rows:
@@ -128,12 +138,21 @@ class TorchLoss(Loss):
         """Return the shapes of the trained parameters."""
         return tuple(layer.shape for layer in self.recipe(features, outputs).layers)
 
+    def part_names(self, features: int, outputs: int) -> tuple[str, ...]:
+        """Return the names of the trained parameters in the module."""
+        return tuple(layer.name for layer in self.recipe(features, outputs).layers)
+
+    def kept_names(self, features: int, outputs: int) -> tuple[str, ...]:
+        """Return the names of the running means and variances that are part of the model."""
+        found = self.recipe(features, outputs)
+        return tuple(layer.name for layer in found.layers[found.parameters :])
+
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
         """Return the parameters that the module is built with, under a drawn seed."""
-        self.recipe(features, outputs)  # which raises if the module is unusable
+        found = self.recipe(features, outputs)  # which raises if the module is unusable
         from fedsim.problems.modules import start  # noqa: PLC0415 - loads PyTorch
 
-        return start(self.model, features, outputs, int(rng.integers(2**63)))
+        return start(found, features, outputs, int(rng.integers(2**63)))
 
     def operations(self, rows: int, features: float, outputs: int) -> float:
         """Return the operations of one row times the number of rows."""
@@ -185,6 +204,8 @@ class TorchLoss(Loss):
         Raises:
             DataError: they cannot be.
         """
+        if not self.model.predicts:
+            raise DataError("evaluator", "got vmap, which a step cannot take; take one-by-one")
         if self.augment:
             text = "got vmap, but each client varies its images (loss.augment); take one-by-one"
             raise DataError("evaluator", text)
@@ -241,9 +262,17 @@ class TorchLoss(Loss):
         Raises:
             DataError: the criterion is not squared.
         """
+        if not self.model.predicts:
+            raise DataError("measures", _LOSSES_ALONE)
         if self.criterion != "squared":
             return super().regress(X, w)
         return self._trainer(Rows(X, np.empty(0), 1.0)).outputs(X, w).reshape(len(X))
+
+    def module(self, features: int, outputs: int, w: Array) -> "nn.Module":
+        """Return this thread's module with a model, in `eval()`; until the loss computes again."""
+        from fedsim.problems.modules import trainer  # noqa: PLC0415 - loads PyTorch
+
+        return trainer(self.recipe(features, outputs), self.numbers, self.device).module(w)
 
     def recipe(self, features: int, outputs: int) -> "Recipe":
         """Return the analysed module for rows with that many features.
@@ -259,7 +288,8 @@ class TorchLoss(Loss):
                 raise
             raise DataError("loss.kind", missing("torch", "PyTorch", "torch")) from None
         check_device(self.device)
-        found = recipe(self.model, self.criterion, features, outputs)
+        kept = self.statistics != "refused"
+        found = recipe(self.model, self.criterion, features, outputs, statistics=kept)
         check_images(found.shape, self.augment)
         return found
 
@@ -278,6 +308,12 @@ class TorchLoss(Loss):
         from fedsim.problems.modules import LossTerms  # noqa: PLC0415 - loads PyTorch
 
         return LossTerms(self.l2, self.criterion, self.augment)
+
+
+_LOSSES_ALONE = (
+    "this measure compares predictions with labels, and a step returns losses alone; take"
+    " test_loss, or fedsim.torch.metric"
+)
 
 
 def _sizes(rows: Rows) -> tuple[int, int]:

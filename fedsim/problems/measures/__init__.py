@@ -1,7 +1,8 @@
 """Measures: an observer's figures of a model, at no simulated time."""
 
 from fedsim.blocks.registry import Registry
-from fedsim.problems.measures.base import Figures, Measure, Observer
+from fedsim.problems.measures.base import Figures, Measure, Observer, OwnObserver
+from fedsim.problems.measures.given import GivenMeasure
 from fedsim.problems.measures.models import (
     ConstraintValue,
     Distance,
@@ -33,6 +34,7 @@ __all__ = [
     "ConstraintValue",
     "Distance",
     "Figures",
+    "GivenMeasure",
     "GradientNorm",
     "HeldOutAUC",
     "HeldOutAbsoluteError",
@@ -46,6 +48,7 @@ __all__ = [
     "Measure",
     "Observer",
     "OperatorDistance",
+    "OwnObserver",
     "Rank",
     "RelativeDistance",
     "Sparsity",
@@ -77,6 +80,7 @@ MEASURES: Registry[Measure] = Registry(
         HeldOutPerplexity,
         HeldOutAbsoluteError,
         ClientAccuracy,
+        GivenMeasure,
     ),
     Measure,
 )

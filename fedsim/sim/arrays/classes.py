@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.physics.radios import States
 from fedsim.physics.topology import Route, Topology
 from fedsim.sim.config import ClientConfig
 from fedsim.sim.lazy import RunLengthSequence, joint
@@ -55,6 +56,8 @@ class ClassTable:
     Attributes:
         capacities: of the links, bit/s; infinite for those that vary.
         shares_links: whether messages of some client are limited by a link.
+        states: of the radios of each class.
+        names: of their stages.
     """
 
     def __init__(self, kinds: RunLengthSequence[ClientConfig], links: Topology) -> None:
@@ -62,6 +65,8 @@ class ClassTable:
         rows = [_constants(*item, plan) for _, item in members.runs]
         self.capacities = [link.capacity.peak for link in links.links]
         self.shares_links = any(row[f"link{up}"] >= 0 for row in rows for up in (0, 1))
+        self.states = [kind.radio.states for _, (kind, _) in members.runs]
+        self.names, self._stages = _stage_columns(self.states)
         self._columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
         sizes = [size for size, _ in members.runs]
         self._class = None if len(rows) == 1 else np.repeat(np.arange(len(rows)), sizes)
@@ -83,6 +88,32 @@ class ClassTable:
         column = self._columns[name]
         return column[0] if self._class is None else column[self._class[clients]]
 
+    def of_stage(self, name: str, clients: Ids, stages: NDArray[np.integer]) -> NDArray[Any]:
+        """Return a constant of the stages that the radios of some clients are in, shape (n,)."""
+        own = 0 if self._class is None else self._class[clients]
+        found: NDArray[Any] = self._stages[name][own, stages]
+        return found
+
+    def states_of(self, client: int) -> States:
+        """Return the states of the radio of a client."""
+        return self.states[0 if self._class is None else int(self._class[client])]
+
+
+def _stage_columns(states: Sequence[States]) -> tuple[list[str], dict[str, NDArray[Any]]]:
+    """Return the names of stages, and constants by class and stage; `name` is a place, or -1."""
+    names = list(dict.fromkeys(stage.name for each in states for stage in each.stages))
+    names = [name for name in names if name]
+    shape = len(states), max(len(each.stages) for each in states)
+    columns: dict[str, NDArray[Any]] = {"name": np.full(shape, -1, np.int64)}
+    for key in ("time", "power", "cycle", "wake_time", "wake_power"):
+        columns[key] = np.zeros(shape)
+    for number, each in enumerate(states):
+        for place, stage in enumerate(each.stages):
+            for key, column in columns.items():
+                own = getattr(stage, key)
+                column[number, place] = own if key != "name" else names.index(own) if own else -1
+    return names, columns
+
 
 def _constants(member: ClientConfig, routes: Sequence[Route], plan: LinkPlan) -> dict[str, float]:
     """Return the constants of a class; those of a direction end in 0 for down, in 1 for up."""
@@ -93,19 +124,21 @@ def _constants(member: ClientConfig, routes: Sequence[Route], plan: LinkPlan) ->
         "extra": device.working() - device.idle,
         "held": kind.powers.held,
         "stateful": kind.stateful,
-        "tail_time": stages[0].time,
-        "tail_power": stages[0].power,
-        "wake_time": stages[-1].wake_time,
-        "wake_power": stages[-1].wake_power,
+        "last_stage": len(stages) - 1,
+        "paged": kind.stateful and any(stage.cycle for stage in stages),
+        "named": any(stage.name for stage in stages),
         "overhead": framing.overhead,
         "packet": framing.packet,
     }
     for up, (rate, route) in enumerate(zip(both, reversed(routes), strict=True)):
-        row[f"cap{up}"] = rate.peak  # which is constant
+        plain = rate.constant is not None and rate.continuous and not radio.loss.mean
+        row[f"varies{up}"] = not plain
+        row[f"full{up}"] = full = not (plain and kind.detached)
+        row[f"cap{up}"] = rate.peak  # of every message, unless it varies
         row[f"latency{up}"] = radio.latency + route.latency
         row[f"per_bit{up}"] = kind.per_bit[up]
         shared = plan.links(RoutedLane(0, bool(up), rate, route, watched=False))
         row[f"link{up}"] = shared[0] if shared else -1
-        timed = kind.stateful or row[f"latency{up}"] or rate.peak < np.inf or shared
+        timed = full or row[f"latency{up}"] or rate.peak < np.inf or shared
         row[f"instant{up}"] = not timed
     return row

@@ -17,6 +17,10 @@ VARIABLE = "FEDSIM_ROUNDS"
 
 _DEADLINES = {"deadline", "give_up"}
 
+_SELDOM = 1e-6
+"""The share of packets that are lost for good up to which a run is tried in arrays, all the same:
+where one is, it is made again by events."""
+
 
 def why_events(setup: WorldConfig) -> str:
     """Return why the rounds of a world are played event by event; empty if in arrays.
@@ -140,14 +144,13 @@ def _of_client(kind: ClientConfig) -> Iterator[str]:
         yield "clients have batteries"
     if not kind.availability.always:
         yield "clients come and go"
-    if radio.loss.mean:
-        yield "packets are lost"
-    for rate in (kind.rates.up, kind.rates.down):
-        if rate.constant is None or not rate.continuous or not rate.constant:
-            yield f"the rate of the radio {radio.kind} is not the same at all times"
+    if radio.loss.mean and radio.loss.residual(radio.most_tries) > _SELDOM:
+        yield "packets may be lost for good"
+    both = kind.rates.up, kind.rates.down
+    if any(rate.constant == 0 for rate in both):
+        yield f"the radio {radio.kind} has no rate"
     if radio.states.stateful:
-        stages = radio.states.stages
-        if len(stages) > 2 or any(stage.cycle for stage in stages) or stages[0].name:
-            yield f"the radio {radio.kind} has several stages, or sleeps"
-        elif not radio.latency:
+        if not all(rate.continuous for rate in both):
+            yield f"the radio {radio.kind} has states, and is silent after a message"
+        if not radio.latency:
             yield f"the radio {radio.kind} has no latency"

@@ -10,11 +10,11 @@ from fedsim.physics.radios.base import header_bits
 from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
-from fedsim.record.schema import MESSAGE
+from fedsim.record.schema import MESSAGE, Event
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.order import Numbers
 from fedsim.sim.arrays.radios import Passage
-from fedsim.sim.arrays.rows import RowBlocks
+from fedsim.sim.arrays.rows import SPENT, RowBlocks
 
 Bits = NDArray[np.int64]
 
@@ -38,6 +38,7 @@ class MessageBatch:
     ) -> None:
         self.clients = clients
         self.envelopes = envelopes
+        self._parts = list[MessageBatch]()
         self._kinds: Any = slice(None) if kinds is None else kinds
         self._payload: Bits = self._each(lambda envelope: envelope.payload_bits)
         self._words: Bits = self._each(lambda envelope: envelope.word)
@@ -77,26 +78,47 @@ class MessageBatch:
         ids = self.clients
         return header_bits(self.bits, table.of("overhead", ids), table.of("packet", ids))
 
-    def name(self, log: EventLog, places: Numbers) -> None:
-        """Give the messages the numbers of their names in the log.
+    def first_uses(self, places: Numbers) -> list[tuple[int, int, str]]:
+        """Return where each name is first used, 0, and the name.
 
         Args:
-            log: counts names as they are first used.
-            places: of the events in which they were sent.
+            places: of the events in which the messages were sent.
         """
         labels = [envelope.message.label for envelope in self.envelopes]
-        if len(set(labels)) > 1:
-            whose = np.arange(len(labels))[self._kinds]
-            first = np.full(len(labels), len(places) + int(places.max()) + 1)
-            np.minimum.at(first, whose, places)
-            for kind in np.argsort(first).tolist():
-                log.word(labels[kind])
-        for envelope, label in zip(self.envelopes, labels, strict=True):
-            envelope.word = log.word(label)
+        whose = np.broadcast_to(np.arange(len(labels))[self._kinds], places.shape)
+        first = np.full(len(labels), int(places.max()) + 1)
+        np.minimum.at(first, whose, places)
+        return [(place, 0, label) for place, label in zip(first.tolist(), labels, strict=True)]
+
+    def enter_names(self, log: EventLog) -> None:
+        """Enter the numbers of the messages' names, also in the rows of them."""
+        for envelope in self.envelopes:
+            envelope.word = log.word(envelope.message.label)
         self._words[:] = self._each(lambda envelope: envelope.word)
+        for part in self._parts:
+            part.enter_names(log)
 
     def write(self, moved: Passage, framing: Bits, rows: RowBlocks, *, up: bool) -> None:
         """Write the rows of messages that have arrived."""
+        if not moved.again.any():
+            self.write_whole(moved, framing, rows, up=up)
+            return
+        split = moved.again > 0
+        whole, others = self._take(np.flatnonzero(~split)), self._take(np.flatnonzero(split))
+        whole.write_whole(moved.take(~split), _some(framing, ~split), rows, up=up)
+        others.write_again(moved.take(split), _some(framing, split), rows, up=up)
+
+    def _take(self, whose: Numbers) -> "MessageBatch":
+        """Return some of the messages, whose names are given along with the others'."""
+        every = np.arange(len(self.clients))
+        kinds = every if isinstance(self._kinds, slice) and len(self.envelopes) > 1 else self._kinds
+        kinds = kinds[whose] if isinstance(kinds, np.ndarray) else None
+        some = MessageBatch(self.clients[whose], self.envelopes, kinds)
+        self._parts.append(some)
+        return some
+
+    def write_whole(self, moved: Passage, framing: Bits, rows: RowBlocks, *, up: bool) -> None:
+        """Write the rows of messages of which nothing was sent again, two in one record."""
         sender, receiver = (self.clients, SERVER) if up else (SERVER, self.clients)
         rows.add(
             moved.events,
@@ -105,11 +127,47 @@ class MessageBatch:
             peer=receiver,
             t=moved.over,
             duration=moved.over - moved.began,
-            round=self.envelopes[0].round,
-            message=self._words,
-            payload_bits=self._payload,
-            header_bits=self.bits - self._payload,
-            transport_bits=framing,
+            **self._identity(framing),
             joules=moved.joules if up else 0.0,
             peer_joules=0.0 if up else moved.joules,
         )
+
+    def write_again(self, moved: Passage, framing: Bits, rows: RowBlocks, *, up: bool) -> None:
+        """Write the rows of the others; see `fedsim.sim.network.transport.MessageLog`."""
+        ends = (self.clients, SERVER) if up else (SERVER, self.clients)
+        (sender, receiver), events = ends, moved.events
+        bits, spans = self.bits + framing, moved.over - moved.began
+        first = bits / (bits + moved.again)
+        own = moved.joules if up else np.zeros(len(spans))
+        every = {"t": moved.over, "round": self.envelopes[0].round, "message": self._words}
+        sent = self._identity(framing)
+        costs, later = {"joules": own * first, SPENT: moved.joules}, {"peer": receiver, SPENT: 0.0}
+        rows.add(
+            events, Event.SEND, sender, **later | sent | costs, t=moved.over, duration=spans * first
+        )
+        rows.add(
+            events,
+            Event.RETRANSMIT,
+            sender,
+            **later | every,
+            duration=spans * (1 - first),
+            transport_bits=moved.again,
+            joules=own * (1 - first),
+        )
+        got = {"joules": moved.joules - own, SPENT: 0.0, "peer": sender}
+        rows.add(events, Event.RECEIVE, receiver, **sent | got, t=moved.over, duration=spans)
+
+    def _identity(self, framing: Bits) -> dict[str, object]:
+        """Return the columns that tell which messages they are, and of how many bits."""
+        return {
+            "round": self.envelopes[0].round,
+            "message": self._words,
+            "payload_bits": self._payload,
+            "header_bits": self.bits - self._payload,
+            "transport_bits": framing,
+        }
+
+
+def _some(figures: Bits, whose: NDArray[np.bool_]) -> Bits:
+    """Return figures of some messages, or the one that there is for all."""
+    return figures[whose] if len(figures) > 1 else figures

@@ -1,17 +1,18 @@
 """Radios in arrays: the states of all radios of a fleet between their messages.
 
-These are the laws of `fedsim.sim.power.radio` for radios on mains at constant rates, with a
-promotion and one tail at most.
+These are the laws of `fedsim.sim.power.radio` for radios on mains.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.ports import Array
+from fedsim.record.log import EventLog
 from fedsim.record.schema import Event
+from fedsim.sim.arrays.channels import Channels, RadioFlow, RadioLeg
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.links import LinkLeg, pass_link
 from fedsim.sim.arrays.order import EventOrder, Numbers
@@ -21,27 +22,6 @@ from fedsim.sim.engine.calendar import SETTLE
 Mask = NDArray[np.bool_]
 
 
-@dataclass
-class RadioLeg:
-    """One message of each of some clients, in one direction.
-
-    Attributes:
-        clients: theirs, shape (n,).
-        up: its direction.
-        ready: when each was sent, s, shape (n,).
-        events: during which event that was, shape (n,).
-        bits: of each, framing included, shape (n,) or (1,).
-        number: of the round.
-    """
-
-    clients: Ids
-    up: bool
-    ready: Array
-    events: Numbers
-    bits: NDArray[np.int64]
-    number: int
-
-
 class RadioArrays:
     """The radios of a fleet.
 
@@ -49,18 +29,28 @@ class RadioArrays:
         joules: that radios and processors have spent beyond idle power, by client, shape (M,).
     """
 
-    # `_due` is when the timer of a radio's tail is to happen, inf for none; `_armed` the number of
+    # `_due` is when the timer of a stage's end is to happen, inf for none; `_armed` the number of
     # the event that has set it. While an exchange is played these are numbers of its order, with
     # `_base` added: what came before it is below `_base`, as the places of all events so far are.
+    # The words of the log are numbered as they are first used, so the names of stages are entered
+    # once the order of events is known: `_uses` has events and names, `_details` names and columns.
 
-    def __init__(self, table: ClassTable, clients: int) -> None:
+    def __init__(self, table: ClassTable, channels: Channels, clients: int) -> None:
         self._table = table
+        self._channels = channels
         self._stateful = table.any("stateful")
+        self._paged = self._stateful and table.any("paged")
         self._base = 0
+        self._uses: list[tuple[Numbers, Numbers]] = []
+        self._details: list[tuple[Numbers, Numbers]] = []
         self.joules = np.zeros(clients)
         if self._stateful:
-            self._connected = np.zeros(clients, np.bool_)
-            self._since = np.zeros(clients)  # when connected: without bits since then
+            every = np.arange(clients)
+            last = np.array(np.broadcast_to(table.of("last_stage", every), every.shape), np.int8)
+            self._stage = last.copy()
+            self._last = last
+            # Since when it is in its stage without bits. It can be reached as the run begins.
+            self._since = -table.of_stage("cycle", every, last.astype(np.int64))
             self._due = np.full(clients, inf)
             self._armed = np.zeros(clients, np.int64)
             self._round = np.zeros(clients, np.int32)  # of the last message
@@ -74,38 +64,47 @@ class RadioArrays:
             rows: takes the rows of promotions and tails.
         """
         table, up, ids = self._table, int(leg.up), leg.clients
+        leg = replace(leg, ready=self._channels.ready_times(leg))
         ready, events = leg.ready, leg.events.copy()
         stateful = np.zeros(len(ids), np.bool_)
         if self._stateful:
             stateful |= table.of("stateful", ids).astype(np.bool_)
-            ready = self._wake(leg, stateful, order, rows)
+            ready, events = self._wake(leg, stateful, order, rows)
         began = ready + table.of(f"latency{up}", ids)
-        links = np.broadcast_to(table.of(f"link{up}", ids), ids.shape)
-        flows = np.flatnonzero(stateful | (links >= 0))
+        links, full = (
+            np.broadcast_to(table.of(f"{name}{up}", ids), ids.shape) for name in ("link", "full")
+        )
+        flows = np.flatnonzero(full | (links >= 0))
         sent = events.copy()
         if len(flows):
             events[flows] = order.add(began[flows], events[flows], joined=True)
-        flows = np.flatnonzero(stateful)
-        if len(flows):
-            self._tail(ids[flows], began[flows], events[flows], rows)
-        over = began + leg.bits / table.of(f"cap{up}", ids)
+        radios = np.flatnonzero(stateful)
+        if len(radios):
+            self._log_stage(ids[radios], began[radios], events[radios], rows)
+        flow = self._channels.flow(leg, began)
+        over = np.array(np.broadcast_to(flow.over, ids.shape))
         instant = np.broadcast_to(table.of(f"instant{up}", ids), over.shape)
         timed = np.flatnonzero(~instant & (links < 0))
         events[timed] = order.add(over[timed], events[timed])
         if table.shares_links:
             bits, caps = (
-                np.broadcast_to(each, over.shape).astype(float)
-                for each in (leg.bits, table.of(f"cap{up}", ids))
+                np.broadcast_to(each, over.shape).astype(float) for each in (flow.bits, flow.caps)
             )
             whole = LinkLeg(began, bits, caps, events)
             self._pass_links(links, whole, order.places()[sent], order, over)
-        if len(flows):
-            self._connect(ids[flows], over[flows], events[flows], busy=True)
-        joules = table.of(f"per_bit{up}", ids) * leg.bits
-        joules = joules + table.of("held", ids) * (over - began)
-        self.joules[ids] += joules
+        self._channels.keep_silence(leg, flow, over)
+        if len(radios):
+            self._connect(ids[radios], over[radios], events[radios], busy=True)
+        joules = np.broadcast_to(self._meter(ids, flow, over - began), over.shape)
         crowded = np.zeros(over.shape, np.bool_) if leg.up else _find_crowded(over, links)
-        return Passage(began, over, np.broadcast_to(joules, over.shape), events, crowded)
+        return Passage(began, over, joules, events, crowded, flow.again)
+
+    def _meter(self, ids: Ids, flow: RadioFlow, spans: Array) -> Array:
+        """Return the joules of messages that took some time, s; their radios have spent them."""
+        joules = flow.per_bit * flow.bits + self._table.of("held", ids) * spans
+        joules = joules + flow.on_air * spans
+        self.joules[ids] += joules
+        return joules
 
     def _pass_links(
         self, links: Numbers, leg: LinkLeg, sent: Numbers, order: EventOrder, over: Array
@@ -118,35 +117,75 @@ class RadioArrays:
                 self._table.capacities[link], leg.take(own), order
             )
 
-    def _wake(self, leg: RadioLeg, stateful: Mask, order: EventOrder, rows: RowBlocks) -> Array:
-        """Wake radios that are idle; return when each is ready, s."""
-        ids, ready = leg.clients, leg.ready.copy()
-        self._round[ids] = leg.number
-        idle = np.flatnonzero(stateful & ~self._connected[ids])
-        if not len(idle):
-            return ready
-        own = ids[idle]
-        spans = self._table.of("wake_time", own)
-        ready[idle] = awake = ready[idle] + spans
-        events = order.add(awake, leg.events[idle])
-        self._log(Event.PROMOTION, own, awake - spans, awake, events, rows, "wake_power")
-        self._connect(own, awake, events, busy=False)
-        return ready
+    def _wake(
+        self, leg: RadioLeg, stateful: Mask, order: EventOrder, rows: RowBlocks
+    ) -> tuple[Array, Numbers]:
+        """Wake radios; return when each is ready, s, and in which event it is asked for bits."""
+        ids, ready, events = leg.clients, leg.ready.copy(), leg.events.copy()
+        if self._paged and not leg.up:
+            self._page(ids, ready, events, order, rows)
+        self._round[ids[stateful]] = leg.number
+        out = np.flatnonzero(stateful & (self._stage[ids] > 0))
+        if not len(out):
+            return ready, events
+        own, now, during = ids[out], ready[out], events[out]
+        resting = self._stage[own] == self._last[own]
+        self._log_stage(own[~resting], now[~resting], during[~resting], rows)
+        self._due[own] = inf
+        spans = self._table.of_stage("wake_time", own, self._stage[own])
+        slow = resting | (spans > 0)
+        self._connect(own[~slow], now[~slow], during[~slow], busy=False)
+        own, spans = own[slow], spans[slow]
+        awake = now[slow] + spans
+        promoted = order.add(awake, during[slow])
+        power = self._table.of_stage("wake_power", own, self._stage[own])
+        self._log(Event.PROMOTION, own, awake - spans, awake, promoted, rows, power)
+        self._connect(own, awake, promoted, busy=False)
+        ready[out[slow]] = awake
+        return ready, events
+
+    def _page(
+        self, ids: Ids, ready: Array, events: Numbers, order: EventOrder, rows: RowBlocks
+    ) -> None:
+        """Let messages wait until the radios that get them can be reached."""
+        paged = np.broadcast_to(self._table.of("paged", ids), ids.shape) & (self._stage[ids] > 0)
+        places = np.flatnonzero(paged)
+        own, now = ids[places], ready[places]
+        stages, since = self._stage[own].tolist(), self._since[own].tolist()
+        reached = np.array(
+            [
+                self._table.states_of(client).reception_time(*terms)
+                for client, *terms in zip(own.tolist(), stages, since, now.tolist(), strict=True)
+            ]
+        )
+        late = np.flatnonzero(reached > now)
+        if len(late):
+            places, reached = places[late], reached[late]
+            self.settle(ids[places], reached, order, rows)
+            events[places] = order.add(reached, events[places])
+            ready[places] = reached
 
     def _connect(self, ids: Ids, now: Array, events: Numbers, *, busy: bool) -> None:
-        """Wait, connected, for bits; a tail's timer that came while bits flowed is off."""
+        """Wait, connected, for bits; a timer that came while bits flowed is off."""
         if busy:
             self._due[ids[self._due[ids] < now]] = inf
-        self._connected[ids] = True
+        self._stage[ids] = 0
         self._since[ids] = now
         off = np.flatnonzero(self._due[ids] == inf)
-        own = ids[off]
-        self._due[own] = now[off] + self._table.of("tail_time", own)
-        self._armed[own] = events[off] + self._base
+        self._await_end(ids[off], now[off], events[off])
 
-    def _tail(self, ids: Ids, now: Array, events: Numbers, rows: RowBlocks) -> None:
-        """Record how long radios have waited for the bits that flow from now on."""
-        self._log(Event.TAIL, ids, self._since[ids], now, events, rows, "tail_power")
+    def _await_end(self, ids: Ids, now: Array, events: Numbers) -> None:
+        """Set the timers of the ends of stages that begin now."""
+        times = self._table.of_stage("time", ids, self._stage[ids])
+        self._due[ids] = now + times
+        self._armed[ids] = events + self._base
+
+    def _log_stage(self, ids: Ids, now: Array, events: Numbers, rows: RowBlocks) -> None:
+        """Record how long radios have waited, in their stages, up to now."""
+        stages = self._stage[ids]
+        power = self._table.of_stage("power", ids, stages)
+        names = self._table.of_stage("name", ids, stages) if self._table.names else None
+        self._log(Event.TAIL, ids, self._since[ids], now, events, rows, power, names)
 
     def _log(
         self,
@@ -156,45 +195,75 @@ class RadioArrays:
         now: Array,
         events: Numbers,
         rows: RowBlocks,
-        power: str,
+        power: Array,
+        names: Numbers | None = None,
     ) -> None:
         """Meter and record the time in a state, up to now."""
-        lasting = np.flatnonzero(now > since)
+        lasting, further = np.flatnonzero(now > since), {}
+        if names is not None:
+            self._uses.append((events, names))
+            further["detail"] = detail = np.full(len(lasting), -1)
+            self._details.append((names[lasting], detail))
         if len(lasting) < len(ids):
-            ids, events = ids[lasting], events[lasting]
+            ids, events, power = ids[lasting], events[lasting], power[lasting]
             since, now = since[lasting], now[lasting]
         spans = now - since
-        joules = self._table.of(power, ids) * spans
+        joules = power * spans
         self.joules[ids] += joules
         numbers = self._round[ids]
-        rows.add(events, event, ids, t=now, duration=spans, round=numbers, joules=joules)
+        rows.add(events, event, ids, t=now, duration=spans, round=numbers, joules=joules, **further)
+
+    def first_uses(self, places: Numbers) -> list[tuple[int, int, str]]:
+        """Return the first place of each name of a stage in an exchange, 1, and that name."""
+        first = dict[int, int]()
+        for events, names in self._uses:
+            for name in np.unique(names[names >= 0]).tolist():
+                place = int(places[events[names == name]].min())
+                first[name] = min(first.get(name, place), place)
+        self._uses.clear()
+        return [(place, 1, self._table.names[name]) for name, place in first.items()]
+
+    def enter_names(self, log: EventLog) -> None:
+        """Enter the numbers of the names of stages in the rows that have them."""
+        for names, column in self._details:
+            for name in np.unique(names[names >= 0]).tolist():
+                column[names == name] = log.word(self._table.names[name])
+        self._details.clear()
 
     def settle(self, ids: Ids, until: Array | float, order: EventOrder, rows: RowBlocks) -> None:
-        """Let the tails of radios end that do so before a time, s.
+        """Let the stages of radios end that do so before a time, s.
 
         Args:
-            ids: of connected radios without bits.
+            ids: of radios without bits.
             until: from when on bits, or another exchange, may keep a radio connected, shape (n,).
             order: takes the events.
-            rows: takes the rows of tails.
+            rows: takes the rows of stages.
         """
-        ends = self._since[ids] + self._table.of("tail_time", ids)
-        # The timer was set for the end of an earlier tail: it is set anew.
-        due = self._due[ids]
-        early = np.flatnonzero((due < until) & (due < ends))
-        if len(early):
-            own = ids[early]
-            self._armed[own] = self._base + order.add(
-                due[early], self._armed[own] - self._base, priority=SETTLE
-            )
-            self._due[own] = ends[early]
-        over = np.flatnonzero(ends < until)
-        if len(over):
-            own, now = ids[over], ends[over]
-            events = order.add(now, self._armed[own] - self._base, priority=SETTLE)
-            self._tail(own, now, events, rows)
-            self._connected[own] = False
-            self._due[own] = inf
+        until = np.broadcast_to(until, ids.shape)
+        while len(ids):
+            ends = self._since[ids] + self._table.of_stage("time", ids, self._stage[ids])
+            # The timer was set for the end of an earlier wait: it is set anew.
+            due = self._due[ids]
+            early = np.flatnonzero((due < until) & (due < ends))
+            if len(early):
+                own = ids[early]
+                self._armed[own] = self._base + order.add(
+                    due[early], self._armed[own] - self._base, priority=SETTLE
+                )
+                self._due[own] = ends[early]
+            over = np.flatnonzero(ends < until)
+            ids, until = ids[over], until[over]
+            self._end_stage(ids, ends[over], order, rows)
+
+    def _end_stage(self, ids: Ids, now: Array, order: EventOrder, rows: RowBlocks) -> None:
+        """Let radios leave their stages, each for the next one."""
+        events = order.add(now, self._armed[ids] - self._base, priority=SETTLE)
+        self._log_stage(ids, now, events, rows)
+        self._stage[ids] += 1
+        self._since[ids] = now
+        self._due[ids] = inf
+        on = np.flatnonzero(self._stage[ids] < self._last[ids])
+        self._await_end(ids[on], now[on], events[on])
 
     def settle_stateful(self, ids: Ids, until: Array, order: EventOrder, rows: RowBlocks) -> None:
         """Do so for those of some clients whose radios have states."""
@@ -219,12 +288,12 @@ class RadioArrays:
         self._base += len(places)
 
     def switch_off(self, now: float, rows: RowBlocks) -> int:
-        """End the world: record the tails in progress, client by client; return how many."""
+        """End the world: record the stages in progress, client by client; return how many."""
         if not self._stateful:
             return 0
-        ids = np.flatnonzero(self._connected)
-        self._tail(ids, np.full(len(ids), now), np.arange(len(ids)), rows)
-        self._connected[:] = False
+        ids = np.flatnonzero(self._stage < self._last)
+        self._log_stage(ids, np.full(len(ids), now), np.arange(len(ids)), rows)
+        self._stage[:] = self._last
         return len(ids)
 
 
@@ -237,6 +306,7 @@ class Passage:
         joules: of the client's radio.
         events: during which event each arrives.
         crowded: whether that is the event of others, too.
+        again: the bits that were sent again, shape (n,) or (1,).
     """
 
     began: Array
@@ -244,6 +314,12 @@ class Passage:
     joules: Array
     events: Numbers
     crowded: Mask
+    again: NDArray[np.int64]
+
+    def take(self, whose: Mask) -> "Passage":
+        """Return how some of them have passed."""
+        own = (getattr(self, each.name)[whose] for each in fields(self))
+        return Passage(*own)
 
 
 def _find_crowded(over: Array, links: Numbers) -> Mask:

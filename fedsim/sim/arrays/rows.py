@@ -17,6 +17,9 @@ _AT_ONCE = 2**18
 _EMPTY = {"peer": NO_PEER, "message": -1, "state_of_charge": np.nan, "detail": -1}
 """The columns that are not 0 where nothing is to be said."""
 
+SPENT = "spent"
+"""Not a column: what the run has spent, J, as a row is written, where it is not what that says."""
+
 
 class _Block(NamedTuple):
     events: Numbers
@@ -39,7 +42,7 @@ class RowBlocks:
                 event stand in the order in which they were added.
             event: what they say, see `fedsim.record.schema.Event`.
             nodes: which each is about, shape (n,), or one for all.
-            columns: others, each of shape (n,) or one figure for all.
+            columns: others, each of shape (n,) or one figure for all; see also `SPENT`.
         """
         if len(events):
             self._blocks.append(_Block(events, {"event": event, "node": nodes, **columns}))
@@ -75,21 +78,28 @@ class OrderedRows:
         self._blocks = blocks
         self._count = count
 
-    def __iter__(self) -> Iterator[Rows]:
+    def __iter__(self) -> Iterator[tuple[Rows, Array]]:
+        """Yield rows, and what the run has spent as each was written, J."""
         for begin in range(0, self._count, _AT_ONCE):
             rows = np.zeros(min(_AT_ONCE, self._count - begin), ROW_DTYPE)
             for name, value in _EMPTY.items():
                 rows[name] = value
-            for at, columns in self._blocks:
+            spent = dict[int, Array]()
+            for number, (at, columns) in enumerate(self._blocks):
                 some: Any = slice(None)
                 if self._count > _AT_ONCE:
                     some = np.flatnonzero((at >= begin) & (at < begin + len(rows)))
                 places = at[some] - begin
                 for name, column in columns.items():
-                    rows[name][places] = np.asarray(column)[some] if np.size(column) > 1 else column  # type: ignore[arg-type]
-            yield rows
-
-
-def joules_of(rows: Rows) -> Array:
-    """Return the joules of each row, of a message with its receiver's."""
-    return np.asarray(rows["joules"] + rows["peer_joules"])
+                    figures: Any = column
+                    if np.size(figures) > 1:
+                        figures = np.asarray(figures)[some]
+                    if name == SPENT:
+                        spent[number] = np.broadcast_to(figures, places.shape)
+                    else:
+                        rows[name][places] = figures
+            joules = np.asarray(rows["joules"] + rows["peer_joules"])
+            for number, figures in spent.items():
+                at = self._blocks[number].at
+                joules[at[(at >= begin) & (at < begin + len(rows))] - begin] = figures
+            yield rows, joules

@@ -19,6 +19,7 @@ from fedsim.problems.oracle import LossOracle
 from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
+from fedsim.sim.arrays.channels import Channels, RadioLeg
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.client import ArrayClient
 from fedsim.sim.arrays.closing import Closing
@@ -30,8 +31,8 @@ from fedsim.sim.arrays.handlers import (
 )
 from fedsim.sim.arrays.messages import MessageBatch
 from fedsim.sim.arrays.order import EventOrder, Numbers, ReactionError
-from fedsim.sim.arrays.radios import Passage, RadioArrays, RadioLeg
-from fedsim.sim.arrays.rows import OrderedRows, RowBlocks, joules_of
+from fedsim.sim.arrays.radios import Passage, RadioArrays
+from fedsim.sim.arrays.rows import OrderedRows, RowBlocks
 from fedsim.sim.arrays.together import Cohorts, ReplyRows
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane
@@ -136,8 +137,14 @@ class ArrayLanes(ServerLanes):
         over = self.closing.over(now, last, cohort.times, silent=len(senders) < len(cohort.clients))
         self.radios.settle_all(over, order, rows)
         places = order.places()
+        uses = self.radios.first_uses(places)
         if len(senders):
-            up.name(self._log, places[events])
+            uses += up.first_uses(places[events])
+        for _, _, name in sorted(uses):
+            self._log.word(name)
+        self.radios.enter_names(self._log)
+        if len(senders):
+            up.enter_names(self._log)
             turns = np.argsort(places[came.events])
         written = rows.in_order(places)
         self.radios.number_events(places)
@@ -156,11 +163,16 @@ class ArrayLanes(ServerLanes):
     ) -> Passage:
         """Let the messages of one direction pass, and charge them."""
         ids, framing = messages.clients, messages.framing(self.table)
-        bits, number = messages.bits + framing, messages.envelopes[0].round
-        moved = self.radios.transfer(RadioLeg(ids, up, ready, events, bits, number), order, rows)
+        bits, number = messages.bits, messages.envelopes[0].round
+        leg = RadioLeg(ids, up, ready, events, bits, framing, number)
+        moved = self.radios.transfer(leg, order, rows)
         messages.write(moved, framing, rows, up=up)
-        sent = int(np.broadcast_to(bits, ids.shape).sum())
-        self.message_log.delivered += sent
+        again = int(moved.again.sum())
+        self.message_log.delivered += (
+            sent := int(np.broadcast_to(bits + framing, ids.shape).sum())
+        )
+        self.message_log.lost += again
+        sent += again
         if up:
             self._traffic.bits_up += sent
             self._traffic.transmissions += messages.filled
@@ -207,16 +219,19 @@ class ArrayLanes(ServerLanes):
         receive(clients[last], envelope.with_message(messages[last]))
 
     def _write(self, rows: OrderedRows) -> None:
-        for some in rows:
-            spent = np.concatenate([[self._traffic.joules], joules_of(some)])
-            self._traffic.joules = float(np.add.accumulate(spent)[-1])  # one after the other
+        for some, spent in rows:
+            joules = np.concatenate([[self._traffic.joules], spent])
+            self._traffic.joules = float(np.add.accumulate(joules)[-1])  # one after the other
             self._log.extend(some)
 
     def close(self) -> None:
         """End the world: record the tails in progress."""
         rows = RowBlocks()
-        events = self.radios.switch_off(self._calendar.now, rows)
-        self._write(rows.in_order(np.arange(events)))
+        places = np.arange(self.radios.switch_off(self._calendar.now, rows))
+        for _, _, name in sorted(self.radios.first_uses(places)):
+            self._log.word(name)
+        self.radios.enter_names(self._log)
+        self._write(rows.in_order(places))
 
 
 def _no_lane(client: ClientId, up: bool) -> Lane:  # noqa: FBT001 - as `Fleet.lane`
@@ -238,10 +253,12 @@ class ArrayStar(Star):
     """A star whose rounds are played in arrays."""
 
     def _make_network(self) -> ServerLanes:
-        kinds = self._fleet.kinds
+        fleet = self._fleet
+        kinds = fleet.kinds
         table = ClassTable(kinds, self._setup.topology or star(len(kinds)))
-        radios = RadioArrays(table, len(kinds))
-        self._fleet.in_arrays = radios.joules
+        channels = Channels(table, fleet.channel, fleet.radio_kinds.__getitem__)
+        radios = RadioArrays(table, channels, len(kinds))
+        fleet.in_arrays = radios.joules
         self._streams = EntityStreams(partial(self._setup.rng, "client"), len(kinds))
         self._clock = ClientClock()
         self._table = table

@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, Protocol, TypeVar
 
-from fedsim.physics.packet_loss import LossProcess, repeat
+from fedsim.physics.packet_loss import LossProcess
 from fedsim.physics.radios import Carrier, RateLaw, Terms
 from fedsim.physics.radios.base import Framing
 from fedsim.physics.signals import Signal
 from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.transport import Envelope
 from fedsim.sim.engine.calendar import Calendar, Timer
+from fedsim.sim.network.channel import Channel, steady_end
 from fedsim.sim.network.lane_states import TRANSITIONS, LaneEvent, LaneState, RouteClass
 from fedsim.sim.network.relay import Relay
 from fedsim.sim.power.radio import RadioMeter
@@ -68,16 +69,12 @@ class Bearer(Protocol):
         ...
 
 
-class Lane:
+class Lane(Channel):
     """One direction of one client's radio: a message at a time, the others in order.
 
     Attributes:
         sender, receiver: its ends.
         may_leave: whether its client may have to break off.
-        cap: the rate of every message where it is always the same, else None.
-        signal: what the rate follows while bits flow; None where it stays.
-        factor: what the model of the network leaves of the radio's rate.
-        packets: how messages are cut up.
         framing: the same where it adds something, else None.
         reliable: whether its transfers themselves send again what is lost.
         state: where the current message is; each new one is read from `TRANSITIONS`.
@@ -97,22 +94,16 @@ class Lane:
 
     __slots__ = (
         "_simple",
-        "_terms",
         "again_bits",
         "bearer",
         "began",
         "broken",
-        "cap",
-        "carrier",
         "client",
         "current",
-        "factor",
         "framing",
         "framing_bits",
         "latency",
         "may_leave",
-        "packets",
-        "process",
         "queue",
         "radio",
         "receive",
@@ -121,7 +112,6 @@ class Lane:
         "reliable",
         "route_class",
         "sender",
-        "signal",
         "silence",
         "silent_until",
         "state",
@@ -145,22 +135,15 @@ class Lane:
         packets: Framing | None = None,
         reliable: bool = False,
     ) -> None:
+        packets = packets or radio.law.packaging
+        super().__init__(rate, carrier, process, packets, radio.law.most_tries, factor)
         self.client = client
         self.up = up
         self.sender, self.receiver = (client, SERVER) if up else (SERVER, client)
         self.radio = radio
-        self.carrier = carrier
-        self.process = process
-        self.cap = rate.constant
-        self.signal = rate.signal if factor == 1.0 else rate.with_factor(factor).signal
-        self.factor = factor
-        self.packets = packets = packets or radio.law.packaging
         self.framing = packets if packets.overhead else None
         self.reliable = reliable
         self.may_leave = may_leave
-        # By its contract, a law that is constant and continuous has these terms for every message.
-        constant = self.cap is not None and rate.continuous
-        self._terms = Terms(self.cap or 0.0) if constant else None
         # What a connection sends again is known, and charged, when its message has arrived.
         plain = self.cap is not None and process is None and not reliable
         self._simple = plain and radio.detached
@@ -231,41 +214,29 @@ class Lane:
         again: int = self.transfer.again_bits  # type: ignore[attr-defined]  # of a `TcpTransfer`
         return again
 
-    def _draw_losses(self, process: LossProcess, envelope: Envelope) -> None:
-        """Draw which packets of the current message are lost, as its bits begin to flow."""
-        packets = self.packets.packets(envelope.bits)
-        if not packets:  # a message without a bit cannot be lost
-            return
-        outcome = repeat(process, packets, self.radio.law.most_tries)
-        # Which of its packets were repeated is not drawn: they count with the mean size.
-        bits = envelope.bits + self.framing_bits
-        self.again_bits = -(-bits * outcome.repeated // packets)
-        if outcome.lost:
-            self.fire(LaneEvent.DOOM)
-
     def start(self, envelope: Envelope, finished: Callable[["Lane"], None], now: float) -> float:
         """Let the bits of the current message flow, some of them again; return their rate, bit/s.
 
         The rate is 0 where it is reported to the radio by what sets it.
         """
         self.fire(LaneEvent.FLOW)
-        if self.process is not None:
-            self._draw_losses(self.process, envelope)
-        framed = envelope.bits + self.framing_bits
-        terms = self._terms or self.carrier.terms(envelope.bits, framed, envelope.round)
+        sending = self.send(envelope.bits, self.framing_bits, envelope.round)
+        terms, self.again_bits = sending.terms, sending.again
+        if sending.lost:
+            self.fire(LaneEvent.DOOM)
         self.silence = terms.rest
         if self.signal is not None:
             self.radio.follow_signal(self.up, now, None if self.bearer.open else self.signal)
         elif self.cap is None:
             self.set_pace(terms)
-        self.transfer = self.bearer.start(framed + self.again_bits, terms.cap, finished, self)
+        bits = envelope.bits + self.framing_bits + self.again_bits
+        self.transfer = self.bearer.start(bits, terms.cap, finished, self)
         reported = self.signal is not None or not self.bearer.open
         return 0.0 if reported else terms.cap
 
     def set_pace(self, terms: Terms) -> None:
         """Set the radio's time on the air per bit on these terms."""
-        own = terms.cap * self.factor
-        self.radio.set_airtime(self.up, terms.share / own if own else 0.0)
+        self.radio.set_airtime(self.up, self.airtime(terms))
 
     def bits_flown(self, now: float) -> float:
         """Return the bits of the current message that have passed by now."""
@@ -328,7 +299,7 @@ class SteadyTransfer(_Timed):
         token: object,
     ) -> None:
         self._rate = rate
-        end = calendar.now + bits / rate if bits else calendar.now
+        end = steady_end(calendar.now, bits, rate)
         super().__init__(calendar, bits, end, finished, token)
 
     def _bits_flown(self, now: float) -> float:

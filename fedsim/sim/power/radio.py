@@ -113,8 +113,8 @@ class RadioMeter:
         """Set how long a bit of the next message, and its answer coming back, is on the air, s."""
         powers = self._kind.powers
         if powers.on_air[up] or powers.on_air[not up]:  # also for no time: that of others goes
-            on_air = powers.on_air[up] * seconds + powers.on_air[not up] * back
-            self._per_bit = _with(self._per_bit, up, powers.per_bit[up] + on_air)
+            joules = self._kind.bit_energy(up, seconds, back)
+            self._per_bit = _with(self._per_bit, up, joules)
 
     def spend_on_air(self, up: bool, seconds: float) -> None:  # noqa: FBT001
         """Meter the time of collisions of a message that ends now, s."""

@@ -58,3 +58,15 @@ class RadioKind:
         stateful = law.states.stateful
         detached = not (stateful or paced) and all(rate.continuous for rate in both)
         return cls(law, powers, _both(*per_bit), paced, stateful, detached)
+
+    def bit_energy(self, up: bool, seconds: float, back: float = 0.0) -> float:  # noqa: FBT001
+        """Return the energy of a bit that is on the air for a time, J/bit.
+
+        Args:
+            up: its direction.
+            seconds: how long it is, s.
+            back: how long its answer is, which comes back, s.
+        """
+        powers = self.powers
+        on_air = powers.on_air[up] * seconds + powers.on_air[not up] * back
+        return powers.per_bit[up] + on_air

@@ -20,6 +20,7 @@ from fedsim.sim.network.lanes import Bearer
 from fedsim.sim.network.routing import LinkPlan, RoutedLane, nominal
 from fedsim.sim.network.tcp.episodes import Episodes, EpisodeTransfer
 from fedsim.sim.network.tcp.fair_queue import FairQueue
+from fedsim.sim.network.tcp.kept import KeptWindow
 from fedsim.sim.network.tcp.memory import EpisodeMemory
 from fedsim.sim.network.tcp.path import PathTimes, TcpLane, TcpPath, TcpStage
 from fedsim.sim.network.tcp.queue import LinkQueue
@@ -72,7 +73,9 @@ class TcpBearer:
 
     def __init__(self, lane: TcpLane, *, opened: bool = False) -> None:
         self._lane, self._opened = lane, opened
+        self._keeps = lane.law.connections == "kept"
         self._kept: Window | None = None
+        self._last: TcpTransfer | None = None
 
     def start(
         self, bits: float, cap: float, finished: Callable[[T], None], token: T
@@ -82,19 +85,25 @@ class TcpBearer:
         own, law = lane.path.own, lane.law
         if own.signal is None:
             own.rate = cap
-        if law.connections == "new":
+        if not self._keeps:
             return TcpTransfer(
                 lane, Window(law, lane.path.payload), bits, finished, token, opened=False
             )
         window, opened = self._kept, self._opened
         if window is None:
-            window = self._kept = Window(law, lane.path.payload)
+            kind = KeptWindow if law.stack == "linux" else Window
+            window = self._kept = kind(law, lane.path.payload)
+            if opened:
+                window.greet(lane.path.trip)
         else:
             opened = True
-            window.begin_message()
+            window.begin_message(lane.calendar.now)
             if law.idle_restart:
                 window.restart(law.initial_window, lane.calendar.now)
-        return TcpTransfer(lane, window, bits, finished, token, opened=opened)
+        if self._last is not None:
+            self._last.forget()
+        made = self._last = TcpTransfer(lane, window, bits, finished, token, opened=opened)
+        return made
 
 
 class EpisodeBearer:
@@ -116,6 +125,24 @@ class EpisodeBearer:
     ) -> EpisodeTransfer:
         """See `Bearer.start`."""
         return self._episodes.start(self._lane, self._key, bits, cap, finished, token)
+
+
+class QueuePlan(LinkPlan):
+    """Which links of a topology hold segments up, by their rates or by what waits in front of them.
+
+    Up, a radio comes first, and paces what it sends. Down, whole windows of several clients come to
+    a link at once, and wait there for each other, however fast it is.
+    """
+
+    def links(self, lane: RoutedLane) -> tuple[int, ...]:
+        """Return the links of a lane that can hold its segments up."""
+        if lane.up:
+            return super().links(lane)
+        return tuple([link for link in lane.route.links if self._delays(link, lane.rate.peak)])
+
+    def _delays(self, link: int, fastest: float) -> bool:
+        shared = self._users[link] > 1 and self._links[link].capacity.peak < inf
+        return shared or self._binds(link, fastest)
 
 
 class TcpBearers:
@@ -144,7 +171,7 @@ class TcpBearers:
         self._calendar, self._links = calendar, topology.links
         self._lanes, self._latency = lanes, latency
         self._connections, self._callback, self._own = connections, callback, own
-        self._plan = LinkPlan(topology, [*lanes[0].runs, *lanes[1].runs])
+        self._plan = QueuePlan(topology, [*lanes[0].runs, *lanes[1].runs])
         self._queues: dict[int, LinkQueue] = {}
         self._fair: dict[LinkQueue, FairQueue] = {}
         self._longest: dict[int, float] = {}

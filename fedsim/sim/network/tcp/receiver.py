@@ -6,6 +6,9 @@ from typing import NamedTuple
 EVERY = 2
 """The segments in order that are acknowledged at once: RFC 1122, RFC 5681."""
 
+QUICK = 16
+"""The segments that Linux acknowledges one by one after a pause (TCP_MAX_QUICKACKS)."""
+
 
 class Acknowledgement(NamedTuple):
     """What a receiver says.
@@ -47,17 +50,20 @@ class Receiver:
     Args:
         delay: how long it waits for a second segment, s.
         quick: whether it acknowledges the first one at once, as that of a new connection does.
+        alone: how many it acknowledges one by one, as Linux does after a pause.
 
     Attributes:
+        alone: how many of these are to come.
         next: all segments before this one have arrived.
         blocks: the pieces of the message that have arrived behind that.
         due: when it acknowledges a single segment, s; infinite where none waits for that.
     """
 
-    __slots__ = ("_delay", "_early", "_echo", "_said", "blocks", "due", "next", "waits")
+    __slots__ = ("_delay", "_early", "_echo", "_said", "alone", "blocks", "due", "next", "waits")
 
-    def __init__(self, delay: float, *, quick: bool) -> None:
+    def __init__(self, delay: float, *, quick: bool, alone: int = 0) -> None:
         self._delay = delay
+        self.alone = alone
         self._early = set[int]()
         self.blocks = 0
         self._echo, self._said = 0.0, 0
@@ -93,7 +99,9 @@ class Receiver:
                 self.next += 1
             return self._say(-1)
         self.waits += 1
-        if self.waits < EVERY:
+        if self.alone:
+            self.alone -= 1
+        elif self.waits < EVERY:
             self.due = now + self._delay
             return None
         return self._say(-1)

@@ -16,10 +16,17 @@ from fedsim.sim.engine.calendar import Timer
 from fedsim.sim.network.tcp import stream
 from fedsim.sim.network.tcp.arrivals import TcpArrivals
 from fedsim.sim.network.tcp.handshake import Handshake
+from fedsim.sim.network.tcp.kept import KeptWindow
 from fedsim.sim.network.tcp.path import TcpLane
 from fedsim.sim.network.tcp.queue import SegmentTrain
 from fedsim.sim.network.tcp.rack import RackSender
-from fedsim.sim.network.tcp.receiver import EVERY, Acknowledgement, Receiver, TrainAcknowledgement
+from fedsim.sim.network.tcp.receiver import (
+    EVERY,
+    QUICK,
+    Acknowledgement,
+    Receiver,
+    TrainAcknowledgement,
+)
 from fedsim.sim.network.tcp.sender import CLOSE, Sender
 from fedsim.sim.network.tcp.window import Window
 
@@ -65,6 +72,7 @@ class TcpTransfer:
         "_handshake",
         "_lane",
         "_last_bits",
+        "_listens",
         "_log",
         "_path",
         "_receiver",
@@ -100,12 +108,16 @@ class TcpTransfer:
         self._log = TcpArrivals(lane.calendar, bits, total, lane.changed, token)
         self.passed: Callable[[float], float] = self._log.bits_at
         self.over = False
+        # Acknowledgements behind the last segment matter to the messages that follow alone.
+        self._listens = lane.law.connections == "kept"
         self._sent = 0  # segments, with those that were sent again
         self._timer: Timer | None = None
         self._stream: stream.Stream | None = None
         self._streamed = 0  # segments
         self._waits = False  # whether it will look for a late acknowledgement
-        self._receiver = Receiver(lane.law.delayed_ack, quick=not opened)
+        quick = isinstance(window, KeptWindow) and window.is_idle(lane.calendar.now)
+        alone = QUICK if quick and opened else 0
+        self._receiver = Receiver(lane.law.delayed_ack, quick=not opened, alone=alone)
         kind = RackSender if lane.law.stack == "linux" else Sender
         self._sender = kind(window, total, self._launch_one)
         self._claimed = total
@@ -133,8 +145,13 @@ class TcpTransfer:
 
     def stop(self) -> None:
         """Cancel the transfer; its completion callback is not called."""
+        self._listens = False
         if not self.over:
             self._close(whole=False)
+
+    def forget(self) -> None:
+        """Leave the window to the next message of the connection."""
+        self._listens = False
 
     def _close(self, *, whole: bool) -> None:
         """Leave the queues to the others."""
@@ -180,7 +197,16 @@ class TcpTransfer:
             self._send_new(now, span)
         else:
             self._sender.send(now)
+            if self._listens:
+                self._note_use(now)
             self._set_timer()
+
+    def _note_use(self, now: float) -> None:
+        """Tell the window of a kept connection how much of it is in use."""
+        window, board = self.window, self._sender.board
+        if isinstance(window, KeptWindow):
+            out = board.next - board.first
+            window.note_use(board.flight, out, (board.first, board.next), now)
 
     def _send_new(self, now: float, span: float) -> None:
         """Send new segments, where nothing is known to be lost."""
@@ -188,6 +214,8 @@ class TcpTransfer:
         left, flight = self._total - board.next, board.next - board.first
         todo = min(int(size + CLOSE) - flight, left)
         if todo <= 0:
+            if left and self._listens:
+                self._note_use(now)
             self._set_timer()  # which an acknowledgement may have set to an earlier time
             return
         if left >= stream.LEAST and self._flows_on(left):
@@ -198,6 +226,8 @@ class TcpTransfer:
         self._set_timer()
         most, number = todo, board.next
         board.next = number + todo
+        if self._listens:
+            self._note_use(now)
         if self._crowded:
             most = 1 if span else todo
         elif todo > LEAST_TRAIN:
@@ -255,6 +285,8 @@ class TcpTransfer:
 
     def _launch(self, number: int, count: int, start: float, pace: float) -> None:
         """Send segments; the message's last one may be a shorter one."""
+        if self.over:
+            return  # all has arrived: what is taken for lost is not
         self._sent += count
         bits, end = self._bits, start + pace * (count - 1)
         self.window.last_sent = end
@@ -278,7 +310,8 @@ class TcpTransfer:
         due = receiver.due
         if due < first:
             self._say(receiver.say_late(), due)
-        if train.number == receiver.next and not (receiver.missing or self._crowded):
+        alone = receiver.alone or receiver.missing or self._crowded
+        if train.number == receiver.next and not alone:
             self._deliver_in_order(train)
         else:
             self._deliver_each(train)
@@ -305,7 +338,7 @@ class TcpTransfer:
         if due < at:
             self._say(receiver.say_late(), due)
         said = receiver.take(number, sent, at)
-        if said is not None and said.number < self._total:
+        if said is not None and (said.number < self._total or self._listens):
             self._say(said, at)
         arrived = receiver.arrived
         if arrived > before:
@@ -317,7 +350,8 @@ class TcpTransfer:
         """End with the last segment, or wait for the second one of an acknowledgement."""
         if arrived == self._total:
             self._calendar.call(last, self._finish, None)
-        elif self._receiver.due < inf and not self._waits:
+        listens = arrived < self._total or self._listens
+        if listens and self._receiver.due < inf and not self._waits:
             self._waits = True
             self._calendar.call(self._receiver.due, self._look_for_late, None)
 
@@ -327,7 +361,7 @@ class TcpTransfer:
         for n in range(train.count):
             at = train.first + n * between
             said = self._receiver.take(train.number + n, train.sent + n * train.pace, at)
-            if said is not None and said.number < self._total:
+            if said is not None and (said.number < self._total or self._listens):
                 self._say(said, at)
 
     def _deliver_in_order(self, train: SegmentTrain) -> None:
@@ -336,7 +370,7 @@ class TcpTransfer:
         skipped, acknowledged, (sent, next_sent) = self._receiver.take_train(
             train.number, count, (train.sent, pace), train.last
         )
-        if not acknowledged or self._receiver.next == self._total:
+        if not acknowledged or (self._receiver.next == self._total and not self._listens):
             return
         between = (train.last - first) / (count - 1)
         number = train.number + skipped + 1
@@ -358,7 +392,7 @@ class TcpTransfer:
         """Let the receiver acknowledge a segment that no other has followed, if it is time to."""
         self._waits = False
         due, now = self._receiver.due, self._calendar.now
-        if self.over or due == inf:
+        if due == inf or (self.over and not self._listens):
             return
         if due <= now:
             self._say(self._receiver.say_late(), now)
@@ -374,7 +408,10 @@ class TcpTransfer:
     # Acknowledgements.
 
     def _take_acknowledgement(self, said: Acknowledgement) -> None:
-        if not self.over and self._stream is None:
+        if self.over:
+            if self._listens and self._stream is None:
+                self._sender.acknowledge(said, self._calendar.now)
+        elif self._stream is None:
             now, sender = self._calendar.now, self._sender
             if said.early < 0 and sender.steady:
                 sender.acknowledge_in_order(said, now)
@@ -384,7 +421,10 @@ class TcpTransfer:
                 self._send(now, 0.0)
 
     def _take_acknowledgements(self, said: TrainAcknowledgement) -> None:
-        if not self.over and self._stream is None:
+        if self.over:
+            if self._listens and self._stream is None:
+                self._sender.acknowledge_train(said, self._calendar.now)
+        elif self._stream is None:
             now = self._calendar.now
             self._sender.acknowledge_train(said, now)
             self._send(now, said.between * (said.times - 1))

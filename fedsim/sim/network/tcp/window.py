@@ -23,6 +23,9 @@ SCALE = 0.4
 CLAMP = 20
 """The most segments that Cubic waits for before it grows by one, as long as none was lost."""
 
+GREETINGS = 3
+"""The round trips that a connection has measured once it is open: SYN, and two messages."""
+
 LOW_WINDOW, SAMPLES, NEAR = 16, 8, 0.002
 """Of HyStart: below which window it waits, segments; how many acknowledgements of a round show its
 round trip; and the space between the acknowledgements of a train, s."""
@@ -139,9 +142,20 @@ class Window:
         """Begin anew as the answer of a handshake comes again."""
         self.size, self.threshold = float(self._initial), inf
 
-    def begin_message(self) -> None:
+    def begin_message(self, now: float) -> None:  # noqa: ARG002 - Linux's Cubic looks at it
         """Start counting the segments of another message."""
         self._round_end = -1
+
+    def greet(self, trip: float) -> None:
+        """Know the round trip of a handshake, s, and of what was said behind it long ago."""
+        for _ in range(GREETINGS):
+            self.measure(0.0, trip)
+        self.restore_timeout()
+        self._least_trip, self.last_sent = self._last_trip, -MOST_TIMEOUT
+
+    def is_idle(self, now: float) -> bool:
+        """Return whether nothing has been sent for a timeout."""
+        return now - self.last_sent > self.timeout
 
     def restart(self, initial: int, now: float) -> None:
         """Shrink if the connection has been idle for longer than a timeout.

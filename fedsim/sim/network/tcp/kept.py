@@ -1,0 +1,113 @@
+"""The window of a connection of Linux that is kept: what messages leave to those that follow."""
+
+from fedsim.physics.tcp import Tcp
+from fedsim.sim.network.tcp.window import PAYLOAD, Window
+
+
+class KeptWindow(Window):
+    """A window that remembers how much of it was used, and for how long timeouts have to last.
+
+    A window that is not filled does not grow, and shrinks once that has lasted for a timeout, as
+    RFC 2861 and Linux's `tcp_cwnd_validate` have it. What deviations add to a timeout is their
+    largest mean within a round trip, and becomes less by a quarter in each, so that it outlasts a
+    message (`tcp_rtt_estimator`). Cubic's curve leaves pauses out (`cubictcp_cwnd_event`).
+
+    Args:
+        law: TCP's parameters.
+        payload: the bytes of a full segment.
+    """
+
+    __slots__ = (
+        "_late",
+        "_late_most",
+        "_limited",
+        "_mark",
+        "_most_out",
+        "_shrinks",
+        "_stamp",
+        "_used",
+        "_used_end",
+    )
+
+    def __init__(self, law: Tcp, payload: int = PAYLOAD) -> None:
+        super().__init__(law, payload)
+        self._shrinks = law.idle_restart
+        # Whether what was sent has filled it, or the most segments that were out, up to a segment.
+        self._limited, self._most_out, self._used_end = False, 0, 0
+        self._used, self._stamp = 0, 0.0  # the most since a time, s, in which it was not filled
+        # What deviations add to a timeout, their largest mean since a time, and this time, s.
+        self._late, self._late_most, self._mark = 0.0, 0.0, 0.0
+
+    def begin_message(self, now: float) -> None:
+        """Start counting the segments of another message."""
+        super().begin_message(now)
+        self._used_end = 0
+        if self._epoch >= 0:
+            self._epoch = min(self._epoch + now - self.last_sent, now)
+
+    def restart(self, initial: int, now: float) -> None:
+        """Shrink if the connection has been idle for longer than a timeout."""
+        epoch = self._epoch
+        super().restart(initial, now)
+        self._epoch = epoch
+        if self.is_idle(now):
+            self._used, self._stamp = 0, now
+
+    # The timer.
+
+    def measure(self, sent: float, now: float) -> None:
+        """Take the round trip of a segment; falling ones count less in deviations."""
+        trip, first, deviation = self.trip, not self.trip, self._variation
+        super().measure(sent, now)
+        if first:
+            self._late = self._late_most = max(4 * self._variation, self.least_timeout)
+            self._mark = now
+            return
+        error = self._last_trip - trip
+        more = abs(error) - deviation
+        self._variation = deviation + (more / 8 if error < 0 < more else more) / 4
+        self._late_most = max(self._late_most, 4 * self._variation)
+        self._late = max(self._late, self._late_most)
+        if sent >= self._mark:
+            self._late -= (self._late - self._late_most) / 4
+            self._late_most, self._mark = self.least_timeout, now
+
+    def restore_timeout(self) -> None:
+        """Set the timeout as the round trips have it, however often it ran out before."""
+        self.timeout = self.trip + self._late
+
+    # Use and growth.
+
+    def note_use(self, flight: int, out: int, numbers: tuple[int, int], now: float) -> None:
+        """Note how much of it is in use after segments were sent.
+
+        Args:
+            flight: the segments in flight.
+            out: those that are not acknowledged.
+            numbers: of the first of these, and of the one that is sent next.
+            now: the time, s.
+        """
+        limited = flight >= int(self.size)
+        more = not self._limited and out > self._most_out
+        if numbers[0] >= self._used_end or limited or more:
+            self._limited, self._most_out, self._used_end = limited, out, numbers[1]
+        if self._filled:
+            self._used, self._stamp = 0, now
+            return
+        self._used = max(self._used, out)
+        if self._shrinks and now - self._stamp >= self.timeout:
+            used = max(self._used, self._initial)
+            if used < self.size:
+                self.threshold = max(self.threshold, 0.75 * self.size)
+                self.size = float((int(self.size) + used) // 2)
+            self._used, self._stamp = 0, now
+
+    @property
+    def _filled(self) -> bool:
+        """Whether what is sent fills the window; in slow start, half of it."""
+        return self._limited or (self.size < self.threshold and self.size < 2 * self._most_out)
+
+    def grow(self, count: int, acknowledged: int, sent: int, now: float) -> None:
+        """Take the acknowledgement of some segments; see the base class."""
+        if self._filled:
+            super().grow(count, acknowledged, sent, now)

@@ -1,0 +1,222 @@
+"""Steps written by the user: any items, collated as the user likes, with a loss of a batch.
+
+A row of such a problem is the number of an item. So items are split, drawn in minibatches and
+passes, held out and counted as rows are, and only a batch that a step is called with is collated.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple, Self, TypeAlias, cast
+
+import numpy as np
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+from torch.utils.data import Dataset, default_collate
+
+from fedsim.errors import DataError
+from fedsim.problems import Source
+from fedsim.problems.data.files import GivenRows, arrays
+
+Batch: TypeAlias = Any
+"""What `collate` makes of a list of items."""
+
+BatchLoss: TypeAlias = Callable[[Any, Batch], Tensor]
+"""A function of the module and a batch that returns each item's loss, shape (b,), or their mean."""
+
+Collate: TypeAlias = Callable[[list[Any]], Batch]
+"""A function of a list of items that returns a batch."""
+
+COUNTED = 32
+"""The number of items, evenly spaced, whose operations are counted."""
+
+
+class Numbered:
+    """All items of a problem, by number; copies of a module share them.
+
+    Args:
+        parts: of items, one after the other.
+    """
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self._parts = tuple(parts)
+        self._ends = tuple(accumulate(len(each) for each in parts))
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def __getitem__(self, number: int) -> Any:  # noqa: ANN401 - items are the user's
+        """Return an item."""
+        part = bisect_right(self._ends, number)
+        start = self._ends[part - 1] if part else 0
+        return self._parts[part][number - start]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+class StepForm(NamedTuple):
+    """What makes a user's module one of item numbers; see `StepModule`.
+
+    Attributes:
+        step: the user's.
+        collate: the user's, or PyTorch's.
+        items: of all clients, then those held out.
+    """
+
+    step: BatchLoss
+    collate: Collate
+    items: Numbered
+
+    @property
+    def sampled(self) -> Sequence[int]:
+        """Numbers of items, evenly spaced."""
+        count = len(self.items)
+        return tuple(np.linspace(0, count - 1, min(count, COUNTED)).astype(int).tolist())
+
+    def __call__(self, module: nn.Module) -> "StepModule":
+        """Return the module of item numbers."""
+        return StepModule(module, self)
+
+
+class StepModule(nn.Module):
+    """A module whose inputs are numbers of items, shape (b, 1), and whose outputs are their losses.
+
+    Where the step returns the mean of a batch, each of its items has it as its loss.
+
+    Args:
+        module: the user's, whose parameters it has under the same names.
+        form: what to do with it.
+    """
+
+    def __init__(self, module: nn.Module, form: StepForm) -> None:
+        super().__init__()
+        self.module = module
+        self._form = form
+
+    def named_parameters(
+        self,
+        prefix: str = "",
+        recurse: bool = True,  # noqa: FBT001, FBT002 - as PyTorch has it
+        remove_duplicate: bool = True,  # noqa: FBT001, FBT002 - likewise
+    ) -> Iterator[tuple[str, nn.Parameter]]:
+        """Yield the parameters of the user's module by their names in it."""
+        return self.module.named_parameters(prefix, recurse, remove_duplicate)
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        """Return the losses of items, shape (b, 1)."""
+        count = len(numbers)
+        try:
+            found: object = self._form.step(self.module, self.batch(numbers))
+        except Exception as error:  # the user's code may raise anything
+            said = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise DataError("step", f"it fails on a batch of {count} items: {said}") from error
+        if not isinstance(found, Tensor) or tuple(found.shape) not in {(), (count,)}:
+            seen = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise DataError(
+                "step",
+                f"of a batch of {count} items it is to return a tensor of the shape ({count},), the"
+                f" loss of each, or (), their mean; got {seen}",
+            )
+        if not found.dtype.is_floating_point:
+            raise DataError("step", f"a loss is a real number; got {found.dtype}")
+        return found.expand(count).unsqueeze(1)
+
+    def batch(self, numbers: Tensor) -> Batch:
+        """Return items collated, real numbers of the type of the model, on its device."""
+        items = self._form.items
+        collated = self._form.collate([items[number] for number in numbers.reshape(-1).tolist()])
+        like = next(self.module.parameters())
+
+        def placed(value: object) -> object:
+            if not isinstance(value, Tensor):
+                return value
+            return value.to(like.device, like.dtype if value.dtype.is_floating_point else None)
+
+        return tree_map(placed, collated)
+
+
+class ItemRows(NamedTuple):
+    """Items as rows of a problem.
+
+    Attributes:
+        items: by number.
+        data: the numbers of the clients' items, as rows.
+        test: those of items held out; a fraction of the clients'; or None.
+    """
+
+    items: Numbered
+    data: GivenRows
+    test: GivenRows | Mapping[str, Any] | None
+
+
+def item_rows(data: object, test: object) -> ItemRows:
+    """Return items as rows, whose only feature is the number of the item.
+
+    Args:
+        data: a dataset of all clients, or one, or a list of items, for each client.
+        test: one more; or {"fraction": 0.2}.
+
+    Raises:
+        DataError: there are fewer than two items, or something has no length or no items.
+    """
+    parts = [data] if isinstance(data, Dataset) else list(_sequence(data, "data"))
+    by_client = not isinstance(data, Dataset)
+    if by_client and not all(isinstance(each, Dataset | Sequence) for each in parts):
+        text = "with a step, rows are a dataset of PyTorch, or one, or a list of items, per client"
+        raise DataError("data", f"{text}; got {type(data).__name__} of {type(parts[0]).__name__}")
+    found = [_by_number(each, "data") for each in parts]
+    lengths = [len(each) for each in found]
+    if sum(lengths) < 2:
+        raise DataError("data", f"got {sum(lengths)} items; expected at least 2")
+    owners = np.repeat(np.arange(len(parts)), lengths) if by_client else None
+    rows = _numbers(0, sum(lengths), owners)
+    if test is None or isinstance(test, Mapping):
+        return ItemRows(Numbered(found), rows, test)
+    held = _by_number(test, "test")
+    return ItemRows(Numbered([*found, held]), rows, _numbers(sum(lengths), len(held), None))
+
+
+def _sequence(data: object, key: str) -> Sequence[Any]:
+    """Return a sequence that is not empty.
+
+    Raises:
+        DataError: it is none.
+    """
+    if isinstance(data, Source | Mapping | str) or not isinstance(data, Sequence) or not data:
+        text = "with a step, rows are a dataset of PyTorch, or one, or a list of items, per client"
+        raise DataError(key, f"{text}; got {type(data).__name__}")
+    return data
+
+
+def _by_number(items: object, key: str) -> Any:  # noqa: ANN401 - whatever has items
+    """Return items by number: those of an iterable are read once.
+
+    Raises:
+        DataError: they have no length, or there are none.
+    """
+    if not hasattr(items, "__len__"):
+        text = f"got {type(items).__name__}, which has no length; expected items of a known number"
+        raise DataError(key, text)
+    found: Any = items if hasattr(items, "__getitem__") else list(items)  # type: ignore[call-overload]
+    if not len(found):
+        raise DataError(key, f"the {type(items).__name__} has no items")
+    return found
+
+
+def _numbers(start: int, count: int, owners: Any) -> GivenRows:  # noqa: ANN401 - or None
+    """Return item numbers as rows, their labels zero."""
+    return arrays(np.arange(start, start + count)[:, None], np.zeros(count), owners)
+
+
+def form_of(step: object, collate: object, items: Numbered) -> StepForm:
+    """Return what makes a module one of item numbers, collated by PyTorch where not otherwise.
+
+    Raises:
+        DataError: step or collate cannot be called.
+    """
+    for key, value in (("step", step), ("collate", collate)):
+        if value is not None and not callable(value):
+            text = f"{key} is a function, step(module, batch) or collate(items)"
+            raise DataError(key, f"{text}; got {type(value).__name__}")
+    return StepForm(cast("BatchLoss", step), cast("Collate", collate or default_collate), items)

@@ -1,0 +1,90 @@
+"""Radios in arrays: losses, rates that vary, silences and stages leave the bytes that events do."""
+
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+import fedsim
+from fedsim.sim.network.channel import steady_end
+from fedsim.sim.world import World
+from tests.worlds.playing import _different
+
+from .test_arrays import LTE, both, scenario
+
+RATE = "seconds,rate\n0,3000\n0.5,0\n1.25,64000\n4,200\n"
+
+LOSSY = {"loss": {"kind": "independent", "rate": "20 %"}, "packet": "40 B", "framing": "20 B"}
+BURSTS = {"loss": {"kind": "gilbert-elliott", "p": "10 %", "r": "30 %"}, "packet": "90 B"}
+TRACED = {
+    "kind": "custom",
+    "down": "1 Mbit/s",
+    "up": "1 Mbit/s",
+    "latency": "20 ms",
+    "send": "1 W",
+    "energy_up": "1 nJ/bit",
+    "energy_down": "0 J/bit",
+    "base": "10 mW",
+    "up_trace": {"kind": "csv", "path": "rate.csv", "shift": "random"},
+}
+CHANNEL = {"bandwidth": "200 Hz", "power": "100 mW", "server_power": "1 W", "distance": "900 m"}
+
+RADIOS: dict[str, dict[str, Any]] = {
+    "losses": {"kind": "lte", **LOSSY},
+    "losses in bursts": {"kind": "wifi-6", **BURSTS},
+    "losses, seldom for good": {"kind": "lte", **LOSSY, "tries": 20},
+    "a trace": TRACED,
+    "a trace and losses": {**TRACED, **LOSSY, "tail_time": "1 s", "tail_power": "2 W"},
+    "fading": {"kind": "shannon", **CHANNEL},
+    "silence after a message": {"kind": "lora-sf7"},
+    "stages": {"kind": "5g-low-drx"},
+    "paging": {"kind": "nb-iot"},
+}
+
+
+@pytest.mark.parametrize("name", RADIOS)
+@pytest.mark.parametrize("shared", [False, True])
+def test_radios_in_arrays_write_what_they_write_as_events(
+    name: str, shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rate.csv").write_text(RATE)
+    monkeypatch.chdir(tmp_path)
+    links = shared and "trace" not in name
+    network: dict[str, Any] = {"network": {"server": {"uplink": "3 kbit/s"}}} if links else {}
+    fleet = [{**LTE, "count": 3, "radio": RADIOS[name]}, {**LTE, "count": 2}]
+    network["participation"] = {"kind": "full", "deadline": "9 h"}
+    with patch.object(World, "_start_again", side_effect=AssertionError("made again")):
+        one, other = both(tmp_path, scenario(fleet=fleet, **network))
+    assert not _different(one, other)
+    clients = fedsim.open(one).clients
+    assert ("loss" in name) == (clients["bits_again"] > 0).any()
+    assert ("stages" in name) == ("inactivity" in {*fedsim.open(one).events["detail"]})
+
+
+def test_a_message_that_is_lost_for_good_has_the_run_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedsim.sim.arrays.fits._SELDOM", 1.0)
+    radio = {"kind": "lte", **LOSSY, "tries": 2}
+    seen = list[int]()
+    again = World._start_again
+
+    def start_again(world: World) -> None:
+        seen.append(1)
+        again(world)
+
+    parts = {
+        "fleet": [{**LTE, "radio": radio}],
+        "participation": {"kind": "full", "deadline": "9 s"},
+    }
+    with patch.object(World, "_start_again", start_again):
+        one, other = both(tmp_path, scenario(**parts, stop={"rounds": 3}))
+    assert fedsim.open(one).clients["lost"].sum() > 0
+    assert seen == [1]
+    assert not _different(one, other)
+
+
+def test_no_bits_take_no_time_at_any_rate() -> None:
+    assert steady_end(3.0, 0, 0.0) == 3.0
+    assert steady_end(3.0, 8, 16.0) == 3.5

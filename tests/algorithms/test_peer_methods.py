@@ -32,7 +32,8 @@ X, Y = samples()
 def gradients(W: Array) -> Array:
     """Return every node's gradient at its own model, shape (M, d)."""
     margins = Y * np.einsum("mnd,md->mn", X, W)
-    return -np.einsum("mnd,mn->md", X, Y / (1 + np.exp(margins))) / ROWS + L2 * W
+    slopes = -np.einsum("mnd,mn->md", X, Y / (1 + np.exp(margins))) / ROWS
+    return np.asarray(slopes + L2 * W)
 
 
 def metropolis() -> Array:
@@ -54,7 +55,11 @@ def top(V: Array) -> Array:
 
 
 def run(method: dict[str, Any], folder: Path, **changes: Any) -> fedsim.Result:
-    data = {"X": X.reshape(-1, DIM), "y": Y.ravel(), "client": np.repeat(range(NODES), ROWS)}
+    data: dict[str, Any] = {
+        "X": X.reshape(-1, DIM),
+        "y": Y.ravel(),
+        "client": np.repeat(range(NODES), ROWS),
+    }
     np.savez(folder / "data.npz", **data)
     directed = method["kind"] in {"sgp", "push-sum"}
     edges = {"kind": "edges", "edges": ARROWS if directed else EDGES, "directed": directed}

@@ -447,6 +447,4 @@ class PeerAlgorithm(Algorithm):
 
     async def handle(self, client: Client, message: object) -> Never:  # noqa: ARG002
         """Not available: there is no server."""
-        raise TypeError(
-            f"{self.kind} is a method of peers: there is no server whose messages to handle"
-        )
+        raise TypeError(f"{self.kind} is a method of peers: there is no server to answer")

@@ -1,4 +1,4 @@
-"""Push-sum: averages on directed graphs, whose nodes know only whom they send to.
+"""Push-sum: averages on directed graphs, whose nodes know their receivers alone.
 
 Kempe, Dobra, Gehrke, "Gossip-Based Computation of Aggregate Information", FOCS 2003. Assran,
 Loizou, Ballas, Rabbat, "Stochastic Gradient Push for Distributed Deep Learning", ICML 2019.

@@ -30,12 +30,12 @@ class Extra(Descends, SendsPeerModels, SymmetricMixing):
     async def live(self, node: Node) -> None:
         """Run a node."""
         old, old_gradient = node.initial, await self.gradient(node, node.initial)
-        old_mixed = await self.mixed(node, old)
+        old_mixed = await self.mix_models(node, old)
         x = old_mixed - self.rate * old_gradient
         node.commit(x)
         while True:
             gradient = await self.gradient(node, x)
-            mixed = await self.mixed(node, x)
+            mixed = await self.mix_models(node, x)
             step = self.rate * (gradient - old_gradient)
             new = x + mixed - (old + old_mixed) / 2 - step
             old, old_mixed, old_gradient, x = x, mixed, gradient, new
@@ -62,13 +62,13 @@ class Nids(Descends, SendsPeerModels, SymmetricMixing):
         while True:
             gradient = await self.gradient(node, x)
             z = 2 * x - old - self.rate * (gradient - old_gradient)
-            mixed = await self.mixed(node, z)
+            mixed = await self.mix_models(node, z)
             old, old_gradient, x = x, gradient, (z + mixed) / 2
             node.commit(x)
 
 
 @dataclass(frozen=True, slots=True)
-class Tracked(Message):
+class TrackedModel(Message):
     """Between peers: a model and the tracked mean of all gradients, each of shape (d,)."""
 
     w: Payload
@@ -90,14 +90,14 @@ class Diging(Descends):
     )
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE, "gradient": Meaning.STATE}
     downlink: ClassVar[Mapping[str, Meaning]] = {}
-    messages: ClassVar[tuple[type[Message], ...]] = (Tracked,)
+    messages: ClassVar[tuple[type[Message], ...]] = (TrackedModel,)
 
     async def live(self, node: Node) -> None:
         """Run a node."""
         x = node.initial
         y = gradient = await self.gradient(node, x)
         while True:
-            sent = Tracked(node.pack(x), node.pack(y, field="gradient"))
+            sent = TrackedModel(node.pack(x), node.pack(y, field="gradient"))
             came = await node.exchange(sent)
             models = [(reply.client, reply.message.w.values) for reply in came]
             tracked = [(reply.client, reply.message.gradient.values) for reply in came]

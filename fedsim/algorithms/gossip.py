@@ -27,7 +27,7 @@ class SendsPeerModels(PeerAlgorithm):
     downlink: ClassVar[Mapping[str, Meaning]] = {}
     messages: ClassVar[tuple[type[Message], ...]] = (Model,)
 
-    async def mixed(self, node: Node, x: Array) -> Array:
+    async def mix_models(self, node: Node, x: Array) -> Array:
         """Exchange a vector, shape (d,), with the neighbours, and return the mixed one."""
         replies = await node.exchange(Model(node.pack(x)))
         return mix(node, x, [(reply.client, reply.message.w.values) for reply in replies])
@@ -72,7 +72,7 @@ class Gossip(SendsPeerModels):
         """Run a node."""
         x = drawn_vector(node, self.spread)
         while True:
-            x = await self.mixed(node, x)
+            x = await self.mix_models(node, x)
             node.commit(x)
 
 
@@ -99,7 +99,7 @@ class DPSGD(Descends, SendsPeerModels):
         x = node.initial
         while True:
             gradient = await self.gradient(node, x)  # 2, 3
-            x = await self.mixed(node, x) - self.rate * gradient  # 4, 5
+            x = await self.mix_models(node, x) - self.rate * gradient  # 4, 5
             node.commit(x)
 
 
@@ -122,5 +122,5 @@ class DFedAvg(Descends, SendsPeerModels):
         x = node.initial
         while True:
             z = await local_steps(node, x, self.rate, self.local_steps, self.batch)
-            x = await self.mixed(node, z)
+            x = await self.mix_models(node, z)
             node.commit(x)

@@ -39,7 +39,7 @@ class PushesMass(PeerAlgorithm):
     downlink: ClassVar[Mapping[str, Meaning]] = {}
     messages: ClassVar[tuple[type[Message], ...]] = (Pushed,)
 
-    async def pushed(self, node: Node, x: Array, mass: float) -> tuple[Array, float]:
+    async def push(self, node: Node, x: Array, mass: float) -> tuple[Array, float]:
         """Exchange a vector, shape (d,), and its mass; return the sums of all shares."""
         message = Pushed(node.pack(x), node.pack(np.asarray(mass), field="mass"))
         total, weight = node.own_weight * x, node.own_weight * mass
@@ -65,7 +65,7 @@ class PushSum(PushesMass):
         """Run a node."""
         x, mass = drawn_vector(node, self.spread), 1.0
         while True:
-            x, mass = await self.pushed(node, x, mass)
+            x, mass = await self.push(node, x, mass)
             node.commit(x / mass, mass=mass)
 
 
@@ -83,5 +83,5 @@ class StochasticGradientPush(Descends, PushesMass):
         x, mass = node.initial, 1.0
         while True:
             half = x - self.rate * await self.gradient(node, x / mass)
-            x, mass = await self.pushed(node, half, mass)
+            x, mass = await self.push(node, half, mass)
             node.commit(x / mass, mass=mass)

@@ -1,4 +1,4 @@
-"""The network of a run: who sent to whom, and what that cost."""
+"""The network of a run: senders and receivers, and what that cost."""
 
 from collections.abc import Callable
 from pathlib import Path

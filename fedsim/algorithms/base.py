@@ -408,8 +408,8 @@ class Algorithm(Spec, Generic[Memory]):
     def afterwards(self, client: Client[Any]) -> Coroutine[Any, Any, None] | None:  # noqa: ARG002
         """Go on at a client whose reply is on its way; most methods do not.
 
-        A method writes it as a coroutine function. What the client computes in it overlaps with the
-        transfer of its reply, and with that of the next message, which is handled once it is over.
+        A method writes it as a coroutine function. It overlaps with the transfers of the reply and
+        of the next message, which is handled once it is over.
         """
         return None
 
@@ -428,9 +428,8 @@ class Algorithm(Spec, Generic[Memory]):
 class PeerAlgorithm(Algorithm):
     """An algorithm without a server: every node runs `live`, and exchanges with its neighbours.
 
-    It needs a network with `peers`. Messages of nodes are packed by `uplink`; there are no others.
-    A node that fails has left for good: its coroutine is cancelled at an `await`, and its
-    neighbours continue without it.
+    It needs a network with `peers`. Messages of nodes are packed by `uplink`. A node that fails has
+    left for good: its coroutine is cancelled at an `await`, and its neighbours continue without it.
     """
 
     objective: ClassVar[Literal["sum", "mean"]] = "sum"

@@ -205,22 +205,13 @@ def run(
         cluster: a Dask cluster that makes the runs: "tcp://host:8786", "local:4", "slurm:4" (jobs).
         shard: "3/16" makes the third of sixteen shares, beside other processes with the same `out`.
         check: whether to raise and warn by the final states of runs, which the summary has, too.
-<<<<<<< HEAD
-        graph: of networkx: peers, or links if "server" is one of its nodes; see docs/peers.md.
-=======
         graph: of networkx, of peers, or of links where "server" is a node; see `fedsim.load`.
->>>>>>> main
 
     Raises:
         ScenarioError, BlockError: the scenario, or one of `blocks`, is invalid; nothing has run.
         DataError: `out` holds runs of another scenario; `shard` or `cluster` is invalid.
-<<<<<<< HEAD
-        OccupiedError: another process is writing into `out`.
-        OutputError: a file cannot be written.
-=======
         OccupiedError: another process is writing into `out`; nothing has run.
         OutputError, ValueError: a file cannot be written; `jobs` is below 1, `carry` is unknown.
->>>>>>> main
         RunError: runs have failed, or the cluster is gone; the other runs are kept.
 
     Example:

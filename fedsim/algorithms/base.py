@@ -276,10 +276,11 @@ class Algorithm(Spec, Generic[Memory]):
 
     handles_rows: ClassVar[bool] = False
     """Whether `handle`, as written in this very class, computes entry by entry, from the message
-    and the client's loss alone. Where rounds are played in arrays it may then run once for many
-    clients: vectors that differ from client to client are the rows of an array (n, d). A class that
-    has a state, or keeps silent, also has `handle_rows`: it does that for clients that are always
-    asked together, with one state for all, and returns the message and which are silent, (n,)."""
+    and the client's loss alone, and draws nothing but minibatches of local steps. Where rounds are
+    played in arrays it may then run once for many clients: vectors that differ from client to
+    client are the rows of an array (n, d). A class that has a state, or keeps silent, also has
+    `handle_rows`: it does that for clients that are always asked together, with one state for all,
+    and returns the message and which are silent, (n,)."""
 
     kind: str
 
@@ -447,6 +448,4 @@ class PeerAlgorithm(Algorithm):
 
     async def handle(self, client: Client, message: object) -> Never:  # noqa: ARG002
         """Not available: there is no server."""
-        raise TypeError(
-            f"{self.kind} is a method of peers: there is no server whose messages to handle"
-        )
+        raise TypeError(f"{self.kind} is a method of peers: there is no server to answer")

@@ -1,5 +1,6 @@
 """Ditto, pFedMe and APFL are the loops of their papers; each client is seen at its own model."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ruamel.yaml import YAML
 
 import fedsim
 from fedsim.building import Builder
@@ -17,6 +19,7 @@ from fedsim.scenario import load
 from fedsim.sim.world import World
 from fedsim.streams import stream
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, number, shares
+from tests.conftest import ROOT
 
 ETA, MU, ROUNDS, BATCH = 0.1, 0.7, 6, 4
 TWO: dict[str, Any] = {"participation": {"kind": "uniform", "count": 2}}
@@ -222,3 +225,44 @@ def test_what_cannot_be_is_refused(algorithm: dict[str, Any], said: str, tmp_pat
     with pytest.raises(fedsim.ScenarioError) as found:
         fedsim.check(scenario)
     assert said in str(found.value)
+
+
+PAGE = ROOT / "docs/howto/personalisation.md"
+
+
+def rows_of_the_page() -> list[tuple[str, dict[str, Any], int]]:
+    """Return the rows of the table of methods: name, setting, bits."""
+    found = re.findall(
+        r"^\| ([^|]+) \| `(\{.*\})` \| [^|]+ \| (\d+) \|$", PAGE.read_text(), re.MULTILINE
+    )
+    return [(name, YAML(typ="safe").load(block), int(bits)) for name, block, bits in found]
+
+
+@pytest.mark.slow
+def test_the_page_says_what_travels(tmp_path: Path) -> None:
+    data = {"kind": "sklearn", "name": "digits"}
+    problem = {"loss": {"kind": "mlp", "hidden": 32}, "data": data, "split": {"kind": "iid"}}
+    rows = rows_of_the_page()
+    variants = {name.lower(): {"algorithm": {"step_size": 0.1, **block}} for name, block, _ in rows}
+    whole = {"problem": problem, "fleet": [{"count": 2}], "stop": {"rounds": 1}}
+    (base, *_) = variants.values()
+    result = fedsim.run({**whole, **base, "variants": variants}, out=tmp_path)
+    seen = result.rounds.set_index("variant")["bits_up"]
+    assert len(rows) == 7
+    assert {name: seen[name.lower()] / 2 for name, _, _ in rows} == {
+        name: bits for name, _, bits in rows
+    }
+
+
+@pytest.mark.slow
+def test_the_scenario_shows_what_own_heads_gain(tmp_path: Path) -> None:
+    changes = [
+        "stop.rounds=4",
+        "fleet.0.count=6",
+        "variants={fedper: {algorithm: {local: ['output.*']}}}",
+    ]
+    result = fedsim.run("personal-models", overrides=changes, out=tmp_path)
+    last = result.rounds.groupby("variant").last()
+    assert last["objective"]["fedper"] < last["objective"]["base"]
+    assert last["worst_accuracy"]["fedper"] > last["worst_accuracy"]["base"]
+    assert last["bits_up"]["fedper"] < last["bits_up"]["base"]

@@ -20,6 +20,8 @@ def _random(dice: Dice, clients: int) -> Block:
 
 
 def _edges(dice: Dice, clients: int) -> Block:
+    if clients > 2 and dice.chance(0.3):
+        return {"edges": [[n, (n + 1) % clients] for n in range(clients)], "directed": True}
     if dice.chance(0.5) and (clients == MOST_CLIENTS or not dice.careful):
         return {"path": "pairs.csv"}
     pairs = [[dice.whole(0, node - 1), node] for node in range(1, clients)]  # a tree, and more
@@ -62,7 +64,7 @@ OVERLAYS: dict[str, Callable[[Dice, int], Block]] = {
     "grid": _rows,
     "torus": _rows,
     "hypercube": lambda dice, clients: {},
-    "exponential": lambda dice, clients: dice.options({"directed": dice.chance(0.5)}),
+    "exponential": lambda dice, clients: dice.options({"directed": dice.chance(0.5)}, 0.8),
     "regular": _regular,
     "small-world": _small_world,
     "scale-free": lambda dice, clients: {"links": dice.whole(1, max(clients - 1, 1))},
@@ -159,7 +161,7 @@ def peers(dice: Dice, blocks: Block, clients: int) -> None:
     """Let nodes without a server learn at times, where the problem is one for them."""
     problem = blocks["problem"]
     odd = problem.get("penalty", _NONE) != _NONE or problem["loss"]["kind"] == "neyman-pearson"
-    if not dice.chance(0.08) or odd or clients < 2:
+    if not dice.chance(0.16) or odd or clients < 2:
         return
     blocks["algorithm"] = _method(dice, problem)
     kinds = [kind for kind in OVERLAYS if not dice.careful or _fits(kind, clients)]

@@ -253,7 +253,7 @@ class StreamingDiLoCo(DiLoCo):
         """Compute where some of the K steps of a round lead, which are numbered from 0."""
         plan = self.plan(client.oracle.rows, number)
         plan = plan._replace(draws=end - begin, before=begin, after=self.local_steps - end)
-        return self.descend(client, w, plan)
+        return self.follow(client, w, plan)
 
     async def afterwards(self, client: Client[Replica]) -> None:
         """Go on with the next round, while the fragment travels up and the new one down."""

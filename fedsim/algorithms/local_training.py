@@ -282,17 +282,17 @@ class LocalUpdates(LocalSteps[Kept]):
         """mu, for local steps on f_i + mu/2 |. - w|^2 with the received model w; None for 0."""
         return None
 
-    def descend(
-        self, client: Client[Kept], start: Array, plan: StepPlan | None = None
-    ) -> Awaitable[Array]:
-        """Compute w_i, the model that local steps reach from the received one.
+    def descend(self, client: Client[Kept], start: Array) -> Awaitable[Array]:
+        """Compute w_i, the model that a round's local steps reach from the received one.
 
         Args:
             client: takes the steps.
             start: the received model, shape (d,).
-            plan: the steps; those of the round that the client is in if None.
         """
-        plan = plan or self.plan(client.oracle.rows, client.round)
+        return self.follow(client, start, self.plan(client.oracle.rows, client.round))
+
+    def follow(self, client: Client[Kept], start: Array, plan: StepPlan) -> Awaitable[Array]:
+        """Compute the model, shape (d,), that the steps of a plan reach."""
         if self.plain:
             eta = self._step_size(plan.number)
             return self._work(client, plan, partial(self._plain_steps, client, start, eta))

@@ -51,7 +51,7 @@ AIR = {
     "cell": "equal shares of time are those of the closed form; no real scheduler was held against"
     " them",
     "wifi": "against frames (ns-3, 60 cases), the time of messages sent at once in a cell is off by"
-    " 2.6 % in the median, and by less than 10 % in nine of ten",
+    " 2.1 % in the median, and by less than 8 % in nine of ten",
 }
 """The same of air that is shared, by the block of the network."""
 

@@ -33,6 +33,9 @@ METHODS: dict[str, dict[str, Any]] = {
     "fedprox": {"mu": 0.1, **LOCAL},
     "fedexprox": {"mu": 0.1, **LOCAL},
     "fednova": LOCAL,
+    "ditto": {"mu": 0.1, "personal_steps": 2, **LOCAL},
+    "pfedme": {"mu": 0.1, "personal_steps": 2, **LOCAL},
+    "apfl": LOCAL,
     "scaffold": LOCAL,
     "scaffnew": {"step_size": 0.05, "probability": 0.3, "batch": 20},
     "fedopt": LOCAL,
@@ -67,7 +70,20 @@ METHODS: dict[str, dict[str, Any]] = {
     "signsgd": {"step_size": 0.01},
 }
 """A block for every method with a server."""
-PEERS: dict[str, dict[str, Any]] = {"d-psgd": {"step_size": "0.5/L_max"}}
+PEERS: dict[str, dict[str, Any]] = {
+    "d-psgd": {"step_size": "0.5/L_max"},
+    "dfedavg": LOCAL,
+    "extra": {"step_size": "0.3/L_max"},
+    "nids": {"step_size": "0.5/L_max"},
+    "diging": {"step_size": "0.1/L_max"},
+    "choco-sgd": {"step_size": "0.5/L_max", "gamma": 0.5},
+    "sparq-sgd": {"gamma": 0.5, "threshold": 1.0, **LOCAL},
+    "cola": {"penalty": 0.5, "rho": 10.0, "threshold": 0.1},
+    "sgp": {"step_size": "0.5/L_max"},
+    "gossip": {},
+    "choco-gossip": {"gamma": 0.5},
+    "push-sum": {},
+}
 """A block for every method of peers."""
 PROBLEMS = {
     **dict.fromkeys(("fedmid", "fed-dual-avg", "fast-fedda", "c-fedda", "mc-fedda"), PENALISED),

@@ -106,7 +106,7 @@ def test_at_the_root_stands_only_what_the_page_gives_a_reason_for() -> None:
     assert at_root == set(re.findall(r"`(fedsim/\w+\.py)`", page("architecture.md")))
 
 
-EXTRAS = {"fedsim.flower": "flower", "fedsim.torch": "torch"}
+EXTRAS = {"fedsim.flower": "flower", "fedsim.jax": "jax", "fedsim.torch": "torch"}
 """Public modules that need an extra to be imported."""
 
 

@@ -55,6 +55,7 @@ TESTED = {
     "studies/censoring_and_tails": "test_studies",
     "studies/compression_and_shared_uplink": "test_studies",
     "studies/honest_bits": "test_studies",
+    "studies/language_model": "test_studies",
     "studies/mnist_in_20_lines": "test_studies",
     "studies/networks_on_mnist": "test_studies",
     "studies/who_dies_first": "test_studies",

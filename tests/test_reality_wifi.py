@@ -39,9 +39,10 @@ def test_every_run_of_the_table_is_complete_and_slower_than_its_modulations(wifi
 
 @pytest.mark.slow
 def test_the_end_of_all_is_that_of_frames_on_held_out_cases(wifi: Any) -> None:
-    errors = [abs(error) for name, _, error in wifi.errors() if name == "held-out"]
+    found = [(name, abs(error)) for name, _, error in wifi.errors()]
+    errors = [error for name, error in found if name == "held-out"]
     assert np.median(errors) < GOAL[0]
-    assert max(errors) < GOAL[1]
+    assert max([error for _, error in found]) < GOAL[1]  # of all sets: both ways at once, too
     nine = np.quantile(errors, 0.9)
     stated = f"{100 * np.median(errors):.1f} % in the median, and by less than {100 * nine:.0f} %"
     assert stated in AIR["wifi"]

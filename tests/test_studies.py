@@ -34,6 +34,7 @@ uplink = study("compression-and-shared-uplink")
 deaths = study("who-dies-first")
 bits = study("honest-bits")
 networks = study("networks-on-mnist")
+language = study("language-model")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -55,6 +56,7 @@ def test_a_script_prints_its_finding_and_draws_its_figure(
     days: Any,
     exchanged: pd.DataFrame,
     phones: fedsim.Result,
+    continents: fedsim.Result,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -67,6 +69,7 @@ def test_a_script_prints_its_finding_and_draws_its_figure(
         "runs": days,
         "compared": exchanged,
         "learned": phones,
+        "trained": continents,
         "tried": pd.DataFrame({"1/L": [71.0, np.nan]}, index=["base", "top-k"]),
     }.items():
         monkeypatch.setattr(
@@ -392,6 +395,43 @@ def test_a_second_vector_doubles_and_compression_shortens_what_goes_up(
     assert up["top-k"] < up["8-bit"] < up["base"] / 3
     down = phones.rounds.groupby("variant", observed=True)["bits_down"].mean()
     assert down["base"] == down["top-k"] == down["8-bit"] == down["fedadam"]
+
+
+# -- a language model ------------------------------------------------------------------
+
+STREAMED = ("parts", "overlap-4", "overlap-16", "overlap-16-4-bit", "two-parts", "eight-parts")
+SHORT = [
+    "problem.data.stride=60",
+    "problem.loss.model={kind: transformer, width: 8, layers: 1, heads: 2}",
+    "algorithm.batch=2",
+    "algorithm.local_steps=4",
+    "stop.rounds=1",
+    *(f"variants.h-{steps}.algorithm.local_steps=4" for steps in (16, 128)),
+    *(f"variants.h-{steps}.stop.rounds=1" for steps in (16, 128)),
+    *(f"variants.{name}.stop.rounds=2" for name in STREAMED),
+]
+
+
+@pytest.fixture(scope="module")
+def continents() -> fedsim.Result:
+    """Return a few rounds of a smaller network on fewer rows."""
+    result: fedsim.Result = language.trained(overrides=SHORT)
+    return result
+
+
+@pytest.mark.needs("torch")
+def test_steps_that_overlap_save_time_and_no_bits(continents: fedsim.Result) -> None:
+    rounds = continents.rounds[continents.rounds["round"] == 2].set_index("variant")
+    begins = continents.rounds[continents.rounds["round"] == 1].set_index("variant")
+    lasts = rounds["t"] - begins["t"]
+    assert lasts["overlap-16"] < lasts["overlap-4"] < lasts["parts"]
+    assert lasts["overlap-16-4-bit"] <= lasts["overlap-16"]
+    for way in ("bits_up", "bits_down"):
+        assert rounds[way]["overlap-16"] == rounds[way]["overlap-4"] == rounds[way]["parts"]
+    assert rounds["bits_up"]["overlap-16-4-bit"] < rounds["bits_up"]["parts"] / 4
+    spent = language.costs(continents.rounds, [0.0])
+    assert spent.dropna()["variant"].tolist() == list(dict.fromkeys(continents.rounds["variant"]))
+    assert spent.dropna()["steps"].tolist()[0] == 64
 
 
 @pytest.mark.needs("torch")

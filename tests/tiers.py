@@ -26,6 +26,7 @@ FEW = 15
 LIBRARIES = {
     "torch": ("torch",),
     "flower": ("flwr",),
+    "jax": ("jax", "optax"),
     "dask": ("distributed", "dask_jobqueue"),
     "tables": ("openpyxl", "sqlalchemy"),
     "sql": ("duckdb",),
@@ -65,6 +66,7 @@ FILES = {
     "test_batch_systems.py": "dask",
     "test_cluster.py": "dask",
     "test_docs.py": "docs",
+    "test_jax.py": "jax",
     "test_methods_on_networks.py": "torch",
     "test_networks.py": "torch",
     "test_notebooks.py": "docs",

@@ -15,7 +15,9 @@ from fedsim.algorithms.censored import (
     HeavyBall,
     LazyGradient,
 )
+from fedsim.algorithms.censored_peers import Cola
 from fedsim.algorithms.charge_aware import ChargeAwareHeavyBall
+from fedsim.algorithms.choco import ChocoGossip, ChocoSgd, SparqSgd
 from fedsim.algorithms.composite import FedDualAvg, FedMid
 from fedsim.algorithms.compressed import CompressedDescent, Diana
 from fedsim.algorithms.concerns import Concern
@@ -23,13 +25,16 @@ from fedsim.algorithms.control_variates import Scaffnew, Scaffold
 from fedsim.algorithms.diloco import DiLoCo, StreamingDiLoCo
 from fedsim.algorithms.dual_averaging import CFedDA, FastFedDA, MCFedDA
 from fedsim.algorithms.error_feedback import EF21
+from fedsim.algorithms.exact_peers import Diging, Extra, Nids
 from fedsim.algorithms.fedcom import FedCom, FedComGate
-from fedsim.algorithms.gossip import DPSGD
+from fedsim.algorithms.gossip import DPSGD, DFedAvg, Gossip
 from fedsim.algorithms.lag import LagServer, LagWorker
 from fedsim.algorithms.local_steps import SendsModels
 from fedsim.algorithms.marina import Marina, PPMarina
 from fedsim.algorithms.marina_p import MarinaP
 from fedsim.algorithms.matching_pursuit import FedGradMP
+from fedsim.algorithms.personal import APFL, Ditto, PFedMe
+from fedsim.algorithms.push_sum import PushSum, StochasticGradientPush
 from fedsim.algorithms.sign_sgd import SignSGD
 from fedsim.algorithms.switching import FedSGM, StaleFedSGM
 from fedsim.algorithms.thresholding import DistributedIHT, FedHT, FedIterHT
@@ -54,6 +59,9 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         FedProx,
         FedExProx,
         FedNova,
+        Ditto,
+        PFedMe,
+        APFL,
         Scaffold,
         Scaffnew,
         FedOpt,
@@ -81,6 +89,17 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         MarinaP,
         SignSGD,
         DPSGD,
+        DFedAvg,
+        Extra,
+        Nids,
+        Diging,
+        ChocoSgd,
+        SparqSgd,
+        Cola,
+        StochasticGradientPush,
+        Gossip,
+        ChocoGossip,
+        PushSum,
     ),
     Algorithm,
 )
@@ -88,6 +107,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
 
 __all__ = [
     "ALGORITHMS",
+    "APFL",
     "DPSGD",
     "EF21",
     "Algorithm",
@@ -95,11 +115,18 @@ __all__ = [
     "CFedDA",
     "CensoredHeavyBall",
     "ChargeAwareHeavyBall",
+    "ChocoGossip",
+    "ChocoSgd",
+    "Cola",
     "CompressedDescent",
     "Concern",
+    "DFedAvg",
     "DiLoCo",
     "Diana",
+    "Diging",
     "DistributedIHT",
+    "Ditto",
+    "Extra",
     "FastFedDA",
     "FedAdagrad",
     "FedAdam",
@@ -120,6 +147,7 @@ __all__ = [
     "FedProx",
     "FedSGM",
     "FedYogi",
+    "Gossip",
     "GradientDescent",
     "HeavyBall",
     "LagServer",
@@ -128,14 +156,19 @@ __all__ = [
     "MCFedDA",
     "Marina",
     "MarinaP",
+    "Nids",
+    "PFedMe",
     "PPMarina",
     "PeerAlgorithm",
     "ProblemInfo",
+    "PushSum",
     "Scaffnew",
     "Scaffold",
     "SendsModels",
     "SignSGD",
+    "SparqSgd",
     "StaleFedSGM",
     "StepSize",
+    "StochasticGradientPush",
     "StreamingDiLoCo",
 ]

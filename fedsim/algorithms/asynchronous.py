@@ -114,6 +114,11 @@ class FedAsync(LocalUpdates):
         return _SHAPES[self.staleness][name] if given is None else given
 
     @property
+    def takes_means(self) -> bool:
+        """Whether the server's models are means of clients' models: with alpha of 1 at most."""
+        return self.alpha <= 1
+
+    @property
     def pull(self) -> float:
         """rho, for local steps on f_i(w) + rho/2 |w - w_t|^2."""
         return self.rho

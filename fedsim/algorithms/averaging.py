@@ -67,6 +67,11 @@ class FedAvg(LocalUpdates):
         " Data, AISTATS 2017, algorithm 1"
     )
 
+    @property
+    def takes_means(self) -> bool:
+        """Whether the server's models are means of clients' models: yes."""
+        return True
+
     async def serve(self, server: Server) -> None:
         """Run the server: the weighted mean of the updates is its step."""
         w = server.initial
@@ -152,6 +157,11 @@ class FedExProx(FedProx):
         description='alpha: a number, 1 for FedProx, or "diversity", which computes it from the '
         "differences of the clients' steps",
     )
+
+    @property
+    def takes_means(self) -> bool:
+        """Whether the server's models are means of clients' models: only without extrapolation."""
+        return False
 
     async def _average(self, server: Server, w: Array) -> Array:
         """Return the model after a round."""

@@ -267,16 +267,20 @@ class Algorithm(Spec, Generic[Memory]):
     """Whether its theory covers client sampling (partial participation). If False, sampling gives a
     concern; a method whose own `concerns` treat sampling leaves it True."""
 
+    personal: ClassVar[bool] = False
+    """Whether each client has a model of its own, `own_model`, at which its loss is evaluated."""
+
     in_arrays: ClassVar[bool] = False
     """Whether `serve` and `handle`, as written in this very class, wait for nothing but messages
     and `compute`, so that rounds may be played in arrays. Of fedsim's own methods it is known."""
 
     handles_rows: ClassVar[bool] = False
     """Whether `handle`, as written in this very class, computes entry by entry, from the message
-    and the client's loss alone. Where rounds are played in arrays it may then run once for many
-    clients: vectors that differ from client to client are the rows of an array (n, d). A class that
-    has a state, or keeps silent, also has `handle_rows`: it does that for clients that are always
-    asked together, with one state for all, and returns the message and which are silent, (n,)."""
+    and the client's loss alone, and draws nothing but minibatches of local steps. Where rounds are
+    played in arrays it may then run once for many clients: vectors that differ from client to
+    client are the rows of an array (n, d). A class that has a state, or keeps silent, also has
+    `handle_rows`: it does that for clients that are always asked together, with one state for all,
+    and returns the message and which are silent, (n,)."""
 
     kind: str
 
@@ -368,13 +372,17 @@ class Algorithm(Spec, Generic[Memory]):
         """Return a client's initial state; `initial` is the initial model, shape (d,)."""
         return None  # type: ignore[return-value]  # no state by default
 
+    def own_model(self, state: Memory) -> Array:  # noqa: ARG002 - for subclasses
+        """Return the client's own model, shape (d,), never changed in place; see `personal`."""
+        raise TypeError(f"{self.kind} has no models of clients; its `personal` is False")
+
     @property
     def uncompiled(self) -> str:
         """What of the clients' work no compiled kernel computes; empty for nothing."""
         return ""
 
     def kept_values(self, dimension: int) -> int:  # noqa: ARG002 - for subclasses
-        """Return how many numbers a client's optimizer keeps in its memory between rounds."""
+        """Return how many numbers a client keeps between rounds: its optimizer's, its own model."""
         return 0
 
     def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:  # noqa: ARG002
@@ -400,8 +408,8 @@ class Algorithm(Spec, Generic[Memory]):
     def afterwards(self, client: Client[Any]) -> Coroutine[Any, Any, None] | None:  # noqa: ARG002
         """Go on at a client whose reply is on its way; most methods do not.
 
-        A method writes it as a coroutine function. What the client computes in it overlaps with the
-        transfer of its reply, and with that of the next message, which is handled once it is over.
+        A method writes it as a coroutine function. It overlaps with the transfers of the reply and
+        of the next message, which is handled once it is over.
         """
         return None
 
@@ -420,9 +428,8 @@ class Algorithm(Spec, Generic[Memory]):
 class PeerAlgorithm(Algorithm):
     """An algorithm without a server: every node runs `live`, and exchanges with its neighbours.
 
-    It needs a network with `peers`. Messages of nodes are packed by `uplink`; there are no others.
-    A node that fails has left for good: its coroutine is cancelled at an `await`, and its
-    neighbours continue without it.
+    It needs a network with `peers`. Messages of nodes are packed by `uplink`. A node that fails has
+    left for good: its coroutine is cancelled at an `await`, and its neighbours continue without it.
     """
 
     objective: ClassVar[Literal["sum", "mean"]] = "sum"
@@ -440,6 +447,4 @@ class PeerAlgorithm(Algorithm):
 
     async def handle(self, client: Client, message: object) -> Never:  # noqa: ARG002
         """Not available: there is no server."""
-        raise TypeError(
-            f"{self.kind} is a method of peers: there is no server whose messages to handle"
-        )
+        raise TypeError(f"{self.kind} is a method of peers: no server sends it a message")

@@ -16,9 +16,10 @@ mod P alone is sent, so that each one is synchronised every H = P K steps, one a
     u[p] takes the server's step with the gradient -sum_i p_i Delta_i.
 
 Before it has the answer, a client goes on for V = `overlap` of the next K local steps, of all
-fragments, while its own fragment travels up and the new one down. Then it mixes that into its own:
+fragments, while its own fragment travels up and the new one down. Then it mixes that into its own,
+with alpha = `blend`:
 
-    w_i[p] <- alpha w_i[p] + (1 - alpha) u[p], alpha = `blend`.
+    w_i[p] <- alpha w_i[p] + (1 - alpha) u[p].
 
 With V = 0, or where these steps were cut off, w_i[p] <- u[p]. A client that takes part for the
 first time gets the whole model, and one that has missed rounds all fragments of these; they replace
@@ -252,7 +253,7 @@ class StreamingDiLoCo(DiLoCo):
         """Compute where some of the K steps of a round lead, which are numbered from 0."""
         plan = self.plan(client.oracle.rows, number)
         plan = plan._replace(draws=end - begin, before=begin, after=self.local_steps - end)
-        return self.descend(client, w, plan)
+        return self.follow(client, w, plan)
 
     async def afterwards(self, client: Client[Replica]) -> None:
         """Go on with the next round, while the fragment travels up and the new one down."""

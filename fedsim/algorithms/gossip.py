@@ -1,9 +1,12 @@
-"""D-PSGD: stochastic gradient descent of peers that average with their neighbours (gossip).
+"""Gossip: peers that average their vectors with their neighbours', alone or while they descend.
 
-Lian, Zhang, Zhang, Hsieh, Zhang, Liu, "Can Decentralized Algorithms Outperform Centralized
-Algorithms? A Case Study for Decentralized Parallel Stochastic Gradient Descent", NeurIPS 2017,
-algorithm 1 (D-PSGD). With full gradients it is decentralised gradient descent (Nedic, Ozdaglar,
-"Distributed Subgradient Methods for Multi-Agent Optimization", IEEE Trans. Autom. Control 2009).
+Averaging alone: Xiao, Boyd, "Fast linear iterations for distributed averaging", Systems & Control
+Letters 2004. D-PSGD: Lian, Zhang, Zhang, Hsieh, Zhang, Liu, "Can Decentralized Algorithms
+Outperform Centralized Algorithms? A Case Study for Decentralized Parallel Stochastic Gradient
+Descent", NeurIPS 2017, algorithm 1. With full gradients it is decentralised gradient descent
+(Nedic, Ozdaglar, "Distributed Subgradient Methods for Multi-Agent Optimization", IEEE Trans.
+Autom. Control 2009). DFedAvg: Sun, Li, Wang, "Decentralized Federated Averaging", IEEE Trans.
+Pattern Anal. Mach. Intell. 2023.
 """
 
 from collections.abc import Mapping
@@ -12,21 +15,77 @@ from typing import ClassVar, Literal
 from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.base import PeerAlgorithm, StepSize
-from fedsim.algorithms.local_steps import Model
-from fedsim.ports import Meaning, Message, Node
+from fedsim.algorithms.local_steps import Model, local_steps
+from fedsim.algorithms.peer_mixing import Spread, drawn_vector, mix
+from fedsim.ports import Array, Meaning, Message, Node
 
 
-class DPSGD(PeerAlgorithm):
+class SendsPeerModels(PeerAlgorithm):
+    """A method whose nodes send vectors that replace what their neighbours have."""
+
+    uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}
+    downlink: ClassVar[Mapping[str, Meaning]] = {}
+    messages: ClassVar[tuple[type[Message], ...]] = (Model,)
+
+    async def mix_models(self, node: Node, x: Array) -> Array:
+        """Exchange a vector, shape (d,), with the neighbours, and return the mixed one."""
+        replies = await node.exchange(Model(node.pack(x)))
+        return mix(node, x, [(reply.client, reply.message.w.values) for reply in replies])
+
+
+class Descends(PeerAlgorithm):
+    """A method whose nodes take stochastic gradients of their own losses."""
+
+    measured_by: ClassVar[Literal["L", "L_max"]] = "L_max"
+
+    step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L_max ("1/L_max")')
+    batch: PositiveInt | None = Field(
+        default=None, description="samples of a gradient; all samples of the client by default"
+    )
+
+    @property
+    def rate(self) -> float:
+        """The step size as a number, after `configure`."""
+        return float(self.step_size)
+
+    async def gradient(self, node: Node, x: Array) -> Array:
+        """Compute a stochastic gradient of a node's loss, shape (d,)."""
+        return await node.compute(node.oracle.minibatch(x, self.batch, node.rng))
+
+
+class Gossip(SendsPeerModels):
+    """Averaging alone: every node mixes its vector with its neighbours', which are drawn.
+
+    The distance of the nodes to their mean, `consensus`, falls by the second eigenvalue of the
+    mixing matrix an exchange in the long run, and never by less.
+    """
+
+    kind: Literal["gossip"] = "gossip"
+    source: ClassVar[str] = (
+        "Xiao, Boyd: Fast linear iterations for distributed averaging, Systems & Control Letters"
+        " 2004"
+    )
+
+    spread: float = Spread
+
+    async def live(self, node: Node) -> None:
+        """Run a node."""
+        x = drawn_vector(node, self.spread)
+        while True:
+            x = await self.mix_models(node, x)
+            node.commit(x)
+
+
+class DPSGD(Descends, SendsPeerModels):
     """Decentralised parallel SGD: every node mixes its model with its neighbours' and steps.
 
     It minimises (1/M) sum_i f_i, and so their sum. With a constant step size the models end near
-    the optimum and near one another, the nearer the shorter the step. Edges have no direction: a
-    directed edge of a file without its reverse is refused. So W, with the weights of Metropolis and
-    Hastings, is symmetric and doubly stochastic, and mixing preserves the mean of the models. In
-    place of a model that has not arrived, because its sender has left or is late, a node uses its
-    own: its row of W still adds up to 1. For a neighbour that has left for good, W stays symmetric
-    among the others. If only one of two neighbours has received the other's model, the column does
-    not add up to 1 in that round, and mixing changes the mean.
+    the optimum and near one another, the nearer the shorter the step. It needs a doubly stochastic
+    W, so that mixing preserves the mean of the models. In place of a model that has not arrived,
+    because its sender has left or is late, a node uses its own: its row of W still adds up to 1.
+    For a neighbour that has left for good, a symmetric W stays symmetric among the others. If only
+    one of two neighbours has received the other's model, the column does not add up to 1 in that
+    round, and mixing changes the mean.
     """
 
     kind: Literal["d-psgd"] = "d-psgd"
@@ -34,23 +93,34 @@ class DPSGD(PeerAlgorithm):
         "Lian, Zhang, Zhang, Hsieh, Zhang, Liu: Can Decentralized Algorithms Outperform"
         " Centralized Algorithms?, NeurIPS 2017, algorithm 1"
     )
-    measured_by: ClassVar[Literal["L", "L_max"]] = "L_max"
-    uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}
-    downlink: ClassVar[Mapping[str, Meaning]] = {}
-    messages: ClassVar[tuple[type[Message], ...]] = (Model,)
-
-    step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L_max ("1/L_max")')
-    batch: PositiveInt | None = Field(
-        default=None, description="samples of a gradient; all samples of the client by default"
-    )
 
     async def live(self, node: Node) -> None:
         """Run a node; comments give the line numbers of Algorithm 1."""
-        x, gamma = node.initial, float(self.step_size)
+        x = node.initial
         while True:
-            gradient = await node.compute(node.oracle.minibatch(x, self.batch, node.rng))  # 2, 3
-            mixed = x
-            for reply in await node.exchange(Model(node.pack(x))):  # 4
-                mixed = mixed + node.weights[reply.client] * (reply.message.w.values - x)
-            x = mixed - gamma * gradient  # 5
+            gradient = await self.gradient(node, x)  # 2, 3
+            x = await self.mix_models(node, x) - self.rate * gradient  # 4, 5
+            node.commit(x)
+
+
+class DFedAvg(Descends, SendsPeerModels):
+    """Decentralised federated averaging: local SGD steps, then a mean with the neighbours.
+
+    Local steps are without momentum.
+    """
+
+    kind: Literal["dfedavg"] = "dfedavg"
+    source: ClassVar[str] = (
+        "Sun, Li, Wang: Decentralized Federated Averaging, IEEE Trans. Pattern Anal. Mach. Intell."
+        " 2023, algorithm 1 without momentum"
+    )
+
+    local_steps: PositiveInt = Field(default=1, description="K, local steps of a round")
+
+    async def live(self, node: Node) -> None:
+        """Run a node."""
+        x = node.initial
+        while True:
+            z = await local_steps(node, x, self.rate, self.local_steps, self.batch)
+            x = await self.mix_models(node, z)
             node.commit(x)

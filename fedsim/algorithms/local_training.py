@@ -119,6 +119,29 @@ class LocalUpdates(LocalSteps[Kept]):
         default=None, description="the largest norm of a local gradient; longer ones are scaled"
     )
 
+    local: tuple[str, ...] = Field(
+        default=(),
+        description="patterns of the names of parts of the model that stay with each client:"
+        " trained by its steps, kept in its memory, and not sent",
+    )
+    local_first: PositiveInt | None = Field(
+        default=None,
+        description="with local: so many steps on what stays with the client alone, and then"
+        " local_steps on what is sent alone; null: all parts take the same steps",
+    )
+
+    @model_validator(mode="after")
+    def _local_parts(self) -> Self:
+        if self.local_first is not None and not self.local:
+            raise ValueError("local_first is for what stays with clients; give local, too")
+        if self.local_first is not None and isinstance(self.optimizer, GivenOptimizer):
+            text = f"{self.optimizer.name} moves all parameters of a module"
+            raise ValueError(f"local_first: got steps on parts, but {text}; take adam, say")
+        if self.local and (self.personal or self.goes_on):
+            text = f"clients of {self.kind} have whole models of their own"
+            raise ValueError(f"local: got {', '.join(self.local)}, but {text}; leave it out")
+        return self
+
     @model_validator(mode="after")
     def _one_length(self) -> Self:
         lengths = {
@@ -158,13 +181,18 @@ class LocalUpdates(LocalSteps[Kept]):
     def configure(self, info: ProblemInfo) -> Self:
         """Return a copy whose step size is a number; errors as for `Algorithm.configure`."""
         if info.programs is not None:
-            for key in ("optimizer", "schedule", "clip_norm", "local_epochs"):
-                if getattr(self, key) is not None:
+            for key in ("optimizer", "schedule", "clip_norm", "local_epochs", "local"):
+                if getattr(self, key) not in (None, ()):
                     text = "the clients' own programs train as they like"
                     raise ParameterError(key, f"got one, but {text}; leave it out")
         if self.optimizer is not None and (reason := info.refuses(self.optimizer)):
             raise ParameterError("optimizer", reason)
         return super().configure(info)
+
+    @property
+    def takes_means(self) -> bool:
+        """Whether the server's models are means of clients' models, with weights of at least 0."""
+        return False
 
     def memory(self, initial: Array) -> Kept:  # noqa: ARG002 - None until a round
         """Return the memory of an optimizer whose state is kept; None for other clients."""
@@ -172,7 +200,9 @@ class LocalUpdates(LocalSteps[Kept]):
 
     @property
     def uncompiled(self) -> str:
-        """The steps of optimizers, and passes whose last minibatch is smaller."""
+        """The steps of optimizers and on parts, and passes whose last minibatch is smaller."""
+        if self.local_first is not None:
+            return "steps on parts of the model"
         if not self.plain:
             return f"the steps of {self._rule_name}"
         ragged = self.local_epochs is not None and self.batch is not None and not self.drop_last
@@ -235,10 +265,13 @@ class LocalUpdates(LocalSteps[Kept]):
 
     def samples_per_round(self, rows: int) -> float:
         """Return how many samples the local steps take."""
+        first = float((self.local_first or 0) * draw_count(self.batch, rows))
         if self.local_epochs is not None:
             left = rows % draw_count(self.batch, rows) if self.drop_last else 0
-            return float(self.local_epochs * (rows - left))
-        return super().samples_per_round(rows) if self.epochs is None else float(self.epochs * rows)
+            return first + self.local_epochs * (rows - left)
+        if self.epochs is not None:
+            return first + self.epochs * rows
+        return first + super().samples_per_round(rows)
 
     def steps(self, client: Client) -> int:
         """Return tau_i, the client's number of steps in this round."""
@@ -249,17 +282,17 @@ class LocalUpdates(LocalSteps[Kept]):
         """mu, for local steps on f_i + mu/2 |. - w|^2 with the received model w; None for 0."""
         return None
 
-    def descend(
-        self, client: Client[Kept], start: Array, plan: StepPlan | None = None
-    ) -> Awaitable[Array]:
-        """Compute w_i, the model that local steps reach from the received one.
+    def descend(self, client: Client[Kept], start: Array) -> Awaitable[Array]:
+        """Compute w_i, the model that a round's local steps reach from the received one.
 
         Args:
             client: takes the steps.
             start: the received model, shape (d,).
-            plan: the steps; those of the round that the client is in if None.
         """
-        plan = plan or self.plan(client.oracle.rows, client.round)
+        return self.follow(client, start, self.plan(client.oracle.rows, client.round))
+
+    def follow(self, client: Client[Kept], start: Array, plan: StepPlan) -> Awaitable[Array]:
+        """Compute the model, shape (d,), that the steps of a plan reach."""
         if self.plain:
             eta = self._step_size(plan.number)
             return self._work(client, plan, partial(self._plain_steps, client, start, eta))

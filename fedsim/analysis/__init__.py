@@ -19,6 +19,7 @@ from fedsim.analysis.costs import (
 )
 from fedsim.analysis.energy import ENERGY_PARTS, energy_parts, state_of_charge
 from fedsim.analysis.figures import convergence, progress, stacked_bars
+from fedsim.analysis.log.edges import edges
 from fedsim.analysis.log.energy import battery_deaths, idle_and_tail
 from fedsim.analysis.log.example_log import example_log
 from fedsim.analysis.log.fairness import fairness, gini, jain
@@ -45,6 +46,7 @@ from fedsim.analysis.plots.clients import plot_participation, plot_silence, plot
 from fedsim.analysis.plots.costs import plot_pareto, plot_time_to_target
 from fedsim.analysis.plots.curves import plot_curves
 from fedsim.analysis.plots.energy import plot_batteries, plot_energy
+from fedsim.analysis.plots.network import plot_network
 from fedsim.analysis.plots.rounds import plot_round
 from fedsim.analysis.ranking import cost_to_end, ranking
 from fedsim.analysis.saving import save
@@ -99,6 +101,7 @@ __all__ = [
     "critical_path",
     "cumulative",
     "deciding_clients",
+    "edges",
     "energy_parts",
     "example_log",
     "fairness",
@@ -129,6 +132,7 @@ __all__ = [
     "plot_batteries",
     "plot_curves",
     "plot_energy",
+    "plot_network",
     "plot_pareto",
     "plot_participation",
     "plot_round",

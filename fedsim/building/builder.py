@@ -7,7 +7,7 @@ share it: data is read, split and solved once.
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,24 +15,26 @@ from numpy.typing import NDArray
 from fedsim.algorithms import Algorithm, Arrivals, Concern, ProblemInfo
 from fedsim.algorithms.messages import register_messages
 from fedsim.blocks.in_memory import held_in
+from fedsim.building.budgets import check_counts, check_held, check_kept
+from fedsim.building.deployment import deploy
 from fedsim.building.evaluation import Evaluation, EvaluatorKind, evaluation, problem_of
 from fedsim.building.feasibility import check_deadline, check_restarts
 from fedsim.building.fit_messages import FIT_MESSAGES
 from fedsim.building.inputs import Findings, Inputs
-from fedsim.building.job import Job, deploy
+from fedsim.building.job import Job
 from fedsim.building.load import ComputingLoad, evaluator_for, every_for, load_of
 from fedsim.building.network import Files
 from fedsim.building.packing import promise
+from fedsim.building.personal import division
 from fedsim.building.round_completion import check_broadcast, ensure_completion, slowest
 from fedsim.computing.serial import one_thread
 from fedsim.errors import ClientOrderError, DataError, Fault, ParameterError, ScenarioError
-from fedsim.memory import check_budget
-from fedsim.ports import Meaning
-from fedsim.problems import Observer, Problem, ProgramProblem, Reference
+from fedsim.problems import Observer, OwnObserver, Problem, ProgramProblem, Reference
 from fedsim.problems.data import Catalogue
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
 from fedsim.problems.optimizers import GivenOptimizer, Optimizer
 from fedsim.problems.partition import stacked_features
+from fedsim.problems.parts import LocalParts
 from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.restricted import convex
 from fedsim.problems.samples import Precision
@@ -46,7 +48,6 @@ from fedsim.scenario import (
     Scenario,
     Variant,
 )
-from fedsim.scenario.compatibility import held_alike
 from fedsim.scenario.plan import file_order
 from fedsim.scenario.scenario import too_many
 from fedsim.sim.engine.loop import collecting_rarely
@@ -81,18 +82,22 @@ def choose_transport(scenario: Scenario, carry: Carry, findings: Findings) -> Tr
 # Observers: the measures of a scenario, bound to its problem.
 
 
-def observers(scenario: Scenario, problem: Problem, findings: Findings) -> tuple[Observer, ...]:
+def observers(
+    scenario: Scenario, problem: Problem, findings: Findings, *, own: bool = False
+) -> tuple[Any, ...]:
     """Return the observers of a run, which evaluate measures beside the objective.
 
     Args:
         scenario: the scenario.
         problem: the observed problem.
         findings: collects measures that the problem does not support.
+        own: whether they evaluate a model of each client's own: `OwnObserver`, else `Observer`.
     """
-    bound: list[Observer] = [*problem.observers]
+    bound: list[Observer | OwnObserver] = [*problem.observers]
     for number, measure in enumerate(scenario.measures):
         with findings.at(f"measures.{number}"):
-            bound.append(measure.bind(problem, scenario.algorithm.objective))
+            bind = measure.bind_own if own else measure.bind
+            bound.append(bind(problem, scenario.algorithm.objective))
     return tuple(bound)
 
 
@@ -124,58 +129,6 @@ def _try_order(policy: Participation, rows: NDArray[np.int64], findings: Finding
             pass
     except ClientOrderError as error:
         findings.add("participation.kind", str(error))
-
-
-# Memory limits of clients, gateways and runs.
-
-CLIENT = 2000
-"""Least memory of a client, bytes: its routes, random streams and state."""
-
-
-def check_counts(scenario: Scenario, findings: Findings) -> None:
-    """Raise a ScenarioError if fleet or network exceed the memory budget."""
-    with findings.at("fleet"):
-        clients = scenario.clients
-        check_budget("fleet", f"{clients} clients", CLIENT * clients)
-    for need in scenario.network.needs:
-        with findings.at(f"network.{need.key}"):
-            check_budget("network", need.what, need.bytes)
-    findings.settle()
-
-
-def check_held(scenario: Scenario, clients: int, dimension: int, findings: Findings) -> None:
-    """Find states that the server stores for its clients under EF21 beyond the memory budget."""
-    with findings.at("wire.down.error_feedback"):
-        size = vector_memory(scenario, clients, dimension)
-        what = (
-            f"the server's states of {clients} clients, vectors of {dimension} values that differ"
-            " from client to client under ef21,"
-        )
-        check_budget("wire.down.error_feedback", what, size)
-
-
-def check_kept(
-    scenario: Scenario, algorithm: Algorithm, clients: int, dimension: int, findings: Findings
-) -> None:
-    """Find states of optimizers that clients keep between rounds beyond the memory budget."""
-    with findings.at("algorithm.optimizer_state"):
-        wanted = scenario.participation.among(clients).wanted
-        asked = clients if wanted is None else min(wanted, clients)
-        values = algorithm.kept_values(dimension)
-        what = f"the optimizer's state of {asked} clients, {values} values each,"
-        check_budget("algorithm.optimizer_state", what, 8 * values * asked)
-
-
-def vector_memory(scenario: Scenario, clients: int, dimension: int) -> int:
-    """Return an upper bound of the server's states of clients under EF21, bytes.
-
-    0 if it has one state for all. Clients with the same history share theirs.
-    """
-    method, link = scenario.algorithm, scenario.wire.down
-    kept = {Meaning.STATE, Meaning.INCREMENT}
-    fields = sum(meaning in kept for meaning in method.down.values())
-    apart = link.error_feedback == "ef21" and not held_alike(scenario)
-    return 8 * dimension * clients * fields * apart
 
 
 class Builder:
@@ -258,8 +211,9 @@ class Builder:
         deployment = deploy(scenario, groups, self._files, findings, seed)
         if solved:
             losses = solved.problem.losses
-            check_held(scenario, len(losses), solved.problem.dimension, findings)
-            check_kept(scenario, solved.algorithm, len(losses), solved.problem.dimension, findings)
+            algorithm, d, local = solved.algorithm, solved.problem.dimension, solved.local
+            check_held(scenario, len(losses), d, findings)
+            check_kept(scenario, algorithm, len(losses), d, findings, local)
             policy = policy_of(scenario, solved.problem.rows, findings)
             check_deadline(scenario, deployment.groups, deployment.members, losses, findings)
             check_restarts(
@@ -267,15 +221,18 @@ class Builder:
                 deployment.groups,
                 deployment.members,
                 losses,
-                solved.algorithm,
+                algorithm,
                 policy,
                 findings,
+                d if local is None else len(local.shared),
             )
             looked_at = solved.evaluation
-            measured = observers(scenario, looked_at.problem, findings)
+            own = algorithm.personal or local is not None
+            measured = observers(scenario, looked_at.problem, findings, own=own)
             job = Job(
                 *(variant, seed, *solved[:4], groups, deployment, policy, measured, looked_at),
                 every=solved.every,
+                local=local,
             )
             check_broadcast(scenario, deployment, findings)
             closes = ensure_completion(
@@ -295,9 +252,11 @@ class Builder:
         """Return the problem and its solution; None where something is wrong with the data."""
         try:
             problem = self._get_problem(scenario, seed)
-            info = self._info(problem, scenario, seed)
+            local = division(problem, scenario.algorithm)
+            info = self._info(problem, scenario, seed, local)
             algorithm = scenario.algorithm.configure(info)
             wanted = scenario.problem.optimum == "computed" and info.programs is None
+            wanted = wanted and local is None and not algorithm.personal
             with activity("looking for the optimum"):
                 reference = algorithm.reference(problem) if wanted else None
         except ParameterError as error:
@@ -318,7 +277,7 @@ class Builder:
         with activity("checking the conditions of the method's theory"):
             concerns = _concerns(algorithm, info)
         every = every_for(scenario, load)
-        return _Solved(problem, algorithm, reference, concerns, looked_at, every)
+        return _Solved(problem, algorithm, reference, concerns, looked_at, every, local)
 
     def _get_problem(self, scenario: Scenario, seed: int) -> Problem:
         spec, clients = scenario.problem, scenario.clients or None
@@ -342,12 +301,16 @@ class Builder:
             self._choice = choice
         return self._evaluation
 
-    def _info(self, problem: Problem, scenario: Scenario, seed: int) -> ProblemInfo:
+    def _info(
+        self, problem: Problem, scenario: Scenario, seed: int, local: LocalParts | None
+    ) -> ProblemInfo:
         clients = len(problem.losses)
+        sent = problem.dimension if local is None else len(local.shared)
+        layers = problem.layers if local is None else local.layers
         policy = scenario.participation.among(clients)
         return ProblemInfo(
             clients=clients,
-            dimension=problem.dimension,
+            dimension=sent,
             smoothness=partial(problem.smoothness, scenario.algorithm.objective),
             client_smoothness=lambda: problem.client_smoothness,
             greatest_smoothness=lambda: largest_smoothness(problem),
@@ -356,8 +319,8 @@ class Builder:
             constrained=problem.loss.constrained,
             features=lambda: stacked_features(problem.samples),
             rng=partial(stream, seed, "shared"),
-            uplink=promise(scenario.wire.up, problem.dimension, problem.layers),
-            downlink=promise(scenario.wire.down, problem.dimension, problem.layers),
+            uplink=promise(scenario.wire.up, sent, layers),
+            downlink=promise(scenario.wire.down, sent, layers),
             asked=policy.wanted,
             arrivals=_arrivals(policy, clients),
             quadratic=isinstance(problem.loss, LeastSquares) and not problem.loss.l1,
@@ -408,6 +371,7 @@ class _Solved(NamedTuple):
     concerns: tuple[Concern, ...]
     evaluation: Evaluation
     every: int
+    local: LocalParts | None
 
 
 def _ideal(solved: _Solved | None) -> tuple[Group, ...]:

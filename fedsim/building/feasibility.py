@@ -200,6 +200,7 @@ def check_restarts(
     algorithm: Algorithm,
     policy: Participation,
     findings: Findings,
+    travels: int,
 ) -> None:
     """Find charged batteries that restart with less energy than one round takes.
 
@@ -211,6 +212,7 @@ def check_restarts(
         algorithm: configured.
         policy: may require a charge above the restart level.
         findings: collects faults.
+        travels: how many values of the model do.
     """
     least = dict[int, LocalLoss]()  # of each group, the loss with the fewest samples
     for number, loss in zip(members, losses, strict=True):
@@ -221,7 +223,7 @@ def check_restarts(
         if battery is None or group.source.peak <= 0:
             continue
         capacity, level = group.spec.capacity, max(battery.restarts_at, policy.least_charge)
-        taken = _round_drain(group, battery, loss, algorithm, scenario)
+        taken = _round_drain(group, battery, loss, algorithm, scenario, travels)
         if taken <= (level - battery.cutoff) * capacity:
             continue
         needed = battery.cutoff + taken / capacity
@@ -239,7 +241,12 @@ def check_restarts(
 
 
 def _round_drain(
-    group: BuiltGroup, battery: Battery, loss: LocalLoss, algorithm: Algorithm, scenario: Scenario
+    group: BuiltGroup,
+    battery: Battery,
+    loss: LocalLoss,
+    algorithm: Algorithm,
+    scenario: Scenario,
+    travels: int,
 ) -> float:
     """Return a lower bound of the net energy that one round takes from a battery, J.
 
@@ -251,7 +258,7 @@ def _round_drain(
     samples = algorithm.samples_per_round(loss.rows)
     busy = group.least_compute(loss.gradient_operations * samples / loss.rows, samples)
     rates, wire, powers = group.rates, scenario.wire, powers_of(group.radio)
-    model = loss.dimension * 8 * wire.values.size
+    model = travels * 8 * wire.values.size
     down = HEADER_BITS + (model if wire.down.compressor.kind == "identity" else 0)
     up = HEADER_BITS + (model if wire.up.compressor.kind == "identity" else 0)
     received, sent = over(rates.down.peak, down), over(rates.up.peak, up)

@@ -1,6 +1,6 @@
 """A job: one run, ready to start."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from itertools import groupby
@@ -10,26 +10,15 @@ from typing import Any, NamedTuple, Protocol
 
 from fedsim.algorithms import Algorithm, Concern
 from fedsim.algorithms.base import resolve
+from fedsim.building.deployment import Deployment
 from fedsim.building.evaluation import Evaluation
-from fedsim.building.feasibility import (
-    check_air,
-    check_cell_sharing,
-    check_cells,
-    check_flicker,
-    check_supplies,
-)
 from fedsim.building.fit_messages import FittingMethod
-from fedsim.building.fleet import BuiltGroup, build_groups
-from fedsim.building.inputs import Findings
-from fedsim.building.lora import check_lora
-from fedsim.building.network import Files, topology
-from fedsim.building.overlay import build_overlay
 from fedsim.building.packing import packer
+from fedsim.building.personal import PersonalMethod
 from fedsim.errors import DataError, RunError
-from fedsim.physics.overlay import Overlay
-from fedsim.physics.topology import Topology
-from fedsim.ports import SERVER, ClientId, Oracle
-from fedsim.problems import Observer, Problem, Reference
+from fedsim.ports import SERVER, Array, ClientId, Oracle
+from fedsim.problems import Observer, OwnObserver, Problem, Reference
+from fedsim.problems.parts import LocalParts
 from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import Observe
@@ -104,57 +93,6 @@ class ExecutableRun(Protocol):
     def model_writer(self, folder: Path) -> CheckpointWriter:
         """Return what keeps its models in the folder of the run."""
         ...
-
-
-# Deployment: the clients' parts and the links between them, which need no data.
-
-
-class Deployment(NamedTuple):
-    """What a method runs in.
-
-    Attributes:
-        members: the number of the group that each client belongs to.
-        groups: what the clients of each group have in common.
-        topology: the links between clients and server; None only where a graph is wrong.
-        overlay: the neighbours of each peer; None if there is a server.
-    """
-
-    members: tuple[int, ...]
-    groups: tuple[BuiltGroup, ...]
-    topology: Topology | None
-    overlay: Overlay | None = None
-
-
-def deploy(
-    scenario: Scenario,
-    groups: Sequence[Group],
-    files: Files,
-    findings: Findings,
-    seed: int = 0,
-) -> Deployment:
-    """Build fleet and network.
-
-    Args:
-        scenario: what was written.
-        groups: of its fleet; one of ideal clients where none was written.
-        files: those that the fleet follows.
-        findings: takes what is wrong.
-        seed: of graphs that are drawn.
-    """
-    fleet = build_groups(groups, files, findings)
-    members = tuple(group.number for group in fleet for _ in range(group.spec.count))
-    called = [group.name for group in fleet]
-    names = [called[number] for number in members]
-    links = topology(scenario.network, names, files, findings)
-    check_cells(scenario, fleet, findings)
-    check_air(scenario, fleet, findings)
-    check_lora(scenario, fleet, findings)
-    check_cell_sharing(scenario, fleet, findings)
-    check_supplies(fleet, findings)
-    check_flicker(fleet, findings)
-    return Deployment(
-        members, fleet, links, build_overlay(scenario, len(members), files, findings, seed)
-    )
 
 
 # Assembly: a world's `WorldConfig` from a scenario and the components built for it.
@@ -238,13 +176,15 @@ class Job:
         groups: the groups of the fleet; one of ideal clients where none was written.
         deployment: the fleet and the network.
         participation: the clients asked.
-        observers: what is evaluated every round beside the objective.
+        observers: what is evaluated every round beside the objective: an `Observer` each, or an
+            `OwnObserver` where clients have models of their own.
         concerns: the conditions of the method's theory that do not hold.
         evaluation: the evaluator of the clients' work, and the problem as observers take it.
         every: how many rounds lie between two that the observer looks at.
         drawn: whether a random number was drawn for the problem or the method.
         transport: how messages are carried between nodes, which has no effect on logs.
         inputs: the hashes of the files that the scenario names beside its data, by path.
+        local: which parts of the model stay with clients; None for none.
     """
 
     variant: Variant
@@ -256,12 +196,13 @@ class Job:
     groups: tuple[Group, ...]
     deployment: Deployment
     participation: Participation
-    observers: tuple[Observer, ...]
+    observers: tuple[Callable[[Any], Mapping[str, float]], ...]
     evaluation: Evaluation
     every: int = 1
     drawn: bool = False
     transport: Transport = VALUES
     inputs: Mapping[str, str] = field(default_factory=dict)
+    local: LocalParts | None = None
 
     @property
     def members(self) -> tuple[int, ...]:
@@ -363,24 +304,55 @@ class Job:
         return assemble(self.scenario, self.seed, *parts, self.every)
 
     @property
-    def _method(self) -> Algorithm | FittingMethod:
-        """The method, after the exchange that fits preprocessing where that is charged."""
-        exchange = self.problem.fit_exchange
-        return self.algorithm if exchange is None else FittingMethod(self.algorithm, exchange)
+    def personal(self) -> bool:
+        """Whether each client has a model of its own."""
+        return self.algorithm.personal or self.local is not None
+
+    @property
+    def sent_values(self) -> int:
+        """How many values of the model travel."""
+        return self.problem.dimension if self.local is None else len(self.local.shared)
+
+    def _observe(self, personal: PersonalMethod | None) -> "_Observed":
+        """Return what the observer evaluates: one model, or each client's own."""
+        objective, problem = self.algorithm.objective, self.evaluation.problem
+        if personal is None:
+            evaluate = partial(self.evaluation.value, objective=objective)
+            return _Observed(evaluate, self.observers)
+
+        def value(w: Array) -> float:
+            models = personal.models(w)
+            pairs = zip(problem.losses, models, strict=True)
+            return problem.total([loss.value(own) for loss, own in pairs], objective)
+
+        def bind(observe: OwnObserver) -> Observer:
+            return lambda w: observe(personal.models(w))
+
+        return _Observed(value, tuple(bind(each) for each in self.observers))
 
     def _numerics(self) -> Numerics:
         scenario, problem, method = self.scenario, self.problem, self.algorithm
         wire, seed = scenario.wire, self.seed
+        initial = scenario.problem.start.draw(problem, stream(seed, "initial model"))
+        personal = (
+            PersonalMethod(method, initial, len(problem.losses), self.local)
+            if self.personal
+            else None
+        )
+        # The method, after the exchange that fits preprocessing where that is charged.
+        exchange, runs = problem.fit_exchange, personal or method
+        layers = problem.layers if self.local is None else self.local.layers
+        observed = self._observe(personal)
         return Numerics(
-            algorithm=self._method,
-            initial=scenario.problem.start.draw(problem, stream(seed, "initial model")),
+            algorithm=runs if exchange is None else FittingMethod(runs, exchange),
+            initial=initial,
             smoothness=lambda: problem.client_smoothness,
             weights=problem.weights,
             samples=problem.rows.astype(float),
-            evaluate=partial(self.evaluation.value, objective=method.objective),
+            evaluate=observed.evaluate,
             valued=problem.valued,
             optimum=self.reference.value if self.reference else nan,
-            measures=self.observers,
+            measures=observed.measures,
             packer_up=partial(
                 packer,
                 wire.up,
@@ -388,7 +360,7 @@ class Job:
                 seed,
                 meanings=method.up,
                 unbiased=method.unbiased,
-                layers=problem.layers,
+                layers=layers,
             ),
             packer_down=partial(
                 packer,
@@ -398,13 +370,20 @@ class Job:
                 SERVER,
                 meanings=method.down,
                 unbiased=method.unbiased_down,
-                layers=problem.layers,
+                layers=layers,
                 by_client=not held_alike(scenario),
             ),
             evaluator=self.evaluation.evaluator,
             transport=self.transport,
             alike=True,
         )
+
+
+class _Observed(NamedTuple):
+    """What is evaluated of a committed model, shape (d,): the objective, and further figures."""
+
+    evaluate: Callable[[Array], float]
+    measures: tuple[Observer, ...]
 
 
 def facts_of(

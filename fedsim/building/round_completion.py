@@ -8,10 +8,11 @@ from math import ceil, inf
 import numpy as np
 
 from fedsim.algorithms import Algorithm
+from fedsim.building.deployment import Deployment
 from fedsim.building.feasibility import deadline
 from fedsim.building.fleet import BuiltGroup
 from fedsim.building.inputs import Findings
-from fedsim.building.job import Deployment, Job
+from fedsim.building.job import Job
 from fedsim.building.lora import loses_frames, window_wait
 from fedsim.physics.radios.lora import LoRaRadio
 from fedsim.physics.radios.rates import over
@@ -199,7 +200,7 @@ def slowest(job: Job) -> Slowest:
     packets are retransmitted as often as on average; traces and duty cycles count with their means.
     """
     members, groups, topology, _ = job.deployment
-    initial = np.zeros(job.problem.dimension)
+    initial = np.zeros(job.sent_values)
     bits = Dense.of(initial, job.scenario.wire.values).bits + HEADER_BITS
     gateway = job.scenario.network.gateway_of_lora
     alone = [_on_air(group, bits) + window_wait(group.radio, gateway, bits) for group in groups]

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedsim.building import Job
-from fedsim.building.builder import vector_memory
+from fedsim.building.budgets import vector_memory
 from fedsim.building.round_completion import GIVE_UP, MANY, relays_of, slowest
 from fedsim.memory import format_size as shown_size
 from fedsim.ports import Array
@@ -65,13 +65,14 @@ def _as_written(value: object) -> str:
 
 def _facts(job: Job) -> Iterator[str]:
     yield ", ".join(f"{name} = {_as_written(value)}" for name, value in job.parameters.items())
-    initial = job.setup.initial
-    bits = Dense.of(initial, job.scenario.wire.values).bits
+    bits = Dense.of(np.zeros(job.sent_values), job.scenario.wire.values).bits
     values = job.scenario.wire.values.value  # noqa: PD011 - the name of a format
     yield (
-        f"model of {job.problem.dimension} values: {bits} bits, and a header of {HEADER_BITS} bits;"
+        f"model of {job.sent_values} values: {bits} bits, and a header of {HEADER_BITS} bits;"
         f" sent as {values}"
     )
+    if job.local is not None:
+        yield job.local.description
     if job.reference is None:
         yield "no optimum is known"
     else:

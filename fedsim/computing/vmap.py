@@ -17,7 +17,7 @@ from fedsim.ports import Array, Work
 from fedsim.problems import kernels
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.losses import Rows
-from fedsim.problems.optimizers import GivenOptimizer, Training
+from fedsim.problems.optimizers import Training
 from fedsim.problems.samples import Draw, equal_sizes
 
 MOST = 64
@@ -195,7 +195,7 @@ def _drawn_rows(work: Work) -> NDArray[np.intp] | None:
     if work.kernel is kernels.minibatch_gradient:
         drawn: Any = work.arguments[1]
         return None if drawn is None else np.asarray(drawn)
-    if work.kernel in _STEPS and not _is_passed(work):
+    if work.kernel in _STEPS and not _is_alone(work):
         batches = work.arguments[_STEPS[work.kernel]]
         drawn = len(batches) and all(each is not None for each in batches)
         if drawn and equal_sizes(batches):
@@ -203,7 +203,6 @@ def _drawn_rows(work: Work) -> NDArray[np.intp] | None:
     return None
 
 
-def _is_passed(work: Work) -> bool:
-    """Return whether work is that of an optimizer of PyTorch, which has one module's parameters."""
-    steps = work.kernel is kernels.optimizer_steps
-    return steps and isinstance(work.arguments[2].optimizer, GivenOptimizer)
+def _is_alone(work: Work) -> bool:
+    """Return whether work is that of a training that is for one client: see `Training.alone`."""
+    return work.kernel is kernels.optimizer_steps and work.arguments[2].alone

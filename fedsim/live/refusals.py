@@ -28,9 +28,7 @@ def _refusals(job: Job) -> Iterator[tuple[str, str]]:
         return
     if isinstance(scenario.problem.loss, ProgramLoss):
         yield "problem.loss", "clients with programs of their own do not run live yet"
-    if scenario.algorithm.goes_on:
-        text = f"{scenario.algorithm.kind}: its clients compute after their replies, which a live"
-        yield "algorithm.kind", f"{text} run does not do yet"
+    yield from _of_clients(job)
     if not isinstance(job.transport, ByteTransport):
         yield "algorithm.kind", "its messages cannot be encoded as bytes"
     for number, group in enumerate(job.groups):
@@ -46,3 +44,13 @@ def _refusals(job: Job) -> Iterator[tuple[str, str]]:
                 f"stop.{rule.key}",
                 "a live run has no such limit: meters alone know energy",
             )
+
+
+def _of_clients(job: Job) -> Iterator[tuple[str, str]]:
+    """Yield what of a method's clients a live run does not have."""
+    if job.personal:
+        text = "models of clients' own stay with them, where a live server cannot look at them"
+        yield f"algorithm.{'kind' if job.local is None else 'local'}", text
+    if job.algorithm.goes_on:
+        text = f"{job.algorithm.kind}: its clients compute after their replies, which a live"
+        yield "algorithm.kind", f"{text} run does not do yet"

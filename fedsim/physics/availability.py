@@ -24,6 +24,8 @@ from fedsim.physics.formats.availability import (
 )
 from fedsim.physics.formats.fleets import read_presence
 
+COMING = "clients come and go"
+
 Timeline = tuple[bool, Iterator[float]]
 """Whether a client is online at time 0, and the increasing times at which that toggles, s."""
 
@@ -39,6 +41,14 @@ class PresenceLaw(Protocol):
     @property
     def chance(self) -> float:
         """Per-round availability probability; cohort selection samples from it."""
+        ...
+
+    @property
+    def reaction(self) -> str:
+        """What of it happens within a round, so that no round is played in arrays; "" if nothing.
+
+        That is so where the timeline never toggles.
+        """
         ...
 
     def timeline(self, rng: np.random.Generator) -> Timeline:
@@ -61,6 +71,11 @@ class Availability(Spec):
         """Per-round availability probability; cohort selection samples from it."""
         return 1.0
 
+    @property
+    def reaction(self) -> str:
+        """What of it happens within a round; see `PresenceLaw`."""
+        return COMING
+
     def timeline(self, rng: np.random.Generator) -> Timeline:  # noqa: ARG002 - nothing is drawn
         """Return the timeline of one client, drawn from its stream."""
         return True, iter(())
@@ -80,6 +95,11 @@ class AlwaysAvailable(Availability):
         """True."""
         return True
 
+    @property
+    def reaction(self) -> str:
+        """Nothing happens."""
+        return ""
+
 
 ALWAYS = AlwaysAvailable()
 
@@ -94,6 +114,11 @@ class BernoulliAvailability(Availability):
     def chance(self) -> float:
         """The share; it is drawn by round, so a timeline has no part in it."""
         return self.share
+
+    @property
+    def reaction(self) -> str:
+        """Nothing happens after a client was asked."""
+        return ""
 
 
 class MarkovAvailability(Availability):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fedsim.ports import Array, Basis, alike
 from fedsim.problems.losses import Loss, Rows, State
 from fedsim.problems.optimizers import Training
+from fedsim.problems.parts import ModelPart, parts_of
 from fedsim.problems.projections import largest_eigenvalue
 from fedsim.problems.samples import Features, Minibatches, Precision, entries, wide
 
@@ -175,6 +176,11 @@ class LocalLoss:
         """The shapes of the parts that the flat model consists of, in order."""
         return self.loss.layer_shapes(self.features, self.outputs)
 
+    @property
+    def parts(self) -> tuple[ModelPart, ...]:
+        """The named parts of the flat model, in order."""
+        return parts_of(self.loss.part_names(self.features, self.outputs), self.layers)
+
     def at(self, w: Array) -> Array:
         """Return `w` in the precision of the samples, in which results are computed."""
         if self.loss.converts:
@@ -299,12 +305,13 @@ def optimizer_steps(loss: LocalLoss, w: Array, drawn: Minibatches, training: Tra
         training: the optimizer, with a step size for each minibatch.
     """
     v, state = w.copy(), training.begin(w)
+    anchor = w if training.anchor is None else training.anchor
     every = np.arange(loss.rows) if loss.noisy else None
     for some, eta in zip(drawn, training.rates, strict=True):
         g = _step_gradient(loss, v, every if some is None else some)
         if training.pull is not None:
-            g = g + training.pull * (v - w)
-        training.rule.step(v, training.limit(g), eta, state)
+            g = g + training.pull * (v - anchor)
+        training.step(v, g, eta, state)
     return training.result(v, state)
 
 

@@ -53,6 +53,35 @@ def optimizer_steps(loss: LocalLoss, w: Array, drawn: Minibatches, training: Tra
     return loss.optimizer_steps(w, drawn, training)
 
 
+def alternating_steps(
+    loss: LocalLoss, w: Array, drawn: Minibatches, first: Training, then: Training
+) -> Array:
+    """Return what the steps of one training, and then those of another, reach from `w`, (d,)."""
+    count = len(first.rates)
+    middle = loss.optimizer_steps(w, drawn[:count], first)
+    return loss.optimizer_steps(middle, drawn[count:], then)
+
+
+def mixed_steps(
+    loss: LocalLoss, both: Array, eta: float, alpha: float, drawn: Minibatches
+) -> Array:
+    """Return w and v, (2 d,), after steps on f_m(w), and on f_m(alpha v + (1 - alpha) w) in v.
+
+    Args:
+        loss: f_m.
+        both: w and v at the beginning, one behind the other.
+        eta: the step size.
+        alpha: the share of v.
+        drawn: the minibatch of each step, for both; None for all rows.
+    """
+    w, v = np.split(both, 2)
+    for some in drawn:
+        mixed = alpha * v + (1 - alpha) * w
+        v = v + (loss.sgd_steps(mixed, eta * alpha, [some], None) - mixed)
+        w = loss.sgd_steps(w, eta, [some], None)
+    return np.concatenate([w, v])
+
+
 def strong_convexity(loss: LocalLoss) -> Array:
     """Return a mu for which f_m is known to be mu-strongly convex, shape ()."""
     return np.array(known_strong_convexity(loss))

@@ -22,6 +22,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, model_validator
 
 from fedsim.blocks.choice import OneOf
@@ -311,6 +312,10 @@ ROUNDING = 1e-6
 """What `clip` adds to a norm, as `torch.nn.utils.clip_grad_norm_` does."""
 
 
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
+"""Ranges of coordinates, from the first one to before the last one."""
+
+
 class Training(NamedTuple):
     """How a client moves its model by gradients.
 
@@ -322,6 +327,8 @@ class Training(NamedTuple):
         state: of the optimizer from an earlier round, see `join_state`; None for a new one.
         kept: whether the result has the state behind the model, see `join_state`.
         rounds: before this one, for the schedule of an optimizer that was passed in.
+        anchor: a, where the pull is that of mu/2 |. - a|^2, shape (d,); None for the first model.
+        moved: the ranges of coordinates that steps move; None for all of them.
     """
 
     optimizer: Optimizer
@@ -331,6 +338,8 @@ class Training(NamedTuple):
     state: Array | None = None
     kept: bool = False
     rounds: int = 0
+    anchor: Array | None = None
+    moved: Ranges | None = None
 
     @property
     def operations(self) -> float:
@@ -351,6 +360,7 @@ class Training(NamedTuple):
 
     def begin(self, w: Vector) -> OptimizerState:
         """Return the state to begin with, for a model of shape (d,)."""
+        w = self.pick(w)
         if self.state is None:
             return self.rule.begin(w)
         parts = self.state[1:].reshape(self.optimizer.moments, len(w))
@@ -362,6 +372,38 @@ class Training(NamedTuple):
             return g
         norms = (g * g).sum(axis=-1, keepdims=True) ** 0.5
         return g * (self.clip / (norms + ROUNDING)).clip(max=1.0)
+
+    def pick(self, v: Vector) -> Vector:
+        """Return the coordinates that steps move, of a vector of shape (d,); itself if it is all.
+
+        >>> Training(SGD(), (), moved=((0, 1), (3, 5))).pick(np.arange(5.0))
+        array([0., 3., 4.])
+        """
+        return v if self.moved is None else v[self._places(self.moved)]
+
+    def _places(self, moved: Ranges) -> NDArray[np.intp]:
+        return np.concatenate([np.arange(start, stop) for start, stop in moved])
+
+    def step(self, w: Vector, g: Vector, eta: float, state: OptimizerState) -> None:
+        """Take a step on the coordinates that are moved; see `VectorOptimizer.step`."""
+        if self.moved is None:
+            self.rule.step(w, self.limit(g), eta, state)
+            return
+        places = self._places(self.moved)
+        part = w[places]
+        self.rule.step(part, self.limit(g[places]), eta, state)
+        w[places] = part
+
+    def among(self, trained: int) -> "Training":
+        """Return the same steps on the first `trained` coordinates: the others have no gradient."""
+        ranges = [(start, min(stop, trained)) for start, stop in self.moved or ()]
+        return self._replace(moved=tuple(each for each in ranges if each[0] < each[1]))
+
+    @property
+    def alone(self) -> bool:
+        """Whether its steps cannot be taken together with those of other clients."""
+        given = isinstance(self.optimizer, GivenOptimizer)
+        return given or self.anchor is not None or self.moved is not None
 
     @property
     def batched(self) -> Hashable:

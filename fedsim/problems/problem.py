@@ -26,6 +26,7 @@ from fedsim.problems.description import Naming
 from fedsim.problems.losses import LeastSquares, Logistic, Loss, Softmax
 from fedsim.problems.oracle import LossOracle, oracles
 from fedsim.problems.partition import Partition, blocks, labels, sizes
+from fedsim.problems.parts import ModelPart
 from fedsim.problems.penalties import NoPenalty, Penalty, Regulariser
 from fedsim.problems.projections import largest_eigenvalue
 from fedsim.problems.samples import Draw, Samples
@@ -106,6 +107,11 @@ class Problem:
     def layers(self) -> tuple[tuple[int, ...], ...]:
         """The shapes of the parts that the flat model consists of, in order."""
         return self.losses[0].layers
+
+    @property
+    def parts(self) -> tuple[ModelPart, ...]:
+        """The named parts of the flat model, in order."""
+        return self.losses[0].parts
 
     @cached_property
     def labels(self) -> Array:

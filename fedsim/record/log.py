@@ -6,7 +6,7 @@ for its two rows (`append_message`), which `expand_rows` separates.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from math import nan
 from pathlib import Path
@@ -176,6 +176,16 @@ class EventLog:
             at += room
             if len(self._buffer) >= self._limit:
                 self.flush()
+
+    def foresee(self, texts: Iterable[str]) -> dict[str, int]:
+        """Return the numbers that texts have, or will get if they are used in this order."""
+        numbers = dict[str, int]()
+        new = len(self._words)
+        for text in texts:
+            if text and text not in numbers:
+                numbers[text] = self._words.get(text, new)
+                new += numbers[text] == new
+        return numbers
 
     @property
     def records(self) -> int:

@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from fedsim.building.builder import policy_of
+from fedsim.building.deployment import Deployment, deploy
 from fedsim.building.inputs import Findings, Inputs
-from fedsim.building.job import Deployment, assemble, deploy, facts_of
+from fedsim.building.job import assemble, facts_of
 from fedsim.building.network import Files
 from fedsim.building.round_completion import ensure_completion
 from fedsim.errors import DataError, RepricingError

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from fedsim.analysis import Comparison
     from fedsim.analysis.plots.curves import By
+    from fedsim.analysis.plots.network import OnEdges
     from fedsim.analysis.seeds import Band, Ends
     from fedsim.results.display import Shown
 
@@ -61,6 +62,13 @@ class Result:
     def clients(self) -> pd.DataFrame:
         """The client tables, one row a client and run."""
         return read.read_all(self.runs, "clients")
+
+    @cached_property
+    def edges(self) -> pd.DataFrame:
+        """What went over each pair of a sender and a receiver; see `fedsim.analysis.edges`."""
+        from fedsim.analysis import edges
+
+        return edges(self.events)
 
     @cached_property
     def models(self) -> pd.DataFrame:
@@ -155,6 +163,35 @@ class Result:
         curves: dict[str, Any] = {"by": by, "band": band, "ends": ends, "log": log}
         curves |= {"target": target, "labels": labels}
         return self.shown.figure(wanted, y, ax=ax, width=width, out=out, **curves)
+
+    def plot_network(
+        self,
+        value: "OnEdges" = "bits",
+        *,
+        layout: str = "kamada-kawai",
+        variant: str | None = None,
+        seed: int | None = None,
+        out: str | Path | None = None,
+    ) -> "Axes":
+        """Draw the graph of a run, its edges as wide as what went over them.
+
+        Args:
+            value: "bits", "joules" (of both ends), "messages" or "busy" (s on the air).
+            layout: of networkx: "kamada-kawai", "spring", "circular", "shell" or "spectral".
+            variant: the first one if None.
+            seed: the first one if None.
+            out: file to save the figure to; its ending gives the format.
+
+        Raises:
+            DataError: there is no such value, layout, variant or seed, or nothing was sent.
+
+        Example:
+            >>> axes = result.plot_network("joules", out=out / "network.pdf")
+        """
+        from fedsim.analysis import plot_network
+
+        asked: dict[str, Any] = {"layout": layout, "variant": variant, "seed": seed, "out": out}
+        return plot_network(self, value, **asked)
 
     def compare(
         self, *targets: str, against: str | None = None, confidence: float = 0.95

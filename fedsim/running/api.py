@@ -205,22 +205,19 @@ def run(
         cluster: a Dask cluster that makes the runs: "tcp://host:8786", "local:4", "slurm:4" (jobs).
         shard: "3/16" makes the third of sixteen shares, beside other processes with the same `out`.
         check: whether to raise and warn by the final states of runs, which the summary has, too.
-        graph: a networkx graph of peers, or of links if "server" is one of its nodes; attributes of
-            edges are weight, rate (bit/s), latency (s), of nodes device, radio, battery.
+        graph: of networkx, of peers, or of links where "server" is a node; see `fedsim.load`.
 
     Raises:
         ScenarioError, BlockError: the scenario, or one of `blocks`, is invalid; nothing has run.
         DataError: `out` holds runs of another scenario; `shard` or `cluster` is invalid.
         OccupiedError: another process is writing into `out`; nothing has run.
-        OutputError: a file cannot be written.
+        OutputError, ValueError: a file cannot be written; `jobs` is below 1, `carry` is unknown.
         RunError: runs have failed, or the cluster is gone; the other runs are kept.
-        ValueError: `jobs` is below 1, or `carry` is unknown.
 
     Example:
         >>> len(fedsim.run("quickstart", overrides=["stop={rounds: 2}"]).summary)
         3
     """
-    end_if_loading()
     share = _share(shard, jobs, executor, cluster)
     plan = load(source, overrides=overrides, blocks=blocks, graph=graph)
     make = partial(run_plan, plan, out=out, watch=watch, tell=tell, fresh=fresh, check=check)
@@ -339,6 +336,7 @@ def _share(shard: str | None, jobs: int, executor: Executor | None, cluster: str
         DataError: the shard is invalid, or more than one place is given.
         ValueError: `jobs` is below 1.
     """
+    end_if_loading()
     clusters.check_choice(jobs, executor, cluster)
     return WHOLE if shard is None else Shard.parse(shard)
 

@@ -144,9 +144,9 @@ def load(
             mapping or a `Scenario`.
         overrides: "key.path=value" with the value in YAML, laid on the scenario as written
             before its variants are.
-        blocks: user-defined classes that the scenario can name: algorithms, losses,
-            compressors, splits, ...
-        graph: of networkx, as for `fedsim.run`; overrides are laid on what it says.
+        blocks: user-defined classes that the scenario can name: algorithms, losses, splits, ...
+        graph: of networkx, laid on it before overrides: edges have weight, rate (bit/s) and
+            latency (s), nodes device, radio and battery; see `fedsim.scenario.from_graph`.
 
     Raises:
         ScenarioError: with every fault there is, in the order of the file.
@@ -157,10 +157,8 @@ def load(
         ['chb', 'hb', 'gd']
     """
     source = find_scenario(source) if isinstance(source, str | Path) else source
-    tree, faults = _read(source)
-    tree = tree if graph is None else with_graph(tree, graph)
-    known_here = catalogue(blocks, source)
-    question = _question(source)
+    tree, faults = _read(source, graph)
+    known_here, question = catalogue(blocks, source), _question(source)
     inherited = families(known_here)
     written = _variants_in(tree)
     tree, wrong = overridden(tree, overrides, inherited)
@@ -221,7 +219,13 @@ def dump(scenario: Scenario, question: str = "") -> str:
     return stream.getvalue()
 
 
-def _read(source: Written) -> tuple[Located, list[Fault]]:
+def _read(source: Written, graph: "AnyGraph | None") -> tuple[Located, list[Fault]]:
+    """Return what was written, with a graph laid on it, and the faults that leave it readable."""
+    tree, faults = _read_source(source)
+    return tree if graph is None else with_graph(tree, graph), faults
+
+
+def _read_source(source: Written) -> tuple[Located, list[Fault]]:
     """Return what was written, and the faults that leave it readable."""
     if isinstance(source, str | Path):
         return read_file(Path(source))

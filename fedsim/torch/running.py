@@ -10,7 +10,7 @@ from torch import nn
 from fedsim.errors import DataError
 from fedsim.problems.architectures import PassedModule
 from fedsim.problems.modules import layers_of
-from fedsim.problems.modules.module import trained_parameters
+from fedsim.problems.modules.module import numbers_of
 from fedsim.record.columns import higher_is_better
 from fedsim.record.models import folder_of, read_rounds
 from fedsim.results import Result
@@ -116,6 +116,13 @@ def load_module(
     Raises:
         DataError: the model is not one of this module, or there is no such column.
         ValueError: there is no such run, or the model was not kept; the text says which are.
+
+    Example:
+        >>> from torch import nn
+        >>> method, rows = {"kind": "gd", "step_size": 0.1}, (np.eye(4), [0, 1, 0, 1])
+        >>> result = run(nn.Linear(4, 2), rows, algorithm=method, rounds=1, fleet=[{"count": 2}])
+        >>> load_module(nn.Linear(4, 2), result).training
+        False
     """
     number = best_round(result, variant, seed, measure) if round == "best" else round
     model = torch.from_numpy(result.model(variant, seed, number).ravel())
@@ -124,11 +131,14 @@ def load_module(
         made = cast("M", PassedModule(module).module())
         layers = layers_of(made)
         length = layers[-1].stop if layers else 0
+        both = layers_of(made, statistics=True)
+        if layers and both[-1].stop == len(model):
+            layers, length = both, both[-1].stop
         if length != len(model):
             text = f"got a module of {length} trained numbers, and a model of {len(model)}"
             raise DataError("module", f"{text}; expected the module that the run had")
-        for layer, (_, parameter) in zip(layers, trained_parameters(made), strict=True):
-            parameter.copy_(model[layer.start : layer.stop].view(layer.shape))
+        for layer, each in zip(layers, numbers_of(made, statistics=layers is both), strict=True):
+            each.copy_(model[layer.start : layer.stop].view(layer.shape))
     return made.eval()
 
 

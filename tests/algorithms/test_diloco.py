@@ -9,9 +9,12 @@ import pytest
 from pydantic import ValidationError
 
 from fedsim.algorithms import DiLoCo, ProblemInfo, StreamingDiLoCo
-from fedsim.errors import ParameterError, ScenarioError
+from fedsim.building import Builder
+from fedsim.errors import LiveError, ParameterError, ScenarioError
+from fedsim.live.refusals import check_live
 from fedsim.ports import Array
 from fedsim.problems.optimizers import SGD
+from fedsim.repricing.conditions import refusals
 from fedsim.scenario import load
 from fedsim.wire import Contract
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, shares, told
@@ -278,3 +281,13 @@ def test_arrivals_have_no_turns(tmp_path: Path) -> None:
     scenario = {"problem": problem.block, "algorithm": keys((3, 2, 1, 0.5))}
     with pytest.raises(ScenarioError, match="a fragment's step takes the replies"):
         load(scenario | {"participation": {"kind": "asynchronous", "buffer": 2}})
+
+
+def test_work_after_a_reply_is_neither_replayed_nor_done_live(tmp_path: Path) -> None:
+    problem = local(tmp_path, "logistic", BATCH)
+    plan = load({"problem": problem.block, "algorithm": keys((3, 2, 1, 0.5))})
+    (variant,) = plan.variants
+    (fault,) = refusals(variant.scenario, variant, len(SIZES), ())
+    assert "compute after their replies: they cannot be replayed" in str(fault)
+    with pytest.raises(LiveError, match="compute after their replies, which a live run"):
+        check_live(Builder(plan, carry="bytes").build(variant, 1))

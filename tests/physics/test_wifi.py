@@ -131,16 +131,33 @@ def test_a_message_among_many_takes_its_exchange_and_its_share_of_contention() -
     assert air({one: 50}).terms[one].airtime * one.bits == pytest.approx(taken - last / 50)
 
 
-def test_windows_double_and_are_cut_into_aggregates() -> None:
+def test_windows_grow_by_a_twentieth_until_they_fill_an_aggregate() -> None:
+    """Windows of 10 and 20, then 21, 22, 23, 24, 25, 26 and 28 segments, and then 56."""
     law = Wifi(standard="n")
     timing = law.timing(65e6)  # 28 frames of 1500 bytes in one transmission
-    for segments, windows, exchanges in ((1, 1, 1), (10, 1, 1), (11, 2, 2), (70, 3, 4), (71, 4, 5)):
+    cases = ((1, 1), (10, 1), (11, 2), (30, 2), (31, 3), (51, 3), (52, 4), (171, 8), (199, 9))
+    for segments, windows in cases:
         made = plan(law, 8 * 1500 * segments, 1500, timing, timing, up=True)
-        assert (made.windows, made.exchanges) == (windows, exchanges)
-        assert made.handshake == 2
+        assert (made.windows, made.exchanges) == (windows, windows)
+    made = plan(law, 8 * 1500 * 255, 1500, timing, timing, up=True)
+    assert (made.windows, made.exchanges) == (10, 11)
+
+
+def test_windows_double_where_aggregates_are_short() -> None:
+    law = Wifi(standard="n")
+    timing = law.timing(6.5e6)
+    most = law.most_frames(timing, 1500)
+    assert most < 10
+    made = plan(law, 8 * 1500 * 70, 1500, timing, timing, up=True)
+    assert (made.windows, made.exchanges) == (3, sum(-(-each // most) for each in (10, 20, 40)))
+
+
+def test_a_new_connection_has_a_handshake() -> None:
+    law = Wifi(standard="n")
+    timing = law.timing(65e6)
     kept = plan(Wifi(standard="n", connections="kept"), 8 * 15000, 1500, timing, timing, up=True)
     new = plan(law, 8 * 15000, 1500, timing, timing, up=True)
-    assert kept.handshake == 0
+    assert (kept.handshake, new.handshake) == (0, 2)
     assert new.seconds - kept.seconds == pytest.approx(2 * timing.exchange(1, 60))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.building.builder import check_held, vector_memory
+from fedsim.building.budgets import check_held, vector_memory
 from fedsim.building.inputs import Findings
 from fedsim.building.packing import packer
 from fedsim.ports import SERVER, ClientId, Payload

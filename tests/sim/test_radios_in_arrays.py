@@ -9,8 +9,10 @@ import pytest
 import fedsim
 from fedsim.sim.network.channel import steady_end
 from fedsim.sim.world import World
+from tests.tiers import some
 from tests.worlds.playing import _different
 
+from .array_worlds import compared
 from .test_arrays import LTE, both, scenario
 
 RATE = "seconds,rate\n0,3000\n0.5,0\n1.25,64000\n4,200\n"
@@ -88,3 +90,10 @@ def test_a_message_that_is_lost_for_good_has_the_run_made_again(
 def test_no_bits_take_no_time_at_any_rate() -> None:
     assert steady_end(3.0, 0, 0.0) == 3.0
     assert steady_end(3.0, 8, 16.0) == 3.5
+
+
+@pytest.mark.parametrize("first", some(range(1, 201, 25), 1))
+def test_small_worlds_are_the_same_in_arrays_and_as_events(first: int) -> None:
+    ends = [compared(number) for number in range(first, first + 25)]
+    assert "different" not in ends
+    assert ends.count("same") > 12

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from fedsim.algorithms.averaging import FedAvg
+from fedsim.algorithms.local_training import StepPlan
 from fedsim.ports import Array, Client, Payload
 from fedsim.record.folder import read_json
 from fedsim.sim.arrays.client import ArrayClient
@@ -156,9 +157,11 @@ class Shouting(FedAvg):
     kind: Literal["shouting"] = "shouting"  # type: ignore[assignment]
     in_arrays: ClassVar[bool] = True
 
-    async def descend(self, client: Client[Any], start: Array) -> Array:
+    async def descend(
+        self, client: Client[Any], start: Array, plan: StepPlan | None = None
+    ) -> Array:
         """Take steps, and go on as far again for clients of an even number."""
-        moved = await super().descend(client, start)
+        moved = await super().descend(client, start, plan)
         return moved + (client.id % 2) * (moved - start)
 
 
@@ -173,21 +176,31 @@ def test_of_a_users_own_method_nothing_is_known(tmp_path: Path) -> None:
     some.integers(1, 9),
     some.sampled_from(list(ValueFormat)),
     some.booleans(),
+    some.booleans(),
+    some.integers(1, 40),
 )
 def test_a_sum_of_rows_is_that_of_a_loop(
-    stacked: list[bool], length: int, form: ValueFormat, weighted: bool
+    stacked: list[bool],
+    length: int,
+    form: ValueFormat,
+    weighted: bool,
+    mixed_up: bool,
+    at_once: int,
 ) -> None:
     rng = np.random.default_rng(len(stacked))
     vectors = rng.standard_normal((len(stacked), length)) * 10.0 ** rng.integers(-2, 3, length)
     rows = DenseRows(vectors, form).payloads()
     alone = [Dense.of(vector, form) for vector in vectors]
     assert [each.bits for each in rows] == [each.bits for each in alone]
+    order = rng.permutation(len(rows)) if mixed_up else np.arange(len(rows))
+    alone = [alone[place] for place in order]
     mixed: list[Payload] = [
-        one if own else other for own, one, other in zip(stacked, rows, alone, strict=True)
+        rows[place] if own else one for own, place, one in zip(stacked, order, alone, strict=True)
     ]
     weights = rng.random(len(mixed)) if weighted else np.ones(len(mixed))
     total = np.zeros(length)
     for weight, each in zip(weights, alone, strict=True):
         total += weight * each.values
-    found = weighted_sum(mixed, weights if weighted else None)
+    with patch("fedsim.wire.payloads.rows._AT_ONCE", at_once):
+        found = weighted_sum(mixed, weights if weighted else None)
     assert found.tobytes() == total.tobytes()

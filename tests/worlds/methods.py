@@ -228,6 +228,19 @@ METHODS: dict[str, Draw] = {
     "fedprox": lambda dice, facts: _average(dice, mu=dice.size(1e-3, 9)),
     "fedexprox": lambda dice, facts: _average(dice, mu=dice.size(1e-3, 9), extrapolation=1.5),
     "fednova": lambda dice, facts: _mean_step(dice),
+    "ditto": lambda dice, facts: _average(
+        dice, mu=dice.size(1e-3, 9), personal_steps=2, personal_rate=dice.size(1e-3, 0.3)
+    ),
+    "pfedme": lambda dice, facts: {
+        **_local(dice),
+        **dice.options({"mu": dice.size(1e-3, 9), "server_rate": 0.5, "personal_steps": 2}),
+        **dice.options({"model_rate": 0.1, "optimizer": _rule(dice), "clip_norm": 1.0}),
+    },
+    "apfl": lambda dice, facts: {
+        **_lengths(dice),
+        **dice.options({"alpha": dice.whole(1, 10) / 10}),
+        **dice.options({"optimizer": {"kind": "sgd"}, "schedule": _schedule(dice)}),
+    },
     "scaffold": lambda dice, facts: _local(dice) | dice.options({"server_rate": 0.5}),
     "scaffnew": lambda dice, facts: {
         "step_size": _step(dice),
@@ -273,9 +286,23 @@ METHODS: dict[str, Draw] = {
 }
 
 
+PARTED = (
+    *("fedavg", "fedprox", "fedexprox", "fednova", "fedopt", "fedavgm", "fedadagrad", "fedadam"),
+    *("fedyogi", "diloco", "fedasync", "fedbuff"),
+)
+"""Methods under which parts of a model may stay with clients."""
+
+
+def parted(dice: Dice) -> Block:
+    """Draw which parts of a network stay with clients, and how these are trained."""
+    return {"local": ["*bias*"], **dice.options({"local_first": dice.whole(1, 2)}, 0.6)}
+
+
 def method(dice: Dice, kind: str, facts: Facts) -> Block:
     """Draw the block of a method."""
     block = {"kind": kind, **METHODS[kind](dice, facts)}
+    if kind in PARTED and not dice.careful and dice.chance(0.5):
+        block |= parted(dice)  # which models that are no networks do not have
     if facts.loss in {"mlp", "torch"} and "step_size" in block and dice.careful:
         block["step_size"] = dice.size(1e-4, 0.3)  # 1/L takes a loss that has an L
     return block

@@ -20,6 +20,8 @@ def _random(dice: Dice, clients: int) -> Block:
 
 
 def _edges(dice: Dice, clients: int) -> Block:
+    if clients > 2 and dice.chance(0.3):
+        return {"edges": [[n, (n + 1) % clients] for n in range(clients)], "directed": True}
     if dice.chance(0.5) and (clients == MOST_CLIENTS or not dice.careful):
         return {"path": "pairs.csv"}
     pairs = [[dice.whole(0, node - 1), node] for node in range(1, clients)]  # a tree, and more
@@ -62,7 +64,7 @@ OVERLAYS: dict[str, Callable[[Dice, int], Block]] = {
     "grid": _rows,
     "torus": _rows,
     "hypercube": lambda dice, clients: {},
-    "exponential": lambda dice, clients: dice.options({"directed": dice.chance(0.5)}),
+    "exponential": lambda dice, clients: dice.options({"directed": dice.chance(0.5)}, 0.8),
     "regular": _regular,
     "small-world": _small_world,
     "scale-free": lambda dice, clients: {"links": dice.whole(1, max(clients - 1, 1))},
@@ -101,19 +103,67 @@ def _mixes(law: str, kind: str) -> bool:
     return law != "matrix" or kind == "complete"
 
 
+DESCENDS: dict[str, Callable[[Dice], Block]] = {
+    "d-psgd": lambda dice: {},
+    "dfedavg": lambda dice: dice.options({"local_steps": dice.whole(1, 4)}),
+    "extra": lambda dice: {},
+    "nids": lambda dice: {},
+    "diging": lambda dice: {},
+    "choco-sgd": lambda dice: {"gamma": dice.whole(1, 10) / 10},
+    "sparq-sgd": lambda dice: {
+        "gamma": dice.whole(1, 10) / 10,
+        "threshold": dice.whole(0, 3) / 2,
+        **dice.options({"growth": 0.5, "local_steps": dice.whole(1, 4)}),
+    },
+    "sgp": lambda dice: {},
+}
+"""Methods of peers with a step size, and their other parameters."""
+
+AVERAGES: dict[str, Callable[[Dice], Block]] = {
+    "gossip": lambda dice: dice.options({"spread": dice.whole(0, 3) / 2}),
+    "choco-gossip": lambda dice: {
+        "gamma": dice.whole(1, 10) / 10,
+        **dice.options({"spread": dice.whole(0, 3) / 2}),
+    },
+    "push-sum": lambda dice: dice.options({"spread": dice.whole(0, 3) / 2}),
+    "cola": lambda dice: {
+        "penalty": 0.1,
+        "rho": 50.0,
+        **dice.options({"threshold": dice.whole(0, 3) / 2, "decay": 0.9}),
+    },
+}
+"""Methods of peers without a step size."""
+
+NEED = {
+    **dict.fromkeys(
+        ("extra", "nids", "choco-sgd", "sparq-sgd", "choco-gossip", "cola"), "symmetric"
+    ),
+    **dict.fromkeys(("sgp", "push-sum"), "columns"),
+}
+"""What methods need of a graph beside doubly stochastic weights."""
+
+
+def _method(dice: Dice, problem: Block) -> Block:
+    if dice.chance(0.25):
+        kind = dice.one(list(AVERAGES))
+        return {"kind": kind, **AVERAGES[kind](dice)}
+    kind = dice.one(list(DESCENDS))
+    rough = problem["loss"]["kind"] in {"mlp", "torch"}
+    return {
+        "kind": kind,
+        "step_size": dice.one([0.01] if rough else [0.01, "0.2/L_max"]),
+        **dice.options({"batch": dice.whole(1, 20)}, 0.5),
+        **DESCENDS[kind](dice),
+    }
+
+
 def peers(dice: Dice, blocks: Block, clients: int) -> None:
     """Let nodes without a server learn at times, where the problem is one for them."""
     problem = blocks["problem"]
     odd = problem.get("penalty", _NONE) != _NONE or problem["loss"]["kind"] == "neyman-pearson"
-    if not dice.chance(0.08) or odd or clients < 2:
+    if not dice.chance(0.16) or odd or clients < 2:
         return
-    blocks["algorithm"] = {
-        "kind": "d-psgd",
-        "step_size": dice.one(
-            [0.01, "0.5/L_max"] if problem["loss"]["kind"] not in {"mlp", "torch"} else [0.01]
-        ),
-        **dice.options({"batch": dice.whole(1, 20)}, 0.5),
-    }
+    blocks["algorithm"] = _method(dice, problem)
     kinds = [kind for kind in OVERLAYS if not dice.careful or _fits(kind, clients)]
     kind = dice.one(kinds)
     blocks["network"]["peers"] = {"kind": kind, **OVERLAYS[kind](dice, clients)}
@@ -122,11 +172,22 @@ def peers(dice: Dice, blocks: Block, clients: int) -> None:
         laws = [law for law in MIXING if not dice.careful or _mixes(law, kind)]
         law = "matrix" if kind == "complete" and dice.chance(0.5) else dice.one(laws)
         blocks["network"]["mixing"] = {"kind": law, **MIXING[law](dice, clients)}
-    patient = dice.chance(0.5)
+    if dice.careful:
+        _undirected(blocks)
+    patient = dice.chance(0.5) and "gamma" not in blocks["algorithm"]
     blocks["participation"] = {"kind": "full", **({"deadline": deadline(dice)} if patient else {})}
     blocks["silence"] = {"kind": "beacon"}
     if dice.careful:
         _fitting(blocks, patient=patient)
+
+
+def _undirected(blocks: Block) -> None:
+    """Leave out directions and weights that the method cannot have."""
+    network, need = blocks["network"], NEED.get(blocks["algorithm"]["kind"])
+    if need == "symmetric":
+        network["peers"].pop("directed", None)
+        if network.get("mixing", _NONE)["kind"] == "out-degree":
+            del network["mixing"]
 
 
 def _fitting(blocks: Block, *, patient: bool) -> None:

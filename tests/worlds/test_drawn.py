@@ -10,7 +10,7 @@ import pytest
 
 from fedsim.blocks.spec import Spec
 from fedsim.errors import ScenarioError
-from fedsim.problems import ARCHITECTURES, MEASURES, OPTIMIZERS, SOURCES
+from fedsim.problems import ARCHITECTURES, LOSSES, MEASURES, OPTIMIZERS, SOURCES
 from fedsim.protocol.stop_rules import STOPS
 from fedsim.scenario import Scenario, load
 from fedsim.scenario.registries import REGISTRIES
@@ -28,6 +28,7 @@ WHOLE = {
     "OpenML": "a data set from elsewhere",
     "Hub": "a data set from elsewhere",
     "FrameTable": "a data frame that Python hands over",
+    "JaxLoss": "functions that Python hands over",
     "GivenModule": "a module that Python hands over",
     "GivenMeasure": "a function that Python hands over",
     "GivenOptimizer": "an optimizer that Python hands over",
@@ -43,6 +44,23 @@ FIELDS = {
     "StreamingDiLoCo.epochs": "refused: its fragments follow in steps",
     "StreamingDiLoCo.local_epochs": "refused: its fragments follow in steps",
     "StreamingDiLoCo.drop_last": "refused: its fragments follow in steps",
+    **dict.fromkeys(
+        (
+            *("APFL.local", "APFL.local_first", "Ditto.local", "Ditto.local_first"),
+            *("PFedMe.local", "PFedMe.local_first"),
+            *("StreamingDiLoCo.local", "StreamingDiLoCo.local_first"),
+        ),
+        "refused: its clients have whole models of their own",
+    ),
+    "APFL.clip_norm": "refused: its two models take plain steps",
+    "APFL.optimizer_state": "refused: it takes no optimizer that has one",
+    **dict.fromkeys(
+        (
+            *("PFedMe.epochs", "PFedMe.local_epochs", "PFedMe.drop_last", "PFedMe.schedule"),
+            "PFedMe.optimizer_state",
+        ),
+        "refused: each of its steps is one minibatch's, and begins anew",
+    ),
     "Group.intervals": "only `robust` reads it: tests/calibration",
 }
 
@@ -127,6 +145,6 @@ def _values(annotation: Any) -> set[Any]:
 
 
 def test_what_is_not_drawn_is_there() -> None:
-    registries = SOURCES, ARCHITECTURES, OPTIMIZERS, MEASURES
+    registries = SOURCES, ARCHITECTURES, OPTIMIZERS, MEASURES, LOSSES
     names = {model.__name__ for registry in registries for model in registry}
     assert set(WHOLE) <= names

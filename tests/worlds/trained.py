@@ -8,7 +8,7 @@ from .data import source, split
 from .dice import Block, Dice
 from .files import CHARACTERS, FEATURES, MOST_CLIENTS
 from .formats import FORMATS, Drawn
-from .methods import method
+from .methods import PARTED, method, parted
 from .problems import PENALTIES, Facts
 
 UNFIT = ("lag-ps", "fedsgm", "fedsgm-stale")
@@ -80,6 +80,7 @@ def _loss(dice: Dice, kind: str, data: Drawn) -> Block:
     squares = data.task == "regression" and (dice.careful or dice.chance(0.5))
     more: Block = {"scale": dice.one(["sum", "mean", "share"]), "l2": dice.size(1e-4, 1)}
     more |= {"numbers": dice.one(["float32", "float64", "bfloat16"])}
+    more |= {} if dice.careful else {"statistics": dice.one(["refused", "local", "averaged"])}
     more |= {"device": "cpu" if dice.careful or dice.chance(0.3) else "cuda"}
     if not squares and data.task == "classes":
         more |= {"outputs": 4 if dice.careful else dice.whole(2, 4)}
@@ -116,6 +117,8 @@ def trained(dice: Dice, blocks: Block, the_class: type[Algorithm], clients: int)
     facts = Facts(data.features, "torch", penalty, clients)
     blocks["problem"] = problem
     blocks["algorithm"] = method(dice, kind, facts)
+    if kind in PARTED and dice.careful and dice.chance(0.6):
+        blocks["algorithm"] |= parted(dice)
     blocks["measures"] = [{"kind": each} for each in dice.some(measures, 3)]
     if dice.careful:
         blocks["stop"].pop("gap", None)

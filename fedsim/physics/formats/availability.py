@@ -50,6 +50,7 @@ class Cycle:
     offset: float = 0.0
     always: ClassVar[bool] = False
     chance: ClassVar[float] = 1.0
+    reaction: ClassVar[str] = "clients come and go"
 
     def __post_init__(self) -> None:
         edges = _edges(self.begins, self.ends)
@@ -278,6 +279,7 @@ class Intervals:
     ends: tuple[float, ...]
     always: ClassVar[bool] = False
     chance: ClassVar[float] = 1.0
+    reaction: ClassVar[str] = "clients come and go"
 
     def __post_init__(self) -> None:
         edges = _edges(self.begins, self.ends)

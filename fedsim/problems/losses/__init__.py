@@ -2,6 +2,7 @@
 
 from fedsim.blocks.registry import Registry
 from fedsim.problems.losses.base import Loss, Rows, State
+from fedsim.problems.losses.jax_loss import GivenFunctions, JaxLoss
 from fedsim.problems.losses.linear import LinearLoss
 from fedsim.problems.losses.logistic import Logistic, NeymanPearson
 from fedsim.problems.losses.mlp import MultilayerPerceptron
@@ -19,6 +20,7 @@ LOSSES: Registry[Loss] = Registry(
         TraceRegression,
         MultilayerPerceptron,
         TorchLoss,
+        JaxLoss,
     ),
     Loss,
     plural="losses",
@@ -27,6 +29,8 @@ LOSSES: Registry[Loss] = Registry(
 
 __all__ = [
     "LOSSES",
+    "GivenFunctions",
+    "JaxLoss",
     "LeastSquares",
     "LinearLoss",
     "Logistic",

@@ -158,6 +158,14 @@ class Loss(Spec):
         """Return the shapes of the parts that a flat model consists of, in order."""
         return (self.shape(features, outputs),)
 
+    def part_names(self, features: int, outputs: int) -> tuple[str, ...]:
+        """Return the names of these parts; numbers from 0 where they have none."""
+        return tuple(map(str, range(len(self.layer_shapes(features, outputs)))))
+
+    def kept_names(self, features: int, outputs: int) -> tuple[str, ...]:
+        """Return the names of parts without a gradient, which local training alone changes."""
+        return ()
+
     @abstractmethod
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
         """Return the initial model, shape (dimension,)."""

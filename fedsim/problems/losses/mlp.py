@@ -86,6 +86,10 @@ class MultilayerPerceptron(Loss):
         """Return the shapes of the hidden layer, its biases, the output layer and its biases."""
         return (features, self.hidden), (self.hidden,), (self.hidden, outputs), (outputs,)
 
+    def part_names(self, features: int, outputs: int) -> tuple[str, ...]:  # noqa: ARG002
+        """Return the names of these."""
+        return "hidden.weight", "hidden.bias", "output.weight", "output.bias"
+
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
         """Draw normal weights of standard deviation spread/sqrt(fan-in), with zero biases."""
         h = self.hidden

@@ -29,13 +29,37 @@ if TYPE_CHECKING:
     from fedsim.problems.modules.vmap import Together
 
 
+def encode_labels(labels: Array, criterion: str, outputs: int | None) -> Array:
+    """Return one column a class (cross entropy), or the labels.
+
+    Args:
+        labels: of all clients, shape (n,).
+        criterion: "cross-entropy" or "squared".
+        outputs: how many classes there are; None for as many as there are labels.
+
+    Raises:
+        DataError: a label is no whole number, or not one of the declared classes.
+    """
+    if criterion == "squared":
+        return labels
+    whole_labels(labels, "loss.criterion")
+    if outputs is None:
+        return indicators(labels)
+    wrong = np.unique(labels[(labels < 0) | (labels >= outputs)])
+    if len(wrong):
+        text = f"labels are 0 to {outputs - 1}; the data has {format_labels(wrong)}"
+        raise DataError("loss.outputs", text)
+    return np.equal.outer(labels, np.arange(outputs)).astype(np.float64)
+
+
 class TorchLoss(Loss):
     """The loss of a PyTorch module: its trained parameters are the model, one flat vector.
 
     Values and full gradients are computed in evaluation mode: without dropout or other noise.
     Gradients of minibatches and steps are computed in training mode, with noise that is seeded by
     the rows that the client has drawn. Frozen parameters and buffers are the same at every node and
-    never travel; a module that changes a buffer is refused.
+    never travel; a module that changes a buffer is refused, but for the running means and variances
+    of batch normalisation, where `statistics` says what becomes of them.
 
     A gradient costs the count of PyTorch's own counter for one row, forwards and backwards, times
     the rows: matrix products and convolutions; all else is not counted.
@@ -68,6 +92,11 @@ class TorchLoss(Loss):
         description="number type; bfloat16: in products and convolutions, by autocast",
     )
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="where it is computed")
+    statistics: Literal["refused", "local", "averaged"] = Field(
+        default="refused",
+        description="running means and variances of batch normalisation: a module that has them is"
+        " refused; or they stay with each client; or they are averaged like parameters",
+    )
     augment: Given[tuple[Augmentation, ...], Sequence[Augmentation | Keys]] = as_written(
         (),
         "how images of minibatches are varied, in this order: flip, {crop: pixels}; never where "
@@ -93,18 +122,7 @@ class TorchLoss(Loss):
         Raises:
             DataError: a label is no whole number, or not one of the declared classes.
         """
-        if self.criterion == "squared":
-            return labels
-        whole_labels(labels, "loss.criterion")
-        if self.outputs is None:
-            return indicators(labels)
-        wrong = labels[(labels < 0) | (labels >= self.outputs)]
-        if len(wrong):
-            found = format_labels(np.unique(wrong))
-            raise DataError(
-                "loss.outputs", f"labels are 0 to {self.outputs - 1}; the data has {found}"
-            )
-        return np.equal.outer(labels, np.arange(self.outputs)).astype(np.float64)
+        return encode_labels(labels, self.criterion, self.outputs)
 
     def arrange(self, X: Features, t: Array, total: int) -> Rows:
         """Return the rows as they are.
@@ -132,12 +150,21 @@ class TorchLoss(Loss):
         """Return the shapes of the trained parameters."""
         return tuple(layer.shape for layer in self.recipe(features, outputs).layers)
 
+    def part_names(self, features: int, outputs: int) -> tuple[str, ...]:
+        """Return the names of the trained parameters in the module."""
+        return tuple(layer.name for layer in self.recipe(features, outputs).layers)
+
+    def kept_names(self, features: int, outputs: int) -> tuple[str, ...]:
+        """Return the names of the running means and variances that are part of the model."""
+        found = self.recipe(features, outputs)
+        return tuple(layer.name for layer in found.layers[found.parameters :])
+
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
         """Return the parameters that the module is built with, under a drawn seed."""
-        self.recipe(features, outputs)  # which raises if the module is unusable
+        found = self.recipe(features, outputs)  # which raises if the module is unusable
         from fedsim.problems.modules import start  # noqa: PLC0415 - loads PyTorch
 
-        return start(self.model, features, outputs, int(rng.integers(2**63)))
+        return start(found, features, outputs, int(rng.integers(2**63)))
 
     def operations(self, rows: int, features: float, outputs: int) -> float:
         """Return the operations of one row times the number of rows."""
@@ -273,7 +300,8 @@ class TorchLoss(Loss):
                 raise
             raise DataError("loss.kind", missing("torch", "PyTorch", "torch")) from None
         check_device(self.device)
-        found = recipe(self.model, self.criterion, features, outputs)
+        kept = self.statistics != "refused"
+        found = recipe(self.model, self.criterion, features, outputs, statistics=kept)
         check_images(found.shape, self.augment)
         return found
 

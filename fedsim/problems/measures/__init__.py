@@ -1,7 +1,7 @@
 """Measures: an observer's figures of a model, at no simulated time."""
 
 from fedsim.blocks.registry import Registry
-from fedsim.problems.measures.base import Figures, Measure, Observer
+from fedsim.problems.measures.base import Figures, Measure, Observer, OwnObserver
 from fedsim.problems.measures.given import GivenMeasure
 from fedsim.problems.measures.models import (
     ConstraintValue,
@@ -48,6 +48,7 @@ __all__ = [
     "Measure",
     "Observer",
     "OperatorDistance",
+    "OwnObserver",
     "Rank",
     "RelativeDistance",
     "Sparsity",

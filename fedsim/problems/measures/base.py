@@ -5,8 +5,10 @@ observe(w)      # {"support_precision": ..., "support_recall": ..., ...}
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
+
+import numpy as np
 
 from fedsim.blocks.spec import Spec
 from fedsim.ports import Array
@@ -20,6 +22,10 @@ Observer = Callable[[Array], Figures]
 """A measure bound to a problem: maps a model, shape (d,), to figures, at no simulated time."""
 
 
+OwnObserver = Callable[[Sequence[Array]], Figures]
+"""A measure of the clients' own models, one each, of shape (d,)."""
+
+
 class Measure(Spec):
     """A figure that the observer evaluates at every round's model, beside the objective."""
 
@@ -30,6 +36,23 @@ class Measure(Spec):
     """Columns of which more is better: a stop at a target waits for that value or more."""
 
     kind: str
+
+    def bind_own(self, problem: Problem, objective: Objective) -> OwnObserver:
+        """Return the function that evaluates the clients' own models, in the order of the fleet.
+
+        By default each figure is the mean of those of the clients' models, with the weights p_m.
+
+        Raises:
+            DataError: as for `bind`.
+        """
+        observe, weights = self.bind(problem, objective), problem.weights
+
+        def evaluate(models: Sequence[Array]) -> Figures:
+            found = [observe(w) for w in models]
+            columns = {name: np.array([each[name] for each in found]) for name in found[0]}
+            return {name: float(weights @ column) for name, column in columns.items()}
+
+        return evaluate
 
     @abstractmethod
     def bind(self, problem: Problem, objective: Objective) -> Observer:

@@ -9,7 +9,7 @@ from fedsim.blocks.wording import join_names
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.losses.base import constrained_losses, matrix_losses
-from fedsim.problems.measures.base import Figures, Measure, Observer
+from fedsim.problems.measures.base import Figures, Measure, Observer, OwnObserver
 from fedsim.problems.problem import Objective, Problem
 
 
@@ -49,6 +49,15 @@ class GradientNorm(Measure):
             return {"gradient_norm": problem.regulariser.residual(w, gradient)}
 
         return evaluate
+
+    def bind_own(self, problem: Problem, objective: Objective) -> OwnObserver:  # noqa: ARG002
+        """Refuse clients' own models: their gradients are no gradient of one objective.
+
+        Raises:
+            DataError: always.
+        """
+        text = "gradient_norm is of one model for all clients, and each has its own here"
+        raise DataError("measures", f"{text}; leave it out")
 
 
 class ConstraintValue(Measure):

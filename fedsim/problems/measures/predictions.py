@@ -1,6 +1,6 @@
 """Measures of what a model predicts: of the clients' rows, of test rows, and client by client."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from fedsim.problems.held_out_targets import (
     held_out_rows,
     held_out_targets,
 )
-from fedsim.problems.measures.base import Figures, Measure, Observer
+from fedsim.problems.measures.base import Figures, Measure, Observer, OwnObserver
 from fedsim.problems.problem import Objective, Problem
 from fedsim.problems.samples import Samples
 
@@ -40,6 +40,15 @@ class TrainingLoss(Measure):
 
         return evaluate
 
+    def bind_own(self, problem: Problem, objective: Objective) -> OwnObserver:
+        """Return the loss of each client at its own model, joined alike."""
+
+        def evaluate(models: Sequence[Array]) -> Figures:
+            pairs = zip(problem.losses, models, strict=True)
+            return {"train_loss": problem.total([loss.value(w) for loss, w in pairs], objective)}
+
+        return evaluate
+
 
 class TrainingAccuracy(Measure):
     """Share of all clients' rows whose label the model predicts."""
@@ -52,6 +61,11 @@ class TrainingAccuracy(Measure):
         """Return the share; see `Measure.bind`."""
         classes = problem.loss.classes(problem.labels)
         return _accuracy(problem, problem.samples, classes, self.kind)
+
+    def bind_own(self, problem: Problem, objective: Objective) -> OwnObserver:  # noqa: ARG002
+        """Return the share, of each client's rows by its own model."""
+        shares, rows = _client_accuracies(problem), problem.rows / problem.rows.sum()
+        return lambda models: {self.kind: float(rows @ shares(models))}
 
 
 class HeldOutAccuracy(Measure):
@@ -91,6 +105,22 @@ class HeldOutLoss(Measure):
             return {"test_loss": held.value(w)}
 
         return evaluate
+
+
+def _client_accuracies(problem: Problem) -> Callable[[Sequence[Array]], Array]:
+    """Return a function of a model for each client: their accuracies on their own rows, (M,)."""
+    classes = problem.loss.classes(problem.labels)
+    known = [(part, problem.loss.class_labels(part.y)) for part in problem.samples]
+
+    def evaluate(models: Sequence[Array]) -> Array:
+        return np.array(
+            [
+                (problem.loss.predict(part.X, w, classes) == labels).mean()
+                for w, (part, labels) in zip(models, known, strict=True)
+            ]
+        )
+
+    return evaluate
 
 
 def _accuracy(problem: Problem, parts: Sequence[Samples], classes: Array, column: str) -> Observer:
@@ -291,19 +321,18 @@ class ClientAccuracy(Measure):
 
     kind: Literal["client_accuracy"] = "client_accuracy"
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+    def bind(self, problem: Problem, objective: Objective) -> Observer:
         """Return the figures; see `Measure.bind`."""
-        classes = problem.loss.classes(problem.labels)
-        known = [(part, problem.loss.class_labels(part.y)) for part in problem.samples]
-        tenth = -(-len(known) // 10)
+        observe, count = self.bind_own(problem, objective), len(problem.samples)
+        return lambda w: observe([w] * count)
 
-        def evaluate(w: Array) -> Figures:
-            shares = np.sort(
-                [
-                    (problem.loss.predict(part.X, w, classes) == labels).mean()
-                    for part, labels in known
-                ]
-            )
+    def bind_own(self, problem: Problem, objective: Objective) -> OwnObserver:  # noqa: ARG002
+        """Return the figures of each client's own model on its own rows."""
+        accuracies = _client_accuracies(problem)
+
+        def evaluate(models: Sequence[Array]) -> Figures:
+            shares = np.sort(accuracies(models))
+            tenth = -(-len(shares) // 10)
             figures = shares[0], shares[:tenth].mean(), np.median(shares), shares.std()
             return dict(zip(self.columns, map(float, figures), strict=True))
 

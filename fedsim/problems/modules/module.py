@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.flop_counter import FlopCounterMode
 
 
@@ -30,13 +31,37 @@ def trained_parameters(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
     return [(name, each) for name, each in module.named_parameters() if each.requires_grad]
 
 
-def layers_of(module: nn.Module) -> tuple[Layer, ...]:
-    """Return the place of each trained parameter in the flat model."""
+def statistics_of(module: nn.Module) -> list[tuple[str, Tensor]]:
+    """Return the running means and variances of batch normalisation, in the order of the model.
+
+    Those of normalisations that keep them by a momentum; a plain mean of all batches (momentum
+    None) depends on their number, which cannot be averaged.
+    """
+    found = []
+    for prefix, each in module.named_modules():
+        if isinstance(each, _NormBase) and each.track_running_stats and each.momentum is not None:
+            found += [
+                (f"{prefix}.{name}".lstrip("."), buffer)
+                for name, buffer in each.named_buffers(recurse=False)
+                if buffer.is_floating_point()
+            ]
+    return found
+
+
+def layers_of(module: nn.Module, *, statistics: bool = False) -> tuple[Layer, ...]:
+    """Return the place of each trained parameter in the flat model, with statistics behind them."""
     layers, start = [], 0
-    for name, each in trained_parameters(module):
+    buffers = statistics_of(module) if statistics else []
+    for name, each in [*trained_parameters(module), *buffers]:
         layers.append(Layer(name, start, start + each.numel(), tuple(each.shape)))
         start += each.numel()
     return tuple(layers)
+
+
+def numbers_of(module: nn.Module, *, statistics: bool = False) -> list[Tensor]:
+    """Return what the flat model consists of: see `layers_of`."""
+    buffers = statistics_of(module) if statistics else []
+    return [each for _, each in [*trained_parameters(module), *buffers]]
 
 
 class FlatModule:
@@ -49,24 +74,35 @@ class FlatModule:
         module: modified in place; afterwards used by this thread only.
         dtype: of parameters and results, where they are real numbers.
         device: to compute on.
+        statistics: whether those of batch normalisation are part of it; see `statistics_of`.
 
     Attributes:
         module: the same module.
-        model: its trained parameters, shape (d,); write into it.
-        gradient: their gradients, shape (d,), to which `backward` adds.
+        whole: its trained parameters, and statistics behind them, shape (d,); write into it.
+        model: its trained parameters, a view, shape (p,).
+        gradient: their gradients, shape (p,), to which `backward` adds.
     """
 
-    def __init__(self, module: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        dtype: torch.dtype,
+        device: torch.device,
+        *,
+        statistics: bool = False,
+    ) -> None:
         self.module = module.to(device=device, dtype=dtype)
-        layers = layers_of(self.module)
-        length = layers[-1].stop
-        self.model = torch.empty(length, dtype=dtype, device=device)
-        self.gradient = torch.zeros(length, dtype=dtype, device=device)
-        for (_, parameter), layer in zip(trained_parameters(self.module), layers, strict=True):
+        layers = layers_of(self.module, statistics=statistics)
+        trained = layers_of(self.module)[-1].stop
+        self.whole = torch.empty(layers[-1].stop, dtype=dtype, device=device)
+        self.model = self.whole[:trained]
+        self.gradient = torch.zeros(trained, dtype=dtype, device=device)
+        for each, layer in zip(numbers_of(self.module, statistics=statistics), layers, strict=True):
             place = slice(layer.start, layer.stop)
-            self.model[place] = parameter.detach().reshape(-1)
-            parameter.data = self.model[place].view(layer.shape)
-            parameter.grad = self.gradient[place].view(layer.shape)
+            self.whole[place] = each.detach().reshape(-1)
+            each.data = self.whole[place].view(layer.shape)
+            if each.requires_grad:
+                each.grad = self.gradient[place].view(layer.shape)
 
     def add_gradient(self, value: Tensor) -> None:
         """Add the gradient of a value, shape (), to `gradient`."""

@@ -3,9 +3,6 @@
 One trial on rows of zeros finds everything, so that unusable modules are refused before a run.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -15,309 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from fedsim.blocks.in_memory import Holding
-from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.architectures import Architecture
 from fedsim.problems.modules.additivity import PROBED, check_loss
-from fedsim.problems.modules.module import Layer, layers_of, operations_of, trained_parameters
-
-# The trial of a module: whether clients that share only the flat model can train it.
-#
-# A module is user-defined code: it may raise anything, and keep any state between two calls. An
-# unusable module is refused with the reason and a remedy.
-
-TRIED = 2
-"""The number of rows in a trial: one alone would hide dependence between rows."""
-
-_ROUNDED = 1e-3
-"""The largest difference by rounding in float32 between outputs of a row, relative to all."""
-
-_COMPILED = "OptimizedModule"
-"""The class returned by `torch.compile`; it has no public name, and takes 2 s to import."""
-
-
-def check_nature(module: nn.Module) -> None:
-    """Check that a module's parameters can be replaced by others.
-
-    Raises:
-        DataError: they cannot.
-    """
-    for each in module.modules():
-        if isinstance(each, torch.jit.ScriptModule):
-            raise _unfit("is compiled by torch.jit, which keeps its parameters; give the module")
-        if type(each).__name__ == _COMPILED:
-            raise _unfit("is compiled (torch.compile); give the module that was compiled")
-    for name, value in (*module.named_parameters(), *module.named_buffers()):
-        if value.is_complex():
-            raise _unfit(f"has complex numbers in {name}; models are real: keep two parts")
-        if value.is_meta:
-            raise _unfit(
-                f"is on the device meta, where {name} holds no numbers; make it on the CPU"
-            )
-    if not sum(each.numel() for _, each in trained_parameters(module)):
-        text = f"the module {type(module).__name__} has no parameter that is trained"
-        raise DataError("loss.model", text)
-
-
-def copy_module(module: nn.Module) -> nn.Module:
-    """Return a separate copy of a module.
-
-    Raises:
-        DataError: it cannot be copied.
-    """
-    try:
-        return deepcopy(module)
-    except Exception as error:  # a module may hold anything
-        text = (
-            f"cannot be copied, and each thread takes a module of its own: {_first_line(error)} "
-            "(old torch.nn.utils.weight_norm: take torch.nn.utils.parametrizations.weight_norm)"
-        )
-        raise _unfit(text) from error
-
-
-def settle(module: nn.Module, rows: Tensor) -> None:
-    """Initialise the shapes of a module's lazy parameters, on rows of zeros.
-
-    Raises:
-        DataError: it fails on them.
-    """
-    try:
-        module(rows)
-    except Exception as error:  # the code of a user's module may raise anything
-        raise _failing(error) from error
-
-
-class ModuleTrial:
-    """A copy of a module in float32 on the CPU, on which all trials run.
-
-    Args:
-        module: as built.
-        rows: zeros, shape (TRIED, ...).
-        outputs: the number of outputs that the module has to have.
-        row_losses: of outputs and that many rows, shape (b,) or ().
-    """
-
-    def __init__(
-        self,
-        module: nn.Module,
-        rows: Tensor,
-        outputs: int,
-        row_losses: Callable[[Tensor, int], Tensor],
-    ) -> None:
-        self._module = copy_module(module).to(device="cpu", dtype=torch.float32)
-        self._rows, self._outputs, self._row_losses = rows, outputs, row_losses
-        self._state = {name: each.clone() for name, each in self._module.state_dict().items()}
-        self._parameters = list(self._module.parameters())
-        self._layers = layers_of(self._module)
-
-    def loss(self) -> Tensor:
-        """Return the mean loss of the rows, shape ()."""
-        return self._mean_loss(self._rows)
-
-    def operations(self, numbers: Sequence[int]) -> float:
-        """Return the operations of loss and gradient a row, in one batch.
-
-        Args:
-            numbers: of the rows, where a row is a number; rows of zeros if there are none.
-        """
-        rows = torch.tensor(numbers).unsqueeze(1) if numbers else self._rows
-        return operations_of(lambda: self._mean_loss(rows)) / len(rows)
-
-    def _mean_loss(self, rows: Tensor) -> Tensor:
-        count = len(rows)
-        try:
-            found = self._module(rows)
-            return self._row_losses(check_result(found, count, self._outputs), count).mean()
-        except DataError:
-            raise
-        except Exception as error:  # the code of a user's module may raise anything
-            raise _failing(error) from error
-
-    def check_outputs(self) -> None:
-        """Check that the module runs and returns outputs.
-
-        Raises:
-            DataError: it does not.
-        """
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            self._outputs_of(self._rows)
-
-    def some_outputs(self, count: int) -> Tensor:
-        """Return the outputs of distinct rows, shape (count, outputs) or (count,)."""
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            return self._outputs_of(self._distinct_rows(count))
-
-    def mixes(self) -> bool:
-        """Return whether outputs of rows depend on the other rows, without noise."""
-        rows = self._distinct_rows(2 * TRIED)
-        with self._in_use():
-            parts = torch.cat([self._outputs_of(half) for half in (rows[:TRIED], rows[TRIED:])])
-            return _differ(parts, self._outputs_of(rows))
-
-    def trains_otherwise(self) -> bool:
-        """Return whether outputs differ between training and evaluation, as by dropout."""
-        rows = self._distinct_rows(2 * TRIED)
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.manual_seed(1)
-            training = self._outputs_of(rows)
-        with self._in_use():
-            return _differ(training, self._outputs_of(rows))
-
-    @contextmanager
-    def _in_use(self) -> Iterator[None]:
-        self._module.eval()
-        try:
-            with torch.random.fork_rng(devices=[]), torch.no_grad():
-                yield
-        finally:
-            self._module.train()
-
-    def _distinct_rows(self, count: int) -> Tensor:
-        """Return distinct rows: numbers from 0 to 1, or zeros and ones for integer features."""
-        shape, generator = (count, *self._rows.shape[1:]), torch.Generator().manual_seed(0)
-        if self._rows.is_floating_point():
-            return torch.rand(shape, generator=generator)
-        tokens = torch.randint(0, 2, shape, generator=generator)
-        try:
-            with torch.random.fork_rng(devices=[]), torch.no_grad():
-                self._module(tokens)
-        except Exception:  # noqa: BLE001 - the code of a user's module; it may know no token but 0
-            return torch.zeros(shape, dtype=torch.int64)
-        return tokens
-
-    def _outputs_of(self, rows: Tensor) -> Tensor:
-        try:
-            found = self._module(rows)
-        except DataError:
-            raise
-        except Exception as error:  # the code of a user's module may raise anything
-            raise _failing(error) from error
-        return check_result(found, len(rows), self._outputs)
-
-    def draws(self) -> bool:
-        """Return whether a loss draws random numbers.
-
-        Raises:
-            DataError: the module cannot be used.
-        """
-        with torch.random.fork_rng(devices=[]):
-            stream = torch.random.get_rng_state()
-            first = self.loss().detach()
-            drawn = not torch.equal(stream, torch.random.get_rng_state())
-            torch.random.set_rng_state(stream)
-            again = self.loss().detach()
-        self._check_unchanged()
-        if not torch.equal(first.nan_to_num(), again.nan_to_num()):
-            raise _unfit(
-                "gives another loss for the same rows and random numbers: it stores what it "
-                "has computed, or draws from another stream than PyTorch's"
-            )
-        return drawn
-
-    def check_other_rows(self) -> None:
-        """Check that rows other than zeros leave no state behind either: a mean might."""
-        if not self._rows.is_floating_point():
-            return
-        with torch.random.fork_rng(devices=[]):
-            self._rows += torch.linspace(0, 0.9, self._rows.numel()).view(self._rows.shape)
-            self.loss()
-            self._rows.zero_()
-        self._check_unchanged()
-
-    def check_one_row(self) -> None:
-        """Check that a single row keeps its place, if the module takes one."""
-        self._module.eval()
-        try:
-            with torch.no_grad():
-                found = self._module(self._rows[:1])
-        except Exception:  # noqa: BLE001 - as some normalisations, which say so where it happens
-            return
-        finally:
-            self._module.train()
-        check_result(found, 1, self._outputs)
-
-    def check_reached(self) -> None:
-        """Check that the loss has a gradient."""
-        if not self.loss().requires_grad:
-            text = "the loss does not depend on any trained parameter of the module"
-            raise DataError("loss.model", text)
-        self._module.zero_grad()
-
-    def takes_channels_last(self) -> bool:
-        """Return whether images may be channels-last; modules that use `view` may not allow it."""
-        rows, self._rows = self._rows, self._rows.to(memory_format=torch.channels_last)
-        try:
-            with torch.random.fork_rng(devices=[]):
-                torch.autograd.backward(self.loss())
-        except (DataError, RuntimeError):
-            return False
-        finally:
-            self._rows = rows
-        return True
-
-    def _check_unchanged(self) -> None:
-        """Check that forward passes have changed neither the state nor its names."""
-        before, after = self._state, self._module.state_dict()
-        if before.keys() != after.keys():
-            other = sorted(before.keys() ^ after.keys())
-            text = f"the module's state has other keys after a forward pass: {', '.join(other[:5])}"
-            raise DataError("loss.model", f"{text}; make all parameters when it is made")
-        changed = [name for name in before if not torch.equal(before[name], after[name])]
-        if changed:
-            parameters = dict(self._module.named_parameters())
-            what = "parameter" if changed[0] in parameters else "buffer"
-            raise DataError(
-                "loss.model",
-                f"a forward pass changes the {what} {changed[0]} of the module, as batch "
-                "normalisation does with its running statistics and spectral normalisation with "
-                "its vectors: clients share parameters only, and methods alone change them; take "
-                "group norm, or track_running_stats=False",
-            )
-        now = list(self._module.parameters())
-        same = all(one is other for one, other in zip(self._parameters, now, strict=True))
-        if not same or self._layers != layers_of(self._module):
-            raise _unfit("makes or freezes parameters in its forward pass; do so when it is made")
-
-
-def check_result(found: Any, rows: int, outputs: int) -> Tensor:  # noqa: ANN401 - a module returns anything
-    """Return a module's result after checking that it has shape (rows, outputs).
-
-    Raises:
-        DataError: the result is something else.
-    """
-    shape = tuple(found.shape) if isinstance(found, Tensor) else None
-    allowed = {(rows, outputs)} | ({(rows,)} if outputs == 1 else set())
-    if isinstance(found, Tensor) and shape in allowed:
-        return found
-    seen = f"the shape {shape}" if shape is not None else _sort(found)
-    count = f"{rows} row{'s' * (rows > 1)}"
-    text = f"the module is to return outputs of shape (rows, {outputs}); of {count}: got {seen}"
-    raise DataError("loss.model", text)
-
-
-def _sort(found: object) -> str:
-    """Describe the type of a module's result, and how to return outputs instead."""
-    name = f"{'an' if type(found).__name__[:1] in 'aeiou' else 'a'} {type(found).__name__}"
-    several = isinstance(found, tuple | list | dict) or hasattr(found, "logits")
-    return f"{name}; wrap it in a module that returns the outputs alone" if several else name
-
-
-def _differ(one: Tensor, other: Tensor) -> bool:
-    return bool((one - other).abs().max() > _ROUNDED * other.abs().max())
-
-
-def _failing(error: Exception) -> DataError:
-    return _unfit(f"fails on {TRIED} rows of zeros: {_first_line(error)}")
-
-
-def _unfit(text: str) -> DataError:
-    return DataError("loss.model", f"the module {text}")
-
-
-def _first_line(error: Exception) -> str:
-    """Return an error's message, on one line; its class name if the message is empty."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+from fedsim.problems.modules.module import Layer, layers_of, numbers_of
+from fedsim.problems.modules.trial import TRIED, ModuleTrial, check_nature, copy_module, settle
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,6 +35,8 @@ class Recipe:
         noisy: whether outputs differ between training and evaluation.
         mixes: whether the outputs of a row depend on the rows beside it, as under batch
             normalisation without running statistics.
+        statistics: whether those of batch normalisation are part of the model, behind what is
+            trained.
         kept: cached objects that compute with it, for its lifetime.
     """
 
@@ -348,6 +49,7 @@ class Recipe:
     channels_last: bool
     noisy: bool
     mixes: bool
+    statistics: bool = False
     kept: dict[object, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -355,17 +57,32 @@ class Recipe:
         """The length d of the model."""
         return self.layers[-1].stop
 
+    @property
+    def parameters(self) -> int:
+        """The number of layers that are trained parameters; those behind are statistics."""
+        return len(layers_of(self.module))
+
     def fresh(self) -> nn.Module:
         """Return a separate copy of the module."""
         return copy_module(self.module)
 
 
-def start(architecture: Architecture, features: int, outputs: int, seed: int) -> Array:
-    """Return the parameters that a module starts with under a seed, shape (d,)."""
-    return _flat(_build_module(architecture, features, outputs, seed))
+def start(recipe: Recipe, features: int, outputs: int, seed: int) -> Array:
+    """Return the model that a module starts with under a seed, shape (d,)."""
+    module = _build_module(recipe.architecture, features, outputs, seed)
+    numbers = numbers_of(module, statistics=recipe.statistics)
+    parts = [each.detach().to(torch.float64).reshape(-1) for each in numbers]
+    return np.asarray(torch.cat(parts).numpy())
 
 
-def recipe(architecture: Architecture, criterion: str, features: int, outputs: int) -> Recipe:
+def recipe(
+    architecture: Architecture,
+    criterion: str,
+    features: int,
+    outputs: int,
+    *,
+    statistics: bool = False,
+) -> Recipe:
     """Build and try the module of an architecture.
 
     Results are cached: of fedsim's own architectures by the block's fields, of a user's with the
@@ -377,8 +94,8 @@ def recipe(architecture: Architecture, criterion: str, features: int, outputs: i
     """
     own = type(architecture).__module__.startswith(_OWN) and not isinstance(architecture, Holding)
     if own:
-        return _cached_recipe(architecture, criterion, features, outputs)
-    key = criterion, features, outputs
+        return _cached_recipe(architecture, criterion, features, outputs, statistics)
+    key = criterion, features, outputs, statistics
     if key not in architecture.kept:
         architecture.kept[key] = _recipe(architecture, *key)
     found: Recipe = architecture.kept[key]
@@ -390,12 +107,22 @@ _OWN = f"{__name__.partition('.')[0]}."
 
 @lru_cache(maxsize=16)
 def _cached_recipe(
-    architecture: Architecture, criterion: str, features: int, outputs: int
+    architecture: Architecture,
+    criterion: str,
+    features: int,
+    outputs: int,
+    statistics: bool,  # noqa: FBT001 - part of the cache's key
 ) -> Recipe:
-    return _recipe(architecture, criterion, features, outputs)
+    return _recipe(architecture, criterion, features, outputs, statistics)
 
 
-def _recipe(architecture: Architecture, criterion: str, features: int, outputs: int) -> Recipe:
+def _recipe(
+    architecture: Architecture,
+    criterion: str,
+    features: int,
+    outputs: int,
+    statistics: bool,  # noqa: FBT001 - as above
+) -> Recipe:
     module = _build_module(architecture, features, outputs, 0)
     shape = architecture.shape(features)
     rows = torch.zeros(TRIED, *shape, dtype=torch.int64 if architecture.whole_numbers else None)
@@ -404,7 +131,7 @@ def _recipe(architecture: Architecture, criterion: str, features: int, outputs: 
     def row_losses(found: Tensor, count: int) -> Tensor:
         return architecture.row_losses(found, targets[:count], criterion)
 
-    trial = ModuleTrial(module, rows, outputs, row_losses)
+    trial = ModuleTrial(module, rows, outputs, row_losses, statistics=statistics)
     trial.check_outputs()
     if type(architecture).row_losses is not Architecture.row_losses:
         # A loss may be of some labels alone, such as -1 and 1: it is tried on those that it takes.
@@ -416,9 +143,18 @@ def _recipe(architecture: Architecture, criterion: str, features: int, outputs: 
     operations = trial.operations(architecture.sampled)
     beside = len(shape) == 3 and trial.takes_channels_last()
     noisy = random or trial.trains_otherwise()
-    layers = layers_of(module)
-    mixes = architecture.predicts and trial.mixes()
-    return Recipe(architecture, module, shape, layers, random, operations, beside, noisy, mixes)
+    return Recipe(
+        architecture,
+        module,
+        shape,
+        layers_of(module, statistics=statistics),
+        random,
+        operations,
+        beside,
+        noisy,
+        architecture.predicts and trial.mixes(),
+        statistics,
+    )
 
 
 def _build_module(architecture: Architecture, features: int, outputs: int, seed: int) -> nn.Module:
@@ -431,9 +167,3 @@ def _build_module(architecture: Architecture, features: int, outputs: int, seed:
             settle(module, torch.zeros(TRIED, *architecture.shape(features), dtype=kind))
     check_nature(module)
     return module.train()
-
-
-def _flat(module: nn.Module) -> Array:
-    """Return the trained parameters as one vector."""
-    parts = [each.detach().to(torch.float64).reshape(-1) for _, each in trained_parameters(module)]
-    return np.asarray(torch.cat(parts).numpy())

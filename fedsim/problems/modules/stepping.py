@@ -35,7 +35,7 @@ class VectorSteps:
 
     def step(self, gradient: Tensor, eta: float) -> None:
         """See `Stepping.step`."""
-        self._training.rule.step(self._model, gradient, eta, self._state)
+        self._training.step(self._model, gradient, eta, self._state)
 
     def result(self, w: Array) -> Array:
         """See `Stepping.result`."""
@@ -76,8 +76,9 @@ class PassedSteps:
 
     def step(self, gradient: Tensor, eta: float) -> None:
         """See `Stepping.step`."""
-        if gradient is not self._flat.gradient:
-            self._flat.gradient.copy_(gradient)
+        limited = self._training.limit(gradient)
+        if limited is not self._flat.gradient:
+            self._flat.gradient.copy_(limited)
         first = self._training.rates[0]
         if self._schedule is None and eta != first:
             for group, own in zip(self._optimizer.param_groups, self._own, strict=True):

@@ -65,7 +65,9 @@ class Trainer:
         self._dtype = torch.float64 if numbers == "float64" else torch.float32
         self._numbers = np.dtype(np.float64 if numbers == "float64" else np.float32)
         self._device = torch.device(device)
-        self._flat = FlatModule(recipe.fresh(), self._dtype, self._device)
+        self._flat = FlatModule(
+            recipe.fresh(), self._dtype, self._device, statistics=recipe.statistics
+        )
 
     def value(self, rows: Rows, w: Array, terms: LossTerms) -> float:
         """Return f(w), without noise."""
@@ -74,7 +76,8 @@ class Trainer:
         with torch.no_grad():
             for part in self._parts(rows):
                 total += float(self._sum(part, terms).double())
-        return rows.factor * total + 0.5 * terms.l2 * float(w @ w)
+        trained = w[: self._trained]
+        return rows.factor * total + 0.5 * terms.l2 * float(trained @ trained)
 
     def gradient(self, rows: Rows, w: Array, terms: LossTerms) -> Array:
         """Return the gradient of f at `w`, shape (d,), without noise."""
@@ -101,23 +104,26 @@ class Trainer:
     ) -> Array:
         """Return the model that gradient steps reach from `w`; see `fedsim.ports.Oracle`."""
         self._load(w, training=True)
-        model = self._flat.model
-        start, eta = model.clone(), self._round(eta)
-        for gradient in self._gradients(rows, start, drawn, pull, terms):
+        model, whole = self._flat.model, self._flat.whole
+        start, eta = whole.clone(), self._round(eta)
+        for gradient in self._gradients(rows, start[: self._trained], drawn, pull, terms):
             model.add_(gradient, alpha=-eta)
-        return w + _array(model - start)
+        return w + _array(whole - start)
 
     def train(
         self, rows: Rows, w: Array, drawn: Minibatches, training: Training, terms: LossTerms
     ) -> Array:
         """Return what the steps of an optimizer reach from `w`; see `Training.result`."""
         self._load(w, training=True)
-        model = self._flat.model
-        start, rule = model.clone(), stepping(training, self._flat)
-        found = self._gradients(rows, start, drawn, training.pull, terms)
+        whole, trained = self._flat.whole, self._trained
+        if training.moved is not None and trained < len(whole):
+            training = training.among(trained)
+        start, rule = whole.clone(), stepping(training, self._flat)
+        anchor = start if training.anchor is None else self._vector(training.anchor)
+        found = self._gradients(rows, anchor[:trained], drawn, training.pull, terms)
         for gradient, eta in zip(found, training.rates, strict=True):
-            rule.step(training.limit(gradient), eta)
-        return rule.result(w + _array(model - start))
+            rule.step(gradient, eta)
+        return rule.result(w + _array(whole - start))
 
     def check(self, optimizer: GivenOptimizer) -> None:
         """Check that an optimizer of PyTorch takes a step on the module.
@@ -150,14 +156,17 @@ class Trainer:
         step = max(count, 1) if self._recipe.mixes else AT_ONCE
         return (slice(at, at + step) for at in range(0, count, step))
 
+    def _vector(self, w: Array) -> Tensor:
+        return _tensor(w, self._numbers).to(self._device)
+
     def _load(self, w: Array, *, training: bool) -> None:
-        self._flat.model.copy_(_tensor(w, self._numbers))
+        self._flat.whole.copy_(_tensor(w, self._numbers))
         self._flat.module.train(training)
 
     def _gradients(
         self,
         rows: Rows,
-        start: Tensor,
+        anchor: Tensor,
         drawn: Minibatches,
         pull: float | None,
         terms: LossTerms,
@@ -166,7 +175,7 @@ class Trainer:
 
         Args:
             rows: of the client.
-            start: the model that steps are pulled to, shape (d,).
+            anchor: the model that steps are pulled to, shape (d,).
             drawn: the minibatch of each step.
             pull: mu, see `fedsim.ports.Oracle`.
             terms: beyond the loss of the rows.
@@ -177,7 +186,7 @@ class Trainer:
             if terms.l2:
                 gradient.add_(model, alpha=self._round(terms.l2))
             if pull is not None:
-                gradient.add_(model - start, alpha=self._round(pull))
+                gradient.add_(model - anchor, alpha=self._round(pull))
             yield gradient
 
     def _step_gradient(self, rows: Rows, terms: LossTerms, number: int) -> None:
@@ -248,10 +257,17 @@ class Trainer:
         return _fixed_seed(_seed(rows, number)) if self._recipe.random else nullcontext()
 
     def _gradient(self, w: Array, terms: LossTerms) -> Array:
-        gradient = _array(self._flat.gradient)
+        trained = self._trained
+        gradient = np.zeros(len(w))
+        gradient[:trained] = _array(self._flat.gradient)
         if terms.l2:
-            gradient += terms.l2 * w
+            gradient[:trained] += terms.l2 * w[:trained]
         return gradient
+
+    @property
+    def _trained(self) -> int:
+        """The number of trained parameters; the rest of a model are statistics."""
+        return len(self._flat.model)
 
 
 def trainer(recipe: Recipe, numbers: Numbers, device: str) -> Trainer:

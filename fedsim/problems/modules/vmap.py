@@ -173,6 +173,8 @@ def _build_together(recipe: Recipe, numbers: Numbers, device: str, criterion: st
             "has its own"
         )
         raise _refusal(text)
+    if recipe.statistics:
+        raise _refusal(f"{name} has statistics of batch normalisation, which each client changes")
     made = Together(recipe, numbers, device)
     outputs = 1 if criterion == "squared" else 2
     one = Rows(np.zeros((1, int(np.prod(recipe.shape)))), np.zeros((1, outputs)), 1.0)

@@ -133,7 +133,8 @@ def _constants(member: ClientConfig, routes: Sequence[Route], plan: LinkPlan) ->
     for up, (rate, route) in enumerate(zip(both, reversed(routes), strict=True)):
         plain = rate.constant is not None and rate.continuous and not radio.loss.mean
         row[f"varies{up}"] = not plain
-        row[f"full{up}"] = full = not (plain and kind.detached)
+        # A client that is not always there has lanes that could break off, though they never do.
+        row[f"full{up}"] = full = not (plain and kind.detached and member.availability.always)
         row[f"cap{up}"] = rate.peak  # of every message, unless it varies
         row[f"latency{up}"] = radio.latency + route.latency
         row[f"per_bit{up}"] = kind.per_bit[up]

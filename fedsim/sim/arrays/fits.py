@@ -142,15 +142,14 @@ def _of_client(kind: ClientConfig) -> Iterator[str]:
     radio = kind.radio
     if kind.battery is not None:
         yield "clients have batteries"
-    if not kind.availability.always:
-        yield "clients come and go"
+    if reaction := kind.availability.reaction:
+        yield reaction
     if radio.loss.mean and radio.loss.residual(radio.most_tries) > _SELDOM:
         yield "packets may be lost for good"
     both = kind.rates.up, kind.rates.down
     if any(rate.constant == 0 for rate in both):
         yield f"the radio {radio.kind} has no rate"
-    if radio.states.stateful:
-        if not all(rate.continuous for rate in both):
-            yield f"the radio {radio.kind} has states, and is silent after a message"
-        if not radio.latency:
-            yield f"the radio {radio.kind} has no latency"
+    if radio.states.stages[0].name and not radio.latency:
+        yield f"the radio {radio.kind} has no latency"  # it may be woken as its bits begin to flow
+    if radio.states.stateful and not all(rate.continuous for rate in both):
+        yield f"the radio {radio.kind} has states, and is silent after a message"

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from fedsim.physics.radios.base import header_bits
 from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.transport import Envelope
-from fedsim.record.log import EventLog
 from fedsim.record.schema import MESSAGE, Event
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.order import Numbers
@@ -78,25 +77,25 @@ class MessageBatch:
         ids = self.clients
         return header_bits(self.bits, table.of("overhead", ids), table.of("packet", ids))
 
-    def first_uses(self, places: Numbers) -> list[tuple[int, int, str]]:
-        """Return where each name is first used, 0, and the name.
-
-        Args:
-            places: of the events in which the messages were sent.
-        """
+    def name(self, events: Numbers, rows: RowBlocks) -> None:
+        """Let the names of the messages be used, in the events in which they are sent."""
         labels = [envelope.message.label for envelope in self.envelopes]
-        whose = np.broadcast_to(np.arange(len(labels))[self._kinds], places.shape)
-        first = np.full(len(labels), int(places.max()) + 1)
-        np.minimum.at(first, whose, places)
-        return [(place, 0, label) for place, label in zip(first.tolist(), labels, strict=True)]
+        names = list(dict.fromkeys(labels))
+        which = np.array([names.index(label) for label in labels])[self._kinds]
 
-    def enter_names(self, log: EventLog) -> None:
+        def enter(numbers: Sequence[int]) -> None:
+            words = dict(zip(names, numbers, strict=True))
+            for envelope, label in zip(self.envelopes, labels, strict=True):
+                envelope.word = words[label]
+            self.enter_words()
+
+        rows.name(events, names, np.broadcast_to(which, events.shape), enter)
+
+    def enter_words(self) -> None:
         """Enter the numbers of the messages' names, also in the rows of them."""
-        for envelope in self.envelopes:
-            envelope.word = log.word(envelope.message.label)
         self._words[:] = self._each(lambda envelope: envelope.word)
         for part in self._parts:
-            part.enter_names(log)
+            part.enter_words()
 
     def write(self, moved: Passage, framing: Bits, rows: RowBlocks, *, up: bool) -> None:
         """Write the rows of messages that have arrived."""

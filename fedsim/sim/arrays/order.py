@@ -71,27 +71,57 @@ class EventOrder:
         return np.arange(begin, begin + size)
 
     def places(self) -> Numbers:
-        """Return the places of roots and events, by number, shape (roots + count,)."""
+        """Return the places of roots and events, by number, shape (roots + count,).
+
+        Raises:
+            ReactionError: of those that are joined, one comes before its own parent.
+        """
         if not self.count:
             return np.arange(self._roots)
+        # Of ten million clients there are a hundred million events: what is kept of each is small.
         times, parents = np.concatenate(self._times), np.concatenate(self._parents)
-        priorities = _spread(self._settles, np.float64)
+        self._times, self._parents = [times], [parents]
+        priorities = _spread(_rank(self._settles), np.int8)
         joined = _spread(self._joined, np.bool_)
         order = np.lexsort((priorities, times))
         places = np.arange(self._roots + self.count)
-        same = np.zeros(self.count, np.bool_)
         while True:
             places[self._roots + order] = np.arange(self._roots, self._roots + self.count)
-            came = np.where(parents < 0, parents, places[np.maximum(parents, 0)])
+            came = places[np.maximum(parents, 0)]
+            np.copyto(came, parents, where=parents < 0)
             first = _first_of_joined(came, joined, times, order)
-            # What is due at one time and priority has to be in the order of its parents.
-            t, p = times[order], priorities[order]
-            same[1:] = (t[1:] == t[:-1]) & (p[1:] == p[:-1])
-            one, own = first[order], came[order]
-            wrong = (one[1:] < one[:-1]) | ((one[1:] == one[:-1]) & (own[1:] < own[:-1]))
-            if not (same[1:] & wrong).any():
+            if not _is_out_of_order(order, times, priorities, first, came):
+                if (came >= places[self._roots :]).any():
+                    raise ReactionError("what is one event would happen twice in an instant")
                 return places
-            order = np.lexsort((came, first, priorities, times))
+            keys = (first, priorities, times)
+            order = np.lexsort(keys if first is came else (came, *keys))
+
+
+def _is_out_of_order(
+    order: Numbers, times: Array, priorities: NDArray[np.int8], first: Numbers, came: Numbers
+) -> bool:
+    """Return whether some that are due at one time and priority are not in their parents' order."""
+    same = _find_ties(times[order])
+    same &= _find_ties(priorities[order])
+    at = np.flatnonzero(same)
+    one, other = order[at], order[at + 1]
+    before, after = first[one], first[other]
+    wrong = after < before
+    if first is not came:
+        wrong |= (after == before) & (came[other] < came[one])
+    return bool(wrong.any())
+
+
+def _find_ties(figures: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return whether each figure but the last is equal to the next one, shape (n - 1,)."""
+    return np.asarray(figures[1:] == figures[:-1])
+
+
+def _rank(runs: Sequence[tuple[int, float]]) -> list[tuple[int, int]]:
+    """Return the ranks of priorities in place of them."""
+    every = sorted({priority for _, priority in runs})
+    return [(size, every.index(priority)) for size, priority in runs]
 
 
 def _spread(runs: Sequence[tuple[int, float]], kind: type) -> NDArray[Any]:
@@ -102,7 +132,10 @@ def _spread(runs: Sequence[tuple[int, float]], kind: type) -> NDArray[Any]:
 def _first_of_joined(
     came: Numbers, joined: NDArray[np.bool_], times: Array, order: Numbers
 ) -> Numbers:
-    """Return the places of the parents that schedule the events: of joined ones, the first."""
+    """Return the places of the parents that schedule the events: of joined ones, the first.
+
+    It is `came` itself where none are joined.
+    """
     own = order[joined[order]]
     if not len(own):
         return came

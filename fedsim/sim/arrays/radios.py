@@ -3,14 +3,15 @@
 These are the laws of `fedsim.sim.power.radio` for radios on mains.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.ports import Array
-from fedsim.record.log import EventLog
 from fedsim.record.schema import Event
 from fedsim.sim.arrays.channels import Channels, RadioFlow, RadioLeg
 from fedsim.sim.arrays.classes import ClassTable, Ids
@@ -32,8 +33,6 @@ class RadioArrays:
     # `_due` is when the timer of a stage's end is to happen, inf for none; `_armed` the number of
     # the event that has set it. While an exchange is played these are numbers of its order, with
     # `_base` added: what came before it is below `_base`, as the places of all events so far are.
-    # The words of the log are numbered as they are first used, so the names of stages are entered
-    # once the order of events is known: `_uses` has events and names, `_details` names and columns.
 
     def __init__(self, table: ClassTable, channels: Channels, clients: int) -> None:
         self._table = table
@@ -41,8 +40,6 @@ class RadioArrays:
         self._stateful = table.any("stateful")
         self._paged = self._stateful and table.any("paged")
         self._base = 0
-        self._uses: list[tuple[Numbers, Numbers]] = []
-        self._details: list[tuple[Numbers, Numbers]] = []
         self.joules = np.zeros(clients)
         if self._stateful:
             every = np.arange(clients)
@@ -201,9 +198,9 @@ class RadioArrays:
         """Meter and record the time in a state, up to now."""
         lasting, further = np.flatnonzero(now > since), {}
         if names is not None:
-            self._uses.append((events, names))
             further["detail"] = detail = np.full(len(lasting), -1)
-            self._details.append((names[lasting], detail))
+            enter = partial(_enter, names[lasting], detail)
+            rows.name(events, self._table.names, names, enter)  # though it has lasted no time
         if len(lasting) < len(ids):
             ids, events, power = ids[lasting], events[lasting], power[lasting]
             since, now = since[lasting], now[lasting]
@@ -212,23 +209,6 @@ class RadioArrays:
         self.joules[ids] += joules
         numbers = self._round[ids]
         rows.add(events, event, ids, t=now, duration=spans, round=numbers, joules=joules, **further)
-
-    def first_uses(self, places: Numbers) -> list[tuple[int, int, str]]:
-        """Return the first place of each name of a stage in an exchange, 1, and that name."""
-        first = dict[int, int]()
-        for events, names in self._uses:
-            for name in np.unique(names[names >= 0]).tolist():
-                place = int(places[events[names == name]].min())
-                first[name] = min(first.get(name, place), place)
-        self._uses.clear()
-        return [(place, 1, self._table.names[name]) for name, place in first.items()]
-
-    def enter_names(self, log: EventLog) -> None:
-        """Enter the numbers of the names of stages in the rows that have them."""
-        for names, column in self._details:
-            for name in np.unique(names[names >= 0]).tolist():
-                column[names == name] = log.word(self._table.names[name])
-        self._details.clear()
 
     def settle(self, ids: Ids, until: Array | float, order: EventOrder, rows: RowBlocks) -> None:
         """Let the stages of radios end that do so before a time, s.
@@ -320,6 +300,11 @@ class Passage:
         """Return how some of them have passed."""
         own = (getattr(self, each.name)[whose] for each in fields(self))
         return Passage(*own)
+
+
+def _enter(which: Numbers, column: Numbers, numbers: Sequence[int]) -> None:
+    """Enter the numbers of names in a column of those that rows have."""
+    column[:] = np.array([*numbers, -1])[which]
 
 
 def _find_crowded(over: Array, links: Numbers) -> Mask:

@@ -1,13 +1,15 @@
 """Rows of the log, made as columns and put in order at once."""
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.ports import Array
-from fedsim.record.log import Rows
+from fedsim.record.log import EventLog, Rows
 from fedsim.record.schema import NO_PEER, ROW_DTYPE
 from fedsim.sim.arrays.order import Numbers
 
@@ -21,16 +23,40 @@ SPENT = "spent"
 """Not a column: what the run has spent, J, as a row is written, where it is not what that says."""
 
 
+Enter = Callable[[Sequence[int]], None]
+"""Enters the numbers of names where they are to stand in rows; -1 for one that is not used."""
+
+
 class _Block(NamedTuple):
     events: Numbers
     columns: dict[str, object]
+
+
+class _Names(NamedTuple):
+    events: Numbers
+    names: Sequence[str]
+    which: Numbers
+    enter: Enter
 
 
 class RowBlocks:
     """Rows in blocks of one kind each; an event has one row of a block at most."""
 
     def __init__(self) -> None:
-        self._blocks: list[_Block] = []
+        self._blocks: list[_Block | _Names] = []
+
+    def name(self, events: Numbers, names: Sequence[str], which: Numbers, enter: Enter) -> None:
+        """Let names be used, of which the log numbers those that it has not seen in their order.
+
+        Args:
+            events: in which each is used, after the rows of that event that were added so far,
+                shape (n,).
+            names: the names.
+            which: the place among them of each that is used; below 0 for none, shape (n,).
+            enter: gets their numbers, once the order of events is known.
+        """
+        if len(events):
+            self._blocks.append(_Names(events, names, which, enter))
 
     def add(
         self, events: Numbers, event: int, nodes: NDArray[np.int64] | int, **columns: object
@@ -47,18 +73,40 @@ class RowBlocks:
         if len(events):
             self._blocks.append(_Block(events, {"event": event, "node": nodes, **columns}))
 
-    def in_order(self, places: Numbers) -> "OrderedRows":
-        """Return all rows, given the place of each event, and forget them here."""
+    def in_order(self, places: Numbers, log: EventLog) -> "OrderedRows":
+        """Return all rows, given the place of each event, and forget them here.
+
+        Args:
+            places: of the events, shape (n,).
+            log: where they will be written.
+        """
         written = np.zeros(len(places) + 1, np.int64)
         for block in self._blocks:
-            written[places[block.events] + 1] += 1
-        begins, ordered = np.cumsum(written), list[_Placed]()
+            if isinstance(block, _Block):
+                written[places[block.events] + 1] += 1
+        begins, ordered, uses = np.cumsum(written), list[_Placed](), list[_Use]()
         for block in self._blocks:
             own = places[block.events]
-            ordered.append(_Placed(begins[own], block.columns))
-            begins[own] += 1
+            if isinstance(block, _Block):
+                ordered.append(_Placed(begins[own], block.columns))
+                begins[own] += 1
+                continue
+            for number in np.unique(block.which[block.which >= 0]).tolist():
+                place = int(own[block.which == number].min())
+                uses.append(_Use(place, int(begins[place]), block.names[number]))
+        uses.sort(key=itemgetter(0))  # of one event in the order of their blocks
+        known = log.foresee([use.name for use in uses])
+        for block in self._blocks:
+            if isinstance(block, _Names):
+                block.enter([known.get(name, -1) for name in block.names])
         self._blocks.clear()
-        return OrderedRows(ordered, int(written.sum()))
+        return OrderedRows(ordered, int(written.sum()), [use[1:] for use in uses])
+
+
+class _Use(NamedTuple):
+    place: int
+    row: int
+    name: str
 
 
 class _Placed(NamedTuple):
@@ -72,15 +120,31 @@ class OrderedRows:
     Args:
         blocks: the columns of rows of one kind, and where these stand.
         count: how many rows there are.
+        uses: names that are first used, and before which rows, in order.
     """
 
-    def __init__(self, blocks: Sequence[_Placed], count: int) -> None:
+    def __init__(
+        self, blocks: Sequence[_Placed], count: int, uses: Sequence[tuple[int, str]]
+    ) -> None:
         self._blocks = blocks
         self._count = count
+        self._uses = uses
 
-    def __iter__(self) -> Iterator[tuple[Rows, Array]]:
-        """Yield rows, and what the run has spent as each was written, J."""
-        for begin in range(0, self._count, _AT_ONCE):
+    def write(self, log: EventLog) -> Iterator[Array]:
+        """Write the rows; yield what the run has spent as each was written, J, shape (n,)."""
+        at, uses = 0, deque(self._uses)
+        for rows, spent in self._pieces():
+            begin, at = at, at + len(rows)
+            while uses and (uses[0][0] < at or at == self._count):
+                row, name = uses.popleft()
+                log.extend(rows[: row - begin])
+                log.word(name)
+                rows, begin = rows[row - begin :], row  # noqa: PLW2901 - the rest of them
+            log.extend(rows)
+            yield spent
+
+    def _pieces(self) -> Iterator[tuple[Rows, Array]]:
+        for begin in range(0, max(self._count, 1), _AT_ONCE):
             rows = np.zeros(min(_AT_ONCE, self._count - begin), ROW_DTYPE)
             for name, value in _EMPTY.items():
                 rows[name] = value

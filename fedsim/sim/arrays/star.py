@@ -137,16 +137,9 @@ class ArrayLanes(ServerLanes):
         over = self.closing.over(now, last, cohort.times, silent=len(senders) < len(cohort.clients))
         self.radios.settle_all(over, order, rows)
         places = order.places()
-        uses = self.radios.first_uses(places)
         if len(senders):
-            uses += up.first_uses(places[events])
-        for _, _, name in sorted(uses):
-            self._log.word(name)
-        self.radios.enter_names(self._log)
-        if len(senders):
-            up.enter_names(self._log)
             turns = np.argsort(places[came.events])
-        written = rows.in_order(places)
+        written = rows.in_order(places, self._log)
         self.radios.number_events(places)
         played = _Played(written, up.clients, turns, up.envelopes, cohort.together)
         self._calendar.call(last, self._finish, played)
@@ -164,6 +157,8 @@ class ArrayLanes(ServerLanes):
         """Let the messages of one direction pass, and charge them."""
         ids, framing = messages.clients, messages.framing(self.table)
         bits, number = messages.bits, messages.envelopes[0].round
+        if up:
+            messages.name(events, rows)
         leg = RadioLeg(ids, up, ready, events, bits, framing, number)
         moved = self.radios.transfer(leg, order, rows)
         messages.write(moved, framing, rows, up=up)
@@ -219,19 +214,15 @@ class ArrayLanes(ServerLanes):
         receive(clients[last], envelope.with_message(messages[last]))
 
     def _write(self, rows: OrderedRows) -> None:
-        for some, spent in rows:
+        for spent in rows.write(self._log):
             joules = np.concatenate([[self._traffic.joules], spent])
             self._traffic.joules = float(np.add.accumulate(joules)[-1])  # one after the other
-            self._log.extend(some)
 
     def close(self) -> None:
         """End the world: record the tails in progress."""
         rows = RowBlocks()
         places = np.arange(self.radios.switch_off(self._calendar.now, rows))
-        for _, _, name in sorted(self.radios.first_uses(places)):
-            self._log.word(name)
-        self.radios.enter_names(self._log)
-        self._write(rows.in_order(places))
+        self._write(rows.in_order(places, self._log))
 
 
 def _no_lane(client: ClientId, up: bool) -> Lane:  # noqa: FBT001 - as `Fleet.lane`

@@ -86,12 +86,13 @@ def weighted_sum(payloads: Sequence[Payload], weights: Array | None = None) -> A
                 total += vector
         else:
             places = np.array([each.place for each in some if isinstance(each, DenseRow)])
-            step = max(_AT_ONCE // len(total), 1)
+            step, first = max(_AT_ONCE // len(total), 1), int(places[0])
+            one_run = bool((np.diff(places) == 1).all())  # it is sliced, which copies nothing
             for at in range(0, len(places), step):
-                piece = slice(at, at + step)
-                added = rows.some(_run(places[piece]))
+                end = min(at + step, len(places))
+                added = rows.some(slice(first + at, first + end) if one_run else places[at:end])
                 if factors is not None:
-                    added *= factors[piece, None]
+                    added *= factors[at:end, None]
                 # Down the rows of an array, entry by entry, NumPy adds one after the other.
                 added[0] += total
                 total = np.add.reduce(added, axis=0)
@@ -103,13 +104,6 @@ _AT_ONCE = 2**16
 
 _LEAST = 2
 """A column alone is contiguous, and NumPy adds that in pairs."""
-
-
-def _run(places: NDArray[np.intp]) -> slice | NDArray[np.intp]:
-    """Return the places of rows as a slice if each follows the one before."""
-    if (np.diff(places) == 1).all():
-        return slice(int(places[0]), int(places[-1]) + 1)
-    return places
 
 
 def _rows_of(payload: Payload) -> DenseRows | None:

@@ -3,13 +3,17 @@
 from math import inf
 
 import numba
-import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from fedsim.computing.compiled.compiler import vector_at
 from fedsim.sim.network.tcp.compiled import acknowledgements, boards, flows, senders, streams, ways
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import kernel, part, piece
+from fedsim.sim.network.tcp.compiled.compiler import (
+    integers_at,
+    kernel,
+    part,
+    piece,
+    reals_at,
+)
 from fedsim.sim.network.tcp.compiled.events import (
     call,
     drop_first,
@@ -26,10 +30,6 @@ from fedsim.sim.network.tcp.compiled.queues import claim
 from fedsim.sim.network.tcp.compiled.windows import measure, reset_window, restore_timeout
 from fedsim.sim.network.tcp.handshake import FIRST_TIMEOUT, OPTIONS
 from fedsim.sim.network.tcp.handshake import LINEAR as LINEAR_TIMEOUTS
-
-_INTEGERS, _REALS = np.zeros(0, np.int64), np.zeros(0)
-"""The two types of a buffer. Kernels take its address: an array of Python's own would be counted by
-each function that it is handed to."""
 
 FULL = -1
 """What a kernel returns where the buffer has to be longer."""
@@ -112,22 +112,19 @@ def _reset_sender(W: Integers, F: Reals, m: int) -> None:
 
 
 @kernel
-def begin(
-    buffer: int, words: int, p: int, total: int, each: float, short: float, bits: float
-) -> int:
+def begin(buffer: int, p: int, total: int, each: float, short: float, bits: float) -> int:
     """Let a message begin now; return its record, or `FULL` before anything has happened.
 
     Args:
         buffer: its address.
-        words: their number.
         p: the record of its way.
         total: its segments.
         each: the bits of one of them.
         short: those of the last one.
         bits: of all.
     """
-    W: Integers = vector_at(buffer, words, _INTEGERS)
-    F: Reals = vector_at(buffer, words, _REALS)
+    W = integers_at(buffer)
+    F = reals_at(buffer)
     if not enough(W, at.SPARE, at.SPARE):
         return FULL
     m = _make_message(W, total)
@@ -161,10 +158,10 @@ def _close(W: Integers, F: Reals, m: int, whole: int) -> None:
 
 
 @kernel
-def stop(buffer: int, words: int, m: int) -> None:
+def stop(buffer: int, m: int) -> None:
     """Stop a message that is not over."""
-    W: Integers = vector_at(buffer, words, _INTEGERS)
-    F: Reals = vector_at(buffer, words, _REALS)
+    W = integers_at(buffer)
+    F = reals_at(buffer)
     _close(W, F, m, at.NOTHING)
     free_if_over(W, m)
 
@@ -248,12 +245,11 @@ def _end_flows(W: Integers, F: Reals, q: int) -> None:
 
 
 @kernel
-def run(buffer: int, words: int, when: float, other: float, since: float) -> int:
+def run(buffer: int, when: float, other: float, since: float) -> int:
     """Let happen what is due before a time, up to the end of a message.
 
     Args:
         buffer: its address.
-        words: their number.
         when: the time, s.
         other: when something is due on a calendar that stands still meanwhile, s: what is due
             before happens, too. Infinite where nothing is, -infinite where it does not matter.
@@ -262,8 +258,8 @@ def run(buffer: int, words: int, when: float, other: float, since: float) -> int
     Returns:
         The message that has arrived, 0 if nothing more is due, or `FULL`.
     """
-    W: Integers = vector_at(buffer, words, _INTEGERS)
-    F: Reals = vector_at(buffer, words, _REALS)
+    W = integers_at(buffer)
+    F = reals_at(buffer)
     while W[at.LENGTH]:
         e = W[at.HEAP]
         now = F[e]
@@ -292,10 +288,10 @@ def run(buffer: int, words: int, when: float, other: float, since: float) -> int
 
 
 @kernel
-def clear(buffer: int, words: int) -> None:
+def clear(buffer: int) -> None:
     """Go back to the beginning, with idle links."""
-    W: Integers = vector_at(buffer, words, _INTEGERS)
-    F: Reals = vector_at(buffer, words, _REALS)
+    W = integers_at(buffer)
+    F = reals_at(buffer)
     F[at.NOW] = 0.0
     W[at.LENGTH] = W[at.CANCELLED] = W[at.NODE_FREE] = W[at.NODES_USED] = 0
     use_block(W, W[at.BLOCK_FIRST])
@@ -319,10 +315,10 @@ def clear(buffer: int, words: int) -> None:
 
 
 @kernel
-def quiet(buffer: int, words: int) -> float:
+def quiet(buffer: int) -> float:
     """Return when the last queue of all ways that were used is empty, s."""
-    W: Integers = vector_at(buffer, words, _INTEGERS)
-    F: Reals = vector_at(buffer, words, _REALS)
+    W = integers_at(buffer)
+    F = reals_at(buffer)
     latest = F[at.NOW]
     p = W[at.PATHS]
     while p:
@@ -335,13 +331,12 @@ def quiet(buffer: int, words: int) -> float:
 def load() -> None:
     """Take all kernels from the user's cache, or compile them."""
     whole, real = numba.int64, numba.float64
-    buffer = whole, whole
     for each, types in (
-        (run, (*buffer, real, real, real)),
-        (begin, (*buffer, whole, whole, real, real, real)),
-        (stop, (*buffer, whole)),
-        (clear, buffer),
-        (quiet, buffer),
+        (run, (whole, real, real, real)),
+        (begin, (whole, whole, whole, real, real, real)),
+        (stop, (whole, whole)),
+        (clear, (whole,)),
+        (quiet, (whole,)),
     ):
         if isinstance(each, Dispatcher):  # or else Numba is to compile nothing
             each.compile(types)

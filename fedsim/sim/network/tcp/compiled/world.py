@@ -90,7 +90,7 @@ class CompiledWorld:
         # The same, for numbers one by one.
         self._words = cast("list[int]", words.data)
         self._reals = cast("list[float]", self._F.data)
-        self._buffer = words.ctypes.data, len(words)
+        self._buffer = words.ctypes.data
         self._W[at.END] = len(words)
 
     def _set_up(self) -> None:
@@ -109,7 +109,7 @@ class CompiledWorld:
         W[block + 1] = W[at.NODES] = NODES
         W[at.BLOCK_FIRST] = W[at.BLOCK_LAST] = block
         W[at.TOP] = block + 2 + NODES * at.NODE
-        kernel.clear(*self._buffer)
+        kernel.clear(self._buffer)
 
     def _grow(self, words: int) -> None:
         """Make the buffer longer, by some words at least."""
@@ -180,7 +180,7 @@ class CompiledWorld:
         while True:
             if other is not None:
                 limit = float(other.next_time)
-            record = run(*self._buffer, when, limit, since)
+            record = run(self._buffer, when, limit, since)
             if not record:
                 return
             if record == kernel.FULL:
@@ -194,11 +194,11 @@ class CompiledWorld:
     def clear(self) -> None:
         """Go back to the beginning, with idle links."""
         self._messages.clear()
-        kernel.clear(*self._buffer)
+        kernel.clear(self._buffer)
 
     def empty_at(self) -> float:
         """Return when the last queue of all that were used is empty, s."""
-        return float(kernel.quiet(*self._buffer))
+        return float(kernel.quiet(self._buffer))
 
     # Messages.
 
@@ -221,7 +221,7 @@ class CompiledWorld:
         last = bits - (total - 1) * segment if total > 1 else each
         record = kernel.FULL
         while record == kernel.FULL:
-            record = kernel.begin(*self._buffer, p, total, float(each), float(last), float(bits))
+            record = kernel.begin(self._buffer, p, total, float(each), float(last), float(bits))
             if record == kernel.FULL:
                 self._grow(self._words[at.WANTED])
         made = self._messages[record] = CompiledMessage(self, record, bits, token)
@@ -230,7 +230,7 @@ class CompiledWorld:
     def stop(self, record: int) -> None:
         """Stop a message."""
         del self._messages[record]
-        kernel.stop(*self._buffer, record)
+        kernel.stop(self._buffer, record)
 
     def total(self, record: int) -> int:
         """Return the segments of a message."""

@@ -1,0 +1,112 @@
+"""Compressed gossip: CHOCO-Gossip, CHOCO-SGD, and SPARQ-SGD, which sends only when it has to.
+
+Koloskova, Stich, Jaggi, "Decentralized Stochastic Optimization and Gossip Algorithms with
+Compressed Communication", ICML 2019. Singh, Data, George, Diggavi, "SPARQ-SGD: Event-Triggered and
+Compressed Communication in Decentralized Optimization", CDC 2020.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from pydantic import Field, PositiveInt
+
+from fedsim.algorithms.gossip import Descends
+from fedsim.algorithms.local_steps import local_steps
+from fedsim.algorithms.peer_mixing import Copies, Spread, SymmetricMixing, drawn_vector, fires
+from fedsim.ports import Array, ClientId, Meaning, Message, Node, Payload
+
+
+@dataclass(frozen=True, slots=True)
+class PeerDifference(Message):
+    """Between peers: the compressed difference to the copy that the receiver has, shape (d,)."""
+
+    q: Payload
+
+
+class CompressedGossip(SymmetricMixing):
+    """A method whose nodes mix copies of their vectors, which advance by compressed differences.
+
+    The copies start at the initial model, which all nodes have, not at zero. An unbiased compressor
+    is scaled to be a contraction, as in the papers' example 3. Every difference has to arrive: a
+    deadline is refused.
+    """
+
+    uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.DIFFERENCE}
+    downlink: ClassVar[Mapping[str, Meaning]] = {}
+    messages: ClassVar[tuple[type[Message], ...]] = (PeerDifference,)
+
+    gamma: float = Field(gt=0, le=1, description="the consensus step; 1 without a compressor")
+
+    async def mixed_copies(self, node: Node, copies: Copies, x: Array, *, sends: bool) -> Array:
+        """Send a vector's difference, or nothing, and return what mixing makes of the vector."""
+        nothing: Mapping[ClientId, Message] = {}
+        message = PeerDifference(copies.advance(x)) if sends else nothing
+        for reply in await node.exchange(message):
+            copies.receive(reply.client, reply.message.q.values)
+        return x + self.gamma * copies.pull()
+
+
+class ChocoGossip(CompressedGossip):
+    """CHOCO-Gossip: the mean of vectors that are drawn, by compressed differences."""
+
+    kind: Literal["choco-gossip"] = "choco-gossip"
+    source: ClassVar[str] = (
+        "Koloskova, Stich, Jaggi: Decentralized Stochastic Optimization and Gossip Algorithms with"
+        " Compressed Communication, ICML 2019, algorithm 1"
+    )
+
+    spread: float = Spread
+
+    async def live(self, node: Node) -> None:
+        """Run a node."""
+        x, copies = drawn_vector(node, self.spread), Copies(node)
+        while True:
+            x = await self.mixed_copies(node, copies, x, sends=True)
+            node.commit(x)
+
+
+class ChocoSgd(Descends, CompressedGossip):
+    """CHOCO-SGD: a stochastic gradient step, and then CHOCO-Gossip's mixing."""
+
+    kind: Literal["choco-sgd"] = "choco-sgd"
+    source: ClassVar[str] = (
+        "Koloskova, Stich, Jaggi: Decentralized Stochastic Optimization and Gossip Algorithms with"
+        " Compressed Communication, ICML 2019, algorithm 2"
+    )
+
+    async def live(self, node: Node) -> None:
+        """Run a node."""
+        x, copies = node.initial, Copies(node)
+        while True:
+            half = x - self.rate * await self.gradient(node, x)
+            x = await self.mixed_copies(node, copies, half, sends=True)
+            node.commit(x)
+
+
+class SparqSgd(Descends, CompressedGossip):
+    """SPARQ-SGD: local steps, and a difference only where a model has moved far from its copy.
+
+    A node sends where |x - copy|^2 > c_t step_size^2, c_t = threshold * t^growth in round t; else
+    it is silent, and its neighbours go on with the copy.
+    """
+
+    kind: Literal["sparq-sgd"] = "sparq-sgd"
+    source: ClassVar[str] = (
+        "Singh, Data, George, Diggavi: SPARQ-SGD: Event-Triggered and Compressed Communication in"
+        " Decentralized Optimization, CDC 2020, algorithm 1"
+    )
+
+    threshold: float = Field(ge=0, description="c_0; 0 sends in every round")
+    growth: float = Field(default=0.0, ge=0, lt=1, description="exponent of t in c_t")
+    local_steps: PositiveInt = Field(default=1, description="H, local steps of a round")
+
+    async def live(self, node: Node) -> None:
+        """Run a node."""
+        x, copies = node.initial, Copies(node)
+        while True:
+            least = self.rate * (self.threshold * node.round**self.growth) ** 0.5
+            half = await local_steps(node, x, self.rate, self.local_steps, self.batch)
+            sends = fires(half, copies.own, least)
+            x = await self.mixed_copies(node, copies, half, sends=sends)
+            node.commit(x)

@@ -1,0 +1,88 @@
+"""What methods of peers share: mixing, copies that advance by differences, and triggers.
+
+A mixing step replaces a node's vector by a weighted mean of its own and its senders'. Where vectors
+are compressed, a node sends the difference to a copy of its vector that its neighbours have, too,
+and mixes with the copies. A node with a trigger sends only if its vector has moved far enough.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import Field
+
+from fedsim.algorithms.base import PeerAlgorithm
+from fedsim.ports import Array, ClientId, Node, Payload
+
+Spread = Field(
+    default=1.0,
+    ge=0,
+    description="standard deviation of the drawn vectors of nodes around the initial model",
+)
+
+
+def drawn_vector(node: Node, spread: float) -> Array:
+    """Return a node's vector of which peers compute the mean: drawn around the initial model."""
+    return node.initial + spread * node.rng.standard_normal(node.initial.shape)
+
+
+def mix(node: Node, x: Array, received: Sequence[tuple[ClientId, Array]]) -> Array:
+    """Return a node's row of W x: its vector and the received ones, with their weights.
+
+    For one that has not arrived its own vector stands, so that the weights still add up to 1.
+
+    Args:
+        node: has the weights, whose row adds up to 1 with its own.
+        x: its vector, shape (d,).
+        received: the senders and their vectors.
+    """
+    mixed = x
+    for sender, vector in received:
+        mixed = mixed + node.weights[sender] * (vector - x)
+    return mixed
+
+
+class Copies:
+    """A node's copy of its own vector, which its neighbours have too, and its copies of theirs.
+
+    All start at the initial model, and advance by the differences that are sent. So a compressor
+    loses nothing for good: the next difference contains its error.
+
+    Attributes:
+        own: the copy of the node's vector, shape (d,).
+        others: of its senders' vectors, by number.
+    """
+
+    __slots__ = ("_node", "others", "own")
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.own = node.initial
+        self.others: dict[ClientId, Array] = dict.fromkeys(node.senders, node.initial)
+
+    def advance(self, x: Array) -> Payload:
+        """Return the payload of the difference of a vector to its copy, by which that advances."""
+        payload = self._node.pack(x - self.own)
+        self.own = self.own + payload.values
+        return payload
+
+    def receive(self, sender: ClientId, difference: Array) -> None:
+        """Advance the copy of a sender's vector."""
+        self.others[sender] = self.others[sender] + difference
+
+    def pull(self) -> Array:
+        """Return sum_j w_ij (copy of j - own copy), over the senders that are left, shape (d,)."""
+        total = np.zeros_like(self.own)
+        for sender in self._node.senders:
+            total = total + self._node.weights[sender] * (self.others[sender] - self.own)
+        return total
+
+
+def fires(x: Array, copy: Array, threshold: float) -> bool:
+    """Return whether a vector has moved further than a threshold from what neighbours have."""
+    return bool(np.linalg.norm(x - copy) > threshold)
+
+
+class SymmetricMixing(PeerAlgorithm):
+    """A method whose theory has a symmetric mixing matrix, of a graph of undirected edges."""
+
+    needs = "symmetric"

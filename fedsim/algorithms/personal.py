@@ -1,0 +1,274 @@
+"""Personal models: each client trains a model of its own beside the server's.
+
+Ditto: Li, Hu, Beirami, Smith, "Ditto: Fair and Robust Federated Learning Through Personalization",
+ICML 2021 (Algorithm 1). The server's model w is that of FedAvg. Beside it client i moves its own
+v_i by steps on f_i + lambda/2 |. - w|^2, with the w that it received:
+
+    v_i <- v_i - eta_p (g_i(v_i) + lambda (v_i - w)).
+
+pFedMe: T Dinh, Tran, Nguyen, "Personalized Federated Learning with Moreau Envelopes", NeurIPS 2020
+(Algorithm 1). In each of R local steps client i draws a minibatch, approximates the minimiser of
+f_i + lambda/2 |. - w_i|^2 on it by K gradient steps from w_i, which the paper leaves open, and
+moves its copy w_i of the model towards it; the server moves to the mean by a share beta:
+
+    theta_i <- theta_i - alpha (g_i(theta_i) + lambda (theta_i - w_i)),  K times,
+    w_i <- w_i - eta lambda (w_i - theta_i),   w <- (1 - beta) w + beta sum_i p_i w_i.
+
+Its own model is the last theta_i. The paper weights the clients of a round alike (`weights:
+equal`).
+
+APFL: Deng, Kamani, Mahdavi, "Adaptive Personalized Federated Learning", 2020 (Algorithm 1), with a
+fixed share alpha. Client i mixes m_i = alpha v_i + (1 - alpha) w_i, and steps on both of its parts
+with the same minibatch:
+
+    w_i <- w_i - eta g_i(w_i),   v_i <- v_i - eta alpha g_i(m_i),
+
+where alpha g_i(m_i) is the gradient of f_i(m_i) in v_i. Its own model is m_i after the last step;
+w_i is averaged as under FedAvg.
+
+All models begin at the server's initial one. Only w travels.
+"""
+
+from collections.abc import Awaitable, Iterator
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, PositiveInt, model_validator
+
+from fedsim.algorithms.averaging import FedAvg
+from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.concerns import Concern
+from fedsim.algorithms.local_steps import Minibatches, Model, batch_size, draw_count, mean
+from fedsim.algorithms.local_training import KeptOptimizer, StepPlan, Update
+from fedsim.ports import Array, Client, Server, Work
+from fedsim.problems import kernels
+from fedsim.problems.optimizers import SGD, GivenOptimizer, Training
+
+
+class OwnModel(KeptOptimizer):
+    """A client's memory.
+
+    Attributes:
+        own: its own model, shape (d,).
+        v: what that is mixed from, shape (d,), under APFL.
+        state: see `KeptOptimizer`, of the steps on the server's model.
+    """
+
+    __slots__ = ("own", "v")
+
+    def __init__(self, initial: Array) -> None:
+        super().__init__()
+        self.own = self.v = initial
+
+
+class PersonalModels(FedAvg):
+    """Federated averaging by clients that have models of their own."""
+
+    personal: ClassVar[bool] = True
+    handles_rows: ClassVar[bool] = False
+
+    @model_validator(mode="after")
+    def _no_passed_optimizer(self) -> Self:
+        if isinstance(self.optimizer, GivenOptimizer):
+            text = f"{self.optimizer.name} is tied to a module, and clients have two models each"
+            raise ValueError(  # noqa: TRY004 - pydantic takes a ValueError
+                f"optimizer: got one of PyTorch, but {text}; give one by its kind"
+            )
+        return self
+
+    def memory(self, initial: Array) -> OwnModel:
+        """Return a client's memory: its own model is the initial one."""
+        return OwnModel(initial)
+
+    def own_model(self, state: Any) -> Array:  # noqa: ANN401 - an `OwnModel`
+        """Return the client's own model."""
+        own: Array = state.own
+        return own
+
+    def kept_values(self, dimension: int) -> int:
+        """Return the numbers of its own model, and of its optimizer's state."""
+        return super().kept_values(dimension) + dimension
+
+    @property
+    def uncompiled(self) -> str:
+        """All steps on a client's own model."""
+        return f"the steps of {self.kind} on models of clients' own"
+
+
+class Proximal(PersonalModels):
+    """A method whose clients' own models are held near the server's by lambda."""
+
+    mu: float = Field(
+        default=1.0, gt=0, description="lambda, of lambda/2 |. - w|^2 for a client's own model"
+    )
+    personal_steps: PositiveInt = Field(
+        default=1, description="K, the steps on a client's own model"
+    )
+
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
+        """Yield that a step is longer than 1/(L_max + lambda)."""
+        yield from self.step_concerns(info.largest_smoothness + self.mu, "(L_max + lambda)")
+
+    def _own_steps(
+        self,
+        client: Client[Any],
+        start: Array,
+        drawn: Minibatches,
+        eta: float,
+        anchor: Array | None = None,
+    ) -> Work:
+        """Describe steps on f_i + lambda/2 |. - a|^2, a the start if there is no anchor."""
+        rule = self.optimizer or SGD()
+        rates = (eta,) * len(drawn)
+        training = Training(rule, rates, self.clip_norm, self.mu, anchor=anchor)
+        return client.oracle.optimizer_steps(start, drawn, training)
+
+
+class Ditto(Proximal):
+    """Ditto: FedAvg, and a model of each client's own that is pulled to the received one."""
+
+    kind: Literal["ditto"] = "ditto"  # type: ignore[assignment]  # each has its own name
+    source: ClassVar[str] = (
+        "Li, Hu, Beirami, Smith: Ditto: Fair and Robust Federated Learning Through"
+        " Personalization, ICML 2021, algorithm 1"
+    )
+
+    personal_rate: float | None = Field(
+        default=None, gt=0, description="eta_p, the step size of v_i; null: step_size"
+    )
+
+    def samples_per_round(self, rows: int) -> float:
+        """Return the number of samples of the steps on both models."""
+        own = self.personal_steps * draw_count(self.batch, rows)
+        return super().samples_per_round(rows) + own
+
+    async def handle(self, client: Client[Any], message: Model) -> Update:
+        """Run a client: steps on the received model, and then on its own."""
+        w = message.w.values
+        delta = await self.change(client, w)
+        client.state.own = await self._personal(client, w)
+        return Update(client.pack(delta))
+
+    def _personal(self, client: Client[Any], w: Array) -> Awaitable[Array]:
+        """Compute v_i after its steps."""
+        plan = StepPlan(batch_size(self.batch, client.round), self.personal_steps)
+        eta = self.eta if self.personal_rate is None else self.personal_rate
+        own = client.state.own
+        return self._work(
+            client, plan, lambda drawn: self._own_steps(client, own, drawn, eta, anchor=w)
+        )
+
+
+class PFedMe(Proximal):
+    """pFedMe: the server's model follows minimisers near the clients' copies of it."""
+
+    kind: Literal["pfedme"] = "pfedme"  # type: ignore[assignment]  # each has its own name
+    source: ClassVar[str] = (
+        "T Dinh, Tran, Nguyen: Personalized Federated Learning with Moreau Envelopes, NeurIPS 2020,"
+        " algorithm 1"
+    )
+
+    model_rate: float = Field(
+        default=0.05, gt=0, description="eta, of w_i <- w_i - eta lambda (w_i - theta_i)"
+    )
+    server_rate: float = Field(default=1.0, gt=0, description="beta, of the server's mean")
+
+    @model_validator(mode="after")
+    def _by_minibatches(self) -> Self:
+        given = ("epochs", "local_epochs", "schedule")
+        for key in given:
+            if getattr(self, key) is not None:
+                text = "each of its local_steps is one minibatch's, with one step size"
+                raise ValueError(f"{key}: got one, but {text}; leave it out")
+        if self.optimizer_state == "kept":
+            text = "its steps on a minibatch begin anew each time"
+            raise ValueError(f"optimizer_state: got kept, but {text}; take reset")
+        return self
+
+    def samples_per_round(self, rows: int) -> float:
+        """Return the number of samples of all steps."""
+        return self.personal_steps * super().samples_per_round(rows)
+
+    @property
+    def takes_means(self) -> bool:
+        """Whether the server's models are means of clients' models: with shares of 1 at most.
+
+        A client's copy is a mean of models itself.
+        """
+        return self.server_rate <= 1 and self.model_rate * self.mu <= 1
+
+    async def _average(self, server: Server, w: Array) -> Array:
+        """Return the model after a round."""
+        replies = await server.exchange(Model(server.pack(w)))
+        return w + self.server_rate * mean(server, replies, "delta") if replies else w
+
+    async def handle(self, client: Client[Any], message: Model) -> Update:
+        """Run a client: move its copy of the model towards minimisers near it."""
+        w = own = message.w.values
+        for _ in range(self.local_steps):
+            own = await self._minimiser(client, w)
+            w = w - self.model_rate * self.mu * (w - own)
+        client.state.own = own
+        return Update(client.pack(w - message.w.values))
+
+    def _minimiser(self, client: Client[Any], w: Array) -> Awaitable[Array]:
+        """Compute theta_i on one minibatch."""
+        plan = StepPlan(batch_size(self.batch, client.round), 1, self.personal_steps)
+
+        def work(drawn: Minibatches) -> Work:
+            return self._own_steps(client, w, [drawn[0]] * self.personal_steps, self.eta)
+
+        return self._work(client, plan, work)
+
+
+class APFL(PersonalModels):
+    """APFL: a client's own model is a mixture of one that stays and one that is averaged."""
+
+    kind: Literal["apfl"] = "apfl"  # type: ignore[assignment]  # each has its own name
+    source: ClassVar[str] = (
+        "Deng, Kamani, Mahdavi: Adaptive Personalized Federated Learning, 2020, algorithm 1, with"
+        " a fixed alpha"
+    )
+
+    alpha: float = Field(
+        default=0.5, gt=0, le=1, description="alpha, the share of v_i in a client's own model"
+    )
+
+    @model_validator(mode="after")
+    def _plain_steps_only(self) -> Self:
+        if not self.plain:
+            text = "its two models take plain steps together"
+            raise ValueError(f"got {self._rule_name}, but {text}; leave it out")
+        return self
+
+    def kept_values(self, dimension: int) -> int:
+        """Return the numbers of v_i and of the mixture."""
+        return 2 * dimension
+
+    def samples_per_round(self, rows: int) -> float:
+        """Return the number of samples of the steps on both models."""
+        return 2 * super().samples_per_round(rows)
+
+    async def handle(self, client: Client[Any], message: Model) -> Update:
+        """Run a client: step on both models with the same minibatches."""
+        start, d = message.w.values, len(message.w.values)
+        found = await self._mixed_steps(client, start)
+        w, v = found[:d], found[d:]
+        client.state.v, client.state.own = v, self.alpha * v + (1 - self.alpha) * w
+        return Update(client.pack(w - start))
+
+    def _mixed_steps(self, client: Client[Any], start: Array) -> Awaitable[Array]:
+        """Compute w_i and v_i after the steps of a round, one behind the other."""
+        plan, v = self.plan(client.oracle.rows, client.round), client.state.v
+        eta = self._step_size(client.round)
+
+        def work(drawn: Minibatches) -> Work:
+            one = client.oracle.sgd_steps(start, eta, drawn)
+            return one._replace(
+                kernel=kernels.mixed_steps,
+                arguments=(np.concatenate([start, v]), eta, self.alpha, drawn),
+                operations=2 * one.operations,
+                samples=2 * one.samples,
+            )
+
+        return self._work(client, plan, work)

@@ -1,0 +1,55 @@
+"""Edges: what went over each pair of sender and receiver, and what it cost both."""
+
+import pandas as pd
+
+from fedsim.analysis.log.frames import check_columns, total_bits
+from fedsim.analysis.log.runs import RUN
+
+_COLUMNS = ("event", "node", "peer", "duration", "joules", "detail")
+
+_SENT = ("send", "retransmit")
+
+
+def edges(events: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each pair of a sender and a receiver, and each run.
+
+    Tails and promotions of radios, which no message alone causes, are on no edge.
+
+    Args:
+        events: the log of one run, or of several as `Result.events` gives them.
+
+    Returns:
+        Columns variant and seed if the log has them, source, target (names of nodes), messages
+        (sent, lost ones included), lost, silent (rounds without a message on purpose), bits (of all
+        layers, repeated packets included), busy (time on the air at the sender, s), joules_sent and
+        joules_received (at the two ends).
+
+    Raises:
+        DataError: the log lacks a column.
+
+    Example:
+        >>> answer = edges(log.events)
+        >>> answer.columns[-8:].tolist()
+        ['target', 'messages', 'lost', 'silent', 'bits', 'busy', 'joules_sent', 'joules_received']
+    """
+    check_columns(events, "events", _COLUMNS)
+    kept = events["event"].isin([*_SENT, "receive", "lost", "silent"]) & events["peer"].notna()
+    rows = events[kept]
+    kind, sent = rows["event"], rows["event"].isin(_SENT)
+    came = kind == "receive"
+    nodes, peers = rows["node"].astype(str), rows["peer"].astype(str)
+    keys = [name for name in RUN if name in rows]
+    table = rows[keys].astype({name: str for name in keys if name == "variant"})
+    table = table.assign(
+        source=nodes.where(~came, peers),
+        target=peers.where(~came, nodes),
+        messages=(kind == "send").astype(int),
+        lost=(kind == "lost").astype(int),
+        silent=(kind == "silent").astype(int),
+        bits=total_bits(rows) * sent.to_numpy(),
+        busy=rows["duration"].where(sent, 0.0),
+        joules_sent=rows["joules"].where(sent, 0.0),
+        joules_received=rows["joules"].where(came, 0.0),
+    )
+    sums = table.groupby([*keys, "source", "target"], sort=False, observed=True).sum()
+    return sums.reset_index()

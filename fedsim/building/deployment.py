@@ -1,0 +1,68 @@
+"""Deployment: the clients' parts and the links between them, which need no data."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fedsim.building.feasibility import (
+    check_air,
+    check_cell_sharing,
+    check_cells,
+    check_flicker,
+    check_supplies,
+)
+from fedsim.building.fleet import BuiltGroup, build_groups
+from fedsim.building.inputs import Findings
+from fedsim.building.lora import check_lora
+from fedsim.building.network import Files, topology
+from fedsim.building.overlay import build_overlay
+from fedsim.physics.overlay import Overlay
+from fedsim.physics.topology import Topology
+from fedsim.scenario import Group, Scenario
+
+
+class Deployment(NamedTuple):
+    """What a method runs in.
+
+    Attributes:
+        members: the number of the group that each client belongs to.
+        groups: what the clients of each group have in common.
+        topology: the links between clients and server; None only where a graph is wrong.
+        overlay: the neighbours of each peer; None if there is a server.
+    """
+
+    members: tuple[int, ...]
+    groups: tuple[BuiltGroup, ...]
+    topology: Topology | None
+    overlay: Overlay | None = None
+
+
+def deploy(
+    scenario: Scenario,
+    groups: Sequence[Group],
+    files: Files,
+    findings: Findings,
+    seed: int = 0,
+) -> Deployment:
+    """Build fleet and network.
+
+    Args:
+        scenario: what was written.
+        groups: of its fleet; one of ideal clients where none was written.
+        files: those that the fleet follows.
+        findings: takes what is wrong.
+        seed: of graphs that are drawn.
+    """
+    fleet = build_groups(groups, files, findings)
+    members = tuple(group.number for group in fleet for _ in range(group.spec.count))
+    called = [group.name for group in fleet]
+    names = [called[number] for number in members]
+    links = topology(scenario.network, names, files, findings)
+    check_cells(scenario, fleet, findings)
+    check_air(scenario, fleet, findings)
+    check_lora(scenario, fleet, findings)
+    check_cell_sharing(scenario, fleet, findings)
+    check_supplies(fleet, findings)
+    check_flicker(fleet, findings)
+    return Deployment(
+        members, fleet, links, build_overlay(scenario, len(members), files, findings, seed)
+    )

@@ -1,0 +1,178 @@
+"""The loss of functions of JAX: the block; the computation is in `fedsim.problems.pytrees`."""
+
+# ruff: noqa: ARG002 - kernels share one signature
+
+from collections.abc import Mapping
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, PrivateAttr
+
+from fedsim.blocks.in_memory import Holding
+from fedsim.errors import DataError
+from fedsim.extras import missing
+from fedsim.ports import Array
+from fedsim.problems.architectures.base import Kept
+from fedsim.problems.losses.base import Loss, Rows, State
+from fedsim.problems.losses.network import encode_labels
+from fedsim.problems.passed import PassedFunctions
+from fedsim.problems.samples import Features, Minibatches, Precision
+
+if TYPE_CHECKING:
+    from fedsim.problems.pytrees import Functions
+
+
+class GivenFunctions(Holding):
+    """Functions of JAX passed in from Python by `fedsim.jax.problem`."""
+
+    name: str = Field(description="the name of the function that computes outputs")
+    row: tuple[int, ...] = Field(description="shape that a row's features are given to it in")
+
+    _kept: Kept = PrivateAttr(default_factory=Kept)
+
+    def functions(self, criterion: str, numbers: str) -> "Functions":
+        """Return the functions as a loss of a flat model, compiled once for this block.
+
+        Raises:
+            DataError: JAX is not installed, this process does not have the functions, or they
+                cannot be used.
+        """
+        if (criterion, numbers) not in self._kept:
+            passed: PassedFunctions = self.value("loss")
+            try:
+                from fedsim.problems.pytrees import Functions  # noqa: PLC0415 - loads JAX
+            except ModuleNotFoundError as error:
+                if error.name != "jax":
+                    raise
+                raise DataError("loss.kind", missing("jax", "JAX", "jax")) from None
+            made = Functions(passed, self.row, criterion, np.dtype(numbers))
+            self._kept[criterion, numbers] = made
+        found: Functions = self._kept[criterion, numbers]
+        return found
+
+
+class JaxLoss(Loss):
+    """The loss of functions of JAX: the numbers of a tree of parameters are the model, one vector.
+
+    Passed in from Python by `fedsim.jax.problem`. A gradient costs XLA's own count of the compiled
+    loss and gradient, a row.
+    """
+
+    source: ClassVar[str] = "Bradbury et al., JAX: composable transformations of Python+NumPy, 2018"
+    classifies: ClassVar[bool | str] = "with cross entropy"
+    converts: ClassVar[bool] = True
+
+    kind: Literal["jax"] = "jax"
+    model: GivenFunctions = Field(description="the functions")
+    criterion: Literal["cross-entropy", "squared"] = Field(
+        default="cross-entropy",
+        description="cross-entropy: an output a class; squared: (o - y)^2/2 with one output",
+    )
+    outputs: int | None = Field(
+        default=None,
+        ge=2,
+        description="how many classes, where labels are 0 to outputs - 1; if null, as many as the "
+        "data has distinct labels, ascending",
+    )
+    scale: Literal["sum", "mean", "share"] = Field(
+        default="mean",
+        description="the sum over the client's rows, their mean, or (share) their sum over the "
+        "number of rows of all clients",
+    )
+    numbers: Literal["float32", "float64"] = Field(default="float32", description="number type")
+
+    def storage_type(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:
+        """Return the source's type if it is exact in the computation's type, else the latter."""
+        computed = np.dtype(self.numbers)
+        return found if np.can_cast(found, computed, "safe") else computed
+
+    @property
+    def computed_with(self) -> Mapping[str, str]:
+        """JAX's version, its device and the number type, which runs record."""
+        return {**self._functions.platform, "numbers": self.numbers}
+
+    def encode(self, labels: Array) -> Array:
+        """Return one column a class (cross entropy), or the labels.
+
+        Raises:
+            DataError: a label is no whole number, or not one of the declared classes.
+        """
+        return encode_labels(labels, self.criterion, self.outputs)
+
+    def arrange(self, X: Features, t: Array, total: int) -> Rows:
+        """Return the rows as they are.
+
+        Raises:
+            DataError: they are sparse, of another size, or the functions do not take them.
+        """
+        if not isinstance(X, np.ndarray):
+            raise DataError("loss.kind", "jax takes dense rows; those of the data are sparse")
+        if prod(self.model.row) != X.shape[-1]:
+            text = f"{self.model.name} takes rows of shape {self.model.row}"
+            raise DataError("loss.row", f"{text}; the data has {X.shape[-1]} features")
+        self._functions.check(1 if t.ndim == 1 else int(t.shape[1]))
+        return super().arrange(X, t, total)
+
+    def dimension(self, features: int, outputs: int) -> int:
+        """Return the number of parameters."""
+        return self._functions.dimension
+
+    def layer_shapes(self, features: int, outputs: int) -> tuple[tuple[int, ...], ...]:
+        """Return the shapes of the arrays of parameters."""
+        return self._functions.shapes
+
+    def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
+        """Return what `init` draws from a key, whose seed is drawn."""
+        return self._functions.initial(int(rng.integers(2**31)))
+
+    def operations(self, rows: int, features: float, outputs: int) -> float:
+        """Return the operations of one row times the number of rows."""
+        return rows * self._functions.operations
+
+    def forward(self, rows: Rows, w: Array) -> State:
+        """Compute nothing: a value takes no gradient, and a gradient no value."""
+        return ()
+
+    def value(self, rows: Rows, w: Array, state: State) -> float:
+        """Return f(w)."""
+        return self._functions.value(rows, w) + 0.5 * self.l2 * float(w @ w)
+
+    def gradient(self, rows: Rows, w: Array, state: State) -> Array:
+        """Return the gradient of f at `w`."""
+        return self._functions.gradient(rows, w) + self.l2 * w
+
+    def sgd_steps(
+        self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
+    ) -> Array:
+        """Return the model that stochastic gradient steps reach from `w`."""
+        return self._functions.steps(rows, w, eta, drawn, pull, self.l2)
+
+    def classes(self, labels: Array) -> Array:
+        """Return 0 to outputs - 1, or the distinct labels, ascending.
+
+        Raises:
+            DataError: the criterion is squared.
+        """
+        if self.criterion == "squared":
+            return super().classes(labels)
+        known = self.outputs
+        return np.unique(labels) if known is None else np.arange(known, dtype=np.float64)
+
+    def scores(self, X: Features, w: Array, classes: Array) -> Array:
+        """Return the outputs, shape (n, C)."""
+        return self._functions.outputs(np.asarray(X), w)
+
+    def regress(self, X: Features, w: Array) -> Array:
+        """Return the output.
+
+        Raises:
+            DataError: the criterion is not squared.
+        """
+        if self.criterion != "squared":
+            return super().regress(X, w)
+        return self._functions.outputs(np.asarray(X), w).reshape(X.shape[0])
+
+    @property
+    def _functions(self) -> "Functions":
+        return self.model.functions(self.criterion, self.numbers)

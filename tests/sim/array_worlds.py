@@ -1,0 +1,251 @@
+"""Small worlds of all kinds of radios, played in arrays and as events: thousands in some minutes.
+
+    python -m tests.sim.array_worlds --count 10000
+
+Times are on a grid in most of them, so that much happens at one instant. The log's digest, which
+covers every row and name, the traffic and the end have to be the same.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from math import inf
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+
+from fedsim.errors import RunError
+from fedsim.physics.availability import ALWAYS, BernoulliAvailability
+from fedsim.physics.packet_loss import GilbertElliottLoss, IndependentLoss, PacketLoss
+from fedsim.physics.radios import RadioStage, Shannon
+from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.lora import LoRa
+from fedsim.physics.signals import Steps
+from fedsim.ports import SILENCE, Message, Silence
+from fedsim.record.recorder import RunRecorder
+from fedsim.sim.arrays.fits import VARIABLE, why_events
+from fedsim.sim.client import SimClient
+from fedsim.sim.config import ClientConfig, WorldConfig
+from fedsim.sim.server import SimServer
+from fedsim.sim.world import World
+
+from .devices import device_of
+from .links import ServerLink
+from .radios import RadioModel, client_of
+from .worlds import NO_LOSS, Question, Told, answered, asked, deadline, setup, work
+
+Generator = np.random.Generator
+
+_NAMES = ("inactivity", "drx", "paging", "")
+
+
+class Waits(Told):
+    """What it does waits for messages and work alone."""
+
+    in_arrays: ClassVar[bool] = True
+    handle: Any = None  # what an instance is given
+
+    async def serve(self, server: SimServer) -> None:
+        """See `Told.serve`."""
+        await super().serve(server)
+
+
+class Outcome(NamedTuple):
+    """How a world ended: the log's digest, the reason, and what was charged."""
+
+    digest: str
+    reason: str
+    charged: tuple[float, ...]
+
+
+def _time(rng: Generator) -> float:
+    return float(rng.choice([0.25, 0.5, 1.0, rng.uniform(0.01, 3.0)]))
+
+
+def _some(rng: Generator, chance: float, value: float) -> float:
+    return value if rng.random() < chance else 0.0
+
+
+def _rate(rng: Generator) -> Any:
+    kind = rng.integers(8)
+    if kind == 0:
+        return inf
+    if kind == 1:
+        values = [64.0, 0.0, 16.0, rng.uniform(1, 100)]
+        return Steps([0.0, 0.5, 2.0, 3.5], values, period=float(rng.choice([5.0, 7.3])))
+    if kind == 2:
+        return Shannon(bandwidth=30.0, power=0.1, distance=800.0)
+    return float(rng.choice([8.0, 64.0, 256.0, rng.uniform(5, 500)]))
+
+
+def _loss(rng: Generator) -> PacketLoss | None:
+    if rng.random() < 0.5:
+        return None
+    if rng.random() < 0.5:
+        return IndependentLoss.model_validate(
+            {"kind": "independent", "rate": str(rng.choice(["5 %", "30 %"]))}
+        )
+    return GilbertElliottLoss.model_validate({"kind": "gilbert-elliott", "p": "20 %", "r": "50 %"})
+
+
+def _stages(rng: Generator) -> tuple[RadioStage, ...] | None:
+    """Draw stages: none but idle, a tail of one's own, or several, in which it may sleep."""
+    if rng.random() < 0.5:
+        return None
+    count = int(rng.integers(1, 4))
+    names = rng.choice(_NAMES, count + 1)
+    powers = np.sort(rng.uniform(0.0, 2.0, count))[::-1]
+    *stages, last = [
+        RadioStage(
+            float(power),
+            _time(rng),
+            _some(rng, 0.4, _time(rng)) if place else 0.0,
+            _some(rng, 0.5, _time(rng)) if place else 0.0,
+            _some(rng, 0.5, rng.uniform(0.1, 1.0)) if place else 0.0,
+            str(names[place]),
+        )
+        for place, power in enumerate([*powers, 0.0])
+    ]
+    idle = RadioStage(0.0, inf, last.cycle, last.wake_time, last.wake_power, last.name)
+    return (*stages, idle)
+
+
+def radio(rng: Generator) -> RadioModel:
+    """Draw a radio."""
+    silent = rng.random() < 0.1  # after a message
+    stages = None if silent else _stages(rng)
+    chance = 0.0 if silent else 0.4
+    tail = _some(rng, chance, _time(rng)), _some(rng, chance, _time(rng))
+    return RadioModel(
+        up=LoRa() if silent else _rate(rng),
+        down=_rate(rng),
+        latency=max(_some(rng, 0.6, _time(rng)), 0.1 if stages and stages[0].name else 0.0),
+        loss=_loss(rng),
+        stages=stages,
+        tail_time=tail[0],
+        tail_power=_some(rng, 0.8, 1.5),
+        promotion_time=tail[1],
+        promotion_power=_some(rng, 0.8, 0.7),
+        energy_up=_some(rng, 0.7, 1e-3),
+        energy_down=_some(rng, 0.7, 3e-4),
+        base=_some(rng, 0.5, 0.3),
+        send=_some(rng, 0.4, 2.0),
+        receive=_some(rng, 0.4, 1.0),
+        framing=Framing(int(rng.choice([0, 2])), int(rng.choice([3, 10, 1500]))),
+    )
+
+
+def fleet(rng: Generator) -> list[ClientConfig]:
+    """Draw up to three kinds of clients."""
+    members = list[ClientConfig]()
+    for _ in range(rng.integers(1, 4)):
+        device = device_of(
+            float(rng.choice([1.0, inf])), active=1.0, idle=float(rng.choice([0, 1]))
+        )
+        law = BernoulliAvailability.model_construct(share=0.8) if rng.random() < 0.2 else ALWAYS
+        kind = client_of(device, radio(rng), NO_LOSS, availability=law)
+        members += [kind] * int(rng.integers(1, 4))
+    return members
+
+
+def world(number: int) -> WorldConfig:
+    """Return the world of a number."""
+    rng = np.random.default_rng(number)
+    members, silent = fleet(rng), bool(rng.random() < 0.3)
+    count, rounds = len(members), int(rng.integers(1, 5))
+    sizes = rng.choice([1, 8, 64, 100, 1000], size=(rounds, 2)).tolist()
+    times = rng.choice([0.0, 0.5, 1.0, 1.25], size=(rounds, count, int(rng.integers(3)))).tolist()
+    whom = [
+        sorted(rng.choice(count, int(rng.integers(1, count + 1)), replace=False).tolist())
+        for _ in range(rounds)
+    ]
+    quiet = rng.random((rounds, count)) < 0.3
+    both = bool(rng.random() < 0.3)
+
+    async def serve(server: SimServer) -> None:
+        for (size, _), some in zip(sizes, whom, strict=True):
+            await server.exchange(asked(size), to=some)
+            server.commit(server.initial)
+
+    async def handle(client: SimClient, message: Message) -> Message | Silence:
+        number = (client.round - 1) % rounds
+        for seconds in times[number][client.id]:
+            await client.compute(work(seconds))
+        if silent and quiet[number][client.id]:
+            return SILENCE
+        answer = answered(sizes[number][1])
+        return Question(answer.load) if both and client.id % 2 else answer
+
+    parts: dict[str, Any] = {"silence": deadline(1e5)} if silent else {}
+    if rng.random() < 0.3:
+        up, down = rng.choice([32.0, 300.0, inf], 2).tolist()
+        parts["server"] = ServerLink(up, down, float(rng.choice([0.0, 0.125])))
+    made = setup(serve, handle, members, seed=number, header_bits=int(rng.choice([0, 8])), **parts)
+    object.__setattr__(made, "algorithm", Waits(serve, handle))
+    return made
+
+
+def played(made: WorldConfig) -> Outcome:
+    """Play a world to its end."""
+    with tempfile.TemporaryDirectory() as name, RunRecorder(Path(name), len(made.fleet)) as book:
+        one = World(made, book)
+        try:
+            reason = one.run()
+        except RunError as error:
+            reason = str(error)
+        one.close(reason)
+        cost = one.traffic
+        charged = (cost.bits_up, cost.bits_down, cost.joules, cost.transmissions, cost.beacons)
+        return Outcome(book.log.sha256, reason, charged)
+
+
+def compared(number: int) -> str:
+    """Return "same", how a world differs, or why it is played as events."""
+    if why := why_events(world(number)):
+        return f"events: {why}"
+    again = list[int]()
+    with patch.object(World, "_start_again", _noting(again)):
+        one = played(world(number))
+    with patch.dict("os.environ", {VARIABLE: "events"}):
+        other = played(world(number))
+    if one != other:
+        return "different"
+    return "made again" if again else "same"
+
+
+def _noting(again: list[int]) -> Any:
+    start = World._start_again
+
+    def start_again(one: World) -> None:
+        again.append(1)
+        start(one)
+
+    return start_again
+
+
+def main() -> int:
+    """Compare the worlds that the command line asks for; return 1 where one differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=1000, help="how many worlds")
+    parser.add_argument("--seed", type=int, default=1, help="the number of the first one")
+    asked_for = parser.parse_args()
+    ends = Counter[str]()
+    for number in range(asked_for.seed, asked_for.seed + asked_for.count):
+        try:
+            ends[end := compared(number)] += 1
+        except Exception as error:  # noqa: BLE001 - a finding
+            ends[end := f"different: {type(error).__name__}: {error}"] += 1
+        if end.startswith("different"):
+            sys.stdout.write(f"world {number}: {end}\n")
+        if ends.total() % 500 == 0:
+            sys.stdout.write(f"{ends.total()}: {dict(ends)}\n")
+        sys.stdout.flush()
+    sys.stdout.writelines(f"{n:7}  {what}\n" for what, n in ends.most_common())
+    return int(any(each.startswith("different") for each in ends))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

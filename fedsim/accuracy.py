@@ -42,7 +42,7 @@ LINUX = Accuracy(1.04, 24, 60, "sockets of Linux (6.18")
 """Of `tcp` with its default, `stack: linux`."""
 
 ROUNDS: Mapping[str, tuple[float, float]] = {"fluid": (2.2, 7.7), "tcp": (2.2, 8.6)}
-"""Of rounds of calibrated fleets, by the model: the median and nine of ten, in percent, in twelve
+"""Of rounds of calibrated fleets, by the model: the median and nine of ten, in percent, in ten
 settings of live runs over links that Linux shaped; see `analysis/reality/live_links.py`."""
 
 AIR = {
@@ -72,7 +72,7 @@ def accuracy_of(
     if model in ROUNDS and fleet and all(map(_is_calibrated, fleet)):
         median, nine = ROUNDS[model]
         return model, (
-            "of fleets that half of a live run had calibrated (Linux's shaped links, 12 settings),"
+            "of fleets that half of a live run had calibrated (Linux's shaped links, 10 settings),"
             f" a round of the other half was predicted to within {median:.2g} % in the median, and"
             f" {nine:.2g} % in nine of ten; other sizes of messages are less sure"
         )

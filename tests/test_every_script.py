@@ -50,6 +50,7 @@ TESTED = {
     "reality/packets": "test_reality",
     "reality/transfers": "test_reality",
     "reality/run": "test_reality_table",
+    "reality/stored": "test_reality_table",
     "reality/wifi": "test_reality_wifi",
     "studies/best_by_radio": "repricing/test_study",
     "studies/censoring_and_tails": "test_studies",

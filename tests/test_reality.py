@@ -184,12 +184,16 @@ def calibrating(packets: Any) -> Any:
 
 @pytest.mark.slow
 def test_a_calibrated_fleet_predicts_rounds_that_it_has_not_seen(
-    calibrating: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    calibrating: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     """A part of the page's table: one setting under the fluid model."""
     monkeypatch.setattr(calibrating, "MODELS", ("fluid",))
     monkeypatch.setattr(calibrating, "SETTINGS", 1)
-    calibrating.main([])
+    monkeypatch.setattr(calibrating, "FOUND", tmp_path / "calibrated.csv")
+    calibrating.main(["again"])
     page = (ANALYSIS / "calibrating.md").read_text(encoding="utf-8")
     head, _, before, after, *_ = capsys.readouterr().out.splitlines()
     assert head in page
@@ -199,7 +203,7 @@ def test_a_calibrated_fleet_predicts_rounds_that_it_has_not_seen(
     assert cells[0] < 5
     assert abs(cells[2]) < 15
     assert cells[3] == 1
-    with pytest.raises(SystemExit, match="expected nothing, or: simulate"):
+    with pytest.raises(SystemExit, match="expected nothing, or: again, or: simulate"):
         calibrating.main(["simulated"])
 
 

@@ -1,6 +1,8 @@
 """The table of all models and their references: its command, in a reduced form, and its page."""
 
 import importlib
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +19,11 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.slow
-def test_the_command_prints_the_table_of_the_page(
-    run: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_the_command_computes_the_table_of_the_page_anew(
+    run: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     """On a few cases of each reference, so figures differ; the models and references do not.
 
@@ -33,15 +38,16 @@ def test_the_command_prints_the_table_of_the_page(
     monkeypatch.setattr(wifi, "read", lambda: iter(cells))
     monkeypatch.setattr(packets, "read_losses", lambda: iter(losses))
     monkeypatch.setattr(kernel, "read", lambda *_: measured)
-    for name in ("rounds", "live_rounds"):
-        monkeypatch.setattr(run, name, lambda: {"presets": [0.5], "calibrated": [0.01, -0.02]})
-    run.main([])
+    for rounds in (run.calibrating, run.live_links):
+        monkeypatch.setattr(rounds, "find_all", lambda: None)
+    monkeypatch.setattr(run, "ERRORS", tmp_path / "errors.csv")
+    run.main(["--again"])
     head, _, *rows = capsys.readouterr().out.splitlines()
     page = PAGE.read_text(encoding="utf-8")
-    table = page.split(run.BEGIN)[1].split(run.END)[0].splitlines()
+    table = page.split("<!-- table -->\n")[1].split("<!-- end of table -->")[0].splitlines()
     assert table[0] == head
     assert [_named(row) for row in table[2:]] == [_named(row) for row in rows]
-    with pytest.raises(SystemExit, match="expected nothing, or: --page"):
+    with pytest.raises(SystemExit, match="expected nothing, or: --page, --again"):
         run.main(["page"])
 
 
@@ -49,6 +55,35 @@ def _named(row: str) -> tuple[str, ...]:
     """Return the cells that are no figures."""
     cells = row.strip("|").split("|")
     return (*cells[:2], *cells[6:])
+
+
+def test_the_pages_have_what_was_found_once(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One command writes all of their tables: nothing in them is typed."""
+    written = list[tuple[str, str]]()
+
+    def check(page: Path, name: str, lines: Iterable[str]) -> None:
+        text = "".join(f"{line}\n" for line in lines)
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
+        assert f"{begin}{text}{end}" in page.read_text(encoding="utf-8")
+        written.append((page.name, name))
+
+    monkeypatch.setattr(run, "fill", check)
+    run.main(["--page"])
+    assert len(written) == 5
+    assert {page for page, _ in written} == {"truth.md", "calibrating.md"}
+
+
+def test_what_is_stored_is_read_as_it_was_written(run: Any, tmp_path: Path) -> None:
+    stored = importlib.import_module("stored")
+    found = [(3, [("tcp", "presets", stored.Finding([0.25, -0.5], 0.6667))]), (1, [])]
+    stored.write_findings(iter(found), tmp_path / "found.csv")
+    assert list(stored.read_findings(tmp_path / "found.csv")) == found[:1]
+    stored.write_errors({"a, b": [1e-4], "c": []}, tmp_path / "errors.csv")
+    assert stored.read_errors(tmp_path / "errors.csv") == {"a, b": [1e-4], "c": []}
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- x -->\nold\n<!-- end of x -->\nbehind\n", encoding="utf-8")
+    stored.fill(page, "x", ["one", "two"])
+    assert page.read_text(encoding="utf-8").splitlines()[2:4] == ["one", "two"]
 
 
 def test_the_errors_against_simgrid_are_those_of_its_table(run: Any) -> None:

@@ -1,12 +1,13 @@
 """Does a calibrated simulation predict rounds that it has not seen?
 
-    python analysis/reality/calibrating.py             by what ns-3 said once (ns3/rounds.csv)
+    python analysis/reality/calibrating.py             what was found once (ns3/calibrated.csv)
+    python analysis/reality/calibrating.py again       by what ns-3 said once (ns3/rounds.csv)
     python analysis/reality/calibrating.py simulate    after asking ns-3 anew
 
 In each of twelve drawn settings four methods run over ns-3's TCP. The first half of their rounds
 calibrates a fleet, from a scenario that has the presets; the second half is predicted. A setting's
 true rates, latencies and speeds are drawn from the 90 % intervals of these presets. The error of a
-round is that of its predicted duration, the mean over seeds of the tasks' spread, relative to
+round is that of its predicted duration, the median over seeds of the tasks' spread, relative to
 ns-3's; the ranking is that of the methods by the time of their second half.
 """
 
@@ -16,7 +17,7 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ import numpy as np
 import packets
 import pandas as pd
 from scipy.stats import kendalltau
+from stored import Finding, Findings, read_findings, write_findings
 
 import fedsim
 from fedsim.calibration.api import calibrate
@@ -35,6 +37,7 @@ from fedsim.calibration.logs import read_log
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "ns3/rounds.cc"
 TABLE = HERE / "ns3/rounds.csv"
+FOUND = HERE / "ns3/calibrated.csv"
 
 SETTINGS = 12
 CLIENTS = 4
@@ -265,7 +268,9 @@ def calibrated(given: Mapping[str, Any], recording: Path) -> dict[str, Any]:
 
 
 def predict(study: Mapping[str, Any], trained: Path, folder: Path) -> pd.DataFrame:
-    """Return the predicted duration of each method's rounds, the mean over seeds.
+    """Return the predicted duration of each method's rounds, the median over seeds.
+
+    A round of one seed in three may wait for a timeout that another one does not have.
 
     Args:
         study: whose fleet and network are predicted.
@@ -277,21 +282,8 @@ def predict(study: Mapping[str, Any], trained: Path, folder: Path) -> pd.DataFra
     rounds = made.rounds.sort_values(["variant", "seed", "round"])
     keys = [rounds["variant"].astype(str), rounds["seed"]]
     rounds["seconds"] = rounds["t"] - rounds.groupby(keys)["t"].shift(fill_value=0.0)
-    means = rounds.groupby([rounds["variant"].astype(str), "round"])["seconds"].mean()
-    return means.rename_axis(["method", "round"]).reset_index()
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The errors of one setting.
-
-    Attributes:
-        errors: of the durations of rounds, relative.
-        tau: Kendall's, of the rankings of the methods by time.
-    """
-
-    errors: Sequence[float]
-    tau: float
+    typical = rounds.groupby([rounds["variant"].astype(str), "round"])["seconds"].median()
+    return typical.rename_axis(["method", "round"]).reset_index()
 
 
 def compare(rows: pd.DataFrame, predicted: pd.DataFrame) -> Finding:
@@ -303,10 +295,6 @@ def compare(rows: pd.DataFrame, predicted: pd.DataFrame) -> Finding:
     sums = late.groupby("method")[["real", "seconds"]].sum()
     tau = float(kendalltau(sums["real"], sums["seconds"]).statistic)
     return Finding((late["seconds"] / late["real"] - 1.0).tolist(), tau)
-
-
-Findings = Sequence[tuple[str, str, Finding]]
-"""Those of a setting, each with its model and fleet: that of the presets, and calibrated."""
 
 
 def findings(number: int) -> Findings:
@@ -353,28 +341,41 @@ def each_of(
         yield from zip(settings, pool.map(find_one, settings), strict=True)
 
 
+def find_all() -> None:
+    """Compute what is found in all settings, and store it."""
+    write_findings(each_of(range(SETTINGS), findings), FOUND)
+
+
 def be_quiet() -> None:
     """Leave out the warnings of methods whose steps are longer than their theory's."""
     for kind in (fedsim.TheoryWarning, fedsim.RunWarning):
         warnings.simplefilter("ignore", kind)
 
 
-def report(settings: Sequence[int], find_one: Callable[[int], Findings]) -> None:
-    """Print the table of errors, each setting by itself, and all of them.
+def lines(found: Iterable[tuple[int, Findings]], *, each: bool = True) -> Iterator[str]:
+    """Yield the table of errors, of each setting by itself, or of all of them.
 
     Args:
-        settings: their numbers.
-        find_one: returns what is found in one of them.
+        found: what was found in each setting.
+        each: which of these.
     """
     every = dict[tuple[str, str], list[Finding]]()
-    print("| model | fleet | setting | median | nine of ten | worst | Kendall's tau |")
-    print("|---|---|---|---|---|---|---|")
-    for number, own in each_of(settings, find_one):
-        for model, fleet, found in own:
-            every.setdefault((model, fleet), []).append(found)
-            print(_row(model, fleet, str(number), [found]), flush=True)
-    for (model, fleet), each in every.items():
-        print(_row(model, fleet, "all", each), flush=True)
+    yield "| model | fleet | setting | median | nine of ten | worst | Kendall's tau |"
+    yield "|---|---|---|---|---|---|---|"
+    for number, own in found:
+        for model, fleet, one in own:
+            every.setdefault((model, fleet), []).append(one)
+            if each:
+                yield _row(model, fleet, str(number), [one])
+    if not each:
+        for (model, fleet), all_found in every.items():
+            yield _row(model, fleet, "all", all_found)
+
+
+def report(path: Path) -> None:
+    """Print what was found once, each setting by itself, and all of them."""
+    for line in [*lines(read_findings(path)), "", *lines(read_findings(path), each=False)]:
+        print(line)
 
 
 def _row(model: str, fleet: str, setting: str, found: Sequence[Finding]) -> str:
@@ -388,14 +389,16 @@ def _row(model: str, fleet: str, setting: str, found: Sequence[Finding]) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the errors, after a simulation if that is asked for."""
+    """Print the errors, after a computation or a simulation if that is asked for."""
     be_quiet()
     if list(arguments) == ["simulate"]:
         with tempfile.TemporaryDirectory() as folder:
             simulate(packets.compile_ns3(Path(folder), SOURCE))
-    elif arguments:
-        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: simulate")
-    report(range(SETTINGS), findings)
+    elif list(arguments) not in ([], ["again"]):
+        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: again, or: simulate")
+    if arguments:
+        find_all()
+    report(FOUND)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,20 @@
 """Does a calibrated simulation predict rounds of a live run over shaped links?
 
-    python analysis/reality/live_links.py                 by what was measured once
+    python analysis/reality/live_links.py                 what was found once
+    python analysis/reality/live_links.py again           by what was measured once
     python analysis/reality/live_links.py measure         after measuring anew (as root)
-    python analysis/reality/live_links.py measure 3 5     the same, of these settings only
+    python analysis/reality/live_links.py measure 3 5     measuring these settings only
 
-In each of twelve drawn settings `fedsim serve` and four `fedsim join` are processes in network
+In each of ten drawn settings `fedsim serve` and four `fedsim join` are processes in network
 namespaces of their own, joined by links that Linux shapes (see linux/namespaces.py), and run four
 methods. The first half of their rounds calibrates a fleet, from a scenario that has the presets;
-the second half is predicted. What was measured is in live_links/results.csv, so the table needs no
+the second half is predicted. What was measured is in live_links/results.csv, with the load of the
+machine beside it in machine.csv, and what is found from it in calibrated.csv, so the table needs no
 namespaces; calibrating.py has the methods, and does the same with ns-3.
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -28,14 +31,20 @@ import pandas as pd
 from calibrating import CLIENTS, METHODS, ROUNDS, Setting
 from linux.namespaces import SERVER, Links, Star, inside, star
 from linux.relay import be_prompt
+from stored import Findings, write_findings
 
 from fedsim.calibration.readers import read_recording
 
 HERE = Path(__file__).resolve().parent
 PACED = HERE / "linux/paced.py"
 TABLE = HERE / "live_links/results.csv"
+MACHINE = HERE / "live_links/machine.csv"
+FOUND = HERE / "live_links/calibrated.csv"
 
-SETTINGS = 12
+SETTINGS = 10
+
+SEED = 20261126
+"""Of the draws: other settings than those that the model was mended with."""
 
 COLUMNS = (
     *("setting", "method", "round", "client", "down_bytes", "operations", "up_bytes"),
@@ -56,7 +65,7 @@ def draw(number: int) -> Setting:
 
     A dense model takes 0.2 to 0.5 s over the slowest link.
     """
-    rng = np.random.default_rng([3333, number])
+    rng = np.random.default_rng([SEED, number])
     up, down = ([packets.magnitude(rng, 1e6, 50e6) for _ in range(CLIENTS)] for _ in range(2))
     trip = packets.magnitude(rng, 1e-2, 0.2)
     own = rng.uniform(0.3, 1.0, CLIENTS) * trip / 2
@@ -194,13 +203,21 @@ def measure_all(numbers: Sequence[int]) -> None:
     """Measure some settings, and write them into the table."""
     be_prompt()
     for number in numbers:
-        begun = time.monotonic()
+        begun, before = time.monotonic(), os.getloadavg()[0]
         rows = measure(number, draw(number))
-        known = read() if TABLE.exists() else rows.iloc[:0]
-        table = pd.concat([known[known["setting"] != number], rows])[list(COLUMNS)]
-        table = table.sort_values("setting", kind="stable")
-        table.to_csv(TABLE, index=False, float_format="%.7g", lineterminator="\n")
-        print(f"setting {number}: measured in {time.monotonic() - begun:.0f} s", file=sys.stderr)
+        took, after = time.monotonic() - begun, os.getloadavg()[0]
+        _replace(TABLE, rows[list(COLUMNS)], number)
+        noted = {"setting": number, "seconds": round(took), "before": before, "after": after}
+        _replace(MACHINE, pd.DataFrame([noted]), number)
+        print(f"setting {number}: {took:.0f} s, load {before:.2f} to {after:.2f}", file=sys.stderr)
+
+
+def _replace(path: Path, rows: pd.DataFrame, number: int) -> None:
+    """Write the rows of a setting into a table."""
+    known = pd.read_csv(path) if path.exists() else rows.iloc[:0]
+    table = pd.concat([known[known["setting"] != number], rows])
+    table = table.sort_values("setting", kind="stable")
+    table.to_csv(path, index=False, float_format="%.7g", lineterminator="\n")
 
 
 def read() -> pd.DataFrame:
@@ -211,22 +228,32 @@ def read() -> pd.DataFrame:
 # Predictions.
 
 
-def findings(number: int) -> calibrating.Findings:
+def findings(number: int) -> Findings:
     """Return the errors of a setting by model and fleet."""
     table = read()
     return list(calibrating.find(draw(number), table[table["setting"] == number], scenario))
 
 
+def find_all() -> None:
+    """Compute what is found in all settings that were measured, and store it."""
+    numbers = sorted(set(read()["setting"]))
+    write_findings(calibrating.each_of(numbers, findings), FOUND)
+
+
 def main(arguments: Sequence[str]) -> None:
-    """Print the errors, after measuring if that is asked for."""
+    """Print the errors, after measuring or computing if that is asked for."""
     calibrating.be_quiet()
     first, *others = arguments or [""]
     if first == "measure" and all(each.isdecimal() and int(each) < SETTINGS for each in others):
         measure_all([int(each) for each in others] or range(SETTINGS))
-    elif arguments:
-        wanted = f"nothing, or: measure, and numbers of settings from 0 to {SETTINGS - 1}"
+        if others:
+            return
+    elif list(arguments) not in ([], ["again"]):
+        wanted = f"nothing, or: again, or: measure, and numbers of settings up to {SETTINGS - 1}"
         sys.exit(f"got {' '.join(arguments)}; expected {wanted}")
-    calibrating.report(sorted(set(read()["setting"])), findings)
+    if arguments:
+        find_all()
+    calibrating.report(FOUND)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,19 @@
 """How true is it? Every model of the network beside its reference, in one table.
 
     python analysis/reality/run.py            the table of docs/explanation/truth.md
-    python analysis/reality/run.py --page     the same, written into the page
+    python analysis/reality/run.py --page     the same, written into the pages
+    python analysis/reality/run.py --again    after computing all errors anew (long), with or
+                                              without --page
 
 Errors are relative, and of times; references are closed forms, other simulators, packets, and the
-sockets of a kernel. What they said is in the repository, so nothing has to be installed; each
-script of this folder that the table names asks its own reference anew.
+sockets of a kernel. What they said is in the repository, and so are the errors (errors.csv, and
+calibrated.csv of both kinds of rounds), so nothing has to be installed; each script of this folder
+that the table names asks its own reference anew.
 """
 
 import csv
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -21,11 +24,14 @@ import live_links
 import numpy as np
 import transfers
 import wifi
+from stored import fill, read_errors, read_findings, write_errors
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs/explanation/truth.md"
+FLEETS = HERE / "calibrating.md"
+ERRORS = HERE / "errors.csv"
 ARRIVALS = HERE.parent / "simgrid/arrivals.csv"
-BEGIN, END = "<!-- table -->\n", "<!-- end of the table -->\n"
+MARK = "table"
 HEAD = "| model | held against | cases | median | nine of ten | worst | not for | command |"
 
 
@@ -46,8 +52,18 @@ class Row(NamedTuple):
     unfit: str
     command: str
 
-    def __str__(self) -> str:
-        found = self.errors()
+    @property
+    def name(self) -> str:
+        """What distinguishes it from the others."""
+        return f"{self.model}: {self.reference}"
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether its errors are stored by this script: others are stored by their own."""
+        return self.command in {"transfers.py", "kernel.py", "wifi.py"}
+
+    def text(self, found: Sequence[float]) -> str:
+        """Return the row of the table, by its errors."""
         sizes = np.abs(found)
         shares = (np.median(sizes), np.quantile(sizes, 0.9))
         cells = [self.model, self.reference, str(len(found)), *map(percent, shares)]
@@ -106,41 +122,26 @@ def of_cells() -> Sequence[float]:
     return [error for name, _, error in wifi.errors() if name == "held-out"]
 
 
-@cache
-def rounds() -> Mapping[str, Sequence[float]]:
-    """Return the errors of rounds' durations under `model: tcp`, by fleet."""
-    return _by_fleet(SETTINGS, calibrating.findings)
-
-
-@cache
-def live_rounds() -> Mapping[str, Sequence[float]]:
-    """Return the same of live runs."""
-    return _by_fleet(range(live_links.SETTINGS), live_links.findings)
-
-
-def _by_fleet(
-    settings: Sequence[int], find_one: Callable[[int], calibrating.Findings]
-) -> Mapping[str, Sequence[float]]:
-    errors = dict[str, list[float]]()
-    for _, found in calibrating.each_of(settings, find_one):
-        for model, fleet, finding in found:
-            if model == "tcp":
-                errors.setdefault(fleet, []).extend(finding.errors)
-    return errors
+def _of_fleet(path: Path, fleet: str) -> Sequence[float]:
+    """Return the errors of rounds' durations under `model: tcp`, of a fleet."""
+    return [
+        error
+        for _, found in read_findings(path)
+        for model, own, finding in found
+        for error in finding.errors
+        if (model, own) == ("tcp", fleet)
+    ]
 
 
 def of_rounds(fleet: str) -> Callable[[], Sequence[float]]:
     """Return what finds the errors of the rounds of a fleet."""
-    return lambda: rounds()[fleet]
+    return lambda: _of_fleet(calibrating.FOUND, fleet)
 
 
 def of_live(fleet: str) -> Callable[[], Sequence[float]]:
     """Return what finds the errors of the rounds of live runs."""
-    return lambda: live_rounds()[fleet]
+    return lambda: _of_fleet(live_links.FOUND, fleet)
 
-
-SETTINGS = range(calibrating.SETTINGS)
-"""The settings of calibrated fleets."""
 
 ROWS = (
     Row(
@@ -227,26 +228,42 @@ ROWS = (
 )
 
 
+def find_all() -> None:
+    """Compute all errors anew, and store them."""
+    calibrating.find_all()
+    live_links.find_all()
+    write_errors({row.name: row.errors() for row in ROWS if row.takes_long}, ERRORS)
+
+
 def lines() -> Iterator[str]:
     """Yield the lines of the table."""
     yield HEAD
     yield "|---|---|---|---|---|---|---|---|"
-    yield from map(str, ROWS)
+    stored = read_errors(ERRORS)
+    for row in ROWS:
+        yield row.text(stored[row.name] if row.takes_long else row.errors())
+
+
+def write_pages() -> None:
+    """Write the tables into their pages."""
+    fill(PAGE, MARK, lines())
+    for name, path in (("ns-3", calibrating.FOUND), ("live runs", live_links.FOUND)):
+        fill(FLEETS, f"table: {name}, all", calibrating.lines(read_findings(path), each=False))
+        fill(FLEETS, f"table: {name}, each", calibrating.lines(read_findings(path)))
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the table, or write it into the page."""
-    if list(arguments) not in ([], ["--page"]):
-        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: --page")
+    """Print the table, or write it into the pages."""
+    if not {*arguments} <= {"--page", "--again"}:
+        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: --page, --again")
     calibrating.be_quiet()
-    if not arguments:
-        for line in lines():
-            print(line, flush=True)
+    if "--again" in arguments:
+        find_all()
+    if "--page" in arguments:
+        write_pages()
         return
-    text = PAGE.read_text(encoding="utf-8")
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    table = "".join(f"{line}\n" for line in lines())
-    PAGE.write_text(f"{before}{BEGIN}{table}{END}{after}", encoding="utf-8")
+    for line in lines():
+        print(line)
 
 
 if __name__ == "__main__":

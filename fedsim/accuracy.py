@@ -41,7 +41,7 @@ TRANSFERS: Mapping[str, Accuracy] = {
 LINUX = Accuracy(1.04, 24, 60, "sockets of Linux (6.18")
 """Of `tcp` with its default, `stack: linux`."""
 
-ROUNDS: Mapping[str, tuple[float, float]] = {"fluid": (2.2, 7.7), "tcp": (2.2, 8.6)}
+ROUNDS: Mapping[str, tuple[float, float]] = {"fluid": (2.3, 8.4), "tcp": (2.4, 9.2)}
 """Of rounds of calibrated fleets, by the model: the median and nine of ten, in percent, in ten
 settings of live runs over links that Linux shaped; see `analysis/reality/live_links.py`."""
 

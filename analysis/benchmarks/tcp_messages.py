@@ -27,7 +27,7 @@ import client_round
 import numpy as np
 
 from fedsim.physics.radios import ConstantRate, Radio
-from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.channel import Framing
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import star
 from fedsim.ports import Array, Work

@@ -21,7 +21,7 @@ from mrg import SameLosses
 
 from fedsim.physics.packet_loss import IndependentLosses
 from fedsim.physics.radios import ConstantRate
-from fedsim.physics.radios.base import NONE, framing
+from fedsim.physics.radios.channel import NONE, framing
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology, star, tree
 from fedsim.sim.engine.calendar import Calendar

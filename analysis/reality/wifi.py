@@ -20,7 +20,7 @@ import numpy as np
 import packets
 
 from fedsim.physics.radios import ConstantRate
-from fedsim.physics.radios.base import NONE
+from fedsim.physics.radios.channel import NONE
 from fedsim.physics.topology import star
 from fedsim.physics.wifi import Wifi, modulation_rate
 from fedsim.sim.engine.calendar import Calendar

@@ -111,7 +111,7 @@ class Proximal(PersonalModels):
 
     def _own_steps(
         self,
-        client: Client[Any],
+        client: Client[OwnModel],
         start: Array,
         drawn: Minibatches,
         eta: float,
@@ -142,14 +142,14 @@ class Ditto(Proximal):
         own = self.personal_steps * draw_count(self.batch, rows)
         return super().samples_per_round(rows) + own
 
-    async def handle(self, client: Client[Any], message: Model) -> Update:
+    async def handle(self, client: Client[OwnModel], message: Model) -> Update:  # type: ignore[override]
         """Run a client: steps on the received model, and then on its own."""
         w = message.w.values
         delta = await self.change(client, w)
         client.state.own = await self._personal(client, w)
         return Update(client.pack(delta))
 
-    def _personal(self, client: Client[Any], w: Array) -> Awaitable[Array]:
+    def _personal(self, client: Client[OwnModel], w: Array) -> Awaitable[Array]:
         """Compute v_i after its steps."""
         plan = StepPlan(batch_size(self.batch, client.round), self.personal_steps)
         eta = self.eta if self.personal_rate is None else self.personal_rate
@@ -202,7 +202,7 @@ class PFedMe(Proximal):
         replies = await server.exchange(Model(server.pack(w)))
         return w + self.server_rate * mean(server, replies, "delta") if replies else w
 
-    async def handle(self, client: Client[Any], message: Model) -> Update:
+    async def handle(self, client: Client[OwnModel], message: Model) -> Update:  # type: ignore[override]
         """Run a client: move its copy of the model towards minimisers near it."""
         w = own = message.w.values
         for _ in range(self.local_steps):
@@ -211,7 +211,7 @@ class PFedMe(Proximal):
         client.state.own = own
         return Update(client.pack(w - message.w.values))
 
-    def _minimiser(self, client: Client[Any], w: Array) -> Awaitable[Array]:
+    def _minimiser(self, client: Client[OwnModel], w: Array) -> Awaitable[Array]:
         """Compute theta_i on one minibatch."""
         plan = StepPlan(batch_size(self.batch, client.round), 1, self.personal_steps)
 
@@ -249,7 +249,7 @@ class APFL(PersonalModels):
         """Return the number of samples of the steps on both models."""
         return 2 * super().samples_per_round(rows)
 
-    async def handle(self, client: Client[Any], message: Model) -> Update:
+    async def handle(self, client: Client[OwnModel], message: Model) -> Update:  # type: ignore[override]
         """Run a client: step on both models with the same minibatches."""
         start, d = message.w.values, len(message.w.values)
         found = await self._mixed_steps(client, start)
@@ -257,7 +257,7 @@ class APFL(PersonalModels):
         client.state.v, client.state.own = v, self.alpha * v + (1 - self.alpha) * w
         return Update(client.pack(w - start))
 
-    def _mixed_steps(self, client: Client[Any], start: Array) -> Awaitable[Array]:
+    def _mixed_steps(self, client: Client[OwnModel], start: Array) -> Awaitable[Array]:
         """Compute w_i and v_i after the steps of a round, one behind the other."""
         plan, v = self.plan(client.oracle.rows, client.round), client.state.v
         eta = self._step_size(client.round)

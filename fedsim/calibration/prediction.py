@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedsim.physics.networks import Network
 from fedsim.physics.radios import ConstantRate
-from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.channel import Framing
 from fedsim.physics.topology import Topology
 from fedsim.ports import Array
 from fedsim.sim.engine.calendar import Calendar

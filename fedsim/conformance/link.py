@@ -8,7 +8,7 @@ of a simulated run in which every client replies to every message.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from fedsim.protocol.stopping import RunStopped
 from fedsim.protocol.transport import ClientProtocol, Envelope, Unpacking
 from fedsim.scenario import load
 from fedsim.wire.packers import Packing
+
+if TYPE_CHECKING:
+    from fedsim.sim.config import Method
 
 CLIENTS = 3
 """Clients of a scenario that has no fleet."""
@@ -151,7 +154,8 @@ class ProtocolClient:
         self.oracle: Oracle = setup.fleet[client].oracle
         self.state: Any = setup.algorithm.memory(setup.initial)
         self.rng: np.random.Generator = setup.rng("client", client)
-        self._method, self._evaluator = job.algorithm, setup.evaluator
+        self._method: Any = setup.algorithm  # of rounds with a server: see `run_linked`
+        self._evaluator = setup.evaluator
 
     @property
     def round(self) -> int:
@@ -237,7 +241,7 @@ def run_linked(
     if isinstance(method, PeerAlgorithm) or method.asynchronous:
         raise ValueError(f"a link takes a method of rounds with a server; got {method.kind!r}")
     server = DirectServer(job, rounds)
-    serving = method.serve(server)
+    serving = cast("Method", job.setup.algorithm).serve(server)
     try:
         serving.send(None)
     except RunStopped:

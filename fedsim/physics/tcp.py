@@ -6,7 +6,7 @@ from pydantic import Field
 
 from fedsim.blocks.quantities import Bytes, Seconds
 from fedsim.blocks.spec import Spec, as_written
-from fedsim.physics.radios.base import Framing, framing
+from fedsim.physics.radios.channel import Framing, framing
 
 _QUEUE = "packets that wait in front of each direction of each link; one more is being sent"
 _KEPT = "one for each client and direction, open from the start"

@@ -16,7 +16,7 @@ from fedsim.blocks.choice import failure
 from fedsim.blocks.quantities import Bytes, Hertz
 from fedsim.blocks.spec import Spec, as_written
 from fedsim.physics.contention import Backoff, BlockRequest
-from fedsim.physics.radios.base import Framing, framing
+from fedsim.physics.radios.channel import Framing, framing
 
 Standard = Literal["n", "ac", "ax"]
 """802.11n (HT), 802.11ac (VHT) or 802.11ax (HE, one user at a time)."""

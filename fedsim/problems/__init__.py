@@ -54,6 +54,7 @@ from fedsim.problems.data import (
 from fedsim.problems.held_out import HeldOut, HeldOutClients, load_both
 from fedsim.problems.losses import (
     LOSSES,
+    JaxLoss,
     LinearLoss,
     Logistic,
     Loss,
@@ -202,6 +203,7 @@ __all__ = [
     "Idx",
     "ImageFolder",
     "InverseSquareRootSchedule",
+    "JaxLoss",
     "L1Distance",
     "LabelMix",
     "Leaf",

@@ -13,7 +13,7 @@ from fedsim.physics.carbon import GridCarbon
 from fedsim.physics.devices import Device
 from fedsim.physics.networks import StarNetwork
 from fedsim.physics.radios import NarrowbandRadio, Radio, StagedRadio
-from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.channel import Framing
 from fedsim.ports import Array
 from fedsim.record.emissions import KILOWATT_HOUR
 from fedsim.repricing.history import RunHistory

@@ -84,7 +84,14 @@ def _cluster(made: "type[JobQueueCluster]", kind: str) -> "JobQueueCluster":
         )
     cores = settings.get("cores") or 1
     # A process makes one run at a time, so that there is a process for each core.
-    return made(cores=cores, processes=settings.get("processes") or cores, silence_logs="critical")
+    # Dask's own page may be that of another cluster on this machine: any port will do.
+    scheduler = {"dashboard_address": ":0"} | (settings.get("scheduler-options") or {})
+    return made(
+        cores=cores,
+        processes=settings.get("processes") or cores,
+        scheduler_options=scheduler,
+        silence_logs="critical",
+    )
 
 
 def _scale(cluster: "JobQueueCluster", where: str, count: int) -> None:

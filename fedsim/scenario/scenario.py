@@ -133,13 +133,16 @@ def _asking(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """No cohort of peers is sampled; a deadline is all that closes an exchange early."""
     policy, kind = scenario.participation, scenario.algorithm.kind
     if scenario.algorithm.late_replies_required:
-        for key, seen in (("participation.deadline", policy), ("silence.after", scenario.silence)):
-            if seen.closes_after < inf:
-                text = (
-                    f"got {seen.closes_after:g} s, but neighbours under {kind} add up differences,"
-                    " and one that a deadline drops would be missing for ever; leave it out"
-                )
-                yield key, text, seen.closes_after
+        text = (
+            f"neighbours under {kind} add up differences, and one that a deadline drops would be"
+            " missing for ever; leave it out"
+        )
+        if policy.closes_after < inf:
+            said = f"got {policy.closes_after:g} s, but {text}"
+            yield "participation.deadline", said, policy.closes_after
+        if scenario.silence.closes_after < inf:
+            said = f"got {scenario.silence.closes_after:g} s, but {text}"
+            yield "silence.after", said, scenario.silence.closes_after
     if not policy.asks_all:
         text = f"got {policy.kind}, but no server asks the nodes of {kind}; use full"
         yield "participation.kind", text, policy.kind

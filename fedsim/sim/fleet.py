@@ -9,7 +9,7 @@ import numpy as np
 from fedsim.physics.batteries import Battery
 from fedsim.physics.packet_loss import LossProcess
 from fedsim.physics.radios import RateLaw
-from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.channel import Channel, Framing
 from fedsim.physics.radios.lora import LoRaRadio
 from fedsim.physics.state_of_charge import BatteryStore
 from fedsim.physics.topology import star
@@ -24,7 +24,6 @@ from fedsim.sim.lazy import LazyTable, RunLengthSequence
 from fedsim.sim.network import routing
 from fedsim.sim.network.air import CellRadios
 from fedsim.sim.network.broadcast import CellNetwork
-from fedsim.sim.network.channel import Channel
 from fedsim.sim.network.lanes import Bearer, Lane
 from fedsim.sim.network.lora.network import LoRaNetwork
 from fedsim.sim.network.peers import PeerNetwork, PeerRoutes

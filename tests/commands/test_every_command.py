@@ -224,8 +224,19 @@ OTHERS = {"arrays", "table", "explore", "Scenario", "Result"}
 """What is public beside them and the errors: what scenarios hold, what is returned, and `explore`,
 which has tests of its own."""
 
+
+def draw_network(result: fedsim.Result) -> None:
+    """Draw who has sent what to whom, or be refused where nothing was sent."""
+    if len(result.edges):
+        result.plot_network()
+    else:
+        with pytest.raises(fedsim.DataError, match="no message was sent"):
+            result.plot_network()
+
+
 METHODS: Mapping[str, Callable[[fedsim.Result], object]] = {
     "plot": lambda result: result.plot(),
+    "plot_network": draw_network,
     "compare": lambda result: repr(result.compare()),
     "report": lambda result: result.report(),
     "model": lambda result: result.model(seed=1),

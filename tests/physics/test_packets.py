@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.physics.radios.base import NONE, Framing
+from fedsim.physics.radios.channel import NONE, Framing
 
 
 @given(st.integers(0, 60), st.integers(61, 2000), st.integers(0, 10**9))

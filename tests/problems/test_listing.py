@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from fedsim import problems
 from fedsim.blocks.spec import Spec
 from fedsim.problems import LOSSES, SOURCES, SPLITS, Csv, Idx
+from fedsim.problems.losses import JaxLoss
 
 EVERYTHING: list[type[Spec]] = [*LOSSES, *SOURCES, *SPLITS]
 each = pytest.mark.parametrize("spec", EVERYTHING, ids=lambda spec: spec.__name__)
@@ -81,6 +82,7 @@ def test_what_is_written_is_read_back(spec: type[Spec]) -> None:
         problems.PlantedSmoothness: {"growth": 1.3},
         problems.Tong: {"reading": ["deviations"], "preprocess": [{"divide": 2}]},
         problems.TorchLoss: {"model": {"kind": "mlp"}},
+        JaxLoss: {"model": {"digest": "f", "name": "apply", "row": [2]}},
         Csv: {"path": "a.csv", "label": "y", "client": 3},
         Idx: {"images": "a", "labels": "b"},
         problems.data.GivenRows: {"digest": "f", "rows": 3, "row": [2]},

@@ -21,7 +21,7 @@ from fedsim.errors import RunError
 from fedsim.physics.availability import ALWAYS, BernoulliAvailability
 from fedsim.physics.packet_loss import GilbertElliottLoss, IndependentLoss, PacketLoss
 from fedsim.physics.radios import RadioStage, Shannon
-from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.channel import Framing
 from fedsim.physics.radios.lora import LoRa
 from fedsim.physics.signals import Steps
 from fedsim.ports import SILENCE, Message, Silence

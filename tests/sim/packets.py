@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.channel import Framing
 
 FRAMING = Framing(4, 16)
 """Packets of 16 bytes, 12 of them the message's: 96 bits carry 128."""

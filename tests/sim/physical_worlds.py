@@ -11,7 +11,7 @@ from hypothesis.strategies import SearchStrategy
 
 from fedsim.physics.availability import ALWAYS
 from fedsim.physics.radios import LoRa, RadioStage, Shannon
-from fedsim.physics.radios.base import NONE, Framing
+from fedsim.physics.radios.channel import NONE, Framing
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Discipline, star, tree
 from fedsim.ports import SILENCE, Message, Silence

@@ -18,7 +18,7 @@ from fedsim.physics.radios import (
     States,
     Traced,
 )
-from fedsim.physics.radios.base import NONE, Framing
+from fedsim.physics.radios.channel import NONE, Framing
 from fedsim.physics.signals import Signal
 from fedsim.ports import Oracle
 from fedsim.sim.config import ClientConfig

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedsim.physics.airtime import air, plan
 from fedsim.physics.cells import CellSharing
 from fedsim.physics.radios import ConstantRate
-from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.channel import Framing
 from fedsim.physics.topology import star
 from fedsim.physics.wifi import Wifi
 from fedsim.sim.engine.calendar import Calendar

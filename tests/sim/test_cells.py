@@ -6,7 +6,7 @@ from math import inf
 import pytest
 
 from fedsim.physics.radios import LoRa
-from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.channel import Framing
 from fedsim.physics.signals import Constant, Steps
 from fedsim.ports import Message
 from fedsim.sim.client import SimClient

@@ -5,7 +5,7 @@ from math import inf
 import pytest
 
 from fedsim.physics.radios import LoRa, Shannon
-from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.channel import Framing
 from fedsim.physics.signals import Steps
 from fedsim.ports import Message
 from fedsim.protocol.stopping import Stop

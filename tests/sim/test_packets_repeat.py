@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from fedsim.physics.packet_loss import PacketLoss
-from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.channel import Framing
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.server import SimServer
 from tests.physics.losses import GilbertElliott, Independent

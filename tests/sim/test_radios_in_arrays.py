@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 
 import fedsim
-from fedsim.sim.network.channel import steady_end
+from fedsim.physics.radios.channel import steady_end
 from fedsim.sim.world import World
 from tests.tiers import some
 from tests.worlds.playing import _different

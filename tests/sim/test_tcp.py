@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.physics.packet_loss import IndependentLosses, LossProcess
-from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.channel import Framing
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import star

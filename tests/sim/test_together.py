@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from fedsim.algorithms.averaging import FedAvg
-from fedsim.algorithms.local_training import StepPlan
 from fedsim.ports import Array, Client, Payload
 from fedsim.record.folder import read_json
 from fedsim.sim.arrays.client import ArrayClient
@@ -157,11 +156,9 @@ class Shouting(FedAvg):
     kind: Literal["shouting"] = "shouting"  # type: ignore[assignment]
     in_arrays: ClassVar[bool] = True
 
-    async def descend(
-        self, client: Client[Any], start: Array, plan: StepPlan | None = None
-    ) -> Array:
+    async def descend(self, client: Client[Any], start: Array) -> Array:
         """Take steps, and go on as far again for clients of an even number."""
-        moved = await super().descend(client, start, plan)
+        moved = await super().descend(client, start)
         return moved + (client.id % 2) * (moved - start)
 
 

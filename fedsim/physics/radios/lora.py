@@ -11,7 +11,8 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from fedsim.blocks.presets import Preset, Presettable
 from fedsim.blocks.quantities import Hertz, Seconds, Share, Watts
 from fedsim.blocks.spec import Given, Keys, as_written
-from fedsim.physics.radios.base import LATENCY, NO_DRAW, Draw, Framing, Listening, RadioLaw
+from fedsim.physics.radios.base import LATENCY, NO_DRAW, Draw, Listening, RadioLaw
+from fedsim.physics.radios.channel import Framing
 from fedsim.physics.radios.lorawan import EndDevice
 from fedsim.physics.radios.presets import LORA
 from fedsim.physics.radios.rates import RateLaw, Rates, Terms

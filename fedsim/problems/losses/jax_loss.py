@@ -53,7 +53,7 @@ class GivenFunctions(Holding):
 
 
 class JaxLoss(Loss):
-    """The loss of functions of JAX: the numbers of a tree of parameters are the model, one vector.
+    """The loss of functions of JAX: the numbers of their parameters are the model, one vector.
 
     Passed in from Python by `fedsim.jax.problem`. A gradient costs XLA's own count of the compiled
     loss and gradient, a row.

@@ -7,11 +7,11 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.physics.radios.channel import Channel
 from fedsim.ports import Array, ClientId
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.order import Numbers, ReactionError
 from fedsim.sim.lazy import LazyTable
-from fedsim.sim.network.channel import Channel
 from fedsim.sim.power.radio_kind import RadioKind
 
 MakeChannel = Callable[[ClientId, bool], Channel]

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.physics.radios.base import header_bits
+from fedsim.physics.radios.channel import header_bits
 from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.transport import Envelope
 from fedsim.record.schema import MESSAGE, Event

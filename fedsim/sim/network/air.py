@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from fedsim.physics.airtime import TURNS, AirPlan, CellAir, air, plan
 from fedsim.physics.radios import ConstantRate
-from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.channel import Framing
 from fedsim.physics.wifi import FrameTiming, Wifi
 from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar

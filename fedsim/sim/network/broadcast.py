@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from math import inf, nan
 from operator import itemgetter
 
-from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.channel import Framing
 from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog

@@ -12,12 +12,11 @@ from typing import Any, Protocol, TypeVar
 
 from fedsim.physics.packet_loss import LossProcess
 from fedsim.physics.radios import Carrier, RateLaw, Terms
-from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.channel import Channel, Framing, steady_end
 from fedsim.physics.signals import Signal
 from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.transport import Envelope
 from fedsim.sim.engine.calendar import Calendar, Timer
-from fedsim.sim.network.channel import Channel, steady_end
 from fedsim.sim.network.lane_states import TRANSITIONS, LaneEvent, LaneState, RouteClass
 from fedsim.sim.network.relay import Relay
 from fedsim.sim.power.radio import RadioMeter

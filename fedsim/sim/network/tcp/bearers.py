@@ -9,7 +9,7 @@ import numpy as np
 
 from fedsim.physics.packet_loss import LossProcess
 from fedsim.physics.radios import RateLaw
-from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.channel import Framing
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId

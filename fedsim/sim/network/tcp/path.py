@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.physics.packet_loss import LossProcess
-from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.channel import Framing
 from fedsim.physics.tcp import Tcp
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.flows import Changed

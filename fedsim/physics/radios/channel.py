@@ -1,15 +1,96 @@
-"""Channels: what the messages of one direction of one client's radio meet on their way.
+"""Channels: packets, and what those of one direction of one client's radio meet on their way.
 
 A channel is one law for both forms of a round: a lane, which is one, asks it as the bits of a
 message begin to flow; in arrays it is asked for one message of each client in turn.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.physics.packet_loss import LossProcess, repeat
-from fedsim.physics.radios import Carrier, RateLaw, Terms
-from fedsim.physics.radios.base import Framing
+from fedsim.physics.radios.rates import Carrier, RateLaw, Terms
 from fedsim.physics.signals import Signal
+
+# Packets: the division of a message, and the headers that it adds.
+
+
+Whole = TypeVar("Whole", int, NDArray[np.int64])
+
+
+def packet_count(message: Whole, overhead: Whole, packet: Whole) -> Whole:
+    """Return the number of packets of a message, or of each of many.
+
+    Example:
+        >>> packet_count(8 * 1441, 60, 1500)
+        2
+
+    Args:
+        message: its bits.
+        overhead: the header bytes of each packet.
+        packet: the largest packet, bytes, including the overhead.
+    """
+    return -(-message // (8 * (packet - overhead)))
+
+
+def header_bits(message: Whole, overhead: Whole, packet: Whole) -> Whole:
+    """Return the bits of the headers of these packets; arguments as for `packet_count`.
+
+    Example:
+        >>> header_bits(8 * 1441, 60, 1500)
+        960
+    """
+    return 8 * overhead * packet_count(message, overhead, packet)
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """The headers of packets: `overhead` bytes of every packet of at most `packet` bytes.
+
+    >>> Framing(60, 1500).packets(8 * 1441), Framing(60, 1500).bits(8 * 1441)
+    (2, 960)
+
+    Attributes:
+        overhead: the header bytes of each packet.
+        packet: the largest packet, bytes, including the overhead.
+
+    Raises:
+        ValueError: the overhead is negative, or leaves no room for a message.
+    """
+
+    overhead: int
+    packet: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.overhead < self.packet:
+            raise ValueError(
+                f"got an overhead of {self.overhead} of {self.packet} bytes; it must be at least 0"
+                " and below the packet"
+            )
+
+    def packets(self, message: int) -> int:
+        """Return the number of packets of a message, given in bits; 0 for no bits."""
+        return packet_count(message, self.overhead, self.packet)
+
+    def bits(self, message: int) -> int:
+        """Return the bits of headers of a message, given in bits."""
+        return header_bits(message, self.overhead, self.packet)
+
+
+@lru_cache
+def framing(overhead: int, packet: int) -> Framing:
+    """Return a cached framing, shared by equal radios; arguments as for `Framing`."""
+    return Framing(overhead, packet)
+
+
+NONE = Framing(0, 1500)
+"""Packets of Ethernet's length without headers."""
+
+
+# What a message meets on its way.
 
 
 class Transmission(NamedTuple):

@@ -77,7 +77,7 @@ def alike(one: object, other: object) -> bool:
         return True
     if type(one) is not type(other):
         return False
-    if isinstance(one, tuple) and isinstance(other, tuple):
+    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
         return len(one) == len(other) and all(alike(a, b) for a, b in zip(one, other, strict=True))
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         same: bool = one.shape == other.shape and one.dtype == other.dtype

@@ -84,15 +84,26 @@ def both_logs(job: Job, folder: Path) -> tuple[Logs, Logs, int]:
 ONE_BY_ONE = {"fedasync", "fedbuff"}
 """Methods whose clients are asked one by one, after the first time."""
 
+AVERAGES = {"gossip", "choco-gossip", "push-sum"}
+"""Methods that average, and compute nothing."""
+
+GO_ON = {"streaming-diloco"}
+"""Methods whose clients compute after their replies."""
+
 
 @pytest.mark.parametrize("kind", some([*METHODS, *PEERS], "chb", "fedavg", "scaffold", "d-psgd"))
 def test_all_work_of_an_instant_is_submitted_before_a_result_and_the_rows_are_the_same(
     kind: str, tmp_path: Path
 ) -> None:
     alone, together, most = both_logs(job_of(kind), tmp_path)
-    assert most == CLIENTS or kind in ONE_BY_ONE
+    assert most == CLIENTS or kind in ONE_BY_ONE or (kind in AVERAGES and most == 0)
     if kind in {"chb", "fedavg", *ONE_BY_ONE}:  # which compute once an answer
         assert_frame_equal(together[0], alone[0])
+    if kind in GO_ON:  # the run may end in the middle of the last instant's work
+        alone, together = (
+            (each[0][each[0]["round"] < each[0]["round"].max()], each[1])
+            for each in (alone, together)
+        )
     assert in_any_order(together[0]) == in_any_order(alone[0])
     # Of what peers send at one instant, another part may count to the round before.
     columns = ["objective"] if kind in PEERS else list(alone[1].columns)

@@ -69,6 +69,16 @@ def described(oracle: LossOracle, w: Array, loss: Loss, rng: np.random.Generator
         oracle.sgd_steps(w, 0.1, oracle.draws(2, 5, rng), 0.2, change=True),
         oracle.optimizer_steps(w, oracle.draws(2, 5, rng), Training(Adam(), (0.1, 0.05))),
     ]
+    made += [
+        made[6]._replace(
+            kernel=kernels.mixed_steps,
+            arguments=(np.concatenate([w, 0.5 * w]), 0.1, 0.3, oracle.draws(3, 7, rng)),
+        ),
+        made[-1]._replace(
+            kernel=kernels.alternating_steps,
+            arguments=(w, oracle.draws(3, 5, rng), *(Training(Adam(), (0.1,) * k) for k in (1, 2))),
+        ),
+    ]
     if type(loss).hessian is not Loss.hessian:
         made.append(oracle.newton(w))
     if loss.constrained:

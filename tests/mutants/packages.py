@@ -53,6 +53,7 @@ _ELSEWHERE: dict[str, tuple[str, ...]] = {
                 "tests/test_provenance.py", "tests/test_notes.py", "tests/test_run.py",
                 "tests/test_sending.py", "tests/test_shards.py"),
     "torch": ("tests/pytorch",),
+    "jax": ("tests/test_jax.py",),
 }  # fmt: skip
 """The tests of rooms that have no folder of their name."""
 

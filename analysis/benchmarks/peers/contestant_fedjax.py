@@ -58,7 +58,7 @@ def main() -> None:
         begin = time.perf_counter()
         for _ in range(ROUNDS[name]):
             state, _ = algorithm.apply(state, sampler.sample())
-        jax.block_until_ready(state.params)
+        jax.tree_util.tree_map(np.asarray, state.params)  # waits until they are computed
         return Turn(ROUNDS[name] * ASKED[name], time.perf_counter() - begin)
 
     take_turns(turn)

@@ -24,6 +24,10 @@ PARAMETERS = {
     "solver": {"kind": "gradient-descent", "step_size": 0.1},
 }
 """Parameters of methods that require one, or whose default is relative to L."""
+
+AMONG_PEERS = PARAMETERS | {"gamma": 0.5, "threshold": 1.0, "penalty": 0.1, "rho": 10.0}
+"""Those of methods of peers, whose gamma is a share."""
+
 NETWORK: dict[str, Any] = {
     "loss": {"kind": "torch", "model": {"kind": "cnn", "channels": [2], "hidden": 4}},
     "data": {"kind": "sklearn", "name": "digits"},
@@ -58,7 +62,7 @@ def _tried(model: type[Algorithm], kind: str) -> tuple[str, str]:
 def _scenario(model: type[Algorithm], kind: str) -> dict[str, Any]:
     fields = {
         key: value
-        for key, value in PARAMETERS.items()
+        for key, value in (AMONG_PEERS if _of_peers(model) else PARAMETERS).items()
         if key in model.model_fields and (key == "solver" or model.model_fields[key].is_required())
     }
     return {

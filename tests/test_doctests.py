@@ -17,6 +17,9 @@ from tests.tiers import missing
 
 EXTRAS = {
     "fedsim.flower": "flower",
+    "fedsim.jax": "jax",
+    "fedsim.jax.problems": "jax",
+    "fedsim.problems.pytrees": "jax",
     "fedsim.torch": "torch",
     "fedsim.problems.modules": "torch",
     "fedsim.problems.modules.layers": "torch",

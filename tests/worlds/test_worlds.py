@@ -103,7 +103,7 @@ def test_every_kind_of_every_block_is_drawn() -> None:
         "server_optimizer": _names(OPTIMIZERS) - {"given"},
         "schedule": _names(SCHEDULES),
         "peers": _names(OVERLAYS),
-        "loss": _names(LOSSES) | _names(PACKET_LOSSES),
+        "loss": (_names(LOSSES) - {"jax"}) | _names(PACKET_LOSSES),
         "penalty": _names(PENALTIES),
         "data": _names(SOURCES) - ELSEWHERE,
         "split": _names(SPLITS),

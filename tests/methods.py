@@ -85,6 +85,8 @@ PEERS: dict[str, dict[str, Any]] = {
     "push-sum": {},
 }
 """A block for every method of peers."""
+AVERAGES = {"gossip", "choco-gossip", "push-sum"}
+"""Methods of peers that average drawn vectors: they compute nothing, and see no objective."""
 PROBLEMS = {
     **dict.fromkeys(("fedmid", "fed-dual-avg", "fast-fedda", "c-fedda", "mc-fedda"), PENALISED),
     "fedsgm": CONSTRAINED,

@@ -30,9 +30,6 @@ REFUSED = {
     "fedsgm-stale": "problem.loss.kind: got torch, but fedsgm-stale is for a loss with a "
     "constraint g(w) <= 0: take neyman-pearson, or, without a constraint, fedcom",
 }
-AVERAGES = {"gossip", "choco-gossip", "push-sum"}
-"""Methods that average drawn models, and do not look at the objective."""
-
 ASKED = [k for each in ALGORITHMS if each.asks != "program" for k in kinds_of(each)]
 
 
@@ -62,12 +59,12 @@ def scenario(kind: str, **more: Any) -> dict[str, Any]:
 def test_a_method_trains_a_network(kind: str, tmp_path: Path) -> None:
     result = fedsim.run(scenario(kind), out=tmp_path)
     (summary,) = result.summary.to_dict("records")
-    ends = {"done", "rose"} if kind in AVERAGES else {"done"}
+    ends = {"done", "rose"} if kind in methods.AVERAGES else {"done"}
     assert summary["status"] in ends, summary["reason"]
     assert summary["rounds"] == 3
     rounds = result.rounds
     assert np.isfinite(rounds["objective"]).all()
-    assert rounds["objective"].nunique() > 1 or kind in AVERAGES  # where it is a mean
+    assert rounds["objective"].nunique() > 1 or kind in methods.AVERAGES  # where it is a mean
     assert rounds["gap"].isna().all()
     assert rounds["test_accuracy"].between(0, 1).all()
     assert summary["reference"] is None

@@ -20,6 +20,27 @@ def printable(text: str, longest: int = _LONGEST) -> str:
     return line if len(line) <= longest else line[: longest - 3] + "..."
 
 
+def first_line(error: BaseException) -> str:
+    r"""Return the first line of what an error says; the name of its class if it says nothing.
+
+    Example:
+        >>> first_line(ValueError("too long\nat all")), first_line(KeyError())
+        ('too long', 'KeyError')
+    """
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def named_line(error: BaseException) -> str:
+    r"""Return the class of an error and the first line of what it says.
+
+    Example:
+        >>> named_line(ValueError("too long\nat all"))
+        'ValueError: too long'
+    """
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
 def show(value: object) -> str:
     """Return a value in the notation of a scenario file.
 

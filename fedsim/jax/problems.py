@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from pydantic import ValidationError
 
 from fedsim.blocks.identity import identity_of
+from fedsim.blocks.wording import named_line
 from fedsim.errors import DataError
 from fedsim.problems import Source
 from fedsim.problems.data.files import GivenRows, arrays
@@ -17,6 +17,7 @@ from fedsim.problems.losses import GivenFunctions
 from fedsim.problems.passed import PassedFunctions
 from fedsim.results import Result
 from fedsim.scenario import ProblemSpec
+from fedsim.scenario.passed import passed_problem
 
 Rows: TypeAlias = Sequence[Any] | Source | Mapping[str, Any]
 """(X, y), (X, y, clients), or a source as in a scenario."""
@@ -69,16 +70,8 @@ def problem(
         raise DataError("loss.row", "give `shape`, that of a row's input, as for (X, y)")
     keys = _loss_keys(loss, _count_outputs(init, apply, row)) | of_the_loss
     passed = PassedFunctions(init, apply, None if isinstance(loss, str) else loss)
-    numbered = isinstance(rows, GivenRows) and rows.numbered
-    whole: dict[str, Any] = {
-        "loss": {"kind": "jax", "model": _model(passed, row), **keys},
-        "data": rows,
-        "split": split or ("groups" if numbered else "contiguous"),
-    }
-    if test is not None:
-        fraction = isinstance(test, Mapping) and "fraction" in test
-        whole["test"] = test if fraction else _rows(test)
-    return _validate(whole)
+    whole = {"kind": "jax", "model": _model(passed, row), **keys}
+    return passed_problem(whole, rows, test, split, _rows)
 
 
 def _model(passed: PassedFunctions, row: tuple[int, ...]) -> GivenFunctions:
@@ -87,19 +80,6 @@ def _model(passed: PassedFunctions, row: tuple[int, ...]) -> GivenFunctions:
     return GivenFunctions.holding(
         identity_of(*passed), passed, lambda: identity_of(*passed), name=name, row=row
     )
-
-
-def _validate(keys: Mapping[str, Any]) -> ProblemSpec:
-    """Return a problem.
-
-    Raises:
-        DataError: a key is unknown, or a value is not accepted.
-    """
-    try:
-        return ProblemSpec.model_validate(keys)
-    except ValidationError as error:
-        texts = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
-        raise DataError("loss", "; ".join(dict.fromkeys(texts))) from None
 
 
 def _check_callable(**functions: object) -> None:
@@ -179,14 +159,12 @@ def _count_outputs(
     try:
         tree = jax.eval_shape(init, jax.random.key(0))
     except Exception as error:
-        said = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise DataError("loss.init", f"init(key) fails: {said}") from error
+        raise DataError("loss.init", f"init(key) fails: {named_line(error)}") from error
     try:
         found = jax.eval_shape(apply, tree, jnp.zeros((2, *row)))
     except Exception as error:
-        said = f"{type(error).__name__}: {error}".splitlines()[0]
         text = f"apply(parameters, inputs) fails on inputs of shape (2, {', '.join(map(str, row))})"
-        raise DataError("loss.apply", f"{text}: {said}") from error
+        raise DataError("loss.apply", f"{text}: {named_line(error)}") from error
     shape = getattr(found, "shape", None)
     if shape == (2,):
         return 1

@@ -318,7 +318,6 @@ class Listed(Neighbours):
     path: Given[Path | None, Path | str | None] = as_written(
         None, "a .graphml file, or a .csv list with columns source and target, in place of edges"
     )
-
     directed: bool = Field(
         default=False, description="whether the first of a pair sends to the second only"
     )

@@ -82,10 +82,7 @@ def _adjacency(overlay: Overlay, law: Mixing) -> Matrix:
     if overlay.directed:
         text = f"got {law.kind}, but its weights are for undirected edges; use out-degree or matrix"
         raise DataError("kind", text)
-    counts = [len(others) for others in overlay.neighbours]
-    rows = np.repeat(np.arange(len(counts)), counts)
-    columns = np.array([one for others in overlay.neighbours for one in others], dtype=int)
-    return csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(counts), len(counts)))
+    return overlay.adjacency()
 
 
 def _laplacian(overlay: Overlay, law: Mixing) -> Matrix:

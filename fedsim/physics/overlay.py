@@ -124,6 +124,13 @@ class Overlay:
                 made[node, other] = weight
         return csr_array(made)
 
+    def adjacency(self) -> "Matrix":
+        """Return the adjacency matrix, shape (M, M): 1 in row i, column j if i sends to j."""
+        counts = [len(others) for others in self.neighbours]
+        rows = np.repeat(np.arange(len(counts)), counts)
+        columns = np.array([one for others in self.neighbours for one in others], dtype=int)
+        return csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(counts), len(counts)))
+
     def check(self, need: "Need" = "doubly-stochastic") -> None:
         """Check that nodes send to those that expect it, and that the weights are what is needed.
 

@@ -4,7 +4,6 @@ from math import ceil, inf, log
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
 from fedsim.physics.overlay import Matrix, Overlay
@@ -87,11 +86,7 @@ def facts_of(overlay: Overlay) -> GraphFacts:
 
 def _diameter(overlay: Overlay) -> int:
     """Return the largest distance of two nodes, in edges."""
-    counts = [len(others) for others in overlay.neighbours]
-    rows = np.repeat(np.arange(len(counts)), counts)
-    columns = np.array([one for others in overlay.neighbours for one in others], dtype=int)
-    edges = csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(counts), len(counts)))
-    return int(shortest_path(edges, unweighted=True).max())
+    return int(shortest_path(overlay.adjacency(), unweighted=True).max())
 
 
 def describe(facts: GraphFacts) -> str:

@@ -4,6 +4,7 @@ A label is encoded as it is among the training rows, whichever labels are among 
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
@@ -48,3 +49,22 @@ def check_classes_seen(labels: Array, known: Array) -> None:
             f"the label {unseen[0]:g} is among the test rows only; every class needs a training row"
         )
         raise DataError("test", text)
+
+
+def held_out_labels(problem: Problem, kind: str) -> tuple[Samples, Array, Array]:
+    """Return the test rows, their labels as the loss distinguishes them, and the classes.
+
+    Raises:
+        DataError: there are none, the loss does not classify, or a class is among them only.
+    """
+    test, classes = held_out_rows(problem, kind), problem.loss.classes(problem.labels)
+    labels = problem.loss.class_labels(test.y)
+    check_classes_seen(labels, problem.loss.class_labels(problem.labels))
+    return test, labels, classes
+
+
+def class_places(labels: Array, classes: Array) -> NDArray[np.intp]:
+    """Return the place of each row's label among the classes, shape (n,)."""
+    order = np.argsort(classes)
+    places: NDArray[np.intp] = order[np.searchsorted(classes, labels, sorter=order)]
+    return places

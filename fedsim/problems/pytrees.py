@@ -14,6 +14,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
+from fedsim.blocks.wording import named_line
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.losses.base import Rows
@@ -53,6 +54,7 @@ class Functions:
         self._passed, self._row, self._criterion = passed, row, criterion
         self._numbers = numbers
         self._wide = numbers == np.float64
+        self._checked = set[int]()  # numbers of outputs
         with self._number_types():
             tree = self._call("init", passed.init, jax.random.key(0))
             flat, self._unravel = ravel_pytree(tree)
@@ -113,9 +115,9 @@ class Functions:
         with self._number_types():
             start = model = self._model(w)
             further = self._number(eta), self._number(pull or 0.0), self._number(l2)
+            X, t = self._inputs(rows.X, rows.t)
             for indices in _alike(drawn, len(rows.t)):
                 scale = self._number(rows.factor * len(rows.t) / indices.shape[1])
-                X, t = self._inputs(rows.X, rows.t)
                 model = self._steps(model, start, X, t, jnp.asarray(indices), scale, further)
             return w + np.asarray(model - start, dtype=np.float64)
 
@@ -172,10 +174,6 @@ class Functions:
                 raise DataError("loss", f"{text}; of 4 rows got {np.shape(losses)}")
         self._checked.add(outputs)
 
-    @cached_property
-    def _checked(self) -> set[int]:
-        return set()
-
     def _number_types(self) -> Any:  # noqa: ANN401 - a context manager of JAX
         """Return a context in which numbers have the type that is asked for; JAX's is put back."""
         return jax.enable_x64(self._wide)
@@ -189,8 +187,7 @@ class Functions:
         try:
             return function(*arguments)
         except Exception as error:
-            said = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise DataError(f"loss.{name}", f"{name} fails: {said}") from error
+            raise DataError(f"loss.{name}", f"{name} fails: {named_line(error)}") from error
 
     @property
     def _target_type(self) -> Any:  # noqa: ANN401 - of NumPy

@@ -31,20 +31,21 @@ NEEDED = "memory"
 
 
 @contextmanager
-def submit_jobs(where: str) -> "Iterator[JobQueueCluster]":
+def submit_jobs(kind: str, count: int) -> "Iterator[JobQueueCluster]":
     """Submit jobs that are Dask's workers, one thread each; cancel them at the end.
 
     Args:
-        where: "slurm:20" for twenty jobs of Slurm, and so on by `CLASSES`.
+        kind: of the batch system, see `CLASSES`.
+        count: how many.
 
     Yields:
         the cluster of dask-jobqueue, for a `distributed.Client`.
 
     Raises:
-        DataError: the number is none, dask-jobqueue or the batch system's command is missing, its
-            configuration has no memory, or it refuses a job.
+        DataError: dask-jobqueue or the batch system's command is missing, its configuration has no
+            memory, or it refuses a job.
     """
-    kind, count = _read(where)
+    where = f"{kind}:{count}"
     if find_spec("dask_jobqueue") is None:
         raise DataError("cluster", missing(f"the cluster {where}", "dask-jobqueue", "dask"))
     import dask_jobqueue
@@ -60,14 +61,6 @@ def submit_jobs(where: str) -> "Iterator[JobQueueCluster]":
     with _cluster(made, kind) as cluster:
         _scale(cluster, where, count)
         yield cluster
-
-
-def _read(where: str) -> tuple[str, int]:
-    """Return the batch system and the number of jobs."""
-    kind, _, count = where.partition(":")
-    if not count.isdecimal() or int(count) < 1:
-        raise DataError("cluster", f"got {where!r}; expected {kind}:N with N jobs, at least 1")
-    return kind, int(count)
 
 
 def _cluster(made: "type[JobQueueCluster]", kind: str) -> "JobQueueCluster":

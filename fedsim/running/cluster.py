@@ -84,14 +84,13 @@ def open_cluster(where: str) -> "Iterator[Cluster]":
     from distributed.utils import silence_logging_cmgr as silent
 
     kind, _, count = where.partition(":")
-    if kind == "local":
+    if kind in {"local", *CLASSES}:
+        jobs = "" if kind == "local" else " jobs,"
         if not count.isdecimal() or int(count) < 1:
-            raise DataError("cluster", f"got {where!r}; expected local:N with N at least 1")
-        with _local(int(count)) as made, Client(made, set_as_default=False) as client:
-            yield Cluster(client)
-        return
-    if kind in CLASSES:
-        with submit_jobs(where) as made, Client(made, set_as_default=False) as client:
+            text = f"got {where!r}; expected {kind}:N with N{jobs} at least 1"
+            raise DataError("cluster", text)
+        opened = submit_jobs(kind, int(count)) if jobs else _local(int(count))
+        with opened as made, Client(made, set_as_default=False) as client:
             yield Cluster(client)
         return
     # Dask logs every lost connection. One that comes back does not concern the user; one that does

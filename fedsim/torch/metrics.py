@@ -1,5 +1,6 @@
 """Functions of the user's as measures of a run, such as those of torchmetrics."""
 
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, NamedTuple, cast
@@ -9,16 +10,16 @@ import torch
 from torch import Tensor
 
 from fedsim.blocks.identity import identity_of
+from fedsim.blocks.wording import named_line
 from fedsim.errors import DataError, Failed
 from fedsim.ports import Array
 from fedsim.problems import GivenMeasure, Problem, Samples
-from fedsim.problems.held_out_targets import held_out_rows
+from fedsim.problems.held_out_targets import class_places, held_out_labels, held_out_rows
 from fedsim.problems.losses import TorchLoss
+from fedsim.problems.measures.given import NAME
+from fedsim.problems.modules.trainer import AT_ONCE
 from fedsim.scenario.figures import columns
 from fedsim.torch.steps import StepModule
-
-AT_ONCE = 256
-"""The largest number of items in a batch that a metric of a step is called with."""
 
 
 def metric(function: Callable[[Any, Any], Any], name: str) -> GivenMeasure:
@@ -60,7 +61,7 @@ def _check(function: object, name: object) -> None:
     if not callable(function) or isinstance(function, type):
         text = "a metric is a function of outputs and targets, or of a module and a batch"
         raise DataError("measures", f"{text}; got {function!r}")
-    if not isinstance(name, str) or not name.isidentifier() or not name.islower():
+    if not isinstance(name, str) or not re.fullmatch(NAME, name):
         text = "the name of a metric is one of small letters, digits and _, such as test_iou"
         raise DataError("measures", f"{text}; got {name!r}")
     if name in columns():
@@ -92,9 +93,11 @@ class PassedMetric(NamedTuple):
             classes: Array | None = loss.classes(problem.labels)
         except DataError:  # no classifier
             classes = None
-        targets = torch.from_numpy(
-            test.y.copy() if classes is None else np.searchsorted(classes, test.y)
-        )
+        if classes is None:
+            targets = torch.from_numpy(test.y.copy())
+        else:
+            _, labels, classes = held_out_labels(problem, self.name)
+            targets = torch.from_numpy(class_places(labels, classes))
 
         def evaluate(w: Array) -> float:
             found = loss.regress(test.X, w) if classes is None else loss.scores(test.X, w, classes)
@@ -130,6 +133,5 @@ class PassedMetric(NamedTuple):
             if isinstance(found, int | float | np.number):
                 return float(found)
         except Exception as error:
-            said = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise Failed(f"the metric {self.name} fails: {said}") from error
+            raise Failed(f"the metric {self.name} fails: {named_line(error)}") from error
         raise Failed(f"the metric {self.name} is to return a number; got {type(found).__name__}")

@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from fedsim.blocks.identity import identity_of
+from fedsim.blocks.wording import named_line
 from fedsim.errors import DataError
 from fedsim.problems.optimizers import GivenOptimizer, PassedOptimizer
 
@@ -100,9 +101,8 @@ def _try(passed: PassedOptimizer) -> tuple[str, int, float | None]:
         with counting:
             made.step()
     except Exception as error:  # the code of a user's factory may raise anything
-        said = f"{type(error).__name__}: {error}".splitlines()[0]
         text = f"{name} is called with parameters, lr and options, and steps without arguments"
-        raise DataError("optimizer", f"{text}; it fails in a trial: {said}") from error
+        raise DataError("optimizer", f"{text}; it fails in a trial: {named_line(error)}") from error
     held = [each for each in tree_leaves(made.state[parameter]) if isinstance(each, Tensor)]
     vectors = sum(each.numel() for each in held) // size
     counted = max(float(round(counting.operations / size)) - 2.0, 0.0)

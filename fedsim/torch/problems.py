@@ -6,7 +6,6 @@ from operator import index
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
@@ -16,6 +15,7 @@ from fedsim.problems import Source
 from fedsim.problems.architectures import GivenModule, PassedModule
 from fedsim.problems.data.files import GivenRows, arrays
 from fedsim.scenario import ProblemSpec
+from fedsim.scenario.passed import passed_problem
 from fedsim.torch.datasets import as_array, dataset
 from fedsim.torch.steps import BatchLoss, Collate, StepModule, form_of, item_rows
 
@@ -105,14 +105,8 @@ def _problem_of_rows(
     if loss == _CLASSES and tried.outputs == 1:
         text = "cross-entropy needs an output for each class, and the module has one output"
         raise DataError("loss.criterion", f"{text}; use squared, or a custom loss")
-    keys: dict[str, Any] = {
-        "loss": {"kind": "torch", "model": model, **_loss_keys(loss, tried.outputs), **of_the_loss},
-        "data": rows,
-        "split": split or ("groups" if _has_numbers(rows) else "contiguous"),
-    }
-    if test is not None:
-        keys["test"] = test if _is_fraction(test) else _rows(test)
-    return _validate(keys)
+    keys = {"kind": "torch", "model": model, **_loss_keys(loss, tried.outputs), **of_the_loss}
+    return passed_problem(keys, rows, test, split, _rows)
 
 
 def _check_alone(loss: object, shape: object) -> None:
@@ -140,20 +134,13 @@ def _problem_of_items(
     rows = item_rows(data, test)
     handed = PassedModule(module, wrap=form_of(step, collate, rows.items))
     _check_callable(handed)
-    tried = _try(handed, None)
-    keys: dict[str, Any] = {
-        "loss": {
-            "kind": "torch",
-            "model": _model(handed, (1,), tried),
-            "criterion": "squared",  # its only output: the loss itself
-            **of_the_loss,
-        },
-        "data": rows.data,
-        "split": split or ("groups" if _has_numbers(rows.data) else "contiguous"),
+    keys = {
+        "kind": "torch",
+        "model": _model(handed, (1,), _try(handed, None)),
+        "criterion": "squared",  # its only output: the loss itself
+        **of_the_loss,
     }
-    if rows.test is not None:
-        keys["test"] = rows.test
-    return _validate(keys)
+    return passed_problem(keys, rows.data, rows.test, split, lambda test: test)
 
 
 def _shape(shape: Sequence[int] | None) -> tuple[int, ...]:
@@ -193,13 +180,6 @@ def _loss_keys(loss: Criterion | RowLoss, outputs: int | None) -> dict[str, Any]
     if getattr(loss, "reduction", None) == "sum":
         known["scale"] = "sum"
     return known
-
-
-def _validate(keys: Mapping[str, Any]) -> ProblemSpec:
-    try:
-        return ProblemSpec.model_validate(keys)
-    except ValidationError as error:
-        raise DataError("loss", _describe_error(error)) from None
 
 
 _CLASSES: Criterion = "cross-entropy"
@@ -303,22 +283,3 @@ _ROWS = (
     "rows are a dataset of PyTorch, one for each client, (X, y), (X, y, clients) or a source of a"
     " scenario"
 )
-
-
-def _has_numbers(rows: Source | Mapping[str, Any]) -> bool:
-    return isinstance(rows, GivenRows) and rows.numbered
-
-
-def _is_fraction(test: Rows) -> bool:
-    return isinstance(test, Mapping) and "fraction" in test
-
-
-def _describe_error(error: ValidationError) -> str:
-    """Return what pydantic says of a problem's keys, in one sentence."""
-    texts = []
-    for each in error.errors(include_url=False):
-        place = ".".join(str(key) for key in each["loc"])
-        texts.append(
-            f"{place}: {each['msg'].removeprefix('Value error, ')}; got {each['input']!r:.80}"
-        )
-    return "; ".join(dict.fromkeys(texts))

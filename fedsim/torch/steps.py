@@ -4,16 +4,15 @@ A row of such a problem is the number of an item. So items are split, drawn in m
 passes, held out and counted as rows are, and only a batch that a step is called with is collated.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
 from typing import Any, NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
-from torch.utils.data import Dataset, default_collate
+from torch.utils.data import ConcatDataset, Dataset, default_collate
 
+from fedsim.blocks.wording import named_line
 from fedsim.errors import DataError
 from fedsim.problems import Source
 from fedsim.problems.data.files import GivenRows, arrays
@@ -31,25 +30,8 @@ COUNTED = 32
 """The number of items, evenly spaced, whose operations are counted."""
 
 
-class Numbered:
-    """All items of a problem, by number; copies of a module share them.
-
-    Args:
-        parts: of items, one after the other.
-    """
-
-    def __init__(self, parts: Sequence[Any]) -> None:
-        self._parts = tuple(parts)
-        self._ends = tuple(accumulate(len(each) for each in parts))
-
-    def __len__(self) -> int:
-        return self._ends[-1]
-
-    def __getitem__(self, number: int) -> Any:  # noqa: ANN401 - items are the user's
-        """Return an item."""
-        part = bisect_right(self._ends, number)
-        start = self._ends[part - 1] if part else 0
-        return self._parts[part][number - start]
+class Numbered(ConcatDataset[Any]):
+    """All items of a problem, by number; copies of a module share them."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
@@ -109,8 +91,9 @@ class StepModule(nn.Module):
         try:
             found: object = self._form.step(self.module, self.batch(numbers))
         except Exception as error:  # the user's code may raise anything
-            said = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise DataError("step", f"it fails on a batch of {count} items: {said}") from error
+            raise DataError(
+                "step", f"it fails on a batch of {count} items: {named_line(error)}"
+            ) from error
         if not isinstance(found, Tensor) or tuple(found.shape) not in {(), (count,)}:
             seen = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
             raise DataError(

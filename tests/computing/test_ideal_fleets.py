@@ -14,7 +14,7 @@ from fedsim.ports import Array, Work
 from fedsim.record.recorder import RunRecorder
 from fedsim.scenario import load
 from fedsim.sim.world import World
-from tests.methods import METHODS, PEERS, scenario
+from tests.methods import AVERAGES, METHODS, PEERS, scenario
 from tests.tiers import some
 
 CLIENTS = 6
@@ -83,9 +83,6 @@ def both_logs(job: Job, folder: Path) -> tuple[Logs, Logs, int]:
 
 ONE_BY_ONE = {"fedasync", "fedbuff"}
 """Methods whose clients are asked one by one, after the first time."""
-
-AVERAGES = {"gossip", "choco-gossip", "push-sum"}
-"""Methods that average, and compute nothing."""
 
 GO_ON = {"streaming-diloco"}
 """Methods whose clients compute after their replies."""

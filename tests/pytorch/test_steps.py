@@ -169,8 +169,8 @@ def test_metrics_see_outputs_and_classes_of_the_test_rows(tmp_path: Path) -> Non
     assert result.rounds["share_acc"].tolist() == result.rounds["test_accuracy"].tolist()
 
 
-def test_what_holds_for_a_module_of_a_step_holds_for_the_users(tmp_path: Path) -> None:
-    result = fedsim.torch.run(
+def tagged(out: Path) -> fedsim.Result:
+    return fedsim.torch.run(
         Tagger,
         PARTS,
         step=mean_loss,
@@ -179,22 +179,36 @@ def test_what_holds_for_a_module_of_a_step_holds_for_the_users(tmp_path: Path) -
         algorithm={"kind": "fedavg", "step_size": 0.5, "local_steps": 1, "batch": 2},
         fleet=FLEET,
         rounds=2,
-        out=tmp_path,
+        out=out,
     )
+
+
+def test_what_holds_for_a_module_of_a_step_holds_for_the_users(tmp_path: Path) -> None:
+    result, again = tagged(tmp_path), tagged(tmp_path / "again")
     assert result.rounds["test_loss"].notna().all()
     assert isinstance(fedsim.torch.load_module(Tagger, result), Tagger)
-    again = fedsim.torch.run(
-        Tagger,
-        PARTS,
-        step=mean_loss,
-        collate=collate,
-        test={"fraction": 0.25},
-        algorithm={"kind": "fedavg", "step_size": 0.5, "local_steps": 1, "batch": 2},
-        fleet=FLEET,
-        rounds=2,
-        out=tmp_path / "again",
-    )
     assert again.rounds.equals(result.rounds)
+
+
+def test_a_finished_run_of_a_step_is_not_made_again(tmp_path: Path) -> None:
+    tagged(tmp_path)
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.parquet")}
+    tagged(tmp_path)
+    assert before == {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.parquet")}
+
+
+def test_a_metric_of_a_class_that_nobody_trains_on_is_refused() -> None:
+    metric = fedsim.torch.metric(lambda outputs, targets: 0.0, "own")
+    with pytest.raises(ScenarioError, match="the label 1 is among the test rows only"):
+        fedsim.torch.run(
+            nn.Linear(4, 2),
+            (X[:40], 0 * Y[:40]),
+            test=(X[40:], 0 * Y[40:] + 1),
+            algorithm=METHOD,
+            fleet=FLEET,
+            rounds=1,
+            measures=[metric],
+        )
 
 
 class Endless(Dataset[Any]):
@@ -232,6 +246,8 @@ def test_metrics_that_cannot_be_used_are_named() -> None:
         fedsim.torch.metric(nn.Linear, "own")
     with pytest.raises(DataError, match="name of a metric is one of small letters"):
         fedsim.torch.metric(accuracy, "Own F1")
+    with pytest.raises(DataError, match="name of a metric is one of small letters"):
+        fedsim.torch.metric(accuracy, "_f1")
     with pytest.raises(DataError, match="test_f1 is that of a measure"):
         fedsim.torch.metric(accuracy, "test_f1")
 

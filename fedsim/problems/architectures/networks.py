@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
 
 from fedsim.blocks.in_memory import Holding
+from fedsim.blocks.wording import named_line
 from fedsim.errors import DataError
 from fedsim.problems.architectures.base import Architecture
 from fedsim.problems.samples import Features
@@ -97,8 +98,7 @@ class PassedModule(NamedTuple):
             text = "a class or function that makes the module is called without arguments; it fails"
             if isinstance(self.make, nn.Module):
                 text = "the module cannot be copied"
-            said = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise DataError("loss.model", f"{text}: {said}") from error
+            raise DataError("loss.model", f"{text}: {named_line(error)}") from error
         if not isinstance(made, nn.Module):
             text = f"the module is to be a torch.nn.Module; got {type(made).__name__}"
             raise DataError("loss.model", text)

@@ -15,7 +15,13 @@ from fedsim.extras import missing
 from fedsim.ports import Array
 from fedsim.problems.architectures.base import Kept
 from fedsim.problems.losses.base import Loss, Rows, State
-from fedsim.problems.losses.network import encode_labels
+from fedsim.problems.losses.network import (
+    CRITERION,
+    OUTPUTS,
+    SCALE,
+    encode_labels,
+    network_classes,
+)
 from fedsim.problems.passed import PassedFunctions
 from fedsim.problems.samples import Features, Minibatches, Precision
 
@@ -65,21 +71,9 @@ class JaxLoss(Loss):
 
     kind: Literal["jax"] = "jax"
     model: GivenFunctions = Field(description="the functions")
-    criterion: Literal["cross-entropy", "squared"] = Field(
-        default="cross-entropy",
-        description="cross-entropy: an output a class; squared: (o - y)^2/2 with one output",
-    )
-    outputs: int | None = Field(
-        default=None,
-        ge=2,
-        description="how many classes, where labels are 0 to outputs - 1; if null, as many as the "
-        "data has distinct labels, ascending",
-    )
-    scale: Literal["sum", "mean", "share"] = Field(
-        default="mean",
-        description="the sum over the client's rows, their mean, or (share) their sum over the "
-        "number of rows of all clients",
-    )
+    criterion: Literal["cross-entropy", "squared"] = CRITERION
+    outputs: int | None = OUTPUTS
+    scale: Literal["sum", "mean", "share"] = SCALE
     numbers: Literal["float32", "float64"] = Field(default="float32", description="number type")
 
     def storage_type(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:
@@ -156,8 +150,7 @@ class JaxLoss(Loss):
         """
         if self.criterion == "squared":
             return super().classes(labels)
-        known = self.outputs
-        return np.unique(labels) if known is None else np.arange(known, dtype=np.float64)
+        return network_classes(labels, self.outputs)
 
     def scores(self, X: Features, w: Array, classes: Array) -> Array:
         """Return the outputs, shape (n, C)."""

@@ -29,6 +29,25 @@ if TYPE_CHECKING:
     from fedsim.problems.modules.vmap import Together
 
 
+# Fields that the losses of networks share, by PyTorch and by JAX.
+
+CRITERION: Any = Field(
+    default="cross-entropy",
+    description="cross-entropy: an output a class; squared: (o - y)^2/2 with one output",
+)
+OUTPUTS: Any = Field(
+    default=None,
+    ge=2,
+    description="how many classes, where labels are 0 to outputs - 1; if null, as many as the "
+    "data has distinct labels, ascending",
+)
+SCALE: Any = Field(
+    default="mean",
+    description="the sum over the client's rows, their mean, or (share) their sum over the "
+    "number of rows of all clients",
+)
+
+
 def encode_labels(labels: Array, criterion: str, outputs: int | None) -> Array:
     """Return one column a class (cross entropy), or the labels.
 
@@ -52,6 +71,11 @@ def encode_labels(labels: Array, criterion: str, outputs: int | None) -> Array:
     return np.equal.outer(labels, np.arange(outputs)).astype(np.float64)
 
 
+def network_classes(labels: Array, outputs: int | None) -> Array:
+    """Return 0 to outputs - 1; or, where that is not known, the distinct labels, ascending."""
+    return np.unique(labels) if outputs is None else np.arange(outputs, dtype=np.float64)
+
+
 class TorchLoss(Loss):
     """The loss of a PyTorch module: its trained parameters are the model, one flat vector.
 
@@ -72,21 +96,9 @@ class TorchLoss(Loss):
 
     kind: Literal["torch"] = "torch"
     model: Annotated[Architecture, OneOf(ARCHITECTURES)] = Field(description="the network")
-    criterion: Literal["cross-entropy", "squared"] = Field(
-        default="cross-entropy",
-        description="cross-entropy: an output a class; squared: (o - y)^2/2 with one output",
-    )
-    outputs: int | None = Field(
-        default=None,
-        ge=2,
-        description="how many classes, where labels are 0 to outputs - 1; if null, as many as the "
-        "data has distinct labels, ascending",
-    )
-    scale: Literal["sum", "mean", "share"] = Field(
-        default="mean",
-        description="the sum over the client's rows, their mean, or (share) their sum over the "
-        "number of rows of all clients",
-    )
+    criterion: Literal["cross-entropy", "squared"] = CRITERION
+    outputs: int | None = OUTPUTS
+    scale: Literal["sum", "mean", "share"] = SCALE
     numbers: Literal["float32", "float64", "bfloat16"] = Field(
         default="float32",
         description="number type; bfloat16: in products and convolutions, by autocast",
@@ -260,8 +272,7 @@ class TorchLoss(Loss):
         """
         if self.criterion == "squared":
             return super().classes(labels)
-        known = self.outputs
-        return np.unique(labels) if known is None else np.arange(known, dtype=np.float64)
+        return network_classes(labels, self.outputs)
 
     def scores(self, X: Features, w: Array, classes: Array) -> Array:
         """Return the outputs in `eval()`, shape (n, C)."""

@@ -11,6 +11,9 @@ from fedsim.problems.measures.base import Measure, Observer
 from fedsim.problems.problem import Objective, Problem
 from fedsim.record.columns import higher_is_better
 
+NAME = "[a-z][a-z0-9_]*"
+"""The names of columns that are accepted, a regular expression."""
+
 
 class PassedFunction(Protocol):
     """A function of a user's, ready to be bound to a problem."""
@@ -50,7 +53,7 @@ class GivenMeasure(Holding, Measure):
     higher: ClassVar[frozenset[str]] = _OwnHigher()  # type: ignore[assignment]  # likewise
 
     kind: Literal["given"] = "given"
-    name: str = Field(pattern="^[a-z][a-z0-9_]*$", description="of the column")
+    name: str = Field(pattern=f"^{NAME}$", description="of the column")
 
     def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
         """Return the function's value; see `Measure.bind`."""

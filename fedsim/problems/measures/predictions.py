@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import log_expit, log_softmax, softmax
 
@@ -12,7 +11,8 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.held_out_targets import (
-    check_classes_seen,
+    class_places,
+    held_out_labels,
     held_out_rows,
     held_out_targets,
 )
@@ -77,7 +77,7 @@ class HeldOutAccuracy(Measure):
 
     def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
         """Return the share; see `Measure.bind`."""
-        test, _, classes = _test_of_classes(problem, self.kind)
+        test, _, classes = held_out_labels(problem, self.kind)
         return _accuracy(problem, (test,), classes, self.kind)
 
 
@@ -140,25 +140,6 @@ def _accuracy(problem: Problem, parts: Sequence[Samples], classes: Array, column
 # Further measures of classifiers on test rows.
 
 
-def _test_of_classes(problem: Problem, kind: str) -> tuple[Samples, Array, Array]:
-    """Return the test rows, their labels as the loss distinguishes them, and the classes.
-
-    Raises:
-        DataError: there are none, the loss does not classify, or a class is among them only.
-    """
-    test, classes = held_out_rows(problem, kind), problem.loss.classes(problem.labels)
-    labels = problem.loss.class_labels(test.y)
-    check_classes_seen(labels, problem.loss.class_labels(problem.labels))
-    return test, labels, classes
-
-
-def _own_class(labels: Array, classes: Array) -> NDArray[np.intp]:
-    """Return the place of each row's label among the classes, shape (n,)."""
-    order = np.argsort(classes)
-    places: NDArray[np.intp] = order[np.searchsorted(classes, labels, sorter=order)]
-    return places
-
-
 class HeldOutF1(Measure):
     """F1 score of the predicted labels of the test rows: of each class, averaged.
 
@@ -179,7 +160,7 @@ class HeldOutF1(Measure):
         """Return the score; see `Measure.bind`."""
         from sklearn.metrics import f1_score  # noqa: PLC0415 - it takes long to load
 
-        test, labels, classes = _test_of_classes(problem, self.kind)
+        test, labels, classes = held_out_labels(problem, self.kind)
 
         def evaluate(w: Array) -> Figures:
             predicted = problem.loss.predict(test.X, w, classes)
@@ -207,7 +188,7 @@ class HeldOutAUC(Measure):
         """Return the area; see `Measure.bind`."""
         from sklearn.metrics import roc_auc_score  # noqa: PLC0415 - it takes long to load
 
-        test, labels, classes = _test_of_classes(problem, self.kind)
+        test, labels, classes = held_out_labels(problem, self.kind)
         missing = np.setdiff1d(classes, labels)
         if missing.size:
             text = f"there is none of the label {missing[0]:g}"
@@ -242,11 +223,11 @@ class HeldOutTopAccuracy(Measure):
 
         A class counts as among the first k where fewer than k others have a larger logit.
         """
-        test, labels, classes = _test_of_classes(problem, self.kind)
+        test, labels, classes = held_out_labels(problem, self.kind)
         if self.k >= len(classes):
             text = f"got k: {self.k}, and the data has {len(classes)} classes; give a smaller one"
             raise DataError("measures.k", text)
-        own = _own_class(labels, classes)
+        own = class_places(labels, classes)
 
         def evaluate(w: Array) -> Figures:
             scores = problem.loss.scores(test.X, w, classes)
@@ -271,8 +252,8 @@ class HeldOutPerplexity(Measure):
 
     def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
         """Return the perplexity; see `Measure.bind`."""
-        test, labels, classes = _test_of_classes(problem, self.kind)
-        own = _own_class(labels, classes)
+        test, labels, classes = held_out_labels(problem, self.kind)
+        own = class_places(labels, classes)
 
         def evaluate(w: Array) -> Figures:
             scores = problem.loss.scores(test.X, w, classes)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from fedsim.blocks.wording import first_line
 from fedsim.errors import DataError
 from fedsim.problems.architectures import Architecture
 
@@ -56,8 +57,7 @@ def check_loss(architecture: Architecture, criterion: str, outputs: Tensor) -> T
             return targets
     if said is None:
         raise _unfit("is infinite or not a number on every row that it was tried on")
-    lines = str(said).strip().splitlines() or [type(said).__name__]
-    raise _unfit(f"fails on {len(outputs)} outputs of the module: {lines[0]}")
+    raise _unfit(f"fails on {len(outputs)} outputs of the module: {first_line(said)}")
 
 
 def _targets(architecture: Architecture, criterion: str, outputs: Tensor) -> Iterator[Tensor]:
@@ -109,8 +109,7 @@ def _check_split(
                 try:
                     found = architecture.row_losses(outputs[part], targets[part], criterion)
                 except Exception as error:
-                    lines = str(error).strip().splitlines() or [type(error).__name__]
-                    raise _unfit(f"fails on {count} rows: {lines[0]}") from error
+                    raise _unfit(f"fails on {count} rows: {first_line(error)}") from error
             found = _check_result(found, count)
             parts.append(found if found.ndim else found.expand(count))
         together = torch.cat(parts)

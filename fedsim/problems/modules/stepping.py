@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedsim.blocks.wording import first_line
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.modules.module import FlatModule, trained_parameters
@@ -146,5 +147,5 @@ def stepping(training: Training, flat: FlatModule) -> Stepping:
 
 def failing_optimizer(name: str, what: str, error: Exception) -> DataError:
     """Return the error for an optimizer whose code raises."""
-    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return DataError("optimizer", f"the optimizer {name} {what}: {type(error).__name__}: {said}")
+    said = f"{type(error).__name__}: {first_line(error)}"
+    return DataError("optimizer", f"the optimizer {name} {what}: {said}")

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fedsim.blocks.wording import first_line
 from fedsim.errors import DataError, Failed
 from fedsim.ports import Array
 from fedsim.problems.losses.augmentation import Augmentation, augment
@@ -290,8 +291,8 @@ def check_device(device: str) -> None:
 
 
 def _failing(what: str, count: int, error: Exception) -> Failed:
-    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return Failed(f"the {what} fails on {count} row{'s' * (count != 1)}: {said}")
+    rows = f"{count} row{'s' * (count != 1)}"
+    return Failed(f"the {what} fails on {rows}: {first_line(error)}")
 
 
 def _subset(rows: Rows, indices: NDArray[np.intp]) -> Rows:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fedsim.blocks.wording import first_line
 from fedsim.errors import DataError
 from fedsim.problems.modules.module import (
     layers_of,
@@ -63,7 +64,7 @@ def copy_module(module: nn.Module) -> nn.Module:
         return deepcopy(module)
     except Exception as error:  # a module may hold anything
         text = (
-            f"cannot be copied, and each thread takes a module of its own: {_first_line(error)} "
+            f"cannot be copied, and each thread takes a module of its own: {first_line(error)} "
             "(old torch.nn.utils.weight_norm: take torch.nn.utils.parametrizations.weight_norm)"
         )
         raise _unfit(text) from error
@@ -309,14 +310,8 @@ def _differ(one: Tensor, other: Tensor) -> bool:
 
 
 def _failing(error: Exception) -> DataError:
-    return _unfit(f"fails on {TRIED} rows of zeros: {_first_line(error)}")
+    return _unfit(f"fails on {TRIED} rows of zeros: {first_line(error)}")
 
 
 def _unfit(text: str) -> DataError:
     return DataError("loss.model", f"the module {text}")
-
-
-def _first_line(error: Exception) -> str:
-    """Return an error's message, on one line; its class name if the message is empty."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,59 @@
+"""Rows and losses that were passed in from Python, as the problem of a scenario."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from fedsim.errors import DataError
+from fedsim.problems import GivenRows, Source
+from fedsim.scenario.specs import ProblemSpec
+
+Block = Source | Mapping[str, Any]
+"""Rows as a block of a scenario; or the share of the rows that is held out."""
+
+
+def passed_problem(
+    loss: Mapping[str, Any],
+    data: Block,
+    test: Any,  # noqa: ANN401 - whatever `rows_of` takes
+    split: Mapping[str, Any] | str | None,
+    rows_of: Callable[[Any], Block],
+) -> ProblemSpec:
+    """Return a problem.
+
+    Args:
+        loss: its keys.
+        data: the clients' rows.
+        test: {"fraction": 0.2}; or rows, for `rows_of`; None for none.
+        split: by default the clients of the rows if they have them (`groups`), and otherwise
+            contiguous blocks in fleet order (`contiguous`).
+        rows_of: returns test rows as a block.
+
+    Raises:
+        DataError: test rows cannot be used, a key is unknown, or a value is not accepted.
+    """
+    numbered = isinstance(data, GivenRows) and data.numbered
+    keys: dict[str, Any] = {
+        "loss": loss,
+        "data": data,
+        "split": split or ("groups" if numbered else "contiguous"),
+    }
+    if test is not None:
+        fraction = isinstance(test, Mapping) and "fraction" in test
+        keys["test"] = test if fraction else rows_of(test)
+    try:
+        return ProblemSpec.model_validate(keys)
+    except ValidationError as error:
+        raise DataError("loss", _describe(error)) from None
+
+
+def _describe(error: ValidationError) -> str:
+    """Return what pydantic says of a problem's keys, in one sentence."""
+    texts = []
+    for each in error.errors(include_url=False):
+        place = ".".join(str(key) for key in each["loc"])
+        texts.append(
+            f"{place}: {each['msg'].removeprefix('Value error, ')}; got {each['input']!r:.80}"
+        )
+    return "; ".join(dict.fromkeys(texts))

@@ -7,11 +7,11 @@ from fedsim.building.inputs import Findings
 from fedsim.building.network import Files
 from fedsim.errors import DataError
 from fedsim.physics.graphs_in_time import (
-    AnyOverlay,
     NeighboursByExchange,
     NeighboursInTime,
     OverlayCycle,
     OverlayInTime,
+    PeerGraph,
 )
 from fedsim.physics.overlay import Neighbours, Overlay
 from fedsim.physics.spectral import contracts
@@ -21,7 +21,7 @@ from fedsim.streams import stream
 
 def build_overlay(
     scenario: Scenario, nodes: int, files: Files, findings: Findings, seed: int
-) -> AnyOverlay | None:
+) -> PeerGraph | None:
     """Return the neighbours of peers, with weights that their method can mix with.
 
     Args:

@@ -289,7 +289,7 @@ class OverlayInTime:
         return ((one, other) for one in nodes for other in nodes if one != other)
 
 
-AnyOverlay: TypeAlias = Overlay | OverlayCycle | OverlayInTime
+PeerGraph: TypeAlias = Overlay | OverlayCycle | OverlayInTime
 """The neighbours of peers: always the same, changing by exchanges, or in time."""
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import connected_components, shortest_path
 
-from fedsim.physics.graphs_in_time import AnyOverlay, OverlayCycle, OverlayInTime
+from fedsim.physics.graphs_in_time import OverlayCycle, OverlayInTime, PeerGraph
 from fedsim.physics.overlay import Matrix, Overlay
 
 LARGEST = 1000
@@ -154,7 +154,7 @@ def facts_in_time(overlay: OverlayInTime) -> TimeFacts:
     )
 
 
-def describe_any(overlay: AnyOverlay) -> str:
+def describe_any(overlay: PeerGraph) -> str:
     """Return the properties of a graph of peers as a sentence, also of one that changes."""
     if isinstance(overlay, OverlayInTime):
         facts = facts_in_time(overlay)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import NamedTuple, Protocol
 
-from fedsim.physics.graphs_in_time import AnyOverlay, OverlayCycle, OverlayInTime
+from fedsim.physics.graphs_in_time import OverlayCycle, OverlayInTime, PeerGraph
 from fedsim.physics.overlay import Overlay, Weights
 from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar, Timer
@@ -127,7 +127,7 @@ class BeginningTogether:
                 ready[node].set_result(Neighbourhood(near, near, weights, own))
 
 
-def meetings(overlay: AnyOverlay, calendar: Calendar, nodes: Iterable[ClientId]) -> Meetings | None:
+def meetings(overlay: PeerGraph, calendar: Calendar, nodes: Iterable[ClientId]) -> Meetings | None:
     """Return the meetings in a graph of peers; None if it does not change."""
     if isinstance(overlay, OverlayCycle):
         return TakingTurns(overlay)

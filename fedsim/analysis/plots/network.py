@@ -95,7 +95,9 @@ def plot_network(
     events = run_of(runs.events, variant, seed)
     whole = _Drawing.of(events, value, layout)
     axis = axes_for(ax, width)
-    whole.draw(axis, whole.amounts(events if round is None else _sent_in(events, round), value))
+    whole.draw(
+        axis, whole.amounts(events if round is None else _rows_of_round(events, round), value)
+    )
     whole.add_scale(axis, value)
     return finish(axis, out)
 
@@ -145,11 +147,11 @@ def animate_network(
         rounds = [rounds[place] for place in chosen]
     by_round = dict(iter(events.groupby("round")))
     frames = {number: whole.amounts(by_round[number], value) for number in rounds}
-    write_whole(path, _animated(whole, frames, value).encode())
+    write_whole(path, _render_frames(whole, frames, value).encode())
     return path
 
 
-def _animated(whole: "_Drawing", frames: Mapping[int, Amounts], value: str) -> str:
+def _render_frames(whole: "_Drawing", frames: Mapping[int, Amounts], value: str) -> str:
     """Return a page with a frame a round, whose amounts are given."""
     most = max((float(each.max(initial=0.0)) for each in frames.values()), default=0.0)
     axis = axes_for(None, None)
@@ -167,7 +169,7 @@ def _animated(whole: "_Drawing", frames: Mapping[int, Amounts], value: str) -> s
     with TemporaryDirectory() as folder:
         page = Path(folder) / "network.html"
         moving.save(str(page), HTMLWriter(fps=4, embed_frames=True, default_mode="once"))
-        return _on_its_own(page.read_text(encoding="utf-8"))
+        return _embed_icons(page.read_text(encoding="utf-8"))
 
 
 _ICONS = {
@@ -184,7 +186,7 @@ _ICONS = {
 """Characters for the icons of matplotlib's buttons, whose font would be loaded from the web."""
 
 
-def _on_its_own(page: str) -> str:
+def _embed_icons(page: str) -> str:
     """Return a page of matplotlib's that loads nothing, and is the same for the same frames."""
     page = re.sub(r"<link[^>]*font-awesome[^>]*>\s*", "", page)
     for name, sign in _ICONS.items():
@@ -203,7 +205,7 @@ def _check(value: str, layout: Layout) -> None:
             raise DataError(key, text)
 
 
-def _sent_in(events: pd.DataFrame, number: int) -> pd.DataFrame:
+def _rows_of_round(events: pd.DataFrame, number: int) -> pd.DataFrame:
     """Return the rows of a round.
 
     Raises:

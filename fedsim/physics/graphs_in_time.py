@@ -48,7 +48,7 @@ class OverlayCycle:
         return self.graphs[(exchange - 1) % len(self.graphs)]
 
     def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
-        """Yield who sends to whom in any of them."""
+        """Yield which node sends to which in any of them."""
         for graph in self.graphs:
             yield from graph.pairs()
 
@@ -85,10 +85,10 @@ class OnePeer(NeighboursByExchange):
     def cycle(self, nodes: int) -> OverlayCycle:
         """See `NeighboursByExchange.cycle`."""
         steps = [2**power for power in range(max((nodes - 1).bit_length(), 1))]
-        return OverlayCycle(tuple([_shifted(nodes, step) for step in steps]))
+        return OverlayCycle(tuple([_shift_graph(nodes, step) for step in steps]))
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":  # noqa: ARG002
-        """Return who sends to whom in any exchange."""
+        """Return which node sends to which in any exchange."""
         import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
         graph: nx.Graph[int] = nx.DiGraph()
@@ -97,7 +97,7 @@ class OnePeer(NeighboursByExchange):
         return graph
 
 
-def _shifted(nodes: int, step: int) -> Overlay:
+def _shift_graph(nodes: int, step: int) -> Overlay:
     """Return the graph in which every node sends to the one some places further, cyclically."""
     if nodes == 1:
         return Overlay(((),), ((),))
@@ -109,7 +109,7 @@ def _shifted(nodes: int, step: int) -> Overlay:
 # Graphs that change in time.
 
 
-class Change(NamedTuple):
+class EdgeChange(NamedTuple):
     """An edge that appears or disappears.
 
     One whose ends are the same node is none. A law without end yields such ones, too, so that a
@@ -142,7 +142,7 @@ class GraphInTime:
         upcoming: the time of the next change, s; infinite if there is none.
     """
 
-    def __init__(self, nodes: int, changes: Iterator[Change]) -> None:
+    def __init__(self, nodes: int, changes: Iterator[EdgeChange]) -> None:
         self._upcoming = changes
         self._there: list[set[ClientId]] = [set() for _ in range(nodes)]
         self._weights: dict[ClientId, Weights] = {}
@@ -165,7 +165,7 @@ class GraphInTime:
             self._next = next(self._upcoming, None)
         self._forget(ends)
 
-    def _apply(self, change: Change) -> bool:
+    def _apply(self, change: EdgeChange) -> bool:
         """Make a change, and return whether it is one."""
         _, one, other, there = change
         near, far = self._there[one], self._there[other]
@@ -192,7 +192,7 @@ class GraphInTime:
         """Remove a node for good, with its edges."""
         others = tuple(self._there[node])
         for other in others:
-            self._apply(Change(0.0, node, other, there=False))
+            self._apply(EdgeChange(0.0, node, other, there=False))
         self._forget({node, *others})
         self._gone.add(node)
 
@@ -229,7 +229,7 @@ class NeighboursInTime(Neighbours):
         return self
 
     @abstractmethod
-    def changes(self, nodes: int, rng: np.random.Generator) -> Iterator[Change]:
+    def changes(self, nodes: int, rng: np.random.Generator) -> Iterator[EdgeChange]:
         """Yield the changes of the graph in the order of time; those at 0 s make the first graph.
 
         Args:
@@ -284,7 +284,7 @@ class OverlayInTime:
         return GraphInTime(self.nodes, self.law.changes(self.nodes, self.stream()))
 
     def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
-        """Yield who may ever send to whom: everybody to everybody."""
+        """Yield which node may ever send to which: every node to every other one."""
         nodes = range(self.nodes)
         return ((one, other) for one in nodes for other in nodes if one != other)
 
@@ -353,7 +353,7 @@ class Contacts(NeighboursInTime):
         """The end of the last contact, or the period."""
         return self.repeat or max((contact[3] for contact in self.contacts), default=0.0)
 
-    def changes(self, nodes: int, rng: np.random.Generator) -> Iterator[Change]:  # noqa: ARG002
+    def changes(self, nodes: int, rng: np.random.Generator) -> Iterator[EdgeChange]:  # noqa: ARG002
         """See `NeighboursInTime.changes`."""
         key = "path" if self.path is not None else "contacts"
         if strangers := [each for each in self.contacts if max(each[:2]) >= nodes]:
@@ -372,7 +372,7 @@ class Contacts(NeighboursInTime):
             start += self.repeat
 
 
-def _turns(contacts: Sequence[Contact]) -> list[Change]:
+def _turns(contacts: Sequence[Contact]) -> list[EdgeChange]:
     """Return the changes that contacts make, of which those of a pair may overlap."""
     ends = [(begin, True, min(a, b), max(a, b)) for a, b, begin, _ in contacts]
     ends += [(end, False, min(a, b), max(a, b)) for a, b, _, end in contacts]
@@ -383,5 +383,5 @@ def _turns(contacts: Sequence[Contact]) -> list[Change]:
         before = open_ones.get((one, other), 0)
         open_ones[one, other] = now = before + (1 if there else -1)
         if (before > 0) != (now > 0):
-            made.append(Change(time, one, other, there))
+            made.append(EdgeChange(time, one, other, there))
     return made

@@ -21,12 +21,12 @@ from fedsim.blocks.choice import failure
 from fedsim.blocks.quantities import Metres, MetresPerSecond, Seconds
 from fedsim.blocks.spec import Given, as_written
 from fedsim.errors import DataError
-from fedsim.physics.graphs_in_time import Change, NeighboursInTime, ReadFile
+from fedsim.physics.graphs_in_time import EdgeChange, NeighboursInTime, ReadFile
 from fedsim.physics.traces import read_table
 from fedsim.ports import Array
 
 
-class Leg(NamedTuple):
+class MotionLeg(NamedTuple):
     """A motion at a constant velocity, or a rest.
 
     Attributes:
@@ -55,7 +55,7 @@ class _Motion:
         reach: the range, m.
     """
 
-    def __init__(self, legs: Sequence[Iterator[Leg]], reach: float) -> None:
+    def __init__(self, legs: Sequence[Iterator[MotionLeg]], reach: float) -> None:
         self._legs = legs
         self._reach = reach
         self._on = np.array([next(each) for each in legs], dtype=float).reshape(-1, 6)
@@ -63,7 +63,7 @@ class _Motion:
         self._heap: list[tuple[float, int, int, int, int, int]] = []
         self._near: list[set[int]] = [set() for _ in legs]
 
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[EdgeChange]:
         """Yield the changes of the graph in the order of time."""
         heap, near, turns = self._heap, self._near, self._turns
         for node in range(len(self._legs)):
@@ -75,13 +75,13 @@ class _Motion:
                 return
             if other < 0:
                 self._turn(one)
-                yield Change(time, one, one, there=False)
+                yield EdgeChange(time, one, one, there=False)
             elif turns[one] == turn and turns[other] == far_turn:
                 (near[one].add if there else near[one].discard)(other)
                 (near[other].add if there else near[other].discard)(one)
-                yield Change(time, min(one, other), max(one, other), bool(there))
+                yield EdgeChange(time, min(one, other), max(one, other), bool(there))
 
-    def _first(self, node: int) -> Iterator[Change]:
+    def _first(self, node: int) -> Iterator[EdgeChange]:
         """Yield the edges of a node to later ones at 0 s, and foresee when they change."""
         others = np.arange(node + 1, len(self._legs))
         away = self._on[others, 2:4] - self._on[node, 2:4]
@@ -89,7 +89,7 @@ class _Motion:
         for other in others[inside].tolist():
             self._near[node].add(other)
             self._near[other].add(node)
-            yield Change(0.0, node, other, there=True)
+            yield EdgeChange(0.0, node, other, there=True)
         self._foresee(node, others, inside, 0.0)
 
     def _turn(self, node: int) -> None:
@@ -98,7 +98,7 @@ class _Motion:
         leg = next(self._legs[node], None)
         if leg is None:  # it rests where it has arrived
             place = self._on[node, 2:4] + self._on[node, 4:] * (time - self._on[node, 0])
-            leg = Leg(time, inf, float(place[0]), float(place[1]), 0.0, 0.0)
+            leg = MotionLeg(time, inf, float(place[0]), float(place[1]), 0.0, 0.0)
         self._on[node] = leg
         self._turns[node] += 1
         heappush(self._heap, (leg.end, node, -1, 0, 0, 0))
@@ -143,14 +143,14 @@ class Moving(NeighboursInTime):
     range: Metres = Field(description="largest distance of neighbours")
 
     @abstractmethod
-    def legs(self, nodes: int, rng: np.random.Generator) -> Sequence[Iterator[Leg]]:
+    def legs(self, nodes: int, rng: np.random.Generator) -> Sequence[Iterator[MotionLeg]]:
         """Return the motion of every node: legs without gaps between them, from 0 s.
 
         Raises:
             DataError: there is none; its key is relative to the block.
         """
 
-    def changes(self, nodes: int, rng: np.random.Generator) -> Iterator[Change]:
+    def changes(self, nodes: int, rng: np.random.Generator) -> Iterator[EdgeChange]:
         """See `NeighboursInTime.changes`."""
         yield from _Motion(self.legs(nodes, rng), self.range).changes()
 
@@ -179,19 +179,19 @@ class RandomWaypoint(Moving):
             raise failure(("max_speed", f"{text}; give at least that", None))
         return self
 
-    def legs(self, nodes: int, rng: np.random.Generator) -> Sequence[Iterator[Leg]]:
+    def legs(self, nodes: int, rng: np.random.Generator) -> Sequence[Iterator[MotionLeg]]:
         """See `Moving.legs`."""
         seeds = rng.integers(2**63, size=nodes).tolist()
         return [self._walk(np.random.default_rng(seed)) for seed in seeds]
 
-    def _walk(self, rng: np.random.Generator) -> Iterator[Leg]:
+    def _walk(self, rng: np.random.Generator) -> Iterator[MotionLeg]:
         time, place = 0.0, self._point(rng)
         low, high = self.min_speed, self.max_speed
         slowness = log(high / low) / (high - low) if high > low else 1 / low  # mean of 1 / speed
         travel = mean_distance(self.width, self.height) * slowness
         if rng.random() * (self.pause + travel) < self.pause:
             time = rng.random() * self.pause
-            yield Leg(0.0, time, *place, 0.0, 0.0)
+            yield MotionLeg(0.0, time, *place, 0.0, 0.0)
         else:  # legs are met in proportion to their length, and speeds to the time they take
             goal = self._point(rng)
             while rng.random() * hypot(self.width, self.height) > _distance(place, goal):
@@ -202,14 +202,14 @@ class RandomWaypoint(Moving):
             time, place = leg.end, goal
             yield leg
             if self.pause:
-                yield Leg(time, time + self.pause, *place, 0.0, 0.0)
+                yield MotionLeg(time, time + self.pause, *place, 0.0, 0.0)
                 time += self.pause
         while True:
             leg = _travel(time, place, goal := self._point(rng), rng.uniform(low, high))
             time, place = leg.end, goal
             yield leg
             if self.pause:
-                yield Leg(time, time + self.pause, *place, 0.0, 0.0)
+                yield MotionLeg(time, time + self.pause, *place, 0.0, 0.0)
                 time += self.pause
 
     def _point(self, rng: np.random.Generator) -> tuple[float, float]:
@@ -222,10 +222,10 @@ def _distance(one: tuple[float, float], other: tuple[float, float]) -> float:
 
 def _travel(
     begin: float, place: tuple[float, float], goal: tuple[float, float], speed: float
-) -> Leg:
+) -> MotionLeg:
     span = _distance(place, goal) / speed
     vx, vy = ((goal[axis] - place[axis]) / span if span else 0.0 for axis in (0, 1))
-    return Leg(begin, begin + span, *place, vx, vy)
+    return MotionLeg(begin, begin + span, *place, vx, vy)
 
 
 def mean_distance(width: float, height: float) -> float:
@@ -303,7 +303,7 @@ class PositionTraces(Moving):
         """The time of the last position, s."""
         return max((point[1] for point in self.points), default=0.0)
 
-    def legs(self, nodes: int, rng: np.random.Generator) -> Sequence[Iterator[Leg]]:  # noqa: ARG002
+    def legs(self, nodes: int, rng: np.random.Generator) -> Sequence[Iterator[MotionLeg]]:  # noqa: ARG002
         """See `Moving.legs`."""
         key = "points" if self.path is None else "path"
         by_node: list[list[tuple[float, float, float]]] = [[] for _ in range(nodes)]
@@ -317,11 +317,11 @@ class PositionTraces(Moving):
         return [_straight(points) for points in by_node]
 
 
-def _straight(points: Sequence[tuple[float, float, float]]) -> Iterator[Leg]:
+def _straight(points: Sequence[tuple[float, float, float]]) -> Iterator[MotionLeg]:
     """Yield the legs between positions (time, x, y)."""
     time, x, y = points[0]
     if time > 0 or len(points) == 1:
-        yield Leg(0.0, time if len(points) > 1 else inf, x, y, 0.0, 0.0)
+        yield MotionLeg(0.0, time if len(points) > 1 else inf, x, y, 0.0, 0.0)
     for begin, end in pairwise(points):
         span = end[0] - begin[0]
-        yield Leg(begin[0], end[0], *begin[1:], *((end[n] - begin[n]) / span for n in (1, 2)))
+        yield MotionLeg(begin[0], end[0], *begin[1:], *((end[n] - begin[n]) / span for n in (1, 2)))

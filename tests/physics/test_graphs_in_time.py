@@ -20,7 +20,7 @@ from fedsim.physics.graphs_in_time import (
     read_contacts,
 )
 from fedsim.physics.mobility import (
-    Leg,
+    MotionLeg,
     PositionTraces,
     RandomWaypoint,
     mean_distance,
@@ -121,13 +121,13 @@ def test_contacts_follow_their_file(tmp_path: Path) -> None:
 # Motion.
 
 
-def place(legs: list[Leg], time: float) -> tuple[float, float]:
+def place(legs: list[MotionLeg], time: float) -> tuple[float, float]:
     leg = next(each for each in legs if each.begin <= time <= each.end)
     return leg.x + leg.vx * (time - leg.begin), leg.y + leg.vy * (time - leg.begin)
 
 
-def until(legs: Iterator[Leg], end: float) -> list[Leg]:
-    made: list[Leg] = []
+def until(legs: Iterator[MotionLeg], end: float) -> list[MotionLeg]:
+    made: list[MotionLeg] = []
     while not made or made[-1].end < end:
         made.append(next(legs))
     return made

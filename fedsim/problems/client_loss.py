@@ -300,7 +300,7 @@ def sgd_steps(
     every = np.arange(loss.rows) if loss.noisy else None
     for number, some in enumerate(drawn):
         if number == 1:
-            loss = loss.forgetful()  # nobody else asks for what is between
+            loss = loss.forgetful()  # the observer asks for no model between
         g = _step_gradient(loss, v, every if some is None else some)
         np.multiply(g if pull is None else g + pull * (v - w), eta, out=step)
         np.subtract(v, step, out=v)

@@ -145,7 +145,7 @@ class LocalLoss:
         same.memory = EvaluationCache()
         return same
 
-    def forgetful(self) -> Self:
+    def copy_uncached(self) -> Self:
         """Return the same loss without an evaluation cache."""
         if self.memory is None:
             return self
@@ -300,7 +300,7 @@ def sgd_steps(
     every = np.arange(loss.rows) if loss.noisy else None
     for number, some in enumerate(drawn):
         if number == 1:
-            loss = loss.forgetful()  # the observer asks for no model between
+            loss = loss.copy_uncached()  # the observer asks for no model between
         g = _step_gradient(loss, v, every if some is None else some)
         np.multiply(g if pull is None else g + pull * (v - w), eta, out=step)
         np.subtract(v, step, out=v)

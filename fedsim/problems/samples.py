@@ -61,7 +61,7 @@ def product(X: Features, v: Array) -> Array:
 
 def transposed_product(X: Features, v: Array) -> Array:
     """Return X^T v for `v` of shape (n,) or (n, k), a dense array."""
-    result: Array = (X.T if isinstance(X, np.ndarray) else _transposed(X)).dot(v)
+    result: Array = (X.T if isinstance(X, np.ndarray) else _transpose(X)).dot(v)
     return result
 
 
@@ -72,7 +72,7 @@ one than a product with some hundred rows does."""
 _MOST_TRANSPOSED = 4096
 
 
-def _transposed(X: Sparse) -> Any:  # noqa: ANN401 - SciPy's, of another class than X
+def _transpose(X: Sparse) -> Any:  # noqa: ANN401 - SciPy's, of another class than X
     """Return X^T, made once for as long as X is there."""
     key = id(X)
     known = _TRANSPOSED.get(key)

@@ -340,7 +340,7 @@ def _variant(job: Job, began: Opening) -> dict[str, object]:
     row: dict[str, object] = {
         "variant": job.variant.name,
         "algorithm": job.algorithm.kind,
-        "clients": len(job.members),
+        "clients": job.clients,
         "dimension": job.problem.dimension,
         "optimum": np.nan if job.reference is None else job.reference.value,
     }

@@ -38,10 +38,10 @@ def why_not_inner(method: Algorithm) -> str:
     >>> why_not_inner(FedAvg(step_size=1.0))
     ''
     >>> why_not_inner(GradientDescent(step_size=1.0))
-    'its clients do not send the result of local steps, which gateways could average'
+    'its clients do not answer with the result of local steps alone'
     """
     if not isinstance(method, LocalUpdates):
-        return "its clients do not send the result of local steps, which gateways could average"
+        return "its clients do not answer with the result of local steps alone"
     if method.personal or method.local:
         return "its clients keep models, or parts of one, of their own"
     if method.asynchronous:

@@ -5,20 +5,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import fedsim
 from fedsim.ports import Array
 from fedsim.record.parts import read_table
+from fedsim.wire import HEADER_BITS, Dense, ValueFormat
 from tests.algorithms.harness import trajectory
-from tests.algorithms.local_loops import Local, check_near, local
+from tests.algorithms.local_loops import FEATURES, Local, check_near, local
 
 ETA, STEPS = 0.1, 2
 BELOW = ([0, 1], [2, 3, 4])
 """The clients of two gateways, of five clients in order."""
 
 EXACT = {"values": "float64"}
+
+
+TOP_ONE = {"compressor": {"kind": "top-k", "count": 1}, "error_feedback": "ef"}
+LOSS = {"kind": "independent", "rate": "10 %"}
 
 
 def scenario(problem: Local, *tiers: dict[str, Any], **blocks: Any) -> dict[str, Any]:
@@ -157,10 +161,10 @@ def top(v: Array, k: int) -> Array:
 
 def test_each_hop_has_its_own_compressor_and_errors(tmp_path: Path) -> None:
     problem = local(tmp_path)
-    up = {"compressor": {"kind": "top-k", "count": 2}, "error_feedback": "ef"}
-    wire = {**EXACT, "up": {**up, "if_longer": "compressed"}}
-    low = {**EXACT, "up": {"compressor": {"kind": "top-k", "count": 3}, "error_feedback": "ef"}}
-    low["up"]["if_longer"] = "compressed"
+    top_two = {"kind": "top-k", "count": 2}
+    up = {"compressor": top_two, "error_feedback": "ef", "if_longer": "compressed"}
+    wire = {**EXACT, "up": up}
+    low = {**EXACT, "up": {**up, "compressor": {"kind": "top-k", "count": 3}}}
     seen = models(problem, tmp_path, {"count": 2, "rounds": 2, "wire": wire}, wire=low)
     p, w, made = problem.weights, np.zeros(problem.dimension), list[Array]()
     errors = {node: np.zeros_like(w) for node in range(7)}
@@ -186,14 +190,188 @@ def test_each_hop_has_its_own_compressor_and_errors(tmp_path: Path) -> None:
 
 # -- bits, seconds and joules ----------------------------------------------------------
 
-HEADER = 112
+BITS = Dense.of(np.zeros(FEATURES), ValueFormat.FLOAT64).bits + HEADER_BITS
+"""A message with a model, or a change."""
+
+CLIENT = {
+    "kind": "ideal",
+    "up": "1.024 kbit/s",
+    "down": "2.048 kbit/s",
+    "latency": "0.25 s",
+    "energy_up": "2 nJ/bit",
+    "energy_down": "1 nJ/bit",
+}
+GATEWAY = {
+    "kind": "ideal",
+    "up": "0.512 kbit/s",
+    "down": "4.096 kbit/s",
+    "latency": "0.5 s",
+    "energy_up": "8 nJ/bit",
+    "energy_down": "4 nJ/bit",
+}
 
 
-def timed(problem: Local, folder: Path, **tier: Any) -> fedsim.Result:
-    """Run two rounds of three edge rounds, with times that are exact in binary."""
-    radio = {"kind": "first-order", "up": "1 kbit/s", "down": "2 kbit/s"}
-    blocks = {
-        "fleet": [{"count": 5, "radio": {"kind": "plain", **radio}}],
-        "stop": {"rounds": 2},
+def timed(folder: Path, **blocks: Any) -> fedsim.Result:
+    """Run two rounds of three edge rounds; no work takes time."""
+    tier = {"count": 2, "rounds": 3, "radio": GATEWAY, **blocks.pop("tier", {})}
+    given = {"fleet": [{"count": 5, "radio": CLIENT}], "stop": {"rounds": 2}, **blocks}
+    return fedsim.run(scenario(local(folder), tier, **given), out=folder / "runs")
+
+
+def test_what_is_charged_on_each_hop_is_what_arrives_there(tmp_path: Path) -> None:
+    result = timed(tmp_path)
+    edge_round = 0.5 + BITS / 2048 + BITS / 1024
+    whole = 1.0 + BITS / 4096 + 3 * edge_round + BITS / 512
+    assert result.rounds["t"].to_numpy() == pytest.approx([whole, 2 * whole], rel=1e-12)
+    for way in ("bits_up", "bits_down"):
+        assert list(result.rounds[way]) == [(2 + 3 * 5) * BITS] * 2
+    sent = result.events[result.events["event"] == "send"]
+    ways = sent.groupby(["node", "peer"], observed=True).size()
+    expected = {("server", f"gateway-{g}"): 2 for g in (5, 6)}
+    expected |= {(f"gateway-{g}", "server"): 2 for g in (5, 6)}
+    for gateway, clients in zip((5, 6), BELOW, strict=True):
+        for m in clients:
+            expected[f"gateway-{gateway}", f"client-{m}"] = 6
+            expected[f"client-{m}", f"gateway-{gateway}"] = 6
+    assert ways.to_dict() == expected
+    assert set(sent["round"]) == {1, 2}  # a message has the number of the server's round
+    table = result.clients.set_index("client")
+    assert table["joules"].to_numpy() == pytest.approx(
+        [6 * 3e-9 * BITS] * 5 + [2 * 12e-9 * BITS] * 2
+    )
+    assert list(table["server"]) == ["gateway-5"] * 2 + ["gateway-6"] * 3 + ["server"] * 2
+    assert list(table["tier"]) == [0] * 5 + [1] * 2
+
+
+def test_links_are_shared_below_each_server(tmp_path: Path) -> None:
+    link = {"uplink": "1.024 kbit/s", "latency": "1 s"}
+    server = {"server": {"downlink": "2.048 kbit/s"}}
+    result = timed(tmp_path, tier={"link": link}, network=server)
+    most = 3  # clients of a gateway send at once
+    edge_round = 0.5 + 2.0 + BITS / 2048 + most * BITS / 1024
+    whole = 1.0 + 2 * BITS / 2048 + 3 * edge_round + BITS / 512
+    assert result.rounds["t"].to_numpy() == pytest.approx([whole, 2 * whole], rel=1e-12)
+
+
+# -- who is missing --------------------------------------------------------------------
+
+
+def test_a_deadline_above_goes_on_without_a_late_gateway(tmp_path: Path) -> None:
+    problem = local(tmp_path)
+    fleet = [{"count": 2}, {"count": 3, "radio": {"kind": "ideal", "up": "0.1 kbit/s"}}]
+    policy = {"kind": "full", "deadline": "1 s", "late": "drop"}
+    blocks = {"fleet": fleet, "stop": {"rounds": 3}}
+    tier = {"count": 2, "rounds": 2, "participation": policy}
+    seen = models(problem, tmp_path, tier, **blocks)
+    w, made = np.zeros(problem.dimension), list[Array]()
+    for _ in range(3):
+        w = edge(problem, w, BELOW[0], 2)
+        made.append(w)
+    check_near(seen, made)
+    late = _rows(tmp_path, "late")
+    assert {(row["node"], row["peer"]) for row in late} <= {("gateway-6", "server")}
+
+
+def test_a_deadline_below_goes_on_without_a_late_client(tmp_path: Path) -> None:
+    problem = local(tmp_path)
+    fleet = [{"count": 4}, {"count": 1, "radio": {"kind": "ideal", "up": "0.1 kbit/s"}}]
+    policy = {"kind": "full", "deadline": "1 s", "late": "drop"}
+    blocks = {"fleet": fleet, "participation": policy, "stop": {"rounds": 3}}
+    seen = models(problem, tmp_path, {"count": 2, "rounds": 2}, **blocks)
+    w, made, p = np.zeros(problem.dimension), list[Array](), problem.weights
+    for _ in range(3):
+        ends = [edge(problem, w, clients, 2) for clients in (BELOW[0], [2, 3])]
+        w = p[[0, 1]].sum() * ends[0] + p[[2, 3, 4]].sum() * ends[1]
+        made.append(w)
+    check_near(seen, made)
+    assert {(row["node"], row["peer"]) for row in _rows(tmp_path, "late")} == {
+        ("client-4", "gateway-6")
     }
-    return fedsim.run(scenario(problem, {"count": 2, "rounds": 3, **tier}, **blocks), out=folder)
+
+
+def test_a_gateway_without_power_is_out_and_its_clients_with_it(tmp_path: Path) -> None:
+    problem = local(tmp_path)
+    low: dict[str, Any] = {"count": 1, "rounds": 1}  # the gateway of both, on mains
+    small = {"kind": "ideal", "up": "1 kbit/s", "down": "1 kbit/s", "energy_up": "1 mJ/bit"}
+    battery = {"capacity": f"{2.6 * BITS} mJ", "threshold": "10 %"}
+    tier = {"count": 2, "rounds": 2, "radio": small, "battery": battery}
+    seen = models(problem, tmp_path, tier, low, stop={"rounds": 6})
+    w, made = np.zeros(problem.dimension), list[Array]()
+    for number in range(6):
+        if number < 2:
+            shares = [problem.weights[clients].sum() for clients in BELOW]
+            ends = [edge(problem, w, clients, 2) for clients in BELOW]
+            w = np.tensordot(shares, np.array(ends), 1)
+        made.append(w)
+    # In the third round both are off before they have answered, and the gateway above gives it up.
+    check_near(seen, made[:4])
+    gone = _rows(tmp_path, "depleted")
+    assert {row["node"] for row in gone} == {"gateway-5", "gateway-6"}
+
+
+def test_a_gateway_whose_clients_are_gone_is_asked_no_more(tmp_path: Path) -> None:
+    problem = local(tmp_path)
+    small = {"kind": "ideal", "up": "1 kbit/s", "down": "1 kbit/s", "energy_up": "1 mJ/bit"}
+    dying = {"radio": small, "battery": {"capacity": f"{4.5 * BITS} mJ"}}
+    fleet = [{"count": 2, **dying}, {"count": 3}]
+    blocks = {"fleet": fleet, "stop": {"rounds": 5}}
+    seen = models(problem, tmp_path, {"count": 2, "rounds": 2}, **blocks)
+    w, made, p = np.zeros(problem.dimension), list[Array](), problem.weights
+    shares = [p[clients].sum() for clients in BELOW]
+    for number in range(5):
+        ends = [edge(problem, w, clients, 2) for clients in BELOW]
+        w = ends[1] if number >= 2 else np.tensordot(shares, np.array(ends), 1)
+        made.append(w)
+    check_near(seen, made)
+
+
+def _rows(folder: Path, event: str) -> list[dict[str, Any]]:
+    """Return the rows of an event in the log of a run."""
+    rows = read_table(folder / "run", "events").to_pylist()
+    return [row for row in rows if row["event"] == event]
+
+
+# -- what is refused -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "blocks", "tier"),
+    [
+        ("algorithm.kind", {"algorithm": {"kind": "scaffold", "step_size": 0.1}}, {}),
+        ("algorithm.kind", {"algorithm": {"kind": "gd", "step_size": 0.1}}, {}),
+        ("algorithm.kind", {"algorithm": {"kind": "ditto", "step_size": 0.1}}, {}),
+        ("tiers.0.outer.kind", {}, {"outer": {"kind": "fedprox"}}),
+        ("tiers.0.outer.kind", {}, {"outer": {"kind": "fednova"}}),
+        ("tiers.0.outer.kind", {}, {"outer": {"kind": "chb"}}),
+        ("tiers.0.outer.local_steps", {}, {"outer": {"kind": "fedavg", "local_steps": 3}}),
+        ("tiers.0.outer.step_size", {}, {"outer": {"kind": "fedavg", "step_size": 0.3}}),
+        ("tiers.0.count", {}, {"count": 6}),
+        ("tiers.0.count", {"fleet": [{"count": 5}]}, {"count": 6}),
+        ("tiers.0.participation.count", {}, {"participation": {"kind": "uniform", "count": 3}}),
+        ("participation.count", {"participation": {"kind": "uniform", "count": 3}}, {}),
+        ("participation.kind", {"participation": {"kind": "asynchronous", "buffer": 1}}, {}),
+        ("network.topology", {"network": {"topology": "tree", "gateways": 2}}, {}),
+        ("network.model", {"network": {"model": "tcp"}}, {}),
+        ("network.wifi", {"network": {"wifi": {}}}, {}),
+        (
+            "tiers.0.wire.down.error_feedback",
+            {},
+            {
+                "wire": {
+                    "down": {"compressor": {"kind": "top-k", "count": 1}, "error_feedback": "ef"}
+                }
+            },
+        ),
+        (
+            "tiers.0.radio.tries",
+            {},
+            {"radio": {"kind": "wifi", "loss": LOSS, "tries": 1}},
+        ),
+    ],
+)
+def test_what_gateways_cannot_have_is_refused_at_its_key(
+    key: str, blocks: dict[str, Any], tier: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(fedsim.ScenarioError) as error:
+        fedsim.check(scenario(local(tmp_path), {"count": 2, **tier}, **blocks))
+    assert key in [fault.key for fault in error.value.faults], str(error.value)

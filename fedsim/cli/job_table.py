@@ -150,6 +150,11 @@ def _round_timeout(job: Job) -> str:
     )
 
 
+def _asked(job: Job) -> str:
+    """Return what is counted of a cohort: clients, or with gateways each message down."""
+    return "messages down to clients and gateways" if job.tiers else "clients"
+
+
 def _totals(job: Job, opening: Opening) -> Iterator[str]:
     """Yield the costs of each of the first rounds for all clients together."""
     for number, cost in enumerate(opening.rounds, 1):
@@ -157,11 +162,13 @@ def _totals(job: Job, opening: Opening) -> Iterator[str]:
         text = (
             f"{_unit_of_progress(job)} {number}, all clients: {quantity(cost.seconds, 's')}, "
             f"{quantity(spent.joules, 'J')}, {quantity(spent.bits_down, 'bit')} down, "
-            f"{quantity(spent.bits_up, 'bit')} up, {spent.cohort} clients"
+            f"{quantity(spent.bits_up, 'bit')} up, {spent.cohort} {_asked(job)}"
         )
         total = spent.bits_up + spent.bits_down
         arrived = int(cost.clients[["bits_up", "bits_down"]].to_numpy().sum())
-        if total != arrived:
+        if job.tiers:
+            text += "; a gateway's bits are those of both hops"
+        elif total != arrived:
             text += "; rows above differ by messages lost, retransmitted or in transit"
         yield text
     if opening.ended:

@@ -32,13 +32,36 @@ class Hierarchy:
         return len(self.levels[0])
 
     @property
-    def smallest(self) -> tuple[int, ...]:
-        """The least number of nodes below a server, by the level of these nodes."""
-        counts: dict[int, int] = {}
+    def sizes(self) -> tuple[tuple[int, int], ...]:
+        """The least and the largest number of nodes below a server, by the level of the nodes."""
+        counts: list[list[int]] = [[] for _ in self.levels]
         for nodes in self.below.values():
-            level = self.level(nodes[0])
-            counts[level] = min(len(nodes), counts.get(level, len(nodes)))
-        return tuple(counts[level] for level in range(len(self.levels)))
+            counts[self.level(nodes[0])].append(len(nodes))
+        return tuple((min(each), max(each)) for each in counts)
+
+    def describe(self, methods: Sequence[str], rounds: Sequence[int]) -> str:
+        """Return the levels in words.
+
+        Args:
+            methods: the kind of the method between the nodes of each level and their servers.
+            rounds: the rounds of a gateway of each tier in a round of its server.
+
+        Example:
+            >>> hierarchy(5, [2]).describe(["fedavg", "diloco"], [3])
+            '5 clients; 2 gateways, each with 2 to 3 clients below: in a round of diloco with the server 3 rounds of fedavg'
+        """
+        texts, whats = [f"{self.clients} clients"], ["client", *["gateway"] * len(rounds)]
+        for tier, count in enumerate(rounds):
+            (least, most), what = self.sizes[tier], whats[tier]
+            below = f"{least if least == most else f'{least} to {most}'} {what}{'s' * (most > 1)}"
+            above = "the gateway above" if tier + 1 < len(rounds) else "the server"
+            own = len(self.levels[tier + 1])
+            many = f"{own} gateways, each" if own > 1 else "1 gateway"
+            texts.append(
+                f"{many} with {below} below: in a round of {methods[tier + 1]} with {above}"
+                f" {count} round{'s' * (count > 1)} of {methods[tier]}"
+            )
+        return "; ".join(texts)
 
     def level(self, node: ClientId) -> int:
         """Return the level of a node: 0 for a client, k for a gateway of tier k."""

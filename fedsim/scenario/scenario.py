@@ -247,10 +247,10 @@ def _tiers(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 def asking_too_many(scenario: ScenarioKeys, clients: int) -> Iterator[Conflict]:
     """Yield numbers of nodes to ask that are larger than those below some server in tiers."""
-    least = hierarchy_of(scenario, clients).smallest
+    sizes = hierarchy_of(scenario, clients).sizes
     policies = [("", scenario.participation)]
     policies += [(f"tiers.{n}.", tier.participation) for n, tier in enumerate(scenario.tiers)]
-    for (place, policy), nodes in zip(policies, least, strict=True):
+    for (place, policy), (nodes, _) in zip(policies, sizes, strict=True):
         for key, seen in policy.counts.items():
             if seen > nodes:
                 text = f"got {seen}, but some server has {nodes} below it (tiers)"

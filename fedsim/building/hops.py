@@ -13,7 +13,7 @@ from fedsim.protocol.participation import Participation
 from fedsim.protocol.transport import Transport
 from fedsim.scenario import Scenario
 from fedsim.scenario.compatibility import held_alike
-from fedsim.scenario.tiers import hop, placed
+from fedsim.scenario.tiers import hop, place_key
 from fedsim.sim.config import Hop, Method
 
 
@@ -71,7 +71,7 @@ class PlacedFindings(Findings):
     def add(self, key: str, message: str) -> None:
         """Register a fault of a key, unless it has one already."""
         known = key.startswith("tiers.")
-        self._findings.add(key if known else placed(self._number, key), message)
+        self._findings.add(key if known else place_key(self._number, key), message)
 
 
 def build_hops(

@@ -2,7 +2,7 @@
 
 from fedsim.building.inputs import Findings
 from fedsim.building.network import Files, topology
-from fedsim.physics.hierarchy import Hierarchy, tiered
+from fedsim.physics.hierarchy import Hierarchy, tier_links
 from fedsim.physics.topology import Topology, star
 from fedsim.ports import SERVER
 from fedsim.scenario import Scenario
@@ -42,4 +42,4 @@ def links_of_tiers(
     for gateways, tier in zip(tree.levels[1:], scenario.tiers, strict=True):
         own = dict(tier.link)
         links |= {server: star(len(tree.below[server]), **own) for server in gateways}
-    return tiered(tree, links)
+    return tier_links(tree, links)

@@ -150,7 +150,7 @@ def _round_timeout(job: Job) -> str:
     )
 
 
-def _asked(job: Job) -> str:
+def _cohort_noun(job: Job) -> str:
     """Return what is counted of a cohort: clients, or with gateways each message down."""
     return "messages down to clients and gateways" if job.tiers else "clients"
 
@@ -162,7 +162,7 @@ def _totals(job: Job, opening: Opening) -> Iterator[str]:
         text = (
             f"{_unit_of_progress(job)} {number}, all clients: {quantity(cost.seconds, 's')}, "
             f"{quantity(spent.joules, 'J')}, {quantity(spent.bits_down, 'bit')} down, "
-            f"{quantity(spent.bits_up, 'bit')} up, {spent.cohort} {_asked(job)}"
+            f"{quantity(spent.bits_up, 'bit')} up, {spent.cohort} {_cohort_noun(job)}"
         )
         total = spent.bits_up + spent.bits_down
         arrived = int(cost.clients[["bits_up", "bits_down"]].to_numpy().sum())

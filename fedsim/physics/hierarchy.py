@@ -47,8 +47,8 @@ class Hierarchy:
             rounds: the rounds of a gateway of each tier in a round of its server.
 
         Example:
-            >>> hierarchy(5, [2]).describe(["fedavg", "diloco"], [3])
-            '5 clients; 2 gateways, each with 2 to 3 clients below: in a round of diloco with the server 3 rounds of fedavg'
+            >>> hierarchy(4, [2]).describe(["fedavg", "diloco"], [3]).partition(": ")[2]
+            'in a round of diloco with the server 3 rounds of fedavg'
         """
         texts, whats = [f"{self.clients} clients"], ["client", *["gateway"] * len(rounds)]
         for tier, count in enumerate(rounds):
@@ -94,7 +94,7 @@ def hierarchy(clients: int, gateways: Sequence[int]) -> Hierarchy:
     return Hierarchy(tuple(levels), below, tuple(above))
 
 
-def tiered(tree: Hierarchy, links: Mapping[ClientId, Topology]) -> Topology:
+def tier_links(tree: Hierarchy, links: Mapping[ClientId, Topology]) -> Topology:
     """Return the links of a hierarchy and the routes of each node to its server and back.
 
     Args:

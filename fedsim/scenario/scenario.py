@@ -17,7 +17,7 @@ from fedsim.protocol.silence import SilencePolicy
 from fedsim.scenario.compatibility import compression
 from fedsim.scenario.figures import find_repeated, find_unmeasured, targets
 from fedsim.scenario.specs import ScenarioKeys
-from fedsim.scenario.tiers import hierarchy_of, hop, placed, tiering
+from fedsim.scenario.tiers import hierarchy_of, hop, place_key, tiering
 
 # Validation of the rules that close a round: conflicts, and rules without effect.
 
@@ -239,7 +239,7 @@ def _tiers(scenario: ScenarioKeys) -> Iterator[Conflict]:
         own = hop(scenario, number)
         for check in (_dropped_replies, closings, compression):
             for key, text, seen in check(own):
-                yield placed(number, key), text.replace("fleet.0.", f"tiers.{number}."), seen
+                yield place_key(number, key), text.replace("fleet.0.", f"tiers.{number}."), seen
     if wrong or not (scenario.tiers and scenario.clients):
         return
     yield from asking_too_many(scenario, scenario.clients)

@@ -41,10 +41,10 @@ _PLACES = {"algorithm.": "outer.", "fleet.0.": ""}
 """The keys of a hop's scenario that a tier has under another one."""
 
 
-def placed(number: int, key: str) -> str:
+def place_key(number: int, key: str) -> str:
     """Return the key, in the scenario, of a key of the scenario of a tier's hop.
 
-    >>> placed(1, "fleet.0.radio.tries"), placed(0, "wire.up.compressor.kind")
+    >>> place_key(1, "fleet.0.radio.tries"), place_key(0, "wire.up.compressor.kind")
     ('tiers.1.radio.tries', 'tiers.0.wire.up.compressor.kind')
     """
     for old, new in _PLACES.items():

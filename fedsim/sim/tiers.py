@@ -220,9 +220,9 @@ class Tiers(Star):
         self._tree, self._hops = setup.hierarchy, setup.hops
         self._levels = [self._tree.level(node) for node in range(len(self._tree.above))]
         self._reach = Reach(world[0].presence)
-        self._weights = _summed(self._tree, setup.shares)
+        self._weights = _sum_below(self._tree, setup.shares)
         ones = np.ones(self._tree.clients)
-        self._samples = _summed(self._tree, ones if setup.samples is None else setup.samples)
+        self._samples = _sum_below(self._tree, ones if setup.samples is None else setup.samples)
         self.servers: LazyTable[GatewayServer] = LazyTable(self._make_gateway_server)
         super().__init__(setup, *world)
 
@@ -358,7 +358,7 @@ class Tiers(Star):
         return "; ".join(text for text in waits if text)
 
 
-def _summed(tree: Hierarchy, figures: Array) -> Array:
+def _sum_below(tree: Hierarchy, figures: Array) -> Array:
     """Return a figure of each client, shape (M,), and for each gateway the sum of those below."""
     sums = np.zeros(len(tree.above))
     sums[: tree.clients] = figures

@@ -253,7 +253,7 @@ def test_links_are_shared_below_each_server(tmp_path: Path) -> None:
     assert result.rounds["t"].to_numpy() == pytest.approx([whole, 2 * whole], rel=1e-12)
 
 
-# -- who is missing --------------------------------------------------------------------
+# -- missing gateways and clients ------------------------------------------------------
 
 
 def test_a_deadline_above_goes_on_without_a_late_gateway(tmp_path: Path) -> None:

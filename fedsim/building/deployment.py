@@ -16,8 +16,8 @@ from fedsim.building.lora import check_lora
 from fedsim.building.network import Files, topology
 from fedsim.building.overlay import build_overlay
 from fedsim.building.tiers import build_hierarchy, links_of_tiers
+from fedsim.physics.graphs_in_time import PeerGraph
 from fedsim.physics.hierarchy import Hierarchy
-from fedsim.physics.overlay import Overlay
 from fedsim.physics.topology import Topology
 from fedsim.scenario import Group, Scenario
 
@@ -37,7 +37,7 @@ class Deployment(NamedTuple):
     members: tuple[int, ...]
     groups: tuple[BuiltGroup, ...]
     topology: Topology | None
-    overlay: Overlay | None = None
+    overlay: PeerGraph | None = None
     tiers: tuple[BuiltGroup, ...] = ()
     hierarchy: Hierarchy | None = None
 

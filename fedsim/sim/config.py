@@ -13,8 +13,8 @@ from fedsim.physics.batteries import NO_POWER, Battery
 from fedsim.physics.carbon import Intensity
 from fedsim.physics.cells import CellSharing
 from fedsim.physics.devices import DeviceLaw
+from fedsim.physics.graphs_in_time import PeerGraph
 from fedsim.physics.hierarchy import Hierarchy
-from fedsim.physics.overlay import Overlay
 from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.physics.signals import Signal
@@ -191,7 +191,7 @@ class WorldConfig(Numerics):
     header_bits: int
     rng: Callable[..., np.random.Generator]
     topology: Topology | None = None
-    overlay: Overlay | None = None
+    overlay: PeerGraph | None = None
     hierarchy: Hierarchy | None = None
     hops: tuple[Hop, ...] = ()
     sharing: Literal["fluid", "lv08", "tcp"] = "fluid"

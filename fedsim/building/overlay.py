@@ -9,7 +9,7 @@ from fedsim.errors import DataError
 from fedsim.physics.graphs_in_time import (
     NeighboursByExchange,
     NeighboursInTime,
-    OverlayCycle,
+    OnePeer,
     OverlayInTime,
     PeerGraph,
 )
@@ -52,7 +52,7 @@ def build_overlay(
 
 def _changing(
     scenario: Scenario, neighbours: Neighbours, nodes: int, findings: Findings, seed: int
-) -> OverlayCycle | OverlayInTime | None:
+) -> PeerGraph | None:
     """Return neighbours that change, if they are what the method needs.
 
     Raises:
@@ -63,16 +63,15 @@ def _changing(
         text = f"got {neighbours.kind}, but {method.kind} needs a graph that stays as it is"
         findings.add("network.peers.kind", text)
         return None
-    default = "metropolis" if isinstance(neighbours, NeighboursInTime) else "out-degree"
+    default = "out-degree" if isinstance(neighbours, OnePeer) else "metropolis"
     if mixing is not None and mixing.kind != default:
         text = f"got {mixing.kind}, but the weights of {neighbours.kind} are those of {default},"
         findings.add("network.mixing.kind", f"{text} of each exchange anew; leave it out")
         return None
     if isinstance(neighbours, NeighboursByExchange):
-        cycle = neighbours.cycle(nodes)
-        for graph in cycle.graphs:
-            graph.check(method.needs)
-        return cycle
+        graphs = neighbours.sequence(nodes, partial(stream, seed, "overlay"))
+        graphs.of(1).check(method.needs)
+        return graphs
     assert isinstance(neighbours, NeighboursInTime), "there are two"  # noqa: S101
     made = OverlayInTime(nodes, neighbours, partial(stream, seed, "overlay"))
     made.play()

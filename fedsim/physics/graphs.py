@@ -15,7 +15,7 @@ from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Given, as_written
 from fedsim.blocks.wording import printable
 from fedsim.errors import DataError
-from fedsim.physics.graphs_in_time import Contacts, OnePeer
+from fedsim.physics.graphs_in_time import Contacts, OnePeer, RandomMatching
 from fedsim.physics.mobility import PositionTraces, RandomWaypoint
 from fedsim.physics.overlay import Neighbours, ReadPairs, check_source
 from fedsim.ports import ClientId
@@ -382,6 +382,7 @@ OVERLAYS: Registry[Neighbours] = Registry(
         Geometric,
         Listed,
         OnePeer,
+        RandomMatching,
         Contacts,
         RandomWaypoint,
         PositionTraces,

@@ -9,8 +9,8 @@ edge agree on it and the mixing matrix W of an exchange is that of one graph.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from dataclasses import dataclass, field
+from itertools import accumulate, permutations
 from math import inf
 from operator import matmul
 from pathlib import Path
@@ -66,8 +66,17 @@ class NeighboursByExchange(Neighbours):
     """A law of neighbours that change with the number of the exchange."""
 
     @abstractmethod
-    def cycle(self, nodes: int) -> OverlayCycle:
-        """Return the graphs that take turns."""
+    def sequence(self, nodes: int, stream: "Stream") -> "OverlayCycle | Matchings":
+        """Return the graphs of all exchanges; what is drawn is from the stream of its exchange."""
+
+    def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
+        """Return which node sends to which in any exchange."""
+        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+        graph: nx.Graph[int] = nx.DiGraph()
+        graph.add_nodes_from(range(nodes))
+        graph.add_edges_from(self.sequence(nodes, lambda _: rng).pairs())
+        return graph
 
 
 class OnePeer(NeighboursByExchange):
@@ -82,19 +91,14 @@ class OnePeer(NeighboursByExchange):
 
     kind: Literal["one-peer"] = "one-peer"
 
+    def sequence(self, nodes: int, stream: "Stream") -> OverlayCycle:  # noqa: ARG002
+        """See `NeighboursByExchange.sequence`."""
+        return self.cycle(nodes)
+
     def cycle(self, nodes: int) -> OverlayCycle:
-        """See `NeighboursByExchange.cycle`."""
+        """Return the graphs that take turns."""
         steps = [2**power for power in range(max((nodes - 1).bit_length(), 1))]
         return OverlayCycle(tuple([_shift_graph(nodes, step) for step in steps]))
-
-    def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":  # noqa: ARG002
-        """Return which node sends to which in any exchange."""
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
-
-        graph: nx.Graph[int] = nx.DiGraph()
-        graph.add_nodes_from(range(nodes))
-        graph.add_edges_from(self.cycle(nodes).pairs())
-        return graph
 
 
 def _shift_graph(nodes: int, step: int) -> Overlay:
@@ -104,6 +108,67 @@ def _shift_graph(nodes: int, step: int) -> Overlay:
     to = tuple([((node + step) % nodes,) for node in range(nodes)])
     back = tuple([((node - step) % nodes,) for node in range(nodes)])
     return Overlay(to, back)
+
+
+Stream = Callable[[int], np.random.Generator]
+"""Returns the random stream of an exchange, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matchings:
+    """The neighbours of peers in pairs that are drawn for each exchange.
+
+    Attributes:
+        nodes: their number.
+        stream: see `Stream`.
+    """
+
+    nodes: int
+    stream: Stream
+    _known: dict[int, Overlay] = field(default_factory=dict, repr=False, compare=False)
+
+    def of(self, exchange: int) -> Overlay:
+        """Return the graph of an exchange, from 1."""
+        if exchange not in self._known:
+            if len(self._known) >= _KEPT:
+                self._known.clear()  # they are drawn again as they were
+            order = self.stream(exchange).permutation(self.nodes).tolist()
+            near: list[tuple[ClientId, ...]] = [() for _ in range(self.nodes)]
+            for one, other in zip(order[::2], order[1::2], strict=False):
+                near[one], near[other] = (other,), (one,)
+            self._known[exchange] = Overlay(tuple(near))
+        return self._known[exchange]
+
+    def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
+        """Yield which node may ever send to which: every node to every other one."""
+        return permutations(range(self.nodes), 2)
+
+    def contraction(self) -> float:
+        """Return by which factor an exchange shortens the expected squared distance to the mean.
+
+        It is the second eigenvalue of E[W], which is E[W^T W], as each W is a projection.
+        """
+        even = self.nodes % 2 == 0
+        return (self.nodes - 2) / (2 * (self.nodes - 1)) if even else 0.5 * (self.nodes > 1)
+
+
+_KEPT = 64  # matchings: nodes are rarely further apart
+
+
+class RandomMatching(NeighboursByExchange):
+    """In each exchange the nodes are paired at random, anew: random pairwise gossip in rounds.
+
+    Boyd, Ghosh, Prabhakar, Shah, "Randomized Gossip Algorithms", IEEE Trans. Inf. Theory 2006, the
+    synchronous model on a complete graph. Both of a pair take their mean; of an odd number of nodes
+    one is left alone. The expected squared distance to the mean falls by the second eigenvalue of
+    E[W], (M - 2) / (2 (M - 1)) of an even number M, in each exchange.
+    """
+
+    kind: Literal["random-matching"] = "random-matching"
+
+    def sequence(self, nodes: int, stream: Stream) -> Matchings:
+        """See `NeighboursByExchange.sequence`."""
+        return Matchings(nodes, stream)
 
 
 # Graphs that change in time.
@@ -285,11 +350,10 @@ class OverlayInTime:
 
     def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
         """Yield which node may ever send to which: every node to every other one."""
-        nodes = range(self.nodes)
-        return ((one, other) for one in nodes for other in nodes if one != other)
+        return permutations(range(self.nodes), 2)
 
 
-PeerGraph: TypeAlias = Overlay | OverlayCycle | OverlayInTime
+PeerGraph: TypeAlias = Overlay | OverlayCycle | Matchings | OverlayInTime
 """The neighbours of peers: always the same, changing by exchanges, or in time."""
 
 

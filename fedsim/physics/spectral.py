@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import connected_components, shortest_path
 
-from fedsim.physics.graphs_in_time import OverlayCycle, OverlayInTime, PeerGraph
+from fedsim.physics.graphs_in_time import Matchings, OverlayCycle, OverlayInTime, PeerGraph
 from fedsim.physics.overlay import Matrix, Overlay
 
 LARGEST = 1000
@@ -162,6 +162,11 @@ def describe_any(overlay: PeerGraph) -> str:
             f"{facts.nodes:,} nodes; in the first {facts.span:,g} s a node has {facts.degree:.3g}"
             f" neighbours on average and none for {facts.alone:.1%} of the time, and paths join all"
             f" nodes for {facts.connected:.1%} of it"
+        )
+    if isinstance(overlay, Matchings):
+        return (
+            f"{overlay.nodes:,} nodes, paired at random in each exchange, which makes the expected"
+            f" squared distance of models to their mean {overlay.contraction():.3g} times as large"
         )
     if isinstance(overlay, OverlayCycle):
         return _describe_cycle(overlay)

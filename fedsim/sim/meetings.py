@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import NamedTuple, Protocol
 
-from fedsim.physics.graphs_in_time import OverlayCycle, OverlayInTime, PeerGraph
+from fedsim.physics.graphs_in_time import Matchings, OverlayCycle, OverlayInTime, PeerGraph
 from fedsim.physics.overlay import Overlay, Weights
 from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar, Timer
@@ -49,9 +49,9 @@ class Meetings(Protocol):
 
 
 class TakingTurns:
-    """Meetings in graphs that take turns: a node begins an exchange as soon as it is ready."""
+    """Meetings in graphs of exchanges: a node begins an exchange as soon as it is ready."""
 
-    def __init__(self, cycle: OverlayCycle) -> None:
+    def __init__(self, cycle: OverlayCycle | Matchings) -> None:
         self._cycle = cycle
 
     async def begin(self, node: ClientId, exchange: int) -> Neighbourhood:
@@ -129,7 +129,7 @@ class BeginningTogether:
 
 def meetings(overlay: PeerGraph, calendar: Calendar, nodes: Iterable[ClientId]) -> Meetings | None:
     """Return the meetings in a graph of peers; None if it does not change."""
-    if isinstance(overlay, OverlayCycle):
+    if isinstance(overlay, OverlayCycle | Matchings):
         return TakingTurns(overlay)
     if isinstance(overlay, OverlayInTime):
         return BeginningTogether(overlay, calendar, nodes)

@@ -89,8 +89,16 @@ def walked() -> Iterator[Array]:
         yield metropolis({(one, other) for one, other in pairs if one < other}, NODES)
 
 
+def matched() -> Iterator[Array]:
+    for number in range(1, ROUNDS + 1):
+        order = stream(1, "overlay", number).permutation(NODES).tolist()
+        edges = {(order[k], order[k + 1]) for k in range(0, NODES, 2)}
+        yield metropolis(edges, NODES)
+
+
 PEERS: dict[str, tuple[dict[str, Any], Any]] = {
     "one-peer": ({"kind": "one-peer"}, lambda: (shifted(k) for k in range(ROUNDS))),
+    "random-matching": ({"kind": "random-matching"}, matched),
     "contacts": ({"kind": "contacts", "contacts": CONTACTS, "every": "10 s"}, recorded),
     "random-waypoint": ({**WALK, "every": "10 s"}, walked),
 }

@@ -17,6 +17,7 @@ from fedsim.physics.graphs_in_time import (
     GraphInTime,
     OnePeer,
     OverlayInTime,
+    RandomMatching,
     read_contacts,
 )
 from fedsim.physics.mobility import (
@@ -54,6 +55,19 @@ def test_one_peer_averages_exactly_after_log2_exchanges(nodes: int) -> None:
 def test_one_peer_of_other_numbers_contracts_but_not_to_the_mean() -> None:
     assert 0.01 < OnePeer().cycle(6).contraction() < 1
     assert len(OnePeer().cycle(1).graphs) == 1
+
+
+@pytest.mark.parametrize("nodes", [6, 7])
+def test_pairs_contract_by_the_second_eigenvalue_of_the_expected_matrix(nodes: int) -> None:
+    pairs = RandomMatching().sequence(nodes, RNG)
+    matrices = [pairs.of(exchange).matrix().toarray() for exchange in range(1, 1501)]
+    second = np.linalg.eigvalsh(np.mean(matrices, axis=0))[-2]
+    assert second == pytest.approx(pairs.contraction(), abs=0.03)
+    x = RNG(0).standard_normal(nodes)
+    x -= x.mean()
+    shorter = np.mean([((W @ x) ** 2).sum() / (x**2).sum() for W in matrices])
+    assert shorter == pytest.approx(pairs.contraction(), rel=0.03)
+    assert pairs.of(3) == RandomMatching().sequence(nodes, RNG).of(3)
 
 
 # Contacts.

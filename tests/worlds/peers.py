@@ -80,6 +80,7 @@ OVERLAYS: dict[str, Callable[[Dice, int], Block]] = {
     "scale-free": lambda dice, clients: {"links": dice.whole(1, max(clients - 1, 1))},
     "geometric": _places,
     "one-peer": lambda dice, clients: {},
+    "random-matching": lambda dice, clients: {},
     "contacts": _contacts,
     "random-waypoint": lambda dice, clients: {
         "range": f"{dice.whole(20, 90)} m",
@@ -97,7 +98,7 @@ OVERLAYS: dict[str, Callable[[Dice, int], Block]] = {
     },
 }
 
-CHANGING = ("one-peer", "contacts", "random-waypoint", "positions")
+CHANGING = ("one-peer", "random-matching", "contacts", "random-waypoint", "positions")
 """Graphs that change."""
 
 ON_CHANGING = ("gossip", "d-psgd", "dfedavg", "diging", "push-sum", "sgp")

@@ -131,7 +131,7 @@ class Matchings:
         """Return the graph of an exchange, from 1."""
         if exchange not in self._known:
             if len(self._known) >= _KEPT:
-                self._known.clear()  # they are drawn again as they were
+                self._known.clear()  # drawn again as they were
             order = self.stream(exchange).permutation(self.nodes).tolist()
             near: list[tuple[ClientId, ...]] = [() for _ in range(self.nodes)]
             for one, other in zip(order[::2], order[1::2], strict=False):
@@ -204,7 +204,6 @@ class GraphInTime:
     Attributes:
         edges: their number.
         changes: how many there were so far.
-        upcoming: the time of the next change, s; infinite if there is none.
     """
 
     def __init__(self, nodes: int, changes: Iterator[EdgeChange]) -> None:
@@ -215,11 +214,6 @@ class GraphInTime:
         self.edges = 0
         self.changes = 0
         self._next = next(changes, None)
-
-    @property
-    def upcoming(self) -> float:
-        """See above."""
-        return inf if self._next is None else self._next.time
 
     def advance(self, time: float) -> None:
         """Make all changes up to a time, s, those at that very time included."""

@@ -26,7 +26,12 @@ from fedsim.building.load import ComputingLoad, evaluator_for, every_for, load_o
 from fedsim.building.network import Files
 from fedsim.building.packing import promise
 from fedsim.building.personal import division
-from fedsim.building.round_completion import check_broadcast, ensure_completion, slowest
+from fedsim.building.round_completion import (
+    check_broadcast,
+    ensure_completion,
+    round_seconds,
+    slowest,
+)
 from fedsim.computing.serial import one_thread
 from fedsim.errors import ClientOrderError, DataError, Fault, ParameterError, ScenarioError
 from fedsim.problems import Observer, OwnObserver, Problem, ProgramProblem, Reference
@@ -39,7 +44,13 @@ from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.restricted import convex
 from fedsim.problems.samples import Precision
 from fedsim.progress import activity
-from fedsim.protocol.participation import PARTICIPATION, AsynchronousParticipation, Participation
+from fedsim.protocol.participation import (
+    PARTICIPATION,
+    AsynchronousParticipation,
+    Informed,
+    Participation,
+)
+from fedsim.protocol.reporting import message_types
 from fedsim.protocol.selection import sampling_order
 from fedsim.protocol.transport import VALUES, ByteTransport, Carry, Transport, ValueTransport
 from fedsim.scenario import (
@@ -65,15 +76,15 @@ def choose_transport(scenario: Scenario, carry: Carry, findings: Findings) -> Tr
         findings: collects a method whose messages have no numbers, if bytes need them.
     """
     method, links = scenario.algorithm, (scenario.wire.up, scenario.wire.down)
-    data = scenario.problem.data
+    policy, data = scenario.participation, scenario.problem.data
     more = FIT_MESSAGES if data is not None and data.exchanges_fit else ()
     if carry == "values":
         updates = any(link.error_feedback == "ef21" for link in links)
-        return ValueTransport(
-            (*method.messages, *more) if method.messages else None, updates=updates
-        )
+        known = message_types(method.messages, policy) if method.messages else None
+        return ValueTransport(None if known is None else (*known, *more), updates=updates)
     try:
-        return ByteTransport((*register_messages(type(method)), *more))
+        known = message_types(register_messages(type(method)), policy)
+        return ByteTransport((*known, *more))
     except TypeError as error:
         findings.add("algorithm.kind", f"messages cannot be encoded as bytes: {error}")
         return VALUES
@@ -215,6 +226,9 @@ class Builder:
             check_held(scenario, len(losses), d, findings)
             check_kept(scenario, algorithm, len(losses), d, findings, local)
             policy = policy_of(scenario, solved.problem.rows, findings)
+            if local is not None and isinstance(policy, Informed) and "loss" in policy.reports:
+                text = "a client's loss depends on parts of the model that stay with it"
+                findings.add("participation.kind", f"got {policy.kind}, but {text}")
             check_deadline(scenario, deployment.groups, deployment.members, losses, findings)
             check_restarts(
                 scenario,
@@ -245,7 +259,10 @@ class Builder:
             )
             findings.settle()
             inputs = self._inputs.hashes(scenario)
-            return replace(job, participation=closes, transport=transport, inputs=inputs)
+            times = partial(round_seconds, job)
+            return replace(
+                job, participation=closes, transport=transport, inputs=inputs, times=times
+            )
         raise ScenarioError(findings.faults)
 
     def _solve(self, scenario: Scenario, seed: int, findings: Findings) -> "_Solved | None":

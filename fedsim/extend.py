@@ -76,7 +76,14 @@ from fedsim.problems.losses import Rows, State
 from fedsim.problems.penalties.base import Shape
 from fedsim.problems.penalties.base import Weighted as WeightedPenalty
 from fedsim.problems.splits.base import Indices, SizedSplit, group_rows
-from fedsim.protocol.participation import Sample
+from fedsim.protocol.participation import (
+    Informed,
+    KnownFleet,
+    Moment,
+    Outcome,
+    Sample,
+    Selector,
+)
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.stop_rules import RoundCheck, RoundEnd, StopRule
 from fedsim.wire import Compressor, Contract, Dense, Encodable, Quantized, Sign, Sparse, ValueFormat
@@ -106,7 +113,9 @@ __all__ = [
     "Fraction",
     "GramsPerKilowattHour",
     "Indices",
+    "Informed",
     "JoulesPerBit",
+    "KnownFleet",
     "LinearLoss",
     "Link",
     "Loss",
@@ -116,11 +125,13 @@ __all__ = [
     "Message",
     "Metres",
     "Mixing",
+    "Moment",
     "Neighbours",
     "Network",
     "Node",
     "Observer",
     "Oracle",
+    "Outcome",
     "Overlay",
     "PacketLoss",
     "PacketRadio",
@@ -147,6 +158,7 @@ __all__ = [
     "Sample",
     "Samples",
     "Seconds",
+    "Selector",
     "Server",
     "Shape",
     "Share",

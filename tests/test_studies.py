@@ -406,12 +406,10 @@ def test_a_second_vector_doubles_and_compression_shortens_what_goes_up(
 @pytest.fixture(scope="module")
 def chosen() -> pd.DataFrame:
     """Return what a low accuracy costs, by policy and fleet."""
-    spent = pd.DataFrame()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "TARGET", 0.5)
         overrides = ["seeds=1", "stop.rounds=12", "stop.train_accuracy=0.5"]
-        spent = selection.asked(overrides=overrides)
-    return spent
+        return pd.DataFrame(selection.asked(overrides=overrides))
 
 
 def test_every_policy_is_tried_on_every_fleet(chosen: pd.DataFrame) -> None:

@@ -146,7 +146,7 @@ def informed(dice: Dice, blocks: Block, method: type[Algorithm], clients: int) -
     It is drawn last, so that other worlds stay as they were.
     """
     around = blocks["participation"]
-    if around["kind"] not in ("uniform", "weighted") or not dice.chance(0.35):
+    if around["kind"] not in ("uniform", "weighted") or not dice.chance(0.6):
         return
     kinds = ["age"]
     if blocks["problem"]["loss"].get("scale") not in ("sum", "share"):
@@ -155,12 +155,17 @@ def informed(dice: Dice, blocks: Block, method: type[Algorithm], clients: int) -
         kinds.append("importance")
     if all("carbon" in group for group in blocks.get("fleet", [{}])):
         kinds.append("carbon-aware")
+    if len(kinds) > 1 and dice.chance(0.8):
+        kinds.remove("age")
     kind = dice.one(kinds if dice.careful else list(_INFORMED))
     around.pop("by", None)
     if kind == "power-of-choice":
         around.pop("over", None)
         around["candidates"] = dice.whole(min(around.get("count", 1), clients), clients)
     around |= {"kind": kind} | _INFORMED[kind](dice)
+    ends = "give_up" in around or ("deadline" in around and "quorum" not in around)
+    if ends and "heartbeat" not in around and dice.chance(0.4):
+        around["noticed"] = "deadline"
 
 
 def _utility(dice: Dice) -> Block:

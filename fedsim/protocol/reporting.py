@@ -121,7 +121,7 @@ def reporting(handle: Handle, policy: Participation) -> Handle:
 
     async def answer(client: Any, message: Message) -> Message | Silence:  # noqa: ANN401
         reply = await handle(client, message)
-        if not isinstance(reply, Message):
+        if not (isinstance(reply, Message) and reply.carries_reports):
             return reply
         extra = [await _measure(report, client, message, reply) for report in reports]
         return reply_type(type(reply), reports)(*reply.payloads(), *extra)

@@ -77,10 +77,10 @@ from fedsim.problems.penalties.base import Shape
 from fedsim.problems.penalties.base import Weighted as WeightedPenalty
 from fedsim.problems.splits.base import Indices, SizedSplit, group_rows
 from fedsim.protocol.participation import (
+    ExchangeOutcome,
     Informed,
     KnownFleet,
     Moment,
-    Outcome,
     Sample,
     Selector,
 )
@@ -110,6 +110,7 @@ __all__ = [
     "Draw",
     "Duration",
     "Encodable",
+    "ExchangeOutcome",
     "Fraction",
     "GramsPerKilowattHour",
     "Indices",
@@ -131,7 +132,6 @@ __all__ = [
     "Node",
     "Observer",
     "Oracle",
-    "Outcome",
     "Overlay",
     "PacketLoss",
     "PacketRadio",

@@ -41,20 +41,20 @@ class Reports(Message):
 
 def reply_type(kind: type[Message], reports: tuple[Report, ...]) -> type[Message]:
     """Return the class of a reply with reports; its label is that of the method's class."""
-    return _derived(kind, kind.__name__, reports)
+    return _derive(kind, kind.__name__, reports)
 
 
 def report_type(reports: tuple[Report, ...]) -> type[Message]:
     """Return the class of a candidate's reports."""
-    return _derived(Reports, Reports.__name__, reports)
+    return _derive(Reports, Reports.__name__, reports)
 
 
 def candidate_type(kind: type[Message]) -> type[Message]:
     """Return the class of a message to candidates, with the payloads of the method's."""
-    return _derived(kind, kind.__name__, ())
+    return _derive(kind, kind.__name__, ())
 
 
-def _derived(kind: type[Message], name: str, reports: tuple[Report, ...]) -> type[Message]:
+def _derive(kind: type[Message], name: str, reports: tuple[Report, ...]) -> type[Message]:
     """Return a class derived from another one, the same one each time."""
     made = _DERIVED.get((kind, reports))
     if made is None:

@@ -12,10 +12,10 @@ from fedsim.blocks.wording import show
 from fedsim.errors import ClientOrderError
 from fedsim.ports import Array, ClientId, Message
 from fedsim.protocol.participation import (
+    ExchangeOutcome,
     Informed,
     KnownFleet,
     Moment,
-    Outcome,
     Participation,
     Report,
     Sent,
@@ -163,7 +163,7 @@ class Selection:
         policy = self._informed
         return policy is not None and policy.candidates_asked and bool(policy.reported)
 
-    def close(self, now: float) -> Outcome | None:
+    def close(self, now: float) -> ExchangeOutcome | None:
         """Show the policy what has been seen of the exchange that is over now."""
         if self.watch is None or not self.watch.open:
             return None
@@ -171,7 +171,7 @@ class Selection:
         self._selector.observe(outcome)
         return outcome
 
-    def narrow(self, outcome: Outcome) -> Cohort:
+    def narrow(self, outcome: ExchangeOutcome) -> Cohort:
         """Return which candidates are asked for an update."""
         wanted = self._policy.wanted or len(outcome.clients)
         moment = Moment(outcome.number, outcome.ended, wanted)
@@ -229,11 +229,11 @@ class Watch:
         reported = read_reports(message, self._reports)
         self._seen.append((client, now - self._begun[exchange - 1], reported))
 
-    def close(self, now: float, number: int) -> Outcome:
+    def close(self, now: float, number: int) -> ExchangeOutcome:
         """Return the outcome of the open exchange, after that number of draws."""
         seen, self._seen, self.open = self._seen, [], False
         reports = np.array([each[2] for each in seen]).reshape(len(seen), len(self._reports))
-        return Outcome(
+        return ExchangeOutcome(
             number,
             self._begun[-1] if self._begun else nan,
             now,

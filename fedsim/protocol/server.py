@@ -16,7 +16,7 @@ from operator import itemgetter
 
 from fedsim.ports import SERVER, ClientId, Message, Reply
 from fedsim.protocol.exchange import Exchange, Phase
-from fedsim.protocol.participation import Outcome, Participation, Sent
+from fedsim.protocol.participation import ExchangeOutcome, Participation, Sent
 from fedsim.protocol.reporting import Reports
 from fedsim.protocol.selection import Cohort, Selection
 from fedsim.protocol.silence import SilencePolicy
@@ -201,11 +201,11 @@ class ServerProtocol:
         if self._selection.watch is not None:
             self._selection.watch.see(client, envelope.exchange, envelope.message, now)
 
-    def close_watch(self, now: float) -> Outcome | None:
+    def close_watch(self, now: float) -> ExchangeOutcome | None:
         """Show the policy the outcome of the exchange that is over now."""
         return self._selection.close(now)
 
-    def choose(self, outcome: Outcome) -> Cohort:
+    def choose(self, outcome: ExchangeOutcome) -> Cohort:
         """End the exchange with candidates; return those that are asked for an update."""
         self._end()
         self._left_out = True

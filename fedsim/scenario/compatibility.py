@@ -172,7 +172,7 @@ def _clients_may_miss(scenario: ScenarioKeys) -> str:
     return ""
 
 
-def informed(scenario: ScenarioKeys) -> Iterator[Conflict]:
+def unmet_participation(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Yield why an informed participation policy does not get what it asks for."""
     policy, method = scenario.participation, scenario.algorithm
     if not isinstance(policy, Informed):

@@ -16,7 +16,7 @@ from fedsim.worlds.client_work import submit_work
 
 
 class FleetGrid:
-    """Implements `fedsim.protocol.participation.Grid`: the intensities of a fleet.
+    """Implements `fedsim.protocol.participation.Intensities`: the intensities of a fleet.
 
     Args:
         runs: how many clients in a row have which intensity.

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from fedsim.ports import SERVER, Array, ClientId, Message, Reply
-from fedsim.protocol.participation import Outcome, Sent
+from fedsim.protocol.participation import ExchangeOutcome, Sent
 from fedsim.protocol.reporting import CHOSEN, to_candidates
 from fedsim.protocol.selection import Cohort
 from fedsim.protocol.server import Post, ReplyOutcome, ServerProtocol
@@ -103,7 +103,7 @@ class RoundServer(Clocked):
         self._stay = stay
         self._watched = protocol.watched
         self._over: asyncio.Future[None] | None = None  # of the exchange that is waited for
-        self._outcome: Outcome | None = None  # of the last exchange, for an informed policy
+        self._outcome: ExchangeOutcome | None = None  # of the last exchange, for an informed policy
         self._sent_before = 0  # by clients, before it
 
     @property

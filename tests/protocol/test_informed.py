@@ -18,12 +18,12 @@ from fedsim.protocol.participation import (
     AgeParticipation,
     CarbonAwareParticipation,
     EnergyAwareParticipation,
+    ExchangeOutcome,
     ImportanceParticipation,
     Informed,
     KnownFleet,
     Moment,
     OortParticipation,
-    Outcome,
     PowerOfChoiceParticipation,
     Selector,
     WeightedParticipation,
@@ -35,11 +35,13 @@ from fedsim.sim.known import FleetGrid
 SAMPLES = np.array([5.0, 1.0, 3.0, 2.0, 4.0])
 
 
-def seen(number: int, clients: Sequence[int], seconds: Sequence[float], **reports: Any) -> Outcome:
+def seen(
+    number: int, clients: Sequence[int], seconds: Sequence[float], **reports: Any
+) -> ExchangeOutcome:
     """Return an outcome in which these clients have replied."""
     ids = np.array(clients, np.int64)
     found = {name: np.array(each, float) for name, each in reports.items()}
-    return Outcome(number, 0.0, 1.0, ids, ids, np.array(seconds, float), found)
+    return ExchangeOutcome(number, 0.0, 1.0, ids, ids, np.array(seconds, float), found)
 
 
 def first(selector: Selector, number: int, wanted: int, rng: np.random.Generator) -> list[int]:
@@ -325,7 +327,7 @@ POLICIES: list[Informed] = [
 ]
 
 
-def replies(asked: Sequence[int], number: int) -> Outcome:
+def replies(asked: Sequence[int], number: int) -> ExchangeOutcome:
     ids = np.array(asked)
     some = ids % 7 + 1.0
     return seen(number, asked, some.tolist(), loss=some, charge=some / 7, norm=some)

@@ -10,7 +10,14 @@ import pytest
 
 import fedsim
 from fedsim.ports import ClientId
-from fedsim.protocol.participation import Informed, KnownFleet, Moment, Outcome, Report, Selector
+from fedsim.protocol.participation import (
+    ExchangeOutcome,
+    Informed,
+    KnownFleet,
+    Moment,
+    Report,
+    Selector,
+)
 from tests import methods
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
@@ -85,7 +92,7 @@ def test_as_many_candidates_as_are_chosen_train_the_model_of_a_sample_by_data() 
 class Spying(Selector):
     """Asks the clients in turn, and keeps all that it is shown."""
 
-    outcomes: ClassVar[list[Outcome]] = []
+    outcomes: ClassVar[list[ExchangeOutcome]] = []
 
     def __init__(self, clients: int) -> None:
         self.clients = clients
@@ -94,7 +101,7 @@ class Spying(Selector):
     def rank(self, moment: Moment, rng: np.random.Generator) -> Iterable[ClientId]:
         return [(moment.number * COUNT + each) % self.clients for each in range(self.clients)]
 
-    def observe(self, outcome: Outcome) -> None:
+    def observe(self, outcome: ExchangeOutcome) -> None:
         Spying.outcomes.append(outcome)
 
 

@@ -26,9 +26,9 @@ from fedsim.blocks.quantities import Fraction
 from fedsim.blocks.spec import as_written
 from fedsim.ports import Array, ClientId
 from fedsim.protocol.participation.informed import (
+    ExchangeOutcome,
     KnownFleet,
     Moment,
-    Outcome,
     Report,
     Selector,
     WithOracle,
@@ -118,7 +118,7 @@ class ImportanceSelector(Selector):
         self._factors = dict(zip(clients.tolist(), factors.tolist(), strict=True))
         return [int(each) for each in clients]
 
-    def observe(self, outcome: Outcome) -> None:
+    def observe(self, outcome: ExchangeOutcome) -> None:
         """Keep the reports."""
         if self._fleet.truth is None and self._policy.by == "norm":
             said = ~np.isnan(outcome.reports["norm"])

@@ -48,7 +48,7 @@ class Truth(Protocol):
         ...
 
 
-class Grid(Protocol):
+class Intensities(Protocol):
     """The carbon intensity of the clients' electricity, which operators of grids publish."""
 
     def at(self, now: float) -> Array:
@@ -73,7 +73,7 @@ class KnownFleet:
 
     samples: Array
     shares: Array | None = None
-    grid: Grid | None = None
+    grid: Intensities | None = None
     truth: Truth | None = None
 
     @property
@@ -104,7 +104,7 @@ class Moment(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class ExchangeOutcome:
     """What the server has seen of an exchange, once it is over.
 
     Attributes:
@@ -137,10 +137,10 @@ class Selector(ABC):
         `complete`.
         """
 
-    def observe(self, outcome: Outcome) -> None:  # noqa: B027 - a policy may learn nothing
+    def observe(self, outcome: ExchangeOutcome) -> None:  # noqa: B027 - a policy may learn nothing
         """Learn from an exchange that is over."""
 
-    def narrow(self, moment: Moment, outcome: Outcome) -> Sequence[ClientId]:
+    def narrow(self, moment: Moment, outcome: ExchangeOutcome) -> Sequence[ClientId]:
         """Return the candidates that are asked for an update, given their reports."""
         return [int(each) for each in outcome.clients]
 
@@ -262,6 +262,6 @@ class AgeSelector(Selector):
         age = moment.number - self.since
         return ascending(rng.standard_exponential(len(age)) / (age + 1))
 
-    def observe(self, outcome: Outcome) -> None:
+    def observe(self, outcome: ExchangeOutcome) -> None:
         """Set the ages of those that have replied to zero."""
         self.since[outcome.clients] = outcome.number + 1

@@ -20,9 +20,9 @@ from pydantic import Field, model_validator
 from fedsim.blocks.choice import failure
 from fedsim.ports import Array, ClientId
 from fedsim.protocol.participation.informed import (
+    ExchangeOutcome,
     KnownFleet,
     Moment,
-    Outcome,
     Report,
     Selector,
     WithOracle,
@@ -102,21 +102,21 @@ class LossSelector(Selector):
             return order
         if truth is not None and moment.sent is not None:
             self.losses = truth.losses(moment.sent)
-        return self._sorted(order)
+        return self._sort_candidates(order)
 
-    def _sorted(self, order: Iterator[ClientId]) -> Iterator[ClientId]:
+    def _sort_candidates(self, order: Iterator[ClientId]) -> Iterator[ClientId]:
         candidates = list(islice(order, self._policy.candidates))
         yield from _largest(candidates, self.losses[candidates])
         yield from order
 
-    def narrow(self, moment: Moment, outcome: Outcome) -> Sequence[ClientId]:
+    def narrow(self, moment: Moment, outcome: ExchangeOutcome) -> Sequence[ClientId]:
         """Return the candidates with the largest reported losses."""
         losses = outcome.reports["loss"]
         said = ~np.isnan(losses)
         clients = outcome.clients[said].tolist()
         return _largest(clients, losses[said])[: moment.wanted]
 
-    def observe(self, outcome: Outcome) -> None:
+    def observe(self, outcome: ExchangeOutcome) -> None:
         """Keep the reports."""
         if self._fleet.truth is None:
             said = ~np.isnan(outcome.reports["loss"])

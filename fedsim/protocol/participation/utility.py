@@ -33,9 +33,9 @@ from fedsim.blocks.spec import as_written
 from fedsim.ports import Array, ClientId
 from fedsim.protocol.participation.asynchronous import ascending
 from fedsim.protocol.participation.informed import (
+    ExchangeOutcome,
     KnownFleet,
     Moment,
-    Outcome,
     Report,
     Selector,
     WithOracle,
@@ -202,7 +202,7 @@ class UtilitySelector(Selector):
             found[slow] *= (preferred / seconds[slow]) ** policy.penalty
         return np.asarray(found)
 
-    def observe(self, outcome: Outcome) -> None:
+    def observe(self, outcome: ExchangeOutcome) -> None:
         """Keep the reports and the times; let epsilon decay and the pacer step."""
         policy = self.policy
         if self.fleet.truth is not None:
@@ -255,7 +255,7 @@ class EnergySelector(UtilitySelector):
         scaled = found / most if most > 0 else found
         return np.asarray(share * scaled + (1 - share) * left)
 
-    def observe(self, outcome: Outcome) -> None:
+    def observe(self, outcome: ExchangeOutcome) -> None:
         """Keep the reports."""
         super().observe(outcome)
         if self.fleet.truth is None:

@@ -196,7 +196,8 @@ class Selection:
             order = self._selector.rank(moment, self._rng)
             whole = self._informed.complete
             return checked_order(order, len(self._samples), self._policy.kind, whole=whole)
-        return sampling_order(self._policy, self._samples, self._number - 1, self._rng)
+        places = sampling_order(self._policy, self._samples, self._number - 1, self._rng)
+        return map(self._clients.__getitem__, places)
 
 
 class Watch:

@@ -175,6 +175,7 @@ def _clients_may_miss(scenario: ScenarioKeys) -> str:
 def unmet_participation(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Yield why an informed participation policy does not get what it asks for."""
     policy, method = scenario.participation, scenario.algorithm
+    yield from _above_clients(scenario)
     if not isinstance(policy, Informed):
         return
     if "loss" in policy.reports:
@@ -190,6 +191,19 @@ def unmet_participation(scenario: ScenarioKeys) -> Iterator[Conflict]:
         yield "participation.kind", text, policy.kind
     if isinstance(policy, CarbonAwareParticipation):
         yield from _intensities(scenario)
+
+
+def _above_clients(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield informed policies of a scenario with tiers, whose gateways do not pass reports on."""
+    if not scenario.tiers:
+        return
+    policies = {"participation": scenario.participation}
+    policies |= {f"tiers.{n}.participation": tier.participation
+                 for n, tier in enumerate(scenario.tiers)}  # fmt: skip
+    for key, policy in policies.items():
+        if isinstance(policy, Informed):
+            text = f"got {policy.kind}, but no server in tiers sees reports yet; use uniform"
+            yield f"{key}.kind", text, policy.kind
 
 
 def _reports_losses(scenario: ScenarioKeys) -> Iterator[Conflict]:

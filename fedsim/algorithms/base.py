@@ -267,8 +267,7 @@ class Algorithm(Spec, Generic[Memory]):
     concern; a method whose own `concerns` treat sampling leaves it True."""
 
     corrects_sampling: ClassVar[bool] = False
-    """Whether the server's step is made from the sum of the clients' updates, each multiplied by
-    `Server.corrections`, so that it is unbiased under importance sampling."""
+    """Whether its server multiplies updates by `corrections`, as importance sampling needs."""
 
     personal: ClassVar[bool] = False
     """Whether each client has a model of its own, `own_model`, at which its loss is evaluated."""

@@ -174,8 +174,8 @@ def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
     """Return the mean of a message field over replies, weighted with the clients' p_m.
 
     If only some clients reply, their weights are scaled to add up to one; but under importance
-    sampling they are multiplied by `Server.corrections`, and the sum is an unbiased estimate. It
-    runs in the order of the replies, which is that of the clients.
+    sampling they are multiplied by the server's `corrections`, and the sum is an unbiased estimate.
+    It runs in the order of the replies, which is that of the clients.
 
     Args:
         server: has the weights.
@@ -183,7 +183,7 @@ def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
         field: of the message.
     """
     weights = server.weights[[reply.client for reply in replies]]
-    # A world of a user may be older than this port.
+    # Optional: servers without client sampling have none.
     corrections = getattr(server, "corrections", None)
     if corrections is None:
         weights = weights / weights.sum()

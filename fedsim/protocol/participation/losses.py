@@ -42,8 +42,8 @@ class PowerOfChoiceParticipation(WithOracle):
     candidates: int = Field(ge=1, description="d: how many candidates are drawn")
     losses: Literal["asked", "last"] = Field(
         default="asked",
-        description="candidates are asked for their loss first, which is charged (pow-d); or the"
-        " one that each reported with its last update counts (rpow-d)",
+        description="candidates are asked for their loss first, which is charged; or the one that"
+        " each reported with its last update counts",
     )
 
     reports: ClassVar[tuple[Report, ...]] = ("loss",)

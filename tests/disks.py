@@ -4,6 +4,7 @@ import errno
 import os
 
 from fedsim.record.atomic import ASIDE
+from fedsim.record.live import LIVE
 from tests.faults.operations import Operation
 
 MOMENTS = ("open", "write", "close", "rename")
@@ -32,9 +33,11 @@ class Disk:
         name, path = operation.name, str(operation.path)
         if name not in MOMENTS or not (path.endswith(ASIDE) or name == "rename"):
             return
-        if name == "open":
+        # How far a run is, is written down by the clock, so those files have no number.
+        counted = LIVE not in operation.path.parts
+        if name == "open" and counted:
             self.names.append(path)
-        chosen = self._file >= 0 and self._number(path) == self._file
+        chosen = counted and self._file >= 0 and self._number(path) == self._file
         self.full = self.full or (chosen and name == self._moment)
         if self.full and (chosen or name != "rename"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -8,8 +8,16 @@ import pytest
 from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks.registry import kinds_of
 from fedsim.conformance import check_algorithm
-from tests.methods import METHODS, PEERS, scenario, the_class
+from tests.methods import AVERAGES, METHODS, PEERS, scenario, the_class
 from tests.tiers import some
+
+WORSE = {
+    # A model stands for all that its sender knows, and most of it is not there, without memory.
+    "nids": ["rand-k"],
+    # Lost mass is never given back, and gradients are taken at a model divided by it.
+    "sgp": ["messages lost for good"],
+}
+"""The worlds in which a method goes away from the optimum, as its theory lets it."""
 
 
 def test_every_method_is_tried() -> None:
@@ -27,7 +35,9 @@ def test_a_method_stands_every_world_or_is_refused_with_the_reason(kind: str) ->
     spared = [] if the_class(kind).asks_all else ["sampled clients"]  # it samples by itself
     trouble = done["trouble"].drop(index=spared).dropna()
     assert (trouble > 0).all(), "a world that was meant to be hard was not"
-    assert (done["last"] <= done["first"].max()).all()
+    if kind not in AVERAGES:  # they average drawn vectors, whatever the objective
+        better = done["last"] <= done["first"].max()
+        assert sorted(better[~better].index) == WORSE.get(kind, []), done.to_string()
     refused = table[table["outcome"] == "refused"]
     for reason in refused["reason"]:
         assert re.match(r"(participation|wire|silence|algorithm|fleet)\.\S+: (got|a) ", reason)

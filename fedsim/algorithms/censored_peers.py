@@ -5,14 +5,13 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import PeerAlgorithm
 from fedsim.algorithms.gossip import SendsPeerModels
 from fedsim.algorithms.local_steps import Model
 from fedsim.algorithms.peer_mixing import SymmetricMixing, fires
 from fedsim.ports import Array, ClientId, Node
 
 
-class Cola(SendsPeerModels, SymmetricMixing, PeerAlgorithm):
+class Cola(SendsPeerModels, SymmetricMixing):
     """Communication-censored linearised ADMM: a node sends its model only if it has moved enough.
 
     x_i <- x_i - (g_i + c sum_j (s_i - s_j) + l_i) / (2 c d_i + rho), s the models that were last

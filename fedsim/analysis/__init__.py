@@ -46,7 +46,7 @@ from fedsim.analysis.plots.clients import plot_participation, plot_silence, plot
 from fedsim.analysis.plots.costs import plot_pareto, plot_time_to_target
 from fedsim.analysis.plots.curves import plot_curves
 from fedsim.analysis.plots.energy import plot_batteries, plot_energy
-from fedsim.analysis.plots.network import plot_network
+from fedsim.analysis.plots.network import animate_network, plot_network
 from fedsim.analysis.plots.rounds import plot_round
 from fedsim.analysis.ranking import cost_to_end, ranking
 from fedsim.analysis.saving import save
@@ -88,6 +88,7 @@ __all__ = [
     "Log",
     "PaperStyle",
     "Target",
+    "animate_network",
     "answer",
     "battery_deaths",
     "bits_by_layer",

@@ -15,7 +15,7 @@ from fedsim.building.inputs import Findings
 from fedsim.building.lora import check_lora
 from fedsim.building.network import Files, topology
 from fedsim.building.overlay import build_overlay
-from fedsim.physics.overlay import Overlay
+from fedsim.physics.graphs_in_time import PeerGraph
 from fedsim.physics.topology import Topology
 from fedsim.scenario import Group, Scenario
 
@@ -33,7 +33,7 @@ class Deployment(NamedTuple):
     members: tuple[int, ...]
     groups: tuple[BuiltGroup, ...]
     topology: Topology | None
-    overlay: Overlay | None = None
+    overlay: PeerGraph | None = None
 
 
 def deploy(

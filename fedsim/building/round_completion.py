@@ -286,9 +286,8 @@ def _relays(deployment: Deployment) -> Iterator[ClientId]:
     for route in (*topology.up, *topology.down):
         yield from route.relays
     if overlay is not None:
-        for node, neighbours in enumerate(overlay.neighbours):
-            for other in neighbours:
-                yield from topology.between(node, other).relays
+        for node, other in overlay.pairs():
+            yield from topology.between(node, other).relays
 
 
 def leaving_relay(deployment: Deployment) -> str:

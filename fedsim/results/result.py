@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from fedsim.analysis import Comparison
     from fedsim.analysis.plots.curves import By
-    from fedsim.analysis.plots.network import OnEdges
+    from fedsim.analysis.plots.network import Layout, OnEdges
     from fedsim.analysis.seeds import Band, Ends
     from fedsim.results.display import Shown
 
@@ -168,30 +168,36 @@ class Result:
         self,
         value: "OnEdges" = "bits",
         *,
-        layout: str = "kamada-kawai",
+        layout: "Layout" = "kamada-kawai",
         variant: str | None = None,
         seed: int | None = None,
+        round: int | None = None,  # noqa: A002 - the name of the column
         out: str | Path | None = None,
     ) -> "Axes":
         """Draw the graph of a run, its edges as wide as what went over them.
 
+        `fedsim.analysis.animate_network` writes all rounds as one page with a slider.
+
         Args:
             value: "bits", "joules" (of both ends), "messages" or "busy" (s on the air).
-            layout: of networkx: "kamada-kawai", "spring", "circular", "shell" or "spectral".
+            layout: of networkx: "kamada-kawai", "spring", "circular", "shell" or "spectral"; or
+                the place of each node, x and y in any unit.
             variant: the first one if None.
             seed: the first one if None.
+            round: only what was sent in this round; in the whole run if None.
             out: file to save the figure to; its ending gives the format.
 
         Raises:
-            DataError: there is no such value, layout, variant or seed, or nothing was sent.
+            DataError: there is no such value, layout, variant, seed or round, a node has no place,
+                or nothing was sent.
 
         Example:
             >>> axes = result.plot_network("joules", out=out / "network.pdf")
         """
         from fedsim.analysis import plot_network
 
-        asked: dict[str, Any] = {"layout": layout, "variant": variant, "seed": seed, "out": out}
-        return plot_network(self, value, **asked)
+        asked: dict[str, Any] = {"layout": layout, "variant": variant, "seed": seed}
+        return plot_network(self, value, round=round, out=out, **asked)
 
     def compare(
         self, *targets: str, against: str | None = None, confidence: float = 0.95

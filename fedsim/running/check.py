@@ -17,7 +17,7 @@ from fedsim.algorithms.local_steps import GrowingBatch
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import nearest, reject_renamed
 from fedsim.building import Builder, Job
-from fedsim.physics.spectral import describe, facts_of
+from fedsim.physics.spectral import describe_any
 from fedsim.problems import ProgramProblem
 from fedsim.record.scenarios import RUNS, Note
 from fedsim.running.probe import ROUNDS, Extent, Opening, extent, group_costs, opening
@@ -78,7 +78,7 @@ def graph_notes(jobs: Sequence[Job]) -> Iterator[Note]:
     alike: dict[str, list[str]] = {}
     for job in jobs:
         if (overlay := job.deployment.overlay) is not None:
-            alike.setdefault(describe(facts_of(overlay)), []).append(job.variant.name)
+            alike.setdefault(describe_any(overlay), []).append(job.variant.name)
     for text, names in alike.items():
         yield Note(", ".join(names), "network.peers", text)
 

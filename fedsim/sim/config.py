@@ -13,7 +13,7 @@ from fedsim.physics.batteries import NO_POWER, Battery
 from fedsim.physics.carbon import Intensity
 from fedsim.physics.cells import CellSharing
 from fedsim.physics.devices import DeviceLaw
-from fedsim.physics.overlay import Overlay
+from fedsim.physics.graphs_in_time import PeerGraph
 from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.physics.signals import Signal
@@ -164,7 +164,7 @@ class WorldConfig(Numerics):
     header_bits: int
     rng: Callable[..., np.random.Generator]
     topology: Topology | None = None
-    overlay: Overlay | None = None
+    overlay: PeerGraph | None = None
     sharing: Literal["fluid", "lv08", "tcp"] = "fluid"
     tcp: Tcp = field(default_factory=Tcp)
     wifi: Wifi | None = None

@@ -114,7 +114,7 @@ class Fleet:
         self, setup: WorldConfig, calendar: Calendar, log: EventLog, traffic: Traffic
     ) -> None:
         self._setup = setup
-        self._calendar = calendar
+        self.calendar = self._calendar = calendar
         self._log = log
         self._traffic = traffic
         self.take_back = setup.algorithm.undelivered  # read once: it is an object for each time

@@ -77,6 +77,43 @@ def test_the_graph_is_drawn_with_a_line_an_edge(result: fedsim.Result, tmp_path:
     assert {text.get_text() for text in axis.texts} == set(map(str, range(NODES)))
 
 
+def test_a_round_is_drawn_with_what_was_sent_in_it_where_the_nodes_are(
+    result: fedsim.Result,
+) -> None:
+    places = {f"client-{number}": (float(number), float(number**2)) for number in range(NODES)}
+    axis = result.plot_network(layout=places, round=2)
+    lines: Any
+    (lines,) = [each for each in axis.collections if "Line" in type(each).__name__]
+    ends = {frozenset(map(tuple, segment)) for segment in lines.get_segments()}
+    assert ends == {
+        frozenset({places[f"client-{one}"], places[f"client-{(one + 1) % NODES}"]})
+        for one in range(NODES)
+    }
+    events = result.events
+    rows = events[(events["round"] == 2) & events["event"].isin(["send", "retransmit"])]
+    bits = rows[["payload_bits", "header_bits", "transport_bits"]].sum(axis=1)
+    pairs = [frozenset(pair) for pair in zip(rows["node"], rows["peer"], strict=True)]
+    sums = bits.groupby(pairs).sum()
+    widths = 0.6 + 3.4 * sums / sums.max()
+    assert sorted(lines.get_linewidths()) == pytest.approx(sorted(widths))
+
+
+def test_an_animation_is_one_page_that_loads_nothing_and_has_a_frame_a_round(
+    result: fedsim.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [tmp_path / "one.html", tmp_path / "two.html"]
+    pages = [analysis.animate_network(result, path).read_text("utf-8") for path in paths]
+    assert pages[0] == pages[1]
+    assert pages[0].count("data:image/png;base64") == ROUNDS
+    assert "http" not in pages[0].replace("http://www.w3.org", "")
+    assert "fa-" not in pages[0]
+    monkeypatch.setattr("fedsim.analysis.plots.network.MOST_FRAMES", 2)
+    fewer = analysis.animate_network(result, paths[0]).read_text("utf-8")
+    assert fewer.count("data:image/png;base64") == 2
+    with pytest.raises(DataError, match=r"got 'network\.gif'; expected a name that ends in \.html"):
+        analysis.animate_network(result, tmp_path / "network.gif")
+
+
 def test_of_large_graphs_those_that_carried_the_most_are_drawn(
     result: fedsim.Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,7 +124,12 @@ def test_of_large_graphs_those_that_carried_the_most_are_drawn(
 
 @pytest.mark.parametrize(
     ("asked", "words"),
-    [({"layout": "sprung"}, "kamada-kawai"), ({"value": "watts"}, "bits, joules, messages, busy")],
+    [
+        ({"layout": "sprung"}, "kamada-kawai"),
+        ({"layout": {"client-0": (0.0, 1.0)}}, "got no place for client-1"),
+        ({"value": "watts"}, "bits, joules, messages, busy"),
+        ({"round": 9}, "got round 9; expected 1 to 4"),
+    ],
 )
 def test_what_cannot_be_drawn_is_refused(
     result: fedsim.Result, asked: dict[str, Any], words: str

@@ -158,6 +158,7 @@ def world(number: int) -> WorldConfig:
     count, rounds = len(members), int(rng.integers(1, 5))
     sizes = rng.choice([1, 8, 64, 100, 1000], size=(rounds, 2)).tolist()
     times = rng.choice([0.0, 0.5, 1.0, 1.25], size=(rounds, count, int(rng.integers(3)))).tolist()
+    pieces = rng.choice([1, 1, 2, 3], size=np.shape(times)).tolist()
     whom = [
         sorted(rng.choice(count, int(rng.integers(1, count + 1)), replace=False).tolist())
         for _ in range(rounds)
@@ -172,8 +173,8 @@ def world(number: int) -> WorldConfig:
 
     async def handle(client: SimClient, message: Message) -> Message | Silence:
         number = (client.round - 1) % rounds
-        for seconds in times[number][client.id]:
-            await client.compute(work(seconds))
+        for seconds, count in zip(times[number][client.id], pieces[number][client.id], strict=True):
+            await client.compute(work(seconds)._replace(pieces=count))
         if silent and quiet[number][client.id]:
             return SILENCE
         answer = answered(sizes[number][1])

@@ -11,9 +11,9 @@ from fedsim.sim.client import Participant
 from fedsim.sim.participant import Belongings
 from fedsim.worlds.clock import Clock
 
-Piece = tuple[float, float, float, bool]
-"""A piece of work: its seconds, operations and samples, and whether it is evaluated along with
-others that begin at the same instant, where it takes no time."""
+Piece = tuple[float, float, float, bool, int]
+"""A piece of work: its seconds, operations and samples, whether it is evaluated along with others
+that begin at the same instant, where it takes no time, and how many equal ones are done in turn."""
 
 
 @coroutine
@@ -50,11 +50,14 @@ class ArrayClient(Participant):
             Diverged: a vector that was computed is not finite.
         """
         ticket: Any = self._submit(work)
+        together, figures = self._evaluator.together, (work.operations, work.samples)
+        if begun is None and not self.draws_times:
+            await _hand_over((self.seconds(work), *figures, together, work.pieces))
+            return self._collect(ticket)
         for number in range(1, work.pieces + 1):
             if begun is not None:
                 begun(number)
-            at_once = number == 1 and self._evaluator.together
-            await _hand_over((self.seconds(work), work.operations, work.samples, at_once))
+            await _hand_over((self.seconds(work), *figures, number == 1 and together, 1))
         return self._collect(ticket)
 
     @property

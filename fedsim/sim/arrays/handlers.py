@@ -1,6 +1,6 @@
 """Handlers of clients, driven by hand from a message to the reply."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -87,6 +87,30 @@ class _Group(NamedTuple):
     protocol: ClientProtocol
     handler: Any
     first: Any
+
+
+class _Pieces(NamedTuple):
+    """Pieces of work of n clients, equally many of each.
+
+    Attributes:
+        seconds: how long each takes, by piece and client, shape (pieces, n); (n,) of one piece.
+        operations, samples: of each piece of a client, shape (n,).
+        at_once: whether a client's first piece is evaluated along with others; see `client.Piece`.
+    """
+
+    seconds: Array
+    operations: Array
+    samples: Array
+    at_once: NDArray[np.bool_]
+
+
+def _alike(given: Array) -> Iterator[tuple[Numbers, _Pieces]]:
+    """Yield clients that do equally many pieces, and these; see `client.Piece`, shape (n, 5)."""
+    seconds, operations, samples, at_once, counts = given.T
+    for count in np.unique(counts).tolist():
+        own = np.flatnonzero(counts == count)
+        every = np.broadcast_to(seconds[own], (int(count), len(own)))
+        yield own, _Pieces(every, operations[own], samples[own], at_once[own] > 0)
 
 
 def _take_turns(cohort: HandlerBatch, whose: Numbers, order: EventOrder) -> None:
@@ -186,7 +210,7 @@ class Handlers:
         sent, number = None, int(envelope.round)
         for places, protocol, handler, piece in groups:
             while isinstance(piece, tuple) and isinstance(piece[0], Work):
-                pieces = self._durations(cohort.clients[places], *piece)
+                pieces = self._pieces(cohort.clients[places], *piece)
                 self._work(cohort, places, pieces, number, order, rows)
                 piece = go_on(handler)  # noqa: PLW2901 - the next one
             message, silent[places] = piece if isinstance(piece, tuple) else (piece, False)
@@ -200,18 +224,19 @@ class Handlers:
         if self._cohorts is not None:
             self._cohorts.keep()
 
-    def _durations(self, ids: Ids, work: Work, at_once: bool) -> Array:  # noqa: FBT001 - of a piece
-        """Return a piece of work as each of some clients does it; see `Piece`, shape (n, 4)."""
-        pieces, clients = np.empty((len(ids), 4)), self._clients
-        pieces[:, 1:] = work.operations, work.samples, at_once
+    def _pieces(self, ids: Ids, work: Work, at_once: bool) -> _Pieces:  # noqa: FBT001 - of a piece
+        """Return the pieces of the same work of some clients."""
+        seconds, clients = np.empty((work.pieces, len(ids))), self._clients
         for places in self._table.alike(ids):
             own = ids[places].tolist()
             one = clients[own[0]]
-            seconds = [
-                clients[each].seconds(work) for each in (own if one.draws_times else own[:1])
-            ]
-            pieces[places, 0] = seconds
-        return pieces
+            if not one.draws_times:
+                seconds[:, places] = one.seconds(work)
+                continue
+            for place, each in zip(places.tolist(), own, strict=True):
+                seconds[:, place] = [clients[each].seconds(work) for _ in range(work.pieces)]
+        same = (np.full(len(ids), figure) for figure in (work.operations, work.samples, at_once))
+        return _Pieces(seconds, *same)
 
     def _run(
         self, cohort: HandlerBatch, begin: int, end: int, order: EventOrder, rows: RowBlocks
@@ -258,22 +283,51 @@ class Handlers:
             places = going
             if places:
                 whose = np.array(places) + begin
-                times = self._work(cohort, whose, np.array(pieces), number, order, rows)
+                for own, some in _alike(np.array(pieces)):
+                    self._work(cohort, whose[own], some, number, order, rows)
+                times = cohort.times[whose].tolist()
         return answers
 
     def _work(
         self,
         cohort: HandlerBatch,
         whose: Numbers,
-        pieces: Array,
+        work: _Pieces,
         number: int,
         order: EventOrder,
         rows: RowBlocks,
-    ) -> list[float]:
-        """Let each of some clients do a piece of work; return when it is done, s."""
-        ids, begins = cohort.clients[whose], cohort.times[whose]
-        seconds, operations, samples, at_once = pieces.T
-        ends = begins + seconds
+    ) -> None:
+        """Let each of some clients do equally many pieces of work, one after the other."""
+        begins = cohort.times[whose]
+        ends = np.add.accumulate(np.concatenate([begins[None], work.seconds]))  # in this order
+        if len(work.seconds) == 1 or not (np.diff(ends, axis=0) > 0).all():
+            at_once = work.at_once
+            for seconds in work.seconds:
+                one = _Pieces(seconds, work.operations, work.samples, at_once)
+                self._work_once(cohort, whose, one, number, order, rows)
+                at_once = np.zeros_like(at_once)
+            return
+        # Each piece is an event of its own, which the one before it schedules.
+        count, size = work.seconds.shape
+        parents = order.following - size + np.arange(count * size)
+        parents[:size] = cohort.events[whose]
+        events = order.add(ends[1:].ravel(), parents)
+        cohort.events[whose], cohort.times[whose] = events[-size:], ends[-1]
+        cohort.turns[whose], cohort.crowded[whose] = -1, False
+        self._charge(cohort.clients[whose], ends, events, work, number, rows)
+
+    def _work_once(
+        self,
+        cohort: HandlerBatch,
+        whose: Numbers,
+        work: _Pieces,
+        number: int,
+        order: EventOrder,
+        rows: RowBlocks,
+    ) -> None:
+        """Let each of some clients do one piece of work, which may take no time."""
+        begins = cohort.times[whose]
+        ends = begins + work.seconds
         lasting = np.flatnonzero(ends > begins)
         if len(lasting):
             own = whose[lasting]
@@ -281,24 +335,45 @@ class Handlers:
             cohort.turns[own] = -1
             cohort.crowded[own] = False
         cohort.check_alone(whose)
-        _take_turns(cohort, whose[(at_once > 0) & (cohort.turns[whose] >= 0)], order)
+        _take_turns(cohort, whose[work.at_once & (cohort.turns[whose] >= 0)], order)
         cohort.times[whose] = ends
-        spans = ends - begins
+        ids, events = cohort.clients[whose], cohort.events[whose]
+        self._charge(ids, np.stack([begins, ends]), events, work, number, rows)
+
+    def _charge(
+        self,
+        ids: Ids,
+        times: Array,
+        events: Numbers,
+        work: _Pieces,
+        number: int,
+        rows: RowBlocks,
+    ) -> None:
+        """Charge pieces of work, and write their rows.
+
+        Args:
+            ids: of the clients, shape (n,).
+            times: when each piece begins, and when the last one ends, s, shape (pieces + 1, n).
+            events: in which they end, by piece and client, shape (pieces x n,).
+            work: the pieces.
+            number: of the round.
+            rows: takes the rows.
+        """
+        spans = np.diff(times, axis=0)
+        count = len(spans)
         joules = self._table.of("extra", ids) * spans
-        self._joules[ids] += joules
+        self._joules[ids] = np.add.accumulate(np.concatenate([self._joules[ids][None], joules]))[-1]
         rows.add(
-            cohort.events[whose],
+            events,
             Event.COMPUTE,
-            ids,
-            t=ends,
-            duration=spans,
+            np.tile(ids, count),
+            t=times[1:].ravel(),
+            duration=spans.ravel(),
             round=number,
-            joules=joules,
-            operations=operations,
-            samples=samples,
+            joules=joules.ravel(),
+            operations=np.tile(work.operations, count),
+            samples=np.tile(work.samples, count),
         )
-        done: list[float] = ends.tolist()
-        return done
 
     @staticmethod
     def _write_silent(cohort: HandlerBatch, whose: Numbers, number: int, rows: RowBlocks) -> None:

@@ -29,7 +29,8 @@ _NUMBERS = 2**20
 
 
 Piece = tuple[Work, bool]
-"""A piece of work of each client; and whether it is evaluated along with others, see `client`."""
+"""Work of each client, with all its pieces; and whether it is evaluated along with others that
+begin at the same instant, where its first piece takes no time."""
 
 
 class NotAlikeError(Exception):
@@ -137,8 +138,7 @@ class ClientGroup:
         results = None if begun is not None else evaluator.results(work, self.clients)
         if results is None or not work.operations < inf:
             raise NotAlikeError("work")
-        for number in range(1, work.pieces + 1):
-            await _hand_over((work, number == 1 and evaluator.together))
+        await _hand_over((work, evaluator.together))
         return results
 
 

@@ -111,7 +111,7 @@ class Cost(NamedTuple):
 Turn = Callable[[], Cost]
 
 
-def drawn(network: Network) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def draw_rows(network: Network) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return rows (clients * rows, ...) and their labels."""
     rng = np.random.default_rng(0)
     size = (CLIENTS * ROWS, *network.shape)
@@ -144,7 +144,7 @@ def train(module: nn.Module, X: Tensor, t: Tensor, way: str) -> None:
 
 def plain(network: Network, way: str, threads: int) -> Turn:
     """Return turns of a plain loop on that many threads."""
-    X, y = drawn(network)
+    X, y = draw_rows(network)
     rows = torch.from_numpy(X.reshape(CLIENTS, ROWS, *network.shape))
     labels = torch.from_numpy(y.reshape(CLIENTS, ROWS))
     module = network.make()
@@ -168,7 +168,7 @@ def plain(network: Network, way: str, threads: int) -> Turn:
 
 def scenario(network: Network, way: str) -> Plan:
     """Return the same as a scenario of fedsim, with a world around it."""
-    X, y = drawn(network)
+    X, y = draw_rows(network)
     owners = np.repeat(np.arange(CLIENTS), ROWS)
     work = {"local_epochs": EPOCHS} if way == "epochs" else {"local_steps": STEPS}
     method = {"kind": "fedavg", "step_size": RATE[way], "batch": BATCH, **work}
@@ -189,7 +189,7 @@ def scenario(network: Network, way: str) -> Plan:
     )
 
 
-def simulated(network: Network, way: str) -> Turn:
+def simulation(network: Network, way: str) -> Turn:
     """Return turns of fedsim: each is a run, timed from its first round to its last but one."""
     plan = scenario(network, way)
     builder = Builder(plan)
@@ -215,7 +215,7 @@ def compare(name: str, way: str, turns: int, threads: int) -> None:
     os.environ[VARIABLE] = str(threads)
     taking_part = {
         "plain PyTorch loop": plain(network, way, threads),
-        "fedsim": simulated(network, way),
+        "fedsim": simulation(network, way),
     }
     found: dict[str, list[Cost]] = {each: [] for each in taking_part}
     for number in range(turns + 1):

@@ -128,7 +128,7 @@ class Trainer:
         start, eta = self._start(pull), self._round(eta)
         for gradients in self._gradients(rows, start, drawn, pull, terms):
             torch._foreach_add_(self._flat.parts, gradients, alpha=-eta)
-        return self._moved(w)
+        return self._reached_model(w)
 
     def train(
         self, rows: Rows, w: Array, drawn: Minibatches, training: Training, terms: LossTerms
@@ -144,7 +144,7 @@ class Trainer:
         found = self._gradients(rows, anchor, drawn, training.pull, terms)
         for gradients, eta in zip(found, training.rates, strict=True):
             rule.step(gradients, eta)
-        return rule.result(self._moved(w))
+        return rule.result(self._reached_model(w))
 
     def check(self, optimizer: GivenOptimizer) -> None:
         """Check that an optimizer of PyTorch takes a step on the module.
@@ -192,7 +192,7 @@ class Trainer:
         """Return a copy of the model that was loaded, which only a pull needs; else none."""
         return self._flat.model.clone() if pull is not None else self._flat.model[:0]
 
-    def _moved(self, w: Array) -> Array:
+    def _reached_model(self, w: Array) -> Array:
         """Return the model that steps from `w`, shape (d,), have reached: `w` plus the change."""
         if self._device.type != "cpu":
             return w + _array(self._flat.whole - _tensor(w, self._numbers).to(self._device))
@@ -236,16 +236,16 @@ class Trainer:
         waiting: list[NDArray[np.intp]] = []
         for indices in drawn:
             if waiting and (indices is None or sum(map(len, waiting)) + len(indices) > most):
-                yield from self._taken(rows, waiting, terms)
+                yield from self._take_batches(rows, waiting, terms)
                 waiting = []
             if indices is None:
                 yield self._batch(rows, terms)
             else:
                 waiting.append(indices)
         if waiting:
-            yield from self._taken(rows, waiting, terms)
+            yield from self._take_batches(rows, waiting, terms)
 
-    def _taken(
+    def _take_batches(
         self, rows: Rows, waiting: Sequence[NDArray[np.intp]], terms: LossTerms
     ) -> Iterator[Batch]:
         """Yield minibatches whose rows are taken and converted together."""

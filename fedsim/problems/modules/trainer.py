@@ -53,7 +53,7 @@ _TAKEN = 2**20
 """The number of features of minibatches that are taken from a client's rows together."""
 
 
-class Batch(NamedTuple):
+class TensorBatch(NamedTuple):
     """Rows as tensors on the device.
 
     Attributes:
@@ -229,7 +229,7 @@ class Trainer:
                 found = add(found, away, self._round(pull))
             yield found
 
-    def _batches(self, rows: Rows, drawn: Minibatches, terms: LossTerms) -> Iterator[Batch]:
+    def _batches(self, rows: Rows, drawn: Minibatches, terms: LossTerms) -> Iterator[TensorBatch]:
         """Yield the minibatch of each step, those of some steps taken from the rows together."""
         alone = self._recipe.random or bool(terms.augment)
         most = 1 if alone else max(1, _TAKEN // max(rows.X.shape[1], 1))
@@ -247,7 +247,7 @@ class Trainer:
 
     def _take_batches(
         self, rows: Rows, waiting: Sequence[NDArray[np.intp]], terms: LossTerms
-    ) -> Iterator[Batch]:
+    ) -> Iterator[TensorBatch]:
         """Yield minibatches whose rows are taken and converted together."""
         every = np.concatenate(waiting)
         whole = self._batch(rows._replace(X=rows.X[every], t=rows.t[every]), terms)
@@ -256,15 +256,15 @@ class Trainer:
             some = slice(at, at := at + len(indices))
             factor = rows.factor * (rows.X.shape[0] / len(indices))
             taken = whole.rows._replace(X=whole.rows.X[some], t=whole.rows.t[some], factor=factor)
-            yield Batch(taken, whole.X[some], whole.t[some])
+            yield TensorBatch(taken, whole.X[some], whole.t[some])
 
-    def _batch(self, rows: Rows, terms: LossTerms) -> Batch:
+    def _batch(self, rows: Rows, terms: LossTerms) -> TensorBatch:
         """Return rows as tensors, as the module takes them."""
         targets = rows.t if rows.t.ndim == 1 else rows.t.argmax(axis=1)
         kind = self._numbers if terms.criterion == "squared" else np.dtype(np.int64)
-        return Batch(rows, self._inputs(rows.X), _tensor(targets, kind).to(self._device))
+        return TensorBatch(rows, self._inputs(rows.X), _tensor(targets, kind).to(self._device))
 
-    def _step_gradient(self, batch: Batch, terms: LossTerms, number: int) -> list[Tensor]:
+    def _step_gradient(self, batch: TensorBatch, terms: LossTerms, number: int) -> list[Tensor]:
         """Return the gradients of f without its l2 term, with the noise of a step."""
         self._flat.clear()
         rows = batch.rows
@@ -273,7 +273,7 @@ class Trainer:
             self._flat.add_gradient(self._loss(taken, terms), rows.factor)
         return self._flat.gradients()
 
-    def _augment(self, batch: Batch, terms: LossTerms, number: int) -> Batch:
+    def _augment(self, batch: TensorBatch, terms: LossTerms, number: int) -> TensorBatch:
         """Return a minibatch with its images varied, by the same rule as noise: see `_noise`."""
         if not terms.augment or not self._flat.module.training:
             return batch
@@ -285,7 +285,7 @@ class Trainer:
         """Return the sum of the rows' losses, shape ()."""
         return self._loss(self._batch(rows, terms), terms)
 
-    def _loss(self, batch: Batch, terms: LossTerms) -> Tensor:
+    def _loss(self, batch: TensorBatch, terms: LossTerms) -> Tensor:
         """Return the sum of a batch's losses, shape ()."""
         outputs, wanted = self._forward(batch.X), batch.t
         try:

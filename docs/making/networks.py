@@ -6,7 +6,7 @@ from typing import Any
 from making.blocks import code, inline, table
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
-from fedsim.algorithms.base import PeerAlgorithm
+from fedsim.algorithms.peer_mixing import PeerAlgorithm
 from fedsim.blocks.registry import kinds_of
 from fedsim.building import Builder
 from fedsim.errors import ScenarioError

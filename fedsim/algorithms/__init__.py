@@ -8,7 +8,7 @@ from fedsim.algorithms.averaging import (
     FedNova,
     FedProx,
 )
-from fedsim.algorithms.base import Algorithm, Arrivals, PeerAlgorithm, ProblemInfo, StepSize
+from fedsim.algorithms.base import Algorithm, Arrivals, ProblemInfo, StepSize
 from fedsim.algorithms.censored import (
     CensoredHeavyBall,
     GradientDescent,
@@ -33,6 +33,7 @@ from fedsim.algorithms.local_steps import SendsModels
 from fedsim.algorithms.marina import Marina, PPMarina
 from fedsim.algorithms.marina_p import MarinaP
 from fedsim.algorithms.matching_pursuit import FedGradMP
+from fedsim.algorithms.peer_mixing import PeerAlgorithm
 from fedsim.algorithms.personal import APFL, Ditto, PFedMe
 from fedsim.algorithms.push_sum import PushSum, StochasticGradientPush
 from fedsim.algorithms.sign_sgd import SignSGD

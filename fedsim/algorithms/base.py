@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, isfinite
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Never, Self
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import BeforeValidator, WithJsonSchema
@@ -16,8 +16,7 @@ from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.messages import check
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, ParameterError
-from fedsim.physics.overlay import Need
-from fedsim.ports import Array, Client, Meaning, Message, Node, Server, Silence
+from fedsim.ports import Array, Client, Meaning, Message, Server, Silence
 from fedsim.problems import NoPenalty, Problem, Reference, Regulariser, optimum
 from fedsim.problems.optimizers import Optimizer
 from fedsim.problems.samples import Features
@@ -420,31 +419,3 @@ class Algorithm(Spec, Generic[Memory]):
     @abstractmethod
     async def handle(self, client: Client[Memory], message: Any) -> Message | Silence:  # noqa: ANN401
         """Answer one message of the server at a client, with a message or `SILENCE`."""
-
-
-# Base class of algorithms among peers: every node runs the same coroutine.
-
-
-class PeerAlgorithm(Algorithm):
-    """An algorithm without a server: every node runs `live`, and exchanges with its neighbours.
-
-    It needs a network with `peers`. Messages of nodes are packed by `uplink`. A node that fails has
-    left for good: its coroutine is cancelled at an `await`, and its neighbours continue without it.
-    """
-
-    objective: ClassVar[Literal["sum", "mean"]] = "sum"
-
-    needs: ClassVar[Need] = "doubly-stochastic"
-    """The mixing matrix that its theory needs; another one is refused."""
-
-    @abstractmethod
-    async def live(self, node: Node) -> None:
-        """Run a node: exchanges with its neighbours and commits, until a stop rule applies."""
-
-    async def serve(self, server: Server) -> Never:  # noqa: ARG002
-        """Not available: there is no server."""
-        raise TypeError(f"{self.kind} is a method of peers: it has no server")
-
-    async def handle(self, client: Client, message: object) -> Never:  # noqa: ARG002
-        """Not available: there is no server."""
-        raise TypeError(f"{self.kind} is a method of peers: no server sends it a message")

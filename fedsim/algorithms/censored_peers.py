@@ -5,19 +5,21 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import PeerAlgorithm
 from fedsim.algorithms.gossip import SendsPeerModels
 from fedsim.algorithms.local_steps import Model
 from fedsim.algorithms.peer_mixing import SymmetricMixing, fires
 from fedsim.ports import Array, ClientId, Node
 
 
-class Cola(SendsPeerModels, SymmetricMixing, PeerAlgorithm):
+class Cola(SendsPeerModels, SymmetricMixing):
     """Communication-censored linearised ADMM: a node sends its model only if it has moved enough.
 
     x_i <- x_i - (g_i + c sum_j (s_i - s_j) + l_i) / (2 c d_i + rho), s the models that were last
     sent, d_i the number of neighbours; then l_i <- l_i + c sum_j (s_i - s_j). In round k a node
     sends where |x_i - s_i| > threshold * decay^k. It needs undirected edges, and no mixing weights.
+    With a threshold of 0 it is DLM (Ling, Shi, Wu, Ribeiro, IEEE Trans. Signal Process. 2015), the
+    decentralised ADMM whose step in x_i is linearised: the fixed point has equal models, and
+    gradients that add up to 0, because the l_i always do.
     """
 
     kind: Literal["cola"] = "cola"

@@ -88,6 +88,7 @@ class Diging(Descends):
         "Nedic, Olshevsky, Shi: Achieving Geometric Convergence for Distributed Optimization over"
         " Time-Varying Graphs, SIAM J. Optim. 2017, algorithm 1"
     )
+    graph_may_change: ClassVar[bool] = True
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE, "gradient": Meaning.STATE}
     downlink: ClassVar[Mapping[str, Meaning]] = {}
     messages: ClassVar[tuple[type[Message], ...]] = (TrackedModel,)

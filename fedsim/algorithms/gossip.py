@@ -14,9 +14,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import PeerAlgorithm, StepSize
+from fedsim.algorithms.base import StepSize
 from fedsim.algorithms.local_steps import Model, local_steps
-from fedsim.algorithms.peer_mixing import Spread, drawn_vector, mix
+from fedsim.algorithms.peer_mixing import PeerAlgorithm, Spread, drawn_vector, mix
 from fedsim.ports import Array, Meaning, Message, Node
 
 
@@ -65,6 +65,7 @@ class Gossip(SendsPeerModels):
         "Xiao, Boyd: Fast linear iterations for distributed averaging, Systems & Control Letters"
         " 2004"
     )
+    graph_may_change: ClassVar[bool] = True
 
     spread: float = Spread
 
@@ -93,6 +94,7 @@ class DPSGD(Descends, SendsPeerModels):
         "Lian, Zhang, Zhang, Hsieh, Zhang, Liu: Can Decentralized Algorithms Outperform"
         " Centralized Algorithms?, NeurIPS 2017, algorithm 1"
     )
+    graph_may_change: ClassVar[bool] = True
 
     async def live(self, node: Node) -> None:
         """Run a node; comments give the line numbers of Algorithm 1."""
@@ -114,6 +116,7 @@ class DFedAvg(Descends, SendsPeerModels):
         "Sun, Li, Wang: Decentralized Federated Averaging, IEEE Trans. Pattern Anal. Mach. Intell."
         " 2023, algorithm 1 without momentum"
     )
+    graph_may_change: ClassVar[bool] = True
 
     local_steps: PositiveInt = Field(default=1, description="K, local steps of a round")
 

@@ -1,17 +1,54 @@
-"""What methods of peers share: mixing, copies that advance by differences, and triggers.
+"""Methods of peers: their base class, mixing, copies that advance by differences, and triggers.
 
 A mixing step replaces a node's vector by a weighted mean of its own and its senders'. Where vectors
 are compressed, a node sends the difference to a copy of its vector that its neighbours have, too,
 and mixes with the copies. A node with a trigger sends only if its vector has moved far enough.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar, Literal, Never
 
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import PeerAlgorithm
-from fedsim.ports import Array, ClientId, Node, Payload
+from fedsim.algorithms.base import Algorithm
+from fedsim.physics.overlay import Need
+from fedsim.ports import Array, Client, ClientId, Node, Payload, Server
+
+# Base class of algorithms among peers: every node runs the same coroutine.
+
+
+class PeerAlgorithm(Algorithm):
+    """An algorithm without a server: every node runs `live`, and exchanges with its neighbours.
+
+    It needs a network with `peers`. Messages of nodes are packed by `uplink`. A node that fails has
+    left for good: its coroutine is cancelled at an `await`, and its neighbours continue without it.
+    """
+
+    objective: ClassVar[Literal["sum", "mean"]] = "sum"
+
+    needs: ClassVar[Need] = "doubly-stochastic"
+    """The mixing matrix that its theory needs; another one is refused."""
+
+    graph_may_change: ClassVar[bool] = False
+    """Whether its theory covers graphs that change from exchange to exchange, and `live` reads
+    neighbours and weights of an exchange only after it."""
+
+    @abstractmethod
+    async def live(self, node: Node) -> None:
+        """Run a node: exchanges with its neighbours and commits, until a stop rule applies."""
+
+    async def serve(self, server: Server) -> Never:  # noqa: ARG002
+        """Not available: there is no server."""
+        raise TypeError(f"{self.kind} is a method of peers: it has no server")
+
+    async def handle(self, client: Client, message: object) -> Never:  # noqa: ARG002
+        """Not available: there is no server."""
+        raise TypeError(f"{self.kind} is a method of peers: no server sends it a message")
+
+
+# What they share.
 
 Spread = Field(
     default=1.0,

@@ -10,9 +10,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedsim.algorithms.base import PeerAlgorithm
 from fedsim.algorithms.gossip import Descends
-from fedsim.algorithms.peer_mixing import Spread, drawn_vector
+from fedsim.algorithms.peer_mixing import PeerAlgorithm, Spread, drawn_vector
 from fedsim.physics.overlay import Need
 from fedsim.ports import Array, Meaning, Message, Node, Payload
 
@@ -35,6 +34,7 @@ class PushesMass(PeerAlgorithm):
     """
 
     needs: ClassVar[Need] = "column-stochastic"
+    graph_may_change: ClassVar[bool] = True
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.EXACT, "mass": Meaning.EXACT}
     downlink: ClassVar[Mapping[str, Meaning]] = {}
     messages: ClassVar[tuple[type[Message], ...]] = (Pushed,)
@@ -42,8 +42,9 @@ class PushesMass(PeerAlgorithm):
     async def push(self, node: Node, x: Array, mass: float) -> tuple[Array, float]:
         """Exchange a vector, shape (d,), and its mass; return the sums of all shares."""
         message = Pushed(node.pack(x), node.pack(np.asarray(mass), field="mass"))
+        replies = await node.exchange(message)
         total, weight = node.own_weight * x, node.own_weight * mass
-        for reply in await node.exchange(message):
+        for reply in replies:
             share = node.weights[reply.client]
             total = total + share * reply.message.x.values
             weight += share * float(reply.message.mass.values)

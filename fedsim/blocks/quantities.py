@@ -313,6 +313,11 @@ Metres = Given[
 ]
 """Metres, above 0."""
 
+MetresPerSecond = Given[
+    Annotated[float, Quantity("a velocity", "m/s", "1.5 m/s", ("m/s",), positive=True)], str
+]
+"""Metres per second, above 0."""
+
 _LEVEL = Quantity("a level", "dB", "8 dB", ("dB",), most=100.0)
 Decibels = Given[Annotated[float, _LEVEL], str]
 """Decibels, 0 to 100."""

@@ -26,6 +26,9 @@ def _refusals(job: Job) -> Iterator[tuple[str, str]]:
     if job.deployment.overlay is not None:
         yield "network.peers", "peers do not run live yet, only a server with its clients"
         return
+    if scenario.tiers:
+        yield "tiers", "gateways do not run live yet, only a server with its clients"
+        return
     if isinstance(scenario.problem.loss, ProgramLoss):
         yield "problem.loss", "clients with programs of their own do not run live yet"
     yield from _of_clients(job)

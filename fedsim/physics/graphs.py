@@ -15,6 +15,8 @@ from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Given, as_written
 from fedsim.blocks.wording import printable
 from fedsim.errors import DataError
+from fedsim.physics.graphs_in_time import Contacts, OnePeer
+from fedsim.physics.mobility import PositionTraces, RandomWaypoint
 from fedsim.physics.overlay import Neighbours, ReadPairs, check_source
 from fedsim.ports import ClientId
 
@@ -379,6 +381,10 @@ OVERLAYS: Registry[Neighbours] = Registry(
         ScaleFree,
         Geometric,
         Listed,
+        OnePeer,
+        Contacts,
+        RandomWaypoint,
+        PositionTraces,
     ),
     Neighbours,
     title="neighbours of peers",

@@ -5,7 +5,7 @@ top of them.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
@@ -89,6 +89,12 @@ class Overlay:
     def received_from(self) -> tuple[tuple[ClientId, ...], ...]:
         """Those that every node receives from, by number."""
         return self.neighbours if self.senders is None else self.senders
+
+    def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
+        """Yield which node sends to which."""
+        for node, others in enumerate(self.neighbours):
+            for other in others:
+                yield node, other
 
     def weights(self, node: ClientId) -> Weights:
         """Return the weights of the nodes that a node receives from.

@@ -4,8 +4,9 @@ from math import ceil, inf, log
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse.csgraph import shortest_path
+from scipy.sparse.csgraph import connected_components, shortest_path
 
+from fedsim.physics.graphs_in_time import OverlayCycle, OverlayInTime, PeerGraph
 from fedsim.physics.overlay import Matrix, Overlay
 
 LARGEST = 1000
@@ -108,3 +109,73 @@ def describe(facts: GraphFacts) -> str:
     verb = "brings" if needed == 1 else "bring"
     text += f": {needed:,.0f} exchange{plural} {verb} models {_CLOSER} times closer"
     return f"{text} to their mean"
+
+
+# Graphs that change.
+
+_CHANGES = 100_000  # of a graph that are looked at, which takes a few seconds
+
+_LOOKS = 200  # times at which it is asked whether a graph is connected
+
+
+class TimeFacts(NamedTuple):
+    """Properties of a graph that changes in time.
+
+    Attributes:
+        nodes: their number.
+        degree: the mean number of neighbours of a node, over time.
+        connected: the share of time in which paths join all nodes.
+        alone: the share of time that a node has no neighbour, the mean over the nodes.
+        span: the time over which these were found, from the beginning, s.
+    """
+
+    nodes: int
+    degree: float
+    connected: float
+    alone: float
+    span: float
+
+
+def facts_in_time(overlay: OverlayInTime) -> TimeFacts:
+    """Return the properties of a graph that changes in time, at times that are evenly spaced."""
+    graph, span, nodes = overlay.play(), overlay.law.span, overlay.nodes
+    step = span / _LOOKS
+    edges, connected, alone, looks = 0, 0, 0.0, 0
+    while looks < _LOOKS and graph.changes < _CHANGES:
+        graph.advance((looks + 0.5) * step)
+        now = graph.overlay()
+        edges += graph.edges
+        parts, _ = connected_components(now.adjacency())
+        connected += parts == 1
+        alone += sum(not others for others in now.neighbours) / nodes
+        looks += 1
+    return TimeFacts(
+        nodes, 2 * edges / looks / nodes, connected / looks, alone / looks, looks * step
+    )
+
+
+def describe_any(overlay: PeerGraph) -> str:
+    """Return the properties of a graph of peers as a sentence, also of one that changes."""
+    if isinstance(overlay, OverlayInTime):
+        facts = facts_in_time(overlay)
+        return (
+            f"{facts.nodes:,} nodes; in the first {facts.span:,g} s a node has {facts.degree:.3g}"
+            f" neighbours on average and none for {facts.alone:.1%} of the time, and paths join all"
+            f" nodes for {facts.connected:.1%} of it"
+        )
+    if isinstance(overlay, OverlayCycle):
+        return _describe_cycle(overlay)
+    return describe(facts_of(overlay))
+
+
+def _describe_cycle(cycle: OverlayCycle) -> str:
+    """Return the properties of graphs that take turns as a sentence."""
+    nodes, turns = len(cycle.graphs[0].neighbours), len(cycle.graphs)
+    degree = max(len(others) for graph in cycle.graphs for others in graph.neighbours)
+    text = f"{nodes:,} nodes, {turns} graphs that take turns, degree {degree}"
+    if nodes > LARGEST:
+        return f"{text}; their contraction is not computed above {LARGEST:,} nodes"
+    factor = cycle.contraction()
+    if factor < _ROUNDING:
+        return f"{text}: {turns} exchanges bring models to their mean"
+    return f"{text}: {turns} exchanges bring models {1 / factor:.3g} times closer to their mean"

@@ -145,6 +145,14 @@ class LocalLoss:
         same.memory = EvaluationCache()
         return same
 
+    def copy_uncached(self) -> Self:
+        """Return the same loss without an evaluation cache."""
+        if self.memory is None:
+            return self
+        same = copy(self)
+        same.memory = None
+        return same
+
     @property
     def rows(self) -> int:
         """The number of samples, n_m."""
@@ -287,11 +295,15 @@ def sgd_steps(
         drawn: the minibatch of each step; None for all rows.
         pull: mu, where the steps are those on f_m + mu/2 |. - w|^2.
     """
-    v = w
+    # A long model costs what memory it is moved through: there are two arrays for all the steps.
+    v, step = w.copy(), np.empty_like(w)
     every = np.arange(loss.rows) if loss.noisy else None
-    for some in drawn:
+    for number, some in enumerate(drawn):
+        if number == 1:
+            loss = loss.copy_uncached()  # the observer asks for no model between
         g = _step_gradient(loss, v, every if some is None else some)
-        v = v - eta * (g if pull is None else g + pull * (v - w))
+        np.multiply(g if pull is None else g + pull * (v - w), eta, out=step)
+        np.subtract(v, step, out=v)
     return v
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from weakref import ReferenceType, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +61,27 @@ def product(X: Features, v: Array) -> Array:
 
 def transposed_product(X: Features, v: Array) -> Array:
     """Return X^T v for `v` of shape (n,) or (n, k), a dense array."""
-    result: Array = X.T.dot(v)
+    result: Array = (X.T if isinstance(X, np.ndarray) else _transpose(X)).dot(v)
     return result
+
+
+_TRANSPOSED: dict[int, tuple[ReferenceType[Sparse], Any]] = {}
+"""Sparse matrices by identity, and what their transposes are: views, but SciPy takes longer to make
+one than a product with some hundred rows does."""
+
+_MOST_TRANSPOSED = 4096
+
+
+def _transpose(X: Sparse) -> Any:  # noqa: ANN401 - SciPy's, of another class than X
+    """Return X^T, made once for as long as X is there."""
+    key = id(X)
+    known = _TRANSPOSED.get(key)
+    if known is not None and known[0]() is X:
+        return known[1]
+    made = X.T
+    if len(_TRANSPOSED) < _MOST_TRANSPOSED:
+        _TRANSPOSED[key] = ref(X, lambda _: _TRANSPOSED.pop(key, None)), made
+    return made
 
 
 def entries(X: Features) -> float:

@@ -5,7 +5,7 @@ present, or until its deadline. Messages of later exchanges are stored until the
 of earlier ones are dropped: they hold models that have been replaced.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from fedsim.ports import ClientId, Message, Reply, node_name
 from fedsim.protocol.exchange import Exchange
@@ -33,6 +33,7 @@ class PeerProtocol:
         header_bits: in front of every message.
         transport: how messages are carried.
         senders: the nodes that it receives from, in order; its neighbours if not given.
+        known: the nodes that it may ever receive from, if the two above change; see `meet`.
 
     Attributes:
         round: the open one, from 1.
@@ -52,6 +53,7 @@ class PeerProtocol:
         header_bits: int,
         transport: Transport = VALUES,
         senders: Sequence[ClientId] | None = None,
+        known: Collection[ClientId] | None = None,
     ) -> None:
         self.id = node
         self.round = 1
@@ -60,13 +62,25 @@ class PeerProtocol:
         self.deadline = deadline
         self.packing = packing
         self._receivers = frozenset(self.neighbours)
-        self._known = frozenset(self.senders)
+        self._known = frozenset(self.senders) if known is None else known
+        self._gone: set[ClientId] = set()
         self._beacons = beacons
         self._header_bits = header_bits
         self._transport = transport
         self._exchanges = 0
         self._exchange: Exchange | None = None
         self._early: dict[int, dict[ClientId, Envelope]] = {}  # by exchange and sender
+
+    @property
+    def next_exchange(self) -> int:
+        """The number of the exchange that is opened next, from 1."""
+        return self._exchanges + 1
+
+    def meet(self, neighbours: Sequence[ClientId], senders: Sequence[ClientId]) -> None:
+        """Set the neighbours of the next exchange, of which some may have left for good."""
+        self.neighbours = tuple([one for one in neighbours if one not in self._gone])
+        self.senders = tuple([one for one in senders if one not in self._gone])
+        self._receivers = frozenset(self.neighbours)
 
     def open(self, message: Message | Mapping[ClientId, Message]) -> Post:
         """Open an exchange; return the envelopes to send with their receivers.
@@ -141,6 +155,7 @@ class PeerProtocol:
 
     def neighbour_left(self, neighbour: ClientId) -> bool:
         """Remove a neighbour that left for good; return whether that closes the exchange."""
+        self._gone.add(neighbour)
         self.neighbours = tuple([one for one in self.neighbours if one != neighbour])
         self.senders = tuple([one for one in self.senders if one != neighbour])
         exchange = self._exchange

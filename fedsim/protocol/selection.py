@@ -129,7 +129,8 @@ class Selection:
         if not self._draws:
             return self._clients
         self._number += 1
-        return sampling_order(self._policy, self._samples, self._number - 1, self._rng)
+        places = sampling_order(self._policy, self._samples, self._number - 1, self._rng)
+        return map(self._clients.__getitem__, places)
 
 
 def sampling_order(

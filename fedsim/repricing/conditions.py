@@ -42,6 +42,7 @@ def refusals(then: Scenario, now: Variant, clients: int, looks: Sequence[str]) -
     seen = [
         *_changes(then, scenario),
         *_of_peers(scenario),
+        *_of_tiers(scenario),
         *_of_method(scenario),
         *_of_time(scenario, clients),
         *_absences(scenario),
@@ -76,6 +77,12 @@ def _of_peers(scenario: Scenario) -> Iterator[Seen]:
     if scenario.network.peers is not None:
         text = f"got {scenario.network.peers.kind}: exchanges of peers cannot be replayed"
         yield "network.peers", f"{text}; another fleet or network {_AGAIN}"
+
+
+def _of_tiers(scenario: Scenario) -> Iterator[Seen]:
+    if scenario.tiers:
+        text = f"got {len(scenario.tiers)}: rounds of gateways cannot be replayed"
+        yield "tiers", f"{text}; another fleet or network {_AGAIN}"
 
 
 def _of_method(scenario: Scenario) -> Iterator[Seen]:

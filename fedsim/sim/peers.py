@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from fedsim.errors import RunError
+from fedsim.physics.overlay import Overlay
 from fedsim.ports import Array, ClientId, Message, Reply, Work, node_name
 from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.server import ReplyOutcome
@@ -21,6 +22,7 @@ from fedsim.sim.client import Equipment, Worker
 from fedsim.sim.config import PeerMethod, WorldConfig
 from fedsim.sim.engine.loop import SimLoop, TimedWaits
 from fedsim.sim.fleet import Fleet
+from fedsim.sim.meetings import ALONE, Meetings, Neighbourhood, meetings
 from fedsim.sim.network.peers import PeerNetwork
 from fedsim.wire.packers import Packing
 from fedsim.worlds.main_task import ENDED, ending_of
@@ -109,7 +111,9 @@ class SimNode(Worker):
         protocol: its endpoint.
         network: the lanes between all nodes.
         equipment: what it works with.
-        initial, weights, own_weight: see below.
+        initial: see below.
+        near: its neighbours, and its row of the mixing matrix.
+        meetings: say so of each exchange, if the graph changes.
         commit: takes its models.
         rounds: as many as the run can have.
 
@@ -126,15 +130,16 @@ class SimNode(Worker):
         equipment: Equipment,
         *,
         initial: Array,
-        weights: Mapping[ClientId, float],
-        own_weight: float,
+        near: Neighbourhood,
+        meetings: Meetings | None,
         commit: Commit,
         rounds: float,
     ) -> None:
         super().__init__(protocol, equipment)
         self.initial = initial
-        self.weights = weights
-        self.own_weight = own_weight
+        self.weights: Mapping[ClientId, float] = near.weights
+        self.own_weight = near.own_weight
+        self._meetings = meetings
         self._protocol: PeerProtocol = protocol
         self._network = network
         self._commit = commit
@@ -165,6 +170,8 @@ class SimNode(Worker):
     async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:
         """See `fedsim.ports.Node.exchange`."""
         await self._another_round()
+        if self._meetings is not None:
+            await self._meet(self._meetings)
         post = self._protocol.open(message)
         if not isinstance(message, Message):
             self._record_silence(message)
@@ -173,6 +180,12 @@ class SimNode(Worker):
             self._network.send(self.id, neighbours, envelope)
         await self._wait_finished()
         return self._protocol.replies()
+
+    async def _meet(self, meetings: Meetings) -> None:
+        """Wait until the next exchange may begin, with neighbours of its own."""
+        near = await meetings.begin(self.id, self._protocol.next_exchange)
+        self._protocol.meet(near.neighbours, near.senders)
+        self.weights, self.own_weight = near.weights, near.own_weight
 
     def commit(self, model: Array, **measures: float) -> None:
         """See `fedsim.ports.Node.commit`."""
@@ -266,7 +279,11 @@ class Peers:
         self._presence = fleet.presence
         self._method = cast("PeerMethod", setup.algorithm)
         self.network = fleet.peer_network()
-        self._rounds = PeerRounds(range(len(setup.fleet)), observer, traffic)
+        overlay, nodes = setup.overlay, range(len(setup.fleet))
+        assert overlay is not None, "without an overlay it is a star"  # noqa: S101
+        self._overlay = overlay
+        self._meetings = meetings(overlay, fleet.calendar, nodes)
+        self._rounds = PeerRounds(nodes, observer, traffic)
         self._nodes = [self._node(setup, fleet, n, looks) for n in range(len(setup.fleet))]
         received = [setup.transport.to_server(node.receive) for node in self._nodes]
         self.network.join(received, self._on_undelivered)
@@ -278,25 +295,29 @@ class Peers:
         self._end: Ending | BaseException | None = None  # how, once that is known
 
     def _node(self, setup: WorldConfig, fleet: Fleet, number: ClientId, looks: set[str]) -> SimNode:
-        overlay = setup.overlay
-        assert overlay is not None, "without an overlay it is a star"  # noqa: S101
+        overlay, known = self._overlay, None
+        if isinstance(overlay, Overlay):
+            near = Neighbourhood.of(overlay, number)
+        else:
+            near, known = ALONE, range(len(setup.fleet))
         end = PeerProtocol(
             number,
-            overlay.neighbours[number],
+            near.neighbours,
             Packing(setup.packer_up, number),
             beacons=setup.silence.beacon,
             deadline=min(setup.silence.closes_after, setup.participation.closes_after),
             header_bits=setup.header_bits,
             transport=setup.transport,
-            senders=None if overlay.senders is None else overlay.senders[number],
+            senders=near.senders,
+            known=known,
         )
         return SimNode(
             end,
             self.network,
             fleet.equipment(number, looks),
             initial=setup.initial,
-            weights=overlay.weights(number),
-            own_weight=overlay.own_weight(number),
+            near=near,
+            meetings=self._meetings,
             commit=self._commit,
             rounds=setup.stop.rounds,
         )
@@ -382,6 +403,8 @@ class Peers:
         """Remove a node; the others go on without it."""
         self._there.discard(node)
         self._try(self._rounds.node_left, node)
+        if self._meetings is not None:
+            self._meetings.leave(node)
         for other in self._nodes:
             other.lose(node)
         if not self._there:

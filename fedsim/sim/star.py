@@ -54,11 +54,15 @@ class Star:
         self.clients: LazyTable[Any] = LazyTable(self._make_client)
         self._connect()
         self._method = cast("Method", setup.algorithm)
-        self._main_task = MainTask(self._method.serve, self.server, self._end_clients)
+        self._main_task = MainTask(self._top(setup).serve, self.server, self._end_clients)
         self.run, self.stop = self._main_task.run, self._main_task.stop
         # Read once: each time they are read of their objects makes another one.
         self._handle, self._fail = self._method.handle, self._main_task.fail
         self._follows = what_follows(self._method)
+
+    def _top(self, setup: WorldConfig) -> Method:
+        """Return the method of the server."""
+        return cast("Method", setup.algorithm)
 
     def _make_network(self) -> ServerLanes:
         """Return the lanes."""

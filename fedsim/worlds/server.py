@@ -62,6 +62,7 @@ class RoundServer(Clocked):
     """Implements `fedsim.ports.Server`.
 
     Attributes:
+        id: its number in the log.
         weights: the clients' shares of all samples, shape (M,).
     """
 
@@ -82,8 +83,10 @@ class RoundServer(Clocked):
         commit: Callable[[Array, dict[str, float]], None],
         stay: Callable[[], None],
         looks: set[str],
+        number: ClientId = SERVER,
     ) -> None:
         super().__init__(calendar, looks)
+        self.id = number
         self.clients = protocol.clients
         self.initial = initial
         self.weights = weights
@@ -211,7 +214,7 @@ class RoundServer(Clocked):
         now, number = self._calendar.now, self._protocol.round
         if post:
             word = self._log.word(label)
-            self._log.append(now, 0.0, Event.EXCHANGE, SERVER, NO_PEER, number, word)
+            self._log.append(now, 0.0, Event.EXCHANGE, self.id, NO_PEER, number, word)
         for envelope, clients in post:
             envelope.word = self._log.word(envelope.message.label)
             self._network.send_down(clients, envelope)
@@ -239,7 +242,7 @@ class RoundServer(Clocked):
         """End a round in which too few clients have reported, or none: the model stays."""
         now, number = self._calendar.now, self._protocol.round
         word = self._log.word(self._protocol.progress)
-        self._log.append(now, now - opened, Event.ABANDONED, SERVER, NO_PEER, number, detail=word)
+        self._log.append(now, now - opened, Event.ABANDONED, self.id, NO_PEER, number, detail=word)
         for reply, verdict in self._protocol.abandon():
             self._write_late(
                 reply.client, reply.round, self._log.word(reply.message.label), verdict
@@ -317,4 +320,4 @@ class RoundServer(Clocked):
     def _write_late(self, client: ClientId, number: int, word: int, verdict: ReplyOutcome) -> None:
         detail = self._log.word(verdict.value)
         now = self._calendar.now
-        self._log.append(now, 0.0, Event.LATE, client, SERVER, number, word, detail=detail)
+        self._log.append(now, 0.0, Event.LATE, client, self.id, number, word, detail=detail)

@@ -54,6 +54,16 @@ def _places(dice: Dice, clients: int) -> Block:
     return {"range": 1.5, "positions": places}
 
 
+def _contacts(dice: Dice, clients: int) -> Block:
+    """Return contacts, some of which overlap, at whole seconds."""
+    drawn = []
+    for _ in range(dice.whole(1, 8)):
+        one = dice.whole(1, clients - 1)
+        begin = dice.whole(0, 20)
+        drawn.append([dice.whole(0, one - 1), one, begin, begin + dice.whole(1, 9)])
+    return {"contacts": drawn, **dice.options({"repeat": "30 s", "every": "4 s"}, 0.5)}
+
+
 OVERLAYS: dict[str, Callable[[Dice, int], Block]] = {
     "ring": lambda dice, clients: {},
     "complete": lambda dice, clients: {},
@@ -69,13 +79,36 @@ OVERLAYS: dict[str, Callable[[Dice, int], Block]] = {
     "small-world": _small_world,
     "scale-free": lambda dice, clients: {"links": dice.whole(1, max(clients - 1, 1))},
     "geometric": _places,
+    "one-peer": lambda dice, clients: {},
+    "contacts": _contacts,
+    "random-waypoint": lambda dice, clients: {
+        "range": f"{dice.whole(20, 90)} m",
+        "width": "80 m",
+        **dice.options({"height": "60 m", "pause": "3 s", "max_speed": "2 m/s", "every": "5 s"}),
+        **dice.options({"min_speed": "1 m/s"}),
+    },
+    "positions": lambda dice, clients: {
+        "range": "30 m",
+        "points": [
+            [node, 10 * turn, dice.whole(0, 50), dice.whole(0, 50)]
+            for node in range(clients)
+            for turn in range(3)
+        ],
+    },
 }
+
+CHANGING = ("one-peer", "contacts", "random-waypoint", "positions")
+"""Graphs that change."""
+
+ON_CHANGING = ("gossip", "d-psgd", "dfedavg", "diging", "push-sum", "sgp")
+"""Methods that may have such a graph."""
 
 MIXING: dict[str, Callable[[Dice, int], Block]] = {
     "metropolis": lambda dice, clients: {},
     "maximum-degree": lambda dice, clients: {},
     "laplacian": lambda dice, clients: dice.options({"tau": float(clients)}),
     "best-constant": lambda dice, clients: {},
+    "fastest": lambda dice, clients: {},
     "out-degree": lambda dice, clients: {},
     "matrix": lambda dice, clients: _matrix(clients, whole=dice.chance(0.5)),
 }
@@ -165,10 +198,13 @@ def peers(dice: Dice, blocks: Block, clients: int) -> None:
         return
     blocks["algorithm"] = _method(dice, problem)
     kinds = [kind for kind in OVERLAYS if not dice.careful or _fits(kind, clients)]
+    if dice.careful and blocks["algorithm"]["kind"] not in ON_CHANGING:
+        kinds = [kind for kind in kinds if kind not in CHANGING]
     kind = dice.one(kinds)
     blocks["network"]["peers"] = {"kind": kind, **OVERLAYS[kind](dice, clients)}
     directed = blocks["network"]["peers"].get("directed", False)
-    if dice.chance(0.4) and not (directed and dice.careful):
+    changes = dice.careful and kind in CHANGING
+    if dice.chance(0.4) and not (directed and dice.careful) and not changes:
         laws = [law for law in MIXING if not dice.careful or _mixes(law, kind)]
         law = "matrix" if kind == "complete" and dice.chance(0.5) else dice.one(laws)
         blocks["network"]["mixing"] = {"kind": law, **MIXING[law](dice, clients)}

@@ -126,12 +126,18 @@ def forward(rows: Rows, w: Array) -> State:
     h = max(u, 0), p = exp(u - h) and q = p + exp(-h), none of which can overflow.
     """
     u = product(rows.X, w)
-    if rows.reach**2 * w.dot(w) <= STEEP**2 or u[u.argmax()] <= STEEP:
+    if _is_moderate(rows, w, u):
         p = np.exp(u, out=u)
         return p, p + 1.0, u[:0]
     hinge = np.maximum(u, 0.0)
     p = np.exp(u - hinge)
     return p, p + np.exp(-hinge), hinge
+
+
+def _is_moderate(rows: Rows, w: Array, u: Array) -> bool:
+    """Return whether no u is too large, by their bound or by themselves, the shorter one first."""
+    looked = len(u) < len(w) and bool(u[u.argmax()] <= STEEP)
+    return looked or bool(rows.reach**2 * w.dot(w) <= STEEP**2 or u[u.argmax()] <= STEEP)
 
 
 def total(state: State) -> float:

@@ -71,6 +71,8 @@ def _of_world(setup: WorldConfig) -> Iterator[str]:
 def _of_network(setup: WorldConfig) -> Iterator[str]:
     if setup.overlay is not None:
         yield "peers exchange messages without rounds of a server"
+    if setup.hierarchy is not None:
+        yield "gateways have rounds of their own with those below them"
     if setup.sharing != "fluid":
         yield f"messages under network.model {setup.sharing} depend on each other"
     if setup.wifi is not None or setup.cell is not None or setup.lora is not None:

@@ -19,6 +19,10 @@ Numbers = NDArray[np.int64]
 """Numbers of events, or their places in an order."""
 
 
+_HALF = 2**31
+"""Numbers below it take 4 bytes."""
+
+
 class ReactionError(Exception):
     """A round is not to be played in arrays; the run is made again by events."""
 
@@ -84,16 +88,19 @@ class EventOrder:
         priorities = _spread(_rank(self._settles), np.int8)
         joined = _spread(self._joined, np.bool_)
         order = np.lexsort((priorities, times))
-        places = np.arange(self._roots + self.count)
+        # Places take half as much where they fit; the numbers by which arrays are read do not.
+        fits = self._roots + self.count < _HALF and parents.min() > -_HALF
+        kind: Any = np.int32 if fits else np.int64
+        places: Numbers = np.arange(self._roots + self.count, dtype=kind)
         while True:
-            places[self._roots + order] = np.arange(self._roots, self._roots + self.count)
-            came = places[np.maximum(parents, 0)]
-            np.copyto(came, parents, where=parents < 0)
+            places[self._roots + order] = np.arange(self._roots, len(places), dtype=kind)
+            came: Numbers = np.take(places, parents, mode="clip")  # below 0 that of the first one
+            np.copyto(came, parents, where=parents < 0, casting="same_kind")
             first = _first_of_joined(came, joined, times, order)
             if not _is_out_of_order(order, times, priorities, first, came):
                 if (came >= places[self._roots :]).any():
                     raise ReactionError("what is one event would happen twice in an instant")
-                return places
+                return places.astype(np.int64, copy=False)
             keys = (first, priorities, times)
             order = np.lexsort(keys if first is came else (came, *keys))
 

@@ -131,7 +131,7 @@ class OrderedRows:
         self._uses = uses
 
     def write(self, log: EventLog) -> Iterator[Array]:
-        """Write the rows; yield what the run has spent as each was written, J, shape (n,)."""
+        """Write the rows and forget them; yield what the run has spent by each, J, shape (n,)."""
         at, uses = 0, deque(self._uses)
         for rows, spent in self._pieces():
             begin, at = at, at + len(rows)
@@ -142,6 +142,7 @@ class OrderedRows:
                 rows, begin = rows[row - begin :], row  # noqa: PLW2901 - the rest of them
             log.extend(rows)
             yield spent
+        self._blocks = ()
 
     def _pieces(self) -> Iterator[tuple[Rows, Array]]:
         for begin in range(0, max(self._count, 1), _AT_ONCE):

@@ -201,17 +201,18 @@ class ArrayLanes(ServerLanes):
     def _finish(self, played: _Played) -> None:
         """Write the rows of an exchange, and let its replies arrive."""
         self._write(played.rows)
-        receive, clients = self._receive[True], played.clients.tolist()
+        receive, clients = self._receive[True], played.clients[played.turns].tolist()
         if played.together is None or not clients:
-            for turn in played.turns.tolist():
-                receive(clients[turn], played.replies[turn])
+            for client, turn in zip(clients, played.turns.tolist(), strict=True):
+                receive(client, played.replies[turn])
             return
-        messages, envelope = played.together.messages, played.replies[0]
-        *early, last = played.turns.tolist()
-        replies = [clients[turn] for turn in early], [messages[turn] for turn in early]
-        if early and not self.receive_all(envelope, *replies):
+        envelope = played.replies[0]
+        # By an array, whose numbers are no objects: there may be ten million of them.
+        messages = np.array(played.together.messages, object)[played.turns].tolist()
+        client, message = clients.pop(), messages.pop()
+        if clients and not self.receive_all(envelope, clients, messages):
             raise ReactionError("an exchange closes before its last reply")
-        receive(clients[last], envelope.with_message(messages[last]))
+        receive(client, envelope.with_message(message))
 
     def _write(self, rows: OrderedRows) -> None:
         for spent in rows.write(self._log):

@@ -1,0 +1,387 @@
+"""Graphs of neighbours that change: from exchange to exchange, or in time.
+
+One rule holds for all of them: the neighbours of a node in an exchange are those that it has when
+the exchange begins, and what is sent to them arrives even if the edge is gone by then. A graph that
+changes with the number of the exchange is the same whenever a node begins it. Where a graph changes
+in time, all nodes begin an exchange together, as the last of them is ready, so that both ends of an
+edge agree on it and the mixing matrix W of an exchange is that of one graph.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from math import inf
+from operator import matmul
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fedsim.blocks.choice import failure
+from fedsim.blocks.quantities import Seconds
+from fedsim.blocks.spec import Given, as_written
+from fedsim.errors import DataError
+from fedsim.physics.overlay import Neighbours, Overlay, Weights, overlay_of
+from fedsim.physics.traces import read_table
+from fedsim.ports import Array, ClientId
+
+if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
+    import networkx as nx
+
+# Graphs that change with the number of the exchange.
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayCycle:
+    """The neighbours of peers in graphs that take turns.
+
+    Attributes:
+        graphs: exchange k of every node, from 1, has the graph (k - 1) modulo their number.
+    """
+
+    graphs: tuple[Overlay, ...]
+
+    def of(self, exchange: int) -> Overlay:
+        """Return the graph of an exchange, from 1."""
+        return self.graphs[(exchange - 1) % len(self.graphs)]
+
+    def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
+        """Yield which node sends to which in any of them."""
+        for graph in self.graphs:
+            yield from graph.pairs()
+
+    def contraction(self) -> float:
+        """Return the factor by which one turn of all graphs shortens the distance to the mean.
+
+        It is the norm of W_k ... W_1 - 11^T/M, and 0 if the turn ends at the mean itself.
+        """
+        matrices = [graph.matrix().toarray() for graph in self.graphs]
+        *_, whole = accumulate(matrices, lambda past, new: matmul(new, past))
+        return float(np.linalg.norm(whole - 1 / len(whole), 2))
+
+
+class NeighboursByExchange(Neighbours):
+    """A law of neighbours that change with the number of the exchange."""
+
+    @abstractmethod
+    def cycle(self, nodes: int) -> OverlayCycle:
+        """Return the graphs that take turns."""
+
+
+class OnePeer(NeighboursByExchange):
+    """In exchange k every node sends to the one 2^((k - 1) mod n) places further, n = log2 M.
+
+    Ying, Yuan, Chen, Hu, Pan, Yin, "Exponential Graph is Provably Efficient for Decentralized Deep
+    Training", NeurIPS 2021: the one-peer exponential graph; so too Assran, Loizou, Ballas, Rabbat,
+    "Stochastic Gradient Push", ICML 2019, with one peer. A node sends and receives one message an
+    exchange, W has two entries of 1/2 in each row and column, and of a power of two nodes n
+    exchanges end at the mean itself; n is rounded up for other numbers.
+    """
+
+    kind: Literal["one-peer"] = "one-peer"
+
+    def cycle(self, nodes: int) -> OverlayCycle:
+        """See `NeighboursByExchange.cycle`."""
+        steps = [2**power for power in range(max((nodes - 1).bit_length(), 1))]
+        return OverlayCycle(tuple([_shift_graph(nodes, step) for step in steps]))
+
+    def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":  # noqa: ARG002
+        """Return which node sends to which in any exchange."""
+        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+        graph: nx.Graph[int] = nx.DiGraph()
+        graph.add_nodes_from(range(nodes))
+        graph.add_edges_from(self.cycle(nodes).pairs())
+        return graph
+
+
+def _shift_graph(nodes: int, step: int) -> Overlay:
+    """Return the graph in which every node sends to the one some places further, cyclically."""
+    if nodes == 1:
+        return Overlay(((),), ((),))
+    to = tuple([((node + step) % nodes,) for node in range(nodes)])
+    back = tuple([((node - step) % nodes,) for node in range(nodes)])
+    return Overlay(to, back)
+
+
+# Graphs that change in time.
+
+
+class EdgeChange(NamedTuple):
+    """An edge that appears or disappears.
+
+    One whose ends are the same node is none. A law without end yields such ones, too, so that a
+    graph that has ceased to change is not looked for its next change for ever.
+
+    Attributes:
+        time: s.
+        one, other: its ends.
+        there: whether it appears.
+    """
+
+    time: float
+    one: ClientId
+    other: ClientId
+    there: bool
+
+
+class GraphInTime:
+    """The undirected graph at a time that never falls, and the weights of Metropolis.
+
+    What a change leaves as it was is kept: it costs the neighbours of its two ends alone.
+
+    Args:
+        nodes: their number.
+        changes: in the order of time; those at 0 make the first graph.
+
+    Attributes:
+        edges: their number.
+        changes: how many there were so far.
+        upcoming: the time of the next change, s; infinite if there is none.
+    """
+
+    def __init__(self, nodes: int, changes: Iterator[EdgeChange]) -> None:
+        self._upcoming = changes
+        self._there: list[set[ClientId]] = [set() for _ in range(nodes)]
+        self._weights: dict[ClientId, Weights] = {}
+        self._gone: set[ClientId] = set()
+        self.edges = 0
+        self.changes = 0
+        self._next = next(changes, None)
+
+    @property
+    def upcoming(self) -> float:
+        """See above."""
+        return inf if self._next is None else self._next.time
+
+    def advance(self, time: float) -> None:
+        """Make all changes up to a time, s, those at that very time included."""
+        ends = set()
+        while (change := self._next) is not None and change.time <= time:
+            if self._apply(change):
+                ends |= {change.one, change.other}
+            self._next = next(self._upcoming, None)
+        self._forget(ends)
+
+    def _apply(self, change: EdgeChange) -> bool:
+        """Make a change, and return whether it is one."""
+        _, one, other, there = change
+        near, far = self._there[one], self._there[other]
+        if (other in near) == there or one in self._gone or other in self._gone:
+            return False
+        if there:
+            near.add(other)
+            far.add(one)
+        else:
+            near.remove(other)
+            far.remove(one)
+        self.edges += 1 if there else -1
+        self.changes += 1
+        return True
+
+    def _forget(self, nodes: set[ClientId]) -> None:
+        """Forget the weights that follow from the degrees of nodes."""
+        for node in nodes if self._weights else ():
+            self._weights.pop(node, None)
+            for near in self._there[node]:
+                self._weights.pop(near, None)
+
+    def remove(self, node: ClientId) -> None:
+        """Remove a node for good, with its edges."""
+        others = tuple(self._there[node])
+        for other in others:
+            self._apply(EdgeChange(0.0, node, other, there=False))
+        self._forget({node, *others})
+        self._gone.add(node)
+
+    def neighbours(self, node: ClientId) -> tuple[ClientId, ...]:
+        """Return the neighbours of a node now, in order."""
+        return tuple(sorted(self._there[node]))
+
+    def weights(self, node: ClientId) -> Weights:
+        """Return the weights that a node gives its neighbours now; see `Overlay.weights`."""
+        if node not in self._weights:
+            own = len(self._there[node])
+            self._weights[node] = {
+                other: 1 / (1 + max(own, len(self._there[other])))
+                for other in sorted(self._there[node])
+            }
+        return self._weights[node]
+
+    def overlay(self) -> Overlay:
+        """Return the graph as it is now."""
+        return Overlay(tuple([self.neighbours(node) for node in range(len(self._there))]))
+
+
+class NeighboursInTime(Neighbours):
+    """A law of neighbours that change in time: all nodes begin an exchange together."""
+
+    every: Seconds = as_written("0 s", "least time between the beginnings of two exchanges")
+
+    def follow(self, read: "ReadFile") -> Self:  # noqa: ARG002
+        """Return the block with the contents of its file, if any.
+
+        Raises:
+            DataError, OSError: the file is invalid or cannot be read.
+        """
+        return self
+
+    @abstractmethod
+    def changes(self, nodes: int, rng: np.random.Generator) -> Iterator[EdgeChange]:
+        """Yield the changes of the graph in the order of time; those at 0 s make the first graph.
+
+        Args:
+            nodes: the number of nodes.
+            rng: the stream of random graphs, for this method alone.
+
+        Raises:
+            DataError: at its first step: there are none; its key is relative to the block.
+        """
+
+    @property
+    def span(self) -> float:
+        """The time over which `check` looks at the graph, s."""
+        return 3600.0
+
+    def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
+        """Return the graph at the beginning, which need not be connected."""
+        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+        first = GraphInTime(nodes, self.changes(nodes, rng))
+        first.advance(0.0)
+        graph: nx.Graph[int] = nx.Graph()
+        graph.add_nodes_from(range(nodes))
+        graph.add_edges_from(first.overlay().pairs())
+        return graph
+
+    def overlay(self, nodes: int, rng: np.random.Generator) -> Overlay:
+        """Return the graph at the beginning, which need not be connected."""
+        return overlay_of(self.graph(nodes, rng))
+
+
+ReadFile = Callable[..., Array]
+"""Calls a reader, its first argument, with the path of a file, the second one."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayInTime:
+    """The neighbours of peers in a graph that changes in time.
+
+    Attributes:
+        nodes: their number.
+        law: of the changes.
+        stream: returns the random stream of the graph, at its beginning.
+    """
+
+    nodes: int
+    law: NeighboursInTime
+    stream: Callable[[], np.random.Generator]
+
+    def play(self) -> GraphInTime:
+        """Return the graph before the time 0."""
+        return GraphInTime(self.nodes, self.law.changes(self.nodes, self.stream()))
+
+    def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
+        """Yield which node may ever send to which: every node to every other one."""
+        nodes = range(self.nodes)
+        return ((one, other) for one in nodes for other in nodes if one != other)
+
+
+PeerGraph: TypeAlias = Overlay | OverlayCycle | OverlayInTime
+"""The neighbours of peers: always the same, changing by exchanges, or in time."""
+
+
+# Contacts that were recorded.
+
+Contact = tuple[int, int, float, float]
+_COLUMNS = ("source", "target", "begin", "end")
+
+
+def read_contacts(path: Path) -> Array:
+    """Read contacts: CSV with columns source, target, begin, end (clients from 0, and s).
+
+    Returns:
+        Shape (contacts, 4).
+
+    Raises:
+        DataError: the file cannot be read, or a line is malformed.
+    """
+    table = read_table(path, _COLUMNS, "path")
+    one, other, begin, end = table.columns
+    for ends in (one, other):
+        table.refuse((ends < 0) | (ends != np.floor(ends)), "clients are counted from 0")
+    table.refuse(one == other, "a contact is one of two different clients")
+    table.refuse(~((begin >= 0) & (end > begin) & np.isfinite(end)), "0 <= begin < end, in s")
+    return np.column_stack(table.columns)
+
+
+class Contacts(NeighboursInTime):
+    """Nodes are neighbours from the begin of a contact to its end, as in recorded traces."""
+
+    kind: Literal["contacts"] = "contacts"
+    contacts: tuple[Contact, ...] = Field(
+        default=(), description="[source, target, begin, end]: clients from 0, and s"
+    )
+    path: Given[Path | None, Path | str | None] = as_written(
+        None, "a .csv file with columns source, target, begin, end, in place of contacts"
+    )
+    repeat: Seconds = as_written("0 s", "the period after which all repeats; 0 s for never")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.path is None) == (not self.contacts):
+            raise failure(("contacts", "give one of the two: contacts, or a file by path", None))
+        for number, (one, other, begin, end) in enumerate(self.contacts):
+            if min(one, other) < 0 or one == other or not 0 <= begin < end < inf:
+                text = f"got [{one}, {other}, {begin:g}, {end:g}]; give two different clients,"
+                text += " counted from 0, and 0 <= begin < end, in s"
+                raise failure((f"contacts.{number}", text, None))
+        return self
+
+    def follow(self, read: ReadFile) -> Self:
+        """Return the block with the contacts of its file."""
+        if self.path is None:
+            return self
+        rows = read(read_contacts, self.path).tolist()
+        given = tuple([(int(one), int(other), begin, end) for one, other, begin, end in rows])
+        return self.model_copy(update={"contacts": given})
+
+    @property
+    def span(self) -> float:
+        """The end of the last contact, or the period."""
+        return self.repeat or max((contact[3] for contact in self.contacts), default=0.0)
+
+    def changes(self, nodes: int, rng: np.random.Generator) -> Iterator[EdgeChange]:  # noqa: ARG002
+        """See `NeighboursInTime.changes`."""
+        key = "path" if self.path is not None else "contacts"
+        if strangers := [each for each in self.contacts if max(each[:2]) >= nodes]:
+            text = f"got a contact of {max(strangers[0][:2])}; give clients of 0 to {nodes - 1}"
+            raise DataError(key, text)
+        once = _turns(self.contacts)
+        if not self.repeat:
+            yield from once
+            return
+        if once and once[-1].time > self.repeat:
+            text = f"got {self.repeat:g} s, and the last contact ends at {once[-1].time:g} s"
+            raise DataError("repeat", f"{text}; give at least that")
+        start = 0.0
+        while once:
+            yield from (each._replace(time=start + each.time) for each in once)
+            start += self.repeat
+
+
+def _turns(contacts: Sequence[Contact]) -> list[EdgeChange]:
+    """Return the changes that contacts make, of which those of a pair may overlap."""
+    ends = [(begin, True, min(a, b), max(a, b)) for a, b, begin, _ in contacts]
+    ends += [(end, False, min(a, b), max(a, b)) for a, b, _, end in contacts]
+    open_ones: dict[tuple[int, int], int] = {}
+    made = []
+    # An end and a begin of one pair at one instant are no change: begins are counted first.
+    for time, there, one, other in sorted(ends, key=lambda each: (each[0], not each[1], *each[2:])):
+        before = open_ones.get((one, other), 0)
+        open_ones[one, other] = now = before + (1 if there else -1)
+        if (before > 0) != (now > 0):
+            made.append(EdgeChange(time, one, other, there))
+    return made

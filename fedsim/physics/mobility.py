@@ -1,0 +1,327 @@
+"""Nodes that move in a plane, and are neighbours within a range of each other.
+
+Motion is linear from one turn to the next. So the squared distance of two nodes is a quadratic
+function of time between their turns, whose roots are the exact times at which they come into range
+and leave it: no steps of time are taken, and none of their errors is made.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import pairwise
+from math import asinh, hypot, inf, log, sqrt
+from pathlib import Path
+from typing import Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from fedsim.blocks.choice import failure
+from fedsim.blocks.quantities import Metres, MetresPerSecond, Seconds
+from fedsim.blocks.spec import Given, as_written
+from fedsim.errors import DataError
+from fedsim.physics.graphs_in_time import EdgeChange, NeighboursInTime, ReadFile
+from fedsim.physics.traces import read_table
+from fedsim.ports import Array
+
+
+class MotionLeg(NamedTuple):
+    """A motion at a constant velocity, or a rest.
+
+    Attributes:
+        begin, end: s; the end may be infinite for a rest.
+        x, y: where it begins, m.
+        vx, vy: m/s.
+    """
+
+    begin: float
+    end: float
+    x: float
+    y: float
+    vx: float
+    vy: float
+
+
+Clients = NDArray[np.int_]
+Mask = NDArray[np.bool_]
+
+
+class _Motion:
+    """The legs that nodes are on, and the times at which pairs come into range and leave it.
+
+    Args:
+        legs: of every node, each beginning where and when the last ends, from 0 s.
+        reach: the range, m.
+    """
+
+    def __init__(self, legs: Sequence[Iterator[MotionLeg]], reach: float) -> None:
+        self._legs = legs
+        self._reach = reach
+        self._on = np.array([next(each) for each in legs], dtype=float).reshape(-1, 6)
+        self._turns = [0] * len(legs)  # by node, how many turns it has made
+        self._heap: list[tuple[float, int, int, int, int, int]] = []
+        self._near: list[set[int]] = [set() for _ in legs]
+
+    def changes(self) -> Iterator[EdgeChange]:
+        """Yield the changes of the graph in the order of time."""
+        heap, near, turns = self._heap, self._near, self._turns
+        for node in range(len(self._legs)):
+            heappush(heap, (self._on[node, 1], node, -1, 0, 0, 0))
+            yield from self._first(node)
+        while heap:
+            time, one, other, turn, far_turn, there = heappop(heap)
+            if time == inf:
+                return
+            if other < 0:
+                self._turn(one)
+                yield EdgeChange(time, one, one, there=False)
+            elif turns[one] == turn and turns[other] == far_turn:
+                (near[one].add if there else near[one].discard)(other)
+                (near[other].add if there else near[other].discard)(one)
+                yield EdgeChange(time, min(one, other), max(one, other), bool(there))
+
+    def _first(self, node: int) -> Iterator[EdgeChange]:
+        """Yield the edges of a node to later ones at 0 s, and foresee when they change."""
+        others = np.arange(node + 1, len(self._legs))
+        away = self._on[others, 2:4] - self._on[node, 2:4]
+        inside = (away**2).sum(axis=1) <= self._reach**2
+        for other in others[inside].tolist():
+            self._near[node].add(other)
+            self._near[other].add(node)
+            yield EdgeChange(0.0, node, other, there=True)
+        self._foresee(node, others, inside, 0.0)
+
+    def _turn(self, node: int) -> None:
+        """Let a node begin its next leg."""
+        time = self._on[node, 1]
+        leg = next(self._legs[node], None)
+        if leg is None:  # it rests where it has arrived
+            place = self._on[node, 2:4] + self._on[node, 4:] * (time - self._on[node, 0])
+            leg = MotionLeg(time, inf, float(place[0]), float(place[1]), 0.0, 0.0)
+        self._on[node] = leg
+        self._turns[node] += 1
+        heappush(self._heap, (leg.end, node, -1, 0, 0, 0))
+        others = np.delete(np.arange(len(self._legs)), node)
+        inside = np.zeros(len(self._legs), dtype=bool)
+        inside[list(self._near[node])] = True
+        self._foresee(node, others, inside[others], time)
+
+    def _foresee(self, node: int, others: Clients, inside: Mask, now: float) -> None:
+        """Foresee when other nodes come into a node's range, and leave it, until one turns.
+
+        With p and v the difference of places and of velocities, |p + v s|^2 = r^2 at the time s
+        from now. Whether a pair is in range is known, and decides which root is next: so rounding
+        at the boundary moves a crossing, but never loses one.
+        """
+        own, far = self._on[node], self._on[others]
+        place = own[2:4] + own[4:] * (now - own[0])
+        away = far[:, 2:4] + far[:, 4:] * (now - far[:, :1]) - place
+        drift = far[:, 4:] - own[4:]
+        a, b = (drift**2).sum(axis=1), (away * drift).sum(axis=1)
+        root = b**2 - a * ((away**2).sum(axis=1) - self._reach**2)
+        horizon = np.minimum(far[:, 1], own[1])
+        moves = a > 0
+        half = np.sqrt(np.where(moves, np.maximum(root, 0.0), 0.0))
+        a = np.where(moves, a, 1.0)
+        enter, leave = now + (-b - half) / a, now + (-b + half) / a
+        crosses = moves & ~inside & (root > 0) & (leave > now)
+        for times, wanted, there in (
+            (enter, crosses & (enter <= horizon), 1),
+            (leave, (crosses | (inside & moves)) & (leave <= horizon), 0),
+        ):
+            for place_of in np.flatnonzero(wanted).tolist():
+                other = int(others[place_of])
+                turns = self._turns[node], self._turns[other]
+                time = max(float(times[place_of]), now)
+                heappush(self._heap, (time, node, other, *turns, there))
+
+
+class Moving(NeighboursInTime):
+    """A law of motion of nodes in a plane."""
+
+    range: Metres = Field(description="largest distance of neighbours")
+
+    @abstractmethod
+    def legs(self, nodes: int, rng: np.random.Generator) -> Sequence[Iterator[MotionLeg]]:
+        """Return the motion of every node: legs without gaps between them, from 0 s.
+
+        Raises:
+            DataError: there is none; its key is relative to the block.
+        """
+
+    def changes(self, nodes: int, rng: np.random.Generator) -> Iterator[EdgeChange]:
+        """See `NeighboursInTime.changes`."""
+        yield from _Motion(self.legs(nodes, rng), self.range).changes()
+
+
+class RandomWaypoint(Moving):
+    """Nodes move to a point drawn in a rectangle, at a speed that is drawn, pause, and go on.
+
+    Johnson, Maltz, "Dynamic Source Routing in Ad Hoc Wireless Networks", 1996. Places and speeds
+    are stationary from the beginning (Navidi, Camp, "Stationary Distributions for the Random
+    Waypoint Mobility Model", IEEE Trans. Mobile Comput. 2004): nodes are more often in the middle.
+    """
+
+    kind: Literal["random-waypoint"] = "random-waypoint"
+    width: Metres = as_written("1 km", "of the rectangle")
+    height: Metres = as_written("1 km", "of the rectangle")
+    min_speed: MetresPerSecond = as_written("0.5 m/s", "the least speed of a leg")
+    max_speed: MetresPerSecond = as_written(
+        "1.5 m/s", "the largest one; speeds are uniform between the two"
+    )
+    pause: Seconds = as_written("0 s", "rest at every point")
+
+    @model_validator(mode="after")
+    def _rises(self) -> Self:
+        if self.max_speed < self.min_speed:
+            text = f"got {self.max_speed:g} m/s, below min_speed, {self.min_speed:g} m/s"
+            raise failure(("max_speed", f"{text}; give at least that", None))
+        return self
+
+    def legs(self, nodes: int, rng: np.random.Generator) -> Sequence[Iterator[MotionLeg]]:
+        """See `Moving.legs`."""
+        seeds = rng.integers(2**63, size=nodes).tolist()
+        return [self._walk(np.random.default_rng(seed)) for seed in seeds]
+
+    def _walk(self, rng: np.random.Generator) -> Iterator[MotionLeg]:
+        time, place = 0.0, self._point(rng)
+        low, high = self.min_speed, self.max_speed
+        slowness = log(high / low) / (high - low) if high > low else 1 / low  # mean of 1 / speed
+        travel = mean_distance(self.width, self.height) * slowness
+        if rng.random() * (self.pause + travel) < self.pause:
+            time = rng.random() * self.pause
+            yield MotionLeg(0.0, time, *place, 0.0, 0.0)
+        else:  # legs are met in proportion to their length, and speeds to the time they take
+            goal = self._point(rng)
+            while rng.random() * hypot(self.width, self.height) > _distance(place, goal):
+                place, goal = self._point(rng), self._point(rng)
+            share = rng.random()
+            x, y = (start + share * (end - start) for start, end in zip(place, goal, strict=True))
+            leg = _travel(0.0, (x, y), goal, low * (high / low) ** rng.random())
+            time, place = leg.end, goal
+            yield leg
+            if self.pause:
+                yield MotionLeg(time, time + self.pause, *place, 0.0, 0.0)
+                time += self.pause
+        while True:
+            leg = _travel(time, place, goal := self._point(rng), rng.uniform(low, high))
+            time, place = leg.end, goal
+            yield leg
+            if self.pause:
+                yield MotionLeg(time, time + self.pause, *place, 0.0, 0.0)
+                time += self.pause
+
+    def _point(self, rng: np.random.Generator) -> tuple[float, float]:
+        return self.width * rng.random(), self.height * rng.random()
+
+
+def _distance(one: tuple[float, float], other: tuple[float, float]) -> float:
+    return hypot(one[0] - other[0], one[1] - other[1])
+
+
+def _travel(
+    begin: float, place: tuple[float, float], goal: tuple[float, float], speed: float
+) -> MotionLeg:
+    span = _distance(place, goal) / speed
+    vx, vy = ((goal[axis] - place[axis]) / span if span else 0.0 for axis in (0, 1))
+    return MotionLeg(begin, begin + span, *place, vx, vy)
+
+
+def mean_distance(width: float, height: float) -> float:
+    """Return the mean distance of two points that are uniform in a rectangle.
+
+    Ghosh, "Random distances within a rectangle and between two rectangles", 1951.
+
+    >>> round(mean_distance(1.0, 1.0), 6)
+    0.521405
+    """
+    a, b = width, height
+    d = sqrt(a * a + b * b)
+    ends = a**3 / b**2 + b**3 / a**2 + d * (3 - a**2 / b**2 - b**2 / a**2)
+    return (ends + 2.5 * (b * b / a * asinh(a / b) + a * a / b * asinh(b / a))) / 15
+
+
+_COLUMNS = ("client", "time", "x", "y")
+
+
+def read_positions(path: Path) -> Array:
+    """Read traces of positions: CSV with columns client, time, x, y (from 0, s, and m).
+
+    Returns:
+        Shape (rows, 4), by client and time.
+
+    Raises:
+        DataError: the file cannot be read, or a line is malformed.
+    """
+    table = read_table(path, _COLUMNS, "path")
+    client, time, x, y = table.columns
+    table.refuse((client < 0) | (client != np.floor(client)), "clients are counted from 0")
+    table.refuse(~((time >= 0) & np.isfinite(time + x + y)), "times are at least 0 s, all finite")
+    order = np.lexsort((time, client))
+    same = (np.diff(client[order]) == 0) & (np.diff(time[order]) <= 0)
+    if same.any():
+        table.fail(int(order[1:][same][0]), "a client is at one place at a time")
+    return np.column_stack(table.columns)[order]
+
+
+class PositionTraces(Moving):
+    """Nodes move from one recorded position to the next, in a straight line and evenly.
+
+    Before its first position a node rests there, and after its last.
+    """
+
+    kind: Literal["positions"] = "positions"
+    points: tuple[tuple[int, float, float, float], ...] = Field(
+        default=(), description="[client, time, x, y]: clients from 0, s, and m"
+    )
+    path: Given[Path | None, Path | str | None] = as_written(
+        None, "a .csv file with columns client, time, x, y, in place of points"
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.path is None) == (not self.points):
+            raise failure(("points", "give one of the two: points, or a file by path", None))
+        for before, after in pairwise(self.points):
+            if after[:2] <= before[:2]:
+                text = f"got {list(after[:2])} after {list(before[:2])}; give points by client, and"
+                raise failure(("points", f"{text} each client's in the order of time", None))
+        if any(point[1] < 0 for point in self.points):
+            raise failure(("points", "got a time below 0 s; give times of at least 0 s", None))
+        return self
+
+    def follow(self, read: ReadFile) -> Self:
+        """Return the block with the positions of its file."""
+        if self.path is None:
+            return self
+        rows = read(read_positions, self.path).tolist()
+        return self.model_copy(update={"points": tuple([(int(row[0]), *row[1:]) for row in rows])})
+
+    @property
+    def span(self) -> float:
+        """The time of the last position, s."""
+        return max((point[1] for point in self.points), default=0.0)
+
+    def legs(self, nodes: int, rng: np.random.Generator) -> Sequence[Iterator[MotionLeg]]:  # noqa: ARG002
+        """See `Moving.legs`."""
+        key = "points" if self.path is None else "path"
+        by_node: list[list[tuple[float, float, float]]] = [[] for _ in range(nodes)]
+        for client, *rest in self.points:
+            if client >= nodes:
+                text = f"got a position of client {client}; give clients of 0 to {nodes - 1}"
+                raise DataError(key, text)
+            by_node[client].append((rest[0], rest[1], rest[2]))
+        if missing := [node for node, points in enumerate(by_node) if not points]:
+            raise DataError(key, f"got no position of client {missing[0]}; give one at least")
+        return [_straight(points) for points in by_node]
+
+
+def _straight(points: Sequence[tuple[float, float, float]]) -> Iterator[MotionLeg]:
+    """Yield the legs between positions (time, x, y)."""
+    time, x, y = points[0]
+    if time > 0 or len(points) == 1:
+        yield MotionLeg(0.0, time if len(points) > 1 else inf, x, y, 0.0, 0.0)
+    for begin, end in pairwise(points):
+        span = end[0] - begin[0]
+        yield MotionLeg(begin[0], end[0], *begin[1:], *((end[n] - begin[n]) / span for n in (1, 2)))

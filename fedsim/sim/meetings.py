@@ -1,0 +1,136 @@
+"""Meetings: which nodes exchange with which, where the graph of peers changes."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from math import inf
+from typing import NamedTuple, Protocol
+
+from fedsim.physics.graphs_in_time import OverlayCycle, OverlayInTime, PeerGraph
+from fedsim.physics.overlay import Overlay, Weights
+from fedsim.ports import ClientId
+from fedsim.sim.engine.calendar import Calendar, Timer
+
+
+class Neighbourhood(NamedTuple):
+    """A node's neighbours in an exchange, and its row of the mixing matrix.
+
+    Attributes:
+        neighbours, senders: those that it sends to, and receives from, in order.
+        weights: of the senders.
+        own_weight: of its own vector.
+    """
+
+    neighbours: Sequence[ClientId]
+    senders: Sequence[ClientId]
+    weights: Weights
+    own_weight: float
+
+    @classmethod
+    def of(cls, overlay: Overlay, node: ClientId) -> "Neighbourhood":
+        """Return that of a node in a graph."""
+        ends = overlay.neighbours[node], overlay.received_from[node]
+        return cls(*ends, overlay.weights(node), overlay.own_weight(node))
+
+
+ALONE = Neighbourhood((), (), {}, 1.0)
+"""That of a node without neighbours."""
+
+
+class Meetings(Protocol):
+    """Says which neighbours a node has in an exchange."""
+
+    async def begin(self, node: ClientId, exchange: int) -> Neighbourhood:
+        """Wait until a node may begin an exchange, from 1; return its neighbours in it."""
+        ...
+
+    def leave(self, node: ClientId) -> None:
+        """Handle a node that has left for good."""
+        ...
+
+
+class TakingTurns:
+    """Meetings in graphs that take turns: a node begins an exchange as soon as it is ready."""
+
+    def __init__(self, cycle: OverlayCycle) -> None:
+        self._cycle = cycle
+
+    async def begin(self, node: ClientId, exchange: int) -> Neighbourhood:
+        """See `Meetings.begin`."""
+        return Neighbourhood.of(self._cycle.of(exchange), node)
+
+    def leave(self, node: ClientId) -> None:
+        """See `Meetings.leave`."""
+
+
+class BeginningTogether:
+    """Meetings in a graph that changes in time: all nodes begin an exchange together.
+
+    They do as the last of them is ready, and no sooner than `every` after the last exchange began.
+
+    Args:
+        overlay: the graph.
+        calendar: the simulated time.
+        nodes: those that are there.
+    """
+
+    def __init__(
+        self, overlay: OverlayInTime, calendar: Calendar, nodes: Iterable[ClientId]
+    ) -> None:
+        self._graph = overlay.play()
+        self._every = overlay.law.every
+        self._calendar = calendar
+        self._there = set(nodes)
+        self._ready: dict[ClientId, asyncio.Future[Neighbourhood]] = {}
+        self._next = -inf  # the least time of the next exchange, s
+        self._timer: Timer | None = None
+
+    async def begin(self, node: ClientId, exchange: int) -> Neighbourhood:  # noqa: ARG002
+        """See `Meetings.begin`."""
+        begun: asyncio.Future[Neighbourhood] = asyncio.get_running_loop().create_future()
+        self._ready[node] = begun
+        self._look()
+        try:
+            return await begun
+        finally:
+            if self._ready.get(node) is begun:
+                del self._ready[node]
+
+    def leave(self, node: ClientId) -> None:
+        """See `Meetings.leave`."""
+        self._there.discard(node)
+        self._ready.pop(node, None)
+        self._graph.remove(node)
+        self._look()
+
+    def _look(self) -> None:
+        """Begin an exchange as soon as that may be, once all nodes are ready."""
+        if not self._there or len(self._ready) < len(self._there) or self._timer is not None:
+            return
+        if self._next <= self._calendar.now:
+            self._begin()
+        else:
+            self._timer = self._calendar.at(self._next, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        self._look()
+
+    def _begin(self) -> None:
+        now, graph = self._calendar.now, self._graph
+        graph.advance(now)
+        self._next = now + self._every
+        ready, self._ready = self._ready, {}
+        for node in sorted(ready):
+            near, weights = graph.neighbours(node), graph.weights(node)
+            own = 1 - sum(weights.values())
+            if not ready[node].done():
+                ready[node].set_result(Neighbourhood(near, near, weights, own))
+
+
+def meetings(overlay: PeerGraph, calendar: Calendar, nodes: Iterable[ClientId]) -> Meetings | None:
+    """Return the meetings in a graph of peers; None if it does not change."""
+    if isinstance(overlay, OverlayCycle):
+        return TakingTurns(overlay)
+    if isinstance(overlay, OverlayInTime):
+        return BeginningTogether(overlay, calendar, nodes)
+    return None

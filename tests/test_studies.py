@@ -419,7 +419,6 @@ def test_every_policy_is_tried_on_every_fleet(chosen: pd.DataFrame) -> None:
     for fleet in selection.FLEETS:
         a_round = reached["bits"] / reached["round"]
         assert a_round[fleet, "pow-d"] > 1.3 * a_round[fleet, "rpow-d"]  # a round trip more
-        assert a_round[fleet, "oort"] > a_round[fleet, "oort-oracle"]  # which has no reports
 
 
 def test_a_policy_is_compared_with_a_uniform_sample_seed_by_seed() -> None:

@@ -130,8 +130,8 @@ def against(spent: pd.DataFrame, figure: str) -> pd.DataFrame:
                 "median": mine.median() if np.isfinite(mine.median()) else np.nan,
                 "ratio": (mine[both] / base[both]).median() if both.any() else np.nan,
                 "p": share / tries if tries else np.nan,
-                "low": float(law.ppf((1 - LEVEL) / 2)),
-                "high": float(law.ppf((1 + LEVEL) / 2)),
+                "low": float(law.ppf((1 - LEVEL) / 2)) if share else 0.0,
+                "high": float(law.ppf((1 + LEVEL) / 2)) if share < tries else 1.0,
                 "reached": float(np.isfinite(mine).mean()),
             })  # fmt: skip
     return pd.DataFrame(rows)

@@ -13,7 +13,7 @@ from typing import Any
 
 Schema = Mapping[str, Any]
 
-ELSEWHERE = {"algorithm", "compressor"}
+ELSEWHERE = {"algorithm", "compressor", "outer", "wire", "participation"}
 """The keys whose kinds have a page of their own."""
 
 _PREFIX = "#/$defs/"

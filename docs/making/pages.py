@@ -46,7 +46,7 @@ from fedsim.wire import COMPRESSORS
 PARTS: Mapping[str, tuple[str, ...]] = {
     "problem": ("problem",),
     "wire": ("wire",),
-    "fleet": ("fleet",),
+    "fleet": ("fleet", "tiers"),
     "network": ("network",),
     "rounds": ("participation", "silence", "stop"),
     "observing": ("measures", "observe", "models"),

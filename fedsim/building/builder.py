@@ -4,6 +4,7 @@ A `Builder` keeps the problem that it built last, because the variants of a scen
 share it: data is read, split and solved once.
 """
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -13,20 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.algorithms import Algorithm, Arrivals, Concern, ProblemInfo
-from fedsim.algorithms.messages import register_messages
 from fedsim.blocks.in_memory import held_in
 from fedsim.building.budgets import check_counts, check_held, check_kept
-from fedsim.building.deployment import deploy
+from fedsim.building.deployment import Deployment, deploy
 from fedsim.building.evaluation import Evaluation, EvaluatorKind, evaluation, problem_of
 from fedsim.building.feasibility import check_deadline, check_restarts
-from fedsim.building.fit_messages import FIT_MESSAGES
+from fedsim.building.hops import BuiltTier, PlacedFindings, configure_tiers
 from fedsim.building.inputs import Findings, Inputs
 from fedsim.building.job import Job
 from fedsim.building.load import ComputingLoad, evaluator_for, every_for, load_of
 from fedsim.building.network import Files
-from fedsim.building.packing import promise
+from fedsim.building.packing import choose_transport, promise
 from fedsim.building.personal import division
-from fedsim.building.round_completion import check_broadcast, ensure_completion, slowest
+from fedsim.building.round_completion import (
+    check_broadcast,
+    ensure_completion,
+    round_seconds,
+    slowest,
+)
 from fedsim.computing.serial import one_thread
 from fedsim.errors import ClientOrderError, DataError, Fault, ParameterError, ScenarioError
 from fedsim.problems import Observer, OwnObserver, Problem, ProgramProblem, Reference
@@ -39,9 +44,14 @@ from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.restricted import convex
 from fedsim.problems.samples import Precision
 from fedsim.progress import activity
-from fedsim.protocol.participation import PARTICIPATION, AsynchronousParticipation, Participation
+from fedsim.protocol.participation import (
+    PARTICIPATION,
+    AsynchronousParticipation,
+    Informed,
+    Participation,
+)
 from fedsim.protocol.selection import sampling_order
-from fedsim.protocol.transport import VALUES, ByteTransport, Carry, Transport, ValueTransport
+from fedsim.protocol.transport import Carry
 from fedsim.scenario import (
     Group,
     Plan,
@@ -50,34 +60,9 @@ from fedsim.scenario import (
 )
 from fedsim.scenario.plan import file_order
 from fedsim.scenario.scenario import too_many
+from fedsim.scenario.tiers import hop
 from fedsim.sim.engine.loop import collecting_rarely
 from fedsim.streams import drawing, stream
-
-# Select the message transport: in-memory values or encoded bytes.
-
-
-def choose_transport(scenario: Scenario, carry: Carry, findings: Findings) -> Transport:
-    """Return the transport of a method's messages; values if it cannot send bytes.
-
-    Args:
-        scenario: with the method and the compressors.
-        carry: "values" or "bytes".
-        findings: collects a method whose messages have no numbers, if bytes need them.
-    """
-    method, links = scenario.algorithm, (scenario.wire.up, scenario.wire.down)
-    data = scenario.problem.data
-    more = FIT_MESSAGES if data is not None and data.exchanges_fit else ()
-    if carry == "values":
-        updates = any(link.error_feedback == "ef21" for link in links)
-        return ValueTransport(
-            (*method.messages, *more) if method.messages else None, updates=updates
-        )
-    try:
-        return ByteTransport((*register_messages(type(method)), *more))
-    except TypeError as error:
-        findings.add("algorithm.kind", f"messages cannot be encoded as bytes: {error}")
-        return VALUES
-
 
 # Observers: the measures of a scenario, bound to its problem.
 
@@ -112,7 +97,9 @@ def policy_of(scenario: Scenario, rows: NDArray[np.int64], findings: Findings) -
         rows: the number of samples of each client.
         findings: collects counts above the number of clients, and invalid client orders.
     """
-    policy, clients = scenario.participation.among(len(rows)), len(rows)
+    policy, clients = scenario.participation, len(rows)
+    if not scenario.tiers:  # else each gateway has a share of those below it
+        policy = policy.among(clients)
     for key, seen in scenario.participation.counts.items():
         if seen > clients:
             findings.add(f"participation.{key}", too_many(seen, clients))
@@ -129,6 +116,49 @@ def _try_order(policy: Participation, rows: NDArray[np.int64], findings: Finding
             pass
     except ClientOrderError as error:
         findings.add("participation.kind", str(error))
+
+
+# Tiers: the hops above gateways, whose rounds have to end, too.
+
+
+def complete_tiers(
+    scenario: Scenario,
+    methods: Sequence[Algorithm],
+    deployment: Deployment,
+    findings: Findings,
+    carry: Carry,
+    patience: Callable[[], float],
+) -> tuple[BuiltTier, ...]:
+    """Return what servers and gateways run, with policies under which every round ends.
+
+    Args:
+        scenario: what was written.
+        methods: see `configure_tiers`.
+        deployment: the gateways.
+        findings: takes what is wrong.
+        carry: "values" or "bytes".
+        patience: returns the default timeout of a round with clients, s.
+    """
+    made: list[BuiltTier] = []
+    rounds = 1
+    for number, (tier, method) in enumerate(zip(scenario.tiers, methods, strict=True)):
+        own, found = hop(scenario, number), PlacedFindings(findings, number)
+        rounds *= tier.rounds
+        policy = ensure_completion(
+            own,
+            deployment.tiers[number : number + 1],
+            tier.participation,
+            found,
+            partial(_times, rounds, patience),
+            deployment,
+        )
+        made.append(BuiltTier(method, policy, choose_transport(own, carry, found)))
+    return tuple(made)
+
+
+def _times(rounds: int, patience: Callable[[], float]) -> float:
+    """Return the default timeout of a round that takes so many with clients, s."""
+    return rounds * patience()
 
 
 class Builder:
@@ -215,6 +245,9 @@ class Builder:
             check_held(scenario, len(losses), d, findings)
             check_kept(scenario, algorithm, len(losses), d, findings, local)
             policy = policy_of(scenario, solved.problem.rows, findings)
+            if local is not None and isinstance(policy, Informed) and "loss" in policy.reports:
+                text = "a client's loss depends on parts of the model that stay with it"
+                findings.add("participation.kind", f"got {policy.kind}, but {text}")
             check_deadline(scenario, deployment.groups, deployment.members, losses, findings)
             check_restarts(
                 scenario,
@@ -230,7 +263,8 @@ class Builder:
             own = algorithm.personal or local is not None
             measured = observers(scenario, looked_at.problem, findings, own=own)
             job = Job(
-                *(variant, seed, *solved[:4], groups, deployment, policy, measured, looked_at),
+                *(variant, seed, *solved[:4], (*groups, *scenario.tiers), deployment, policy),
+                *(measured, looked_at),
                 every=solved.every,
                 local=local,
             )
@@ -243,9 +277,19 @@ class Builder:
                 lambda: slowest(job).round_timeout,
                 deployment,
             )
+            tiers = complete_tiers(
+                scenario,
+                solved.outer,
+                deployment,
+                findings,
+                self._carry,
+                lambda: slowest(job).round_timeout,
+            )
             findings.settle()
             inputs = self._inputs.hashes(scenario)
-            return replace(job, participation=closes, transport=transport, inputs=inputs)
+            times = partial(round_seconds, job)
+            made = replace(job, participation=closes, transport=transport, inputs=inputs)
+            return replace(made, tiers=tiers, times=times)
         raise ScenarioError(findings.faults)
 
     def _solve(self, scenario: Scenario, seed: int, findings: Findings) -> "_Solved | None":
@@ -255,6 +299,7 @@ class Builder:
             local = division(problem, scenario.algorithm)
             info = self._info(problem, scenario, seed, local)
             algorithm = scenario.algorithm.configure(info)
+            outer = configure_tiers(scenario, info, findings)
             wanted = scenario.problem.optimum == "computed" and info.programs is None
             wanted = wanted and local is None and not algorithm.personal
             with activity("looking for the optimum"):
@@ -277,7 +322,10 @@ class Builder:
         with activity("checking the conditions of the method's theory"):
             concerns = _concerns(algorithm, info)
         every = every_for(scenario, load)
-        return _Solved(problem, algorithm, reference, concerns, looked_at, every, local)
+        if scenario.tiers and local is not None:
+            text = "parts of the model stay with clients, which is not for gateways (tiers) yet"
+            findings.add("problem.loss.statistics", text)
+        return _Solved(problem, algorithm, reference, concerns, looked_at, every, local, outer)
 
     def _get_problem(self, scenario: Scenario, seed: int) -> Problem:
         spec, clients = scenario.problem, scenario.clients or None
@@ -372,6 +420,7 @@ class _Solved(NamedTuple):
     evaluation: Evaluation
     every: int
     local: LocalParts | None
+    outer: tuple[Algorithm, ...]
 
 
 def _ideal(solved: _Solved | None) -> tuple[Group, ...]:

@@ -15,7 +15,9 @@ from fedsim.building.inputs import Findings
 from fedsim.building.lora import check_lora
 from fedsim.building.network import Files, topology
 from fedsim.building.overlay import build_overlay
+from fedsim.building.tiers import build_hierarchy, links_of_tiers
 from fedsim.physics.graphs_in_time import PeerGraph
+from fedsim.physics.hierarchy import Hierarchy
 from fedsim.physics.topology import Topology
 from fedsim.scenario import Group, Scenario
 
@@ -28,12 +30,27 @@ class Deployment(NamedTuple):
         groups: what the clients of each group have in common.
         topology: the links between clients and server; None only where a graph is wrong.
         overlay: the neighbours of each peer; None if there is a server.
+        tiers: what the gateways of each tier have in common.
+        hierarchy: which server each client and gateway has; None without tiers.
     """
 
     members: tuple[int, ...]
     groups: tuple[BuiltGroup, ...]
     topology: Topology | None
     overlay: PeerGraph | None = None
+    tiers: tuple[BuiltGroup, ...] = ()
+    hierarchy: Hierarchy | None = None
+
+    @property
+    def kinds(self) -> tuple[BuiltGroup, ...]:
+        """The groups of clients, then the tiers."""
+        return (*self.groups, *self.tiers)
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The number among these of what each client and each gateway belongs to."""
+        gateways = [tier.number for tier in self.tiers for _ in range(tier.spec.count)]
+        return (*self.members, *gateways)
 
 
 def deploy(
@@ -56,13 +73,17 @@ def deploy(
     members = tuple(group.number for group in fleet for _ in range(group.spec.count))
     called = [group.name for group in fleet]
     names = [called[number] for number in members]
-    links = topology(scenario.network, names, files, findings)
+    tiers = build_groups(scenario.tiers, files, findings, "tiers", len(fleet))
+    tree = build_hierarchy(scenario, len(members), findings)
+    if tree is None:
+        links = topology(scenario.network, names, files, findings)
+    else:
+        links = links_of_tiers(scenario, tree, files, findings)
     check_cells(scenario, fleet, findings)
     check_air(scenario, fleet, findings)
     check_lora(scenario, fleet, findings)
     check_cell_sharing(scenario, fleet, findings)
-    check_supplies(fleet, findings)
-    check_flicker(fleet, findings)
-    return Deployment(
-        members, fleet, links, build_overlay(scenario, len(members), files, findings, seed)
-    )
+    check_supplies((*fleet, *tiers), findings)
+    check_flicker((*fleet, *tiers), findings)
+    overlay = build_overlay(scenario, len(members), files, findings, seed)
+    return Deployment(members, fleet, links, overlay, tiers, tree)

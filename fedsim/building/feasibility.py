@@ -71,7 +71,7 @@ def check_supplies(groups: Sequence[BuiltGroup], findings: Findings) -> None:
                     f'got "unlimited" with {energy * 1e9:g} nJ/bit, which {group.name} would draw'
                     ' from its battery in no time; expected a rate, such as "5 Mbit/s"'
                 )
-                findings.add(f"fleet.{group.number}.radio.{way}", text)
+                findings.add(f"{group.place}.radio.{way}", text)
 
 
 def _check_start(group: BuiltGroup, findings: Findings) -> None:
@@ -85,7 +85,7 @@ def _check_start(group: BuiltGroup, findings: Findings) -> None:
             f"{group.name} starts empty, and would stay so: its charger delivers at most"
             f" {best:.3g} W after losses, and the battery leaks {leak:.3g} W; use more power"
         )
-        findings.add(f"fleet.{group.number}.battery.charging", text)
+        findings.add(f"{group.place}.battery.charging", text)
 
 
 def check_flicker(groups: Sequence[BuiltGroup], findings: Findings) -> None:
@@ -109,7 +109,7 @@ def check_flicker(groups: Sequence[BuiltGroup], findings: Findings) -> None:
                 f" when idle, every {shortest:.3g} s; use more capacity, or a restart level further"
                 " above the cut-off"
             )
-            findings.add(f"fleet.{group.number}.battery", text)
+            findings.add(f"{group.place}.battery", text)
 
 
 def _cycle(span: float, inflow: float, leak: float, drawn: float) -> float:
@@ -130,7 +130,7 @@ def check_cells(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Find
                 " common rate; use network.broadcast: unicast, or a constant rate"
             )
             key = ".down_trace" if "down_trace" in group.radio.traces else ""
-            findings.add(f"fleet.{group.number}.radio{key}", text)
+            findings.add(f"{group.place}.radio{key}", text)
 
 
 def check_air(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Findings) -> None:
@@ -155,7 +155,7 @@ def check_air(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Findin
                 f" {law.fastest / 1e6:.4g} Mbit/s with 802.11{law.standard},"
                 f" {law.width / 1e6:g} MHz and streams: {law.streams}"
             )
-            findings.add(f"fleet.{group.number}.radio", text)
+            findings.add(f"{group.place}.radio", text)
             break
 
 
@@ -175,13 +175,13 @@ def check_cell_sharing(
                     f"{group.name} follows a trace, which has the cell's other users in it already;"
                     " leave out the trace, or network.cell"
                 )
-                findings.add(f"fleet.{group.number}.radio.{way}_trace", text)
+                findings.add(f"{group.place}.radio.{way}_trace", text)
             elif law.peak == inf:
                 text = (
                     'got "unlimited", which takes none of the time of network.cell; give a rate,'
                     ' such as "20 Mbit/s"'
                 )
-                findings.add(f"fleet.{group.number}.radio.{way}", text)
+                findings.add(f"{group.place}.radio.{way}", text)
 
 
 # Batteries that restart with less energy than one round takes.

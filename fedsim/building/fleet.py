@@ -30,6 +30,7 @@ class BuiltGroup:
         source: what is offered to charge its battery, W, from its beginning.
         availability: for all clients, or by their numbers.
         carbon: the intensity of their electricity; None if not tracked.
+        place: the key of the group in the scenario.
     """
 
     number: int
@@ -39,6 +40,7 @@ class BuiltGroup:
     source: Signal
     availability: PresenceLaw | Mapping[ClientId, PresenceLaw]
     carbon: Intensity | None = None
+    place: str = ""
 
     @property
     def device(self) -> DeviceLaw:
@@ -114,12 +116,20 @@ class BuiltGroup:
 
 
 def build_groups(
-    groups: Sequence[Group], files: Files, findings: Findings
+    groups: Sequence[Group], files: Files, findings: Findings, key: str = "fleet", first: int = 0
 ) -> tuple[BuiltGroup, ...]:
-    """Build the groups of a fleet; what is wrong with their files goes to the findings."""
+    """Build the groups of a fleet, or of tiers.
+
+    Args:
+        groups: what was written.
+        files: those that they follow.
+        findings: takes what is wrong with these.
+        key: of the groups in the scenario.
+        first: the number of the first one.
+    """
     return tuple(
-        _build_group(number, group, files, findings, f"fleet.{number}")
-        for number, group in enumerate(groups)
+        _build_group(first + place, group, files, findings, f"{key}.{place}")
+        for place, group in enumerate(groups)
     )
 
 
@@ -135,6 +145,7 @@ def _build_group(
         _source(group, files, findings, f"{key}.battery.charging.path"),
         _availability(group.availability, files, findings, f"{key}.availability.path"),
         _carbon(group.carbon, files, findings, f"{key}.carbon"),
+        key,
     )
 
 

@@ -1,22 +1,23 @@
 """A job: one run, ready to start."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from itertools import groupby
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from fedsim.algorithms import Algorithm, Concern
 from fedsim.algorithms.base import resolve
 from fedsim.building.deployment import Deployment
 from fedsim.building.evaluation import Evaluation
 from fedsim.building.fit_messages import FittingMethod
+from fedsim.building.hops import BuiltTier, build_hops
 from fedsim.building.packing import packer
 from fedsim.building.personal import PersonalMethod
 from fedsim.errors import DataError, RunError
-from fedsim.ports import SERVER, Array, ClientId, Oracle
+from fedsim.ports import SERVER, Array, ClientId, Oracle, node_name
 from fedsim.problems import Observer, OwnObserver, Problem, Reference
 from fedsim.problems.parts import LocalParts
 from fedsim.problems.programs import reports
@@ -29,9 +30,10 @@ from fedsim.record.models import Best, CheckpointWriter, ModelTable
 from fedsim.record.parts import PartWriter
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.compatibility import held_alike
-from fedsim.sim.config import ClientConfig, Numerics, WorldConfig
+from fedsim.sim.config import ClientConfig, Hop, Method, Numerics, WorldConfig
 from fedsim.sim.fleet import Roster
 from fedsim.sim.lazy import RunLengthSequence
+from fedsim.sim.tiers import RoundsOracle
 from fedsim.streams import stream
 from fedsim.wire import HEADER_BITS
 
@@ -106,6 +108,7 @@ def assemble(
     oracles: Sequence[Oracle],
     numerics: Numerics,
     every: int = 1,
+    hops: tuple[Hop, ...] = (),
 ) -> WorldConfig:
     """Return everything that a world is made of.
 
@@ -117,6 +120,7 @@ def assemble(
         oracles: the clients' losses, in order.
         numerics: what is computed.
         every: how many rounds lie between two that the observer looks at.
+        hops: what the nodes of each level run with their servers, where there are tiers.
     """
     return WorldConfig(
         # Not `asdict`, which would copy every array and block in it.
@@ -126,6 +130,8 @@ def assemble(
         rng=partial(stream, seed),
         topology=deployment.topology,
         overlay=deployment.overlay,
+        hierarchy=deployment.hierarchy,
+        hops=hops,
         sharing=scenario.network.model,
         tcp=scenario.network.connections,
         wifi=scenario.network.wifi,
@@ -148,16 +154,22 @@ def _higher(scenario: Scenario) -> frozenset[str]:
 
 
 def _roster(deployment: Deployment, oracles: Sequence[Oracle], seed: int) -> Roster:
-    """Return the clients: one of each group, and the others when they are asked for."""
+    """Return the clients, then the gateways: one of each group, the others when asked for."""
+    nodes, kinds, tree = deployment.nodes, deployment.kinds, deployment.hierarchy
+
+    def oracle(node: ClientId) -> Oracle:
+        if tree is None or node < tree.clients:
+            return oracles[node]
+        return cast("Oracle", RoundsOracle(sum(oracle(each).rows for each in tree.below[node])))
 
     def member(client: ClientId) -> ClientConfig:
-        return deployment.groups[deployment.members[client]].member(client, oracles[client], seed)
+        return kinds[nodes[client]].member(client, oracle(client), seed)
 
     runs: list[tuple[int, ClientConfig]] = []
     client = 0
-    for number, own in groupby(deployment.members):
+    for number, own in groupby(nodes):
         size = sum(1 for _ in own)
-        each = size if deployment.groups[number].alike else 1
+        each = size if kinds[number].alike else 1
         runs += [(each, member(first)) for first in range(client, client + size, each)]
         client += size
     return Roster(RunLengthSequence(runs), member)
@@ -173,7 +185,8 @@ class Job:
         problem: the clients' losses.
         algorithm: configured for the problem.
         reference: the optimum; None where none is known.
-        groups: the groups of the fleet; one of ideal clients where none was written.
+        groups: the groups of the fleet; one of ideal clients where none was written; then the
+            tiers.
         deployment: the fleet and the network.
         participation: the clients asked.
         observers: what is evaluated every round beside the objective: an `Observer` each, or an
@@ -185,6 +198,8 @@ class Job:
         transport: how messages are carried between nodes, which has no effect on logs.
         inputs: the hashes of the files that the scenario names beside its data, by path.
         local: which parts of the model stay with clients; None for none.
+        times: returns the mean time of a round of each client alone, s.
+        tiers: what the servers above gateways run.
     """
 
     variant: Variant
@@ -203,11 +218,18 @@ class Job:
     transport: Transport = VALUES
     inputs: Mapping[str, str] = field(default_factory=dict)
     local: LocalParts | None = None
+    times: Callable[[], Sequence[float]] = tuple
+    tiers: tuple[BuiltTier, ...] = ()
 
     @property
     def members(self) -> tuple[int, ...]:
-        """The number of the group that each client belongs to."""
-        return self.deployment.members
+        """The number of the group that each client, and then each gateway, belongs to."""
+        return self.deployment.nodes
+
+    @property
+    def clients(self) -> int:
+        """The number of clients, without gateways."""
+        return len(self.deployment.members)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -241,7 +263,7 @@ class Job:
             "concerns": [f"{concern.key}: {concern.text}" for concern in self.concerns],
             "target": self.scenario.stop.gap,
             "targets": self.scenario.stop.targets,
-            "clients": len(self.members),
+            "clients": self.clients,
             "dimension": self.problem.dimension,
             "problem": self.problem.fingerprint,
             "reference": None if self.reference is None else self._reference,
@@ -271,8 +293,16 @@ class Job:
     @property
     def facts(self) -> dict[str, Sequence[object]]:
         """What each client is, for the client table."""
-        names = self.problem.naming.clients
-        return facts_of(self.groups, self.members, self.problem.rows.tolist(), names)
+        names, tree = self.problem.naming.clients, self.deployment.hierarchy
+        rows = self.problem.rows.tolist()
+        if tree is None:
+            return facts_of(self.groups, self.members, rows, names)
+        gateways = range(tree.clients, len(tree.above))
+        named = (*names, *(node_name(each, tree.clients) for each in gateways)) if names else ()
+        facts = facts_of(self.groups, self.members, rows + [0] * len(gateways), named)
+        above = [node_name(server, tree.clients) for server in tree.above]
+        tiers = [tree.level(node) for node in range(len(above))]
+        return {**facts, "tier": tiers, "server": above}
 
     def advice(self) -> str:
         """Return the step size, for a run that diverged, beside what theory knows to be safe."""
@@ -300,8 +330,19 @@ class Job:
     def setup(self) -> WorldConfig:
         """Everything that the world is made of."""
         oracles = self.evaluation.oracles
-        parts = self.deployment, self.participation, oracles, self._numerics()
-        return assemble(self.scenario, self.seed, *parts, self.every)
+        numerics = self._numerics()
+        parts = self.deployment, self.participation, oracles, numerics
+        config = assemble(self.scenario, self.seed, *parts, self.every, self._hops(numerics))
+        return replace(config, round_seconds=self.times)
+
+    def _hops(self, numerics: Numerics) -> tuple[Hop, ...]:
+        """Return what the nodes of each level run with their servers; none without tiers."""
+        if not self.tiers:
+            return ()
+        clients = BuiltTier(self.algorithm, self.participation, self.transport)
+        runs = cast("Method", numerics.algorithm)
+        layers = self.problem.layers
+        return build_hops(self.scenario, clients, self.tiers, runs, self.seed, layers)
 
     @property
     def personal(self) -> bool:

@@ -17,13 +17,13 @@ def check_lora(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Findi
         for group, radio in modems:
             if radio.lorawan is not None:
                 text = f"{group.name} has no gateway; give network.lora, or leave this out"
-                findings.add(f"fleet.{group.number}.radio.lorawan", text)
+                findings.add(f"{group.place}.radio.lorawan", text)
     elif not modems:
         findings.add("network.lora", "no radio of the fleet is a LoRa modem, such as lora-sf9")
     else:
         for group, radio in modems:
             for key, text in _faults(radio, gateway, group.name):
-                findings.add(f"fleet.{group.number}.radio.{key}", text)
+                findings.add(f"{group.place}.radio.{key}", text)
 
 
 def _faults(radio: LoRaRadio, gateway: LoRaGateway, name: str) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Packing: encoders of a sender's vectors for the wire."""
+"""Packing: encoders of a sender's vectors for the wire, and the transport of messages."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -6,8 +6,13 @@ from types import MappingProxyType
 
 import numpy as np
 
+from fedsim.algorithms.messages import register_messages
+from fedsim.building.fit_messages import FIT_MESSAGES
+from fedsim.building.inputs import Findings
 from fedsim.ports import ClientId, Meaning, Packer
-from fedsim.scenario import Compression
+from fedsim.protocol.reporting import message_types
+from fedsim.protocol.transport import VALUES, ByteTransport, Carry, Transport, ValueTransport
+from fedsim.scenario import Compression, Scenario
 from fedsim.streams import stream
 from fedsim.wire import (
     PACKERS,
@@ -98,3 +103,29 @@ def promise(spec: Compression, dimension: int, layers: Shapes = ()) -> Contract:
     if contract.kind == "unbiased" and spec.error_feedback != "none":
         return Contract("contractive", contract.delta)
     return contract
+
+
+# Select the message transport: in-memory values or encoded bytes.
+
+
+def choose_transport(scenario: Scenario, carry: Carry, findings: Findings) -> Transport:
+    """Return the transport of a method's messages; values if it cannot send bytes.
+
+    Args:
+        scenario: with the method and the compressors.
+        carry: "values" or "bytes".
+        findings: collects a method whose messages have no numbers, if bytes need them.
+    """
+    method, links = scenario.algorithm, (scenario.wire.up, scenario.wire.down)
+    policy, data = scenario.participation, scenario.problem.data
+    more = FIT_MESSAGES if data is not None and data.exchanges_fit else ()
+    if carry == "values":
+        updates = any(link.error_feedback == "ef21" for link in links)
+        known = message_types(method.messages, policy) if method.messages else None
+        return ValueTransport(None if known is None else (*known, *more), updates=updates)
+    try:
+        known = message_types(register_messages(type(method)), policy)
+        return ByteTransport((*known, *more))
+    except TypeError as error:
+        findings.add("algorithm.kind", f"messages cannot be encoded as bytes: {error}")
+        return VALUES

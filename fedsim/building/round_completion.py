@@ -107,7 +107,7 @@ def _check_peers(losing: Sequence[BuiltGroup], scenario: Scenario, findings: Fin
             f"a neighbour would wait for ever for a message of {group.name} that is lost for good;"
             " add participation.deadline, or unlimited tries"
         )
-        findings.add(f"fleet.{group.number}.radio.tries", text)
+        findings.add(f"{group.place}.radio.tries", text)
 
 
 def _loses_messages(group: BuiltGroup, scenario: Scenario) -> bool:
@@ -150,10 +150,10 @@ def _refuse(
     if group.radio.most_tries is not None:
         tries = f"{group.radio.tries} {'try' if group.radio.tries == 1 else 'tries'}"
         text = f"{lost}, after {tries}, and {way_out}, or use tries: unlimited"
-        findings.add(f"fleet.{group.number}.radio.tries", text)
+        findings.add(f"{group.place}.radio.tries", text)
     elif isinstance(group.radio, LoRaRadio) and group.radio.end_device.shadowing:
         text = f"{lost}, if its shadow is too deep, and {way_out}, or no shadowing"
-        findings.add(f"fleet.{group.number}.radio.lorawan.shadowing", text)
+        findings.add(f"{group.place}.radio.lorawan.shadowing", text)
     else:
         text = f"{lost}, since a broadcast is not retransmitted, and {way_out}, or use unicast"
         findings.add("network.broadcast", text)
@@ -194,12 +194,19 @@ class Slowest:
 
 
 def slowest(job: Job) -> Slowest:
-    """Return the slowest client, for a round of download, computation and upload.
+    """Return the slowest client, for a round of download, computation and upload."""
+    spans = round_seconds(job)
+    last = int(np.argmax(spans))
+    return Slowest(job.deployment.groups[job.deployment.members[last]].name, spans[last])
+
+
+def round_seconds(job: Job) -> list[float]:
+    """Return the time of a round of download, computation and upload of each client, s.
 
     The model is uncompressed both ways. A shared link carries the messages of all its users;
     packets are retransmitted as often as on average; traces and duty cycles count with their means.
     """
-    members, groups, topology, _ = job.deployment
+    members, groups, topology, *_ = job.deployment
     initial = np.zeros(job.sent_values)
     bits = Dense.of(initial, job.scenario.wire.values).bits + HEADER_BITS
     gateway = job.scenario.network.gateway_of_lora
@@ -215,14 +222,14 @@ def slowest(job: Job) -> Slowest:
         seconds * (sharing if group.radio.cellular else air)
         for group, seconds in zip(groups, alone, strict=True)
     ]
-    spans = [
+    return [
         _work(job.algorithm, loss, groups[number])
         + alone[number]
         + shared * groups[number].radio.transmissions
-        for number, loss, shared in zip(members, job.problem.losses, busy, strict=True)
+        for number, loss, shared in zip(
+            members, job.problem.losses, busy, strict=False
+        )  # gateways have links, too
     ]
-    last = int(np.argmax(spans))
-    return Slowest(groups[members[last]].name, spans[last])
 
 
 def _clients_of_cell(scenario: Scenario, clients: int, asked: int | None) -> float:

@@ -46,7 +46,7 @@ def job_table(job: Job, opening: Opening) -> Group:
     if not np.isnan(opening.shares).all():
         rows.append(("  battery", *[_drain(job, each, opening) for each in groups]))
     table = listing(
-        f"{job.variant.name}: {job.algorithm.kind}, {len(job.members)} clients",
+        f"{job.variant.name}: {job.algorithm.kind}, {job.clients} clients",
         ("a client of", *[f"group {number}" for number in groups]),
         rows,
     )
@@ -80,7 +80,7 @@ def _facts(job: Job) -> Iterator[str]:
     yield from job.algorithm.work_notes(job.problem.rows.tolist(), job.problem.dimension)
     yield _evaluator(job)
     yield _observer(job)
-    if size := vector_memory(job.scenario, len(job.members), job.problem.dimension):
+    if size := vector_memory(job.scenario, job.clients, job.problem.dimension):
         yield (
             "the server stores the state of its vectors at each client (wire.down.error_feedback:"
             f" ef21): up to {shown_size(size)} of memory, and as much again for the clients"
@@ -150,6 +150,11 @@ def _round_timeout(job: Job) -> str:
     )
 
 
+def _cohort_noun(job: Job) -> str:
+    """Return what is counted of a cohort: clients, or with gateways each message down."""
+    return "messages down to clients and gateways" if job.tiers else "clients"
+
+
 def _totals(job: Job, opening: Opening) -> Iterator[str]:
     """Yield the costs of each of the first rounds for all clients together."""
     for number, cost in enumerate(opening.rounds, 1):
@@ -157,11 +162,13 @@ def _totals(job: Job, opening: Opening) -> Iterator[str]:
         text = (
             f"{_unit_of_progress(job)} {number}, all clients: {quantity(cost.seconds, 's')}, "
             f"{quantity(spent.joules, 'J')}, {quantity(spent.bits_down, 'bit')} down, "
-            f"{quantity(spent.bits_up, 'bit')} up, {spent.cohort} clients"
+            f"{quantity(spent.bits_up, 'bit')} up, {spent.cohort} {_cohort_noun(job)}"
         )
         total = spent.bits_up + spent.bits_down
         arrived = int(cost.clients[["bits_up", "bits_down"]].to_numpy().sum())
-        if total != arrived:
+        if job.tiers:
+            text += "; a gateway's bits are those of both hops"
+        elif total != arrived:
             text += "; rows above differ by messages lost, retransmitted or in transit"
         yield text
     if opening.ended:
@@ -189,7 +196,7 @@ def _unit_of_progress(job: Job) -> str:
 def _kind_of_client(job: Job, number: int) -> tuple[str, ...]:
     """Return the attributes of a group's clients."""
     mine = members_of(job, number)
-    rows = [job.problem.losses[client].rows for client in mine]
+    rows = [job.problem.losses[client].rows for client in mine if client < job.clients] or [0]
     return (
         str(len(mine)),
         job.groups[number].device.kind,
@@ -232,8 +239,9 @@ def split_table(job: Job) -> Table:
     if len(rows) <= _FEW_CLIENTS:
         columns = {f"client {m}": np.array([m]) for m in range(len(rows))}
     else:
-        members = np.array(job.members)
-        columns = {f"group {g}": np.flatnonzero(members == g) for g in range(len(job.groups))}
+        members = np.array(job.deployment.members)
+        groups = range(len(job.deployment.groups))
+        columns = {f"group {g}": np.flatnonzero(members == g) for g in groups}
     lines = [("samples", *[_range(rows[mine]) for mine in columns.values()])]
     external = isinstance(job.problem, ProgramProblem)  # whose labels only the clients know
     for label, shares in () if external else _label_shares(job.problem.labels, rows):

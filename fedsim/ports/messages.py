@@ -2,6 +2,7 @@
 
 from dataclasses import Field, dataclass
 from enum import Enum
+from math import inf
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -17,9 +18,14 @@ ClientId = int
 SERVER: ClientId = -1
 
 
-def node_name(node: int) -> str:
-    """Return the name of a node: "server" for -1, "client-3" for 3."""
-    return "server" if node < 0 else f"client-{node}"
+def node_name(node: int, clients: float = inf) -> str:
+    """Return the name of a node: "server" for -1, "client-3" for 3, "gateway-3" beyond clients.
+
+    Args:
+        node: its number.
+        clients: how many there are, where gateways have the numbers after theirs.
+    """
+    return "server" if node < 0 else f"{'client' if node < clients else 'gateway'}-{node}"
 
 
 class Payload(Protocol):
@@ -130,6 +136,8 @@ class Message:
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Field[Payload]]]
     label: ClassVar[str] = "message"
+    carries_reports: ClassVar[bool] = True
+    """Whether a participation policy may add reports to it, if a client replies with it."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -313,13 +313,14 @@ class ClientProtocol:
         beacons: whether silence is signalled by an empty message.
         header_bits: in front of every message.
         transport: how messages are carried.
+        server: the number of the server that it answers.
 
     Attributes:
         round: of the message that is being answered; 0 before the first one.
-        packing: see above.
+        packing, server: see above.
     """
 
-    __slots__ = ("_beacons", "_header_bits", "_transport", "id", "packing", "round")
+    __slots__ = ("_beacons", "_header_bits", "_transport", "id", "packing", "round", "server")
 
     def __init__(
         self,
@@ -329,8 +330,10 @@ class ClientProtocol:
         beacons: bool,
         header_bits: int,
         transport: Transport = VALUES,
+        server: ClientId = SERVER,
     ) -> None:
         self.id = client
+        self.server = server
         self.round = 0
         self.packing = packing
         self._beacons = beacons

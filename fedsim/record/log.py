@@ -8,7 +8,7 @@ for its two rows (`append_message`), which `expand_rows` separates.
 import hashlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from math import nan
+from math import inf, nan
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +67,7 @@ class EventLog:
         rows: the number on disk.
         emissions: prices rows in grams of CO2; None if emissions are not tracked.
         metered: whether energy is known; if not, joules are NaN in the file.
+        first_gateway: the number of the first node that is a gateway; infinite without gateways.
         word: returns the number of a message's name or a detail; -1 for an empty one.
     """
 
@@ -75,6 +76,7 @@ class EventLog:
         self._flushed = 0  # records
         self.emissions: Emissions | None = None
         self.metered = True
+        self.first_gateway = inf
         self._grams: list[Array] = []  # of the rows in memory that are priced, the first ones
         self._priced = 0  # size of these rows in the buffer, bytes
         self._parts = PartWriter(folder, "events")
@@ -284,13 +286,17 @@ class EventLog:
             named.append(_category(numbers - without_node, own))
         return named
 
+    def name(self, node: int) -> str:
+        """Return the name of a node."""
+        return node_name(node, self.first_gateway)
+
     def _names_of(self, every: NDArray[np.intp]) -> pa.Array:
         """Return the names of nodes, shifted as above; those of all nodes are kept where many."""
         most = self._clients - NO_PEER
         if self._names is None and most < _ALL_NAMED * len(every):
-            self._names = pa.array([node_name(node) for node in range(NO_PEER, self._clients)])
+            self._names = pa.array([self.name(node) for node in range(NO_PEER, self._clients)])
         if self._names is None:
-            return pa.array([node_name(node) for node in (every + NO_PEER).tolist()])
+            return pa.array([self.name(node) for node in (every + NO_PEER).tolist()])
         return self._names.take(pa.array(every))
 
 

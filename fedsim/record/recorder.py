@@ -35,21 +35,23 @@ def client_table(
     facts: Mapping[str, Sequence[object]],
     meters: Meters,
     emissions: Emissions | None = None,
+    name: Callable[[int], str] = node_name,
 ) -> pd.DataFrame:
-    """Return one row per client.
+    """Return one row per client, and per gateway.
 
     Args:
         ledger: the sums of the run's log.
         facts: leading columns with the clients' attributes.
         meters: the world's meter readings at its end.
         emissions: the pricing of the log, if any.
+        name: returns the name of a node.
     """
     of, number = ledger.of, ledger.of_number
     idle = meters.idle_joules
     transmissions = number("payload_count", Event.SEND)
     table = pd.DataFrame(
         {
-            "client": [node_name(client) for client in range(ledger.clients)],
+            "client": [name(client) for client in range(ledger.clients)],
             **facts,
             "transmissions": transmissions,
             "beacons": number("count", Event.SEND) - transmissions,
@@ -213,4 +215,4 @@ class RunRecorder:
             meters: the world's current meter readings.
         """
         self.log.flush()
-        return client_table(self.ledger, facts, meters, self.log.emissions)
+        return client_table(self.ledger, facts, meters, self.log.emissions, self.log.name)

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedsim.blocks.wording import show
 from fedsim.errors import Fault
-from fedsim.protocol.participation import FIRST, Participation
+from fedsim.protocol.participation import FIRST, Informed, Participation
 from fedsim.scenario import Scenario, Variant
 
 PRICED = ("name", "fleet", "network", "stop")
@@ -42,6 +42,7 @@ def refusals(then: Scenario, now: Variant, clients: int, looks: Sequence[str]) -
     seen = [
         *_changes(then, scenario),
         *_of_peers(scenario),
+        *_of_tiers(scenario),
         *_of_method(scenario),
         *_of_time(scenario, clients),
         *_absences(scenario),
@@ -78,6 +79,12 @@ def _of_peers(scenario: Scenario) -> Iterator[Seen]:
         yield "network.peers", f"{text}; another fleet or network {_AGAIN}"
 
 
+def _of_tiers(scenario: Scenario) -> Iterator[Seen]:
+    if scenario.tiers:
+        text = f"got {len(scenario.tiers)}: rounds of gateways cannot be replayed"
+        yield "tiers", f"{text}; another fleet or network {_AGAIN}"
+
+
 def _of_method(scenario: Scenario) -> Iterator[Seen]:
     if scenario.algorithm.goes_on:
         text = f"got {scenario.algorithm.kind}, whose clients compute after their replies"
@@ -93,6 +100,9 @@ def _of_time(scenario: Scenario, clients: int) -> Iterator[Seen]:
     if policy.asynchronous:
         text = f"got {policy.kind}: the order of arrival decides what happens"
         yield "participation.kind", text
+    if isinstance(policy, Informed) and not policy.by_schedule:
+        text = f"got {policy.kind}: replies, their times or reports decide which clients are asked"
+        yield "participation.kind", f"{text}; that {_AGAIN}"
     early = [*policy.early()]
     for key, seen, decides in early:
         yield f"participation.{key}", f"got {seen}: {decides} the aggregate of a round"

@@ -213,6 +213,8 @@ def unplayable(scenario: Scenario) -> str:
     network = scenario.network
     if type(network) is not StarNetwork or network.peers is not None:
         return "network.topology: clients are not around one server"
+    if scenario.tiers:
+        return "tiers: gateways have rounds of their own with those below them"
     if network.server.discipline != "fair":
         return f"network.server.discipline: {network.server.discipline}"
     if network.model != "fluid":

@@ -83,6 +83,19 @@ def graph_notes(jobs: Sequence[Job]) -> Iterator[Note]:
         yield Note(", ".join(names), "network.peers", text)
 
 
+def tier_notes(jobs: Sequence[Job]) -> Iterator[Note]:
+    """Yield what tiers are; a note for variants that share them."""
+    alike: dict[str, list[str]] = {}
+    for job in jobs:
+        if (tree := job.deployment.hierarchy) is not None:
+            methods = [job.algorithm.kind, *(tier.method.kind for tier in job.tiers)]
+            rounds = [tier.rounds for tier in job.scenario.tiers]
+            text = tree.describe(methods, rounds)
+            alike.setdefault(text, []).append(job.variant.name)
+    for text, names in alike.items():
+        yield Note(", ".join(names), "tiers", text)
+
+
 def event_notes(jobs: Sequence[Job]) -> Iterator[Note]:
     """Yield what takes more time, and why; a note for variants that share the reason."""
     alike: dict[tuple[str, str], list[str]] = {}
@@ -211,7 +224,7 @@ class Check:
         variants: a row a variant: algorithm, clients, dimension (of the model), optimum (the
             smallest objective; NaN if unknown), and the cost of its second round for all clients
             together, or of its only one: round (0 if none has ended), round_s, bits_down,
-            bits_up, joules, asked (the size of the cohort).
+            bits_up, joules, asked (the size of the cohort, with all that gateways ask).
         costs: a row a variant, round and group of the fleet: the mean cost per client.
         notes: settings without effect, or with an unexpected one.
         concerns: conditions of a method's theory that do not hold.
@@ -221,7 +234,7 @@ class Check:
         jobs: the variants, each built under its first seed.
         openings: the first rounds of their runs, by variant.
         graphs: of peers: degrees, diameter, spectral gap, and the exchanges that bring them
-            together.
+            together; and tiers of gateways.
     """
 
     plan: Plan
@@ -331,7 +344,7 @@ def check_plan(plan: Plan) -> Check:
         (*event_notes(jobs),),
         jobs,
         openings,
-        (*graph_notes(jobs),),
+        (*graph_notes(jobs), *tier_notes(jobs)),
     )
 
 
@@ -340,7 +353,7 @@ def _variant(job: Job, began: Opening) -> dict[str, object]:
     row: dict[str, object] = {
         "variant": job.variant.name,
         "algorithm": job.algorithm.kind,
-        "clients": len(job.members),
+        "clients": job.clients,
         "dimension": job.problem.dimension,
         "optimum": np.nan if job.reference is None else job.reference.value,
     }

@@ -144,8 +144,14 @@ class BlockReader:
         return next(filter(None, hints), "")
 
     def places(self, key: str) -> list[str]:
-        """Return the key paths that end in a key, the shortest first, as this tree has blocks."""
-        return [format_path(path) for path in sorted(self._places.get(key, ()), key=len)]
+        """Return the key paths that end in a key, the shortest first, as this tree has blocks.
+
+        Tiers repeat most blocks of a scenario, and come in only where this tree has them.
+        """
+        paths = sorted(self._places.get(key, ()), key=len)
+        elsewhere = [path for path in paths if path[0] != "tiers"]
+        named = elsewhere if elsewhere and self.tree.get("tiers") is None else paths
+        return [format_path(path) for path in named]
 
     @cached_property
     def _places(self) -> dict[str, list[KeyPath]]:

@@ -21,6 +21,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
+from fedsim.algorithms.tiers import AnyOuter
 from fedsim.blocks.choice import OneOf, block_of, failure
 from fedsim.blocks.presets import fault_of_interval
 from fedsim.blocks.spec import Block, Given, Keys, Spec, as_written
@@ -29,7 +30,7 @@ from fedsim.physics.availability import AnyAvailability
 from fedsim.physics.batteries import Battery, NoCharging, percent
 from fedsim.physics.carbon import AnyCarbon
 from fedsim.physics.devices import AnyDevice
-from fedsim.physics.networks import NETWORKS, Network
+from fedsim.physics.networks import NETWORKS, Network, ServerLink
 from fedsim.physics.radios import AnyRadio
 from fedsim.problems import (
     LOSSES,
@@ -320,6 +321,29 @@ class Wire(Spec):
     )
 
 
+class Tier(Group):
+    """Gateways that average models: servers to those below them, clients of the server above."""
+
+    rounds: int = Field(
+        default=1,
+        ge=1,
+        description="kappa2, the rounds of a gateway with those below it in a round of the server"
+        " above it",
+    )
+    link: Given[ServerLink, ServerLink | Keys] = as_written(
+        {}, "the gateway's own link, which all below it share"
+    )
+    outer: AnyOuter = as_written(
+        {"kind": "fedavg"}, "the method of the server above, whose clients are these gateways"
+    )
+    wire: Given[Wire, Wire | Keys] = as_written(
+        {}, "how vectors between gateways and the server above are encoded"
+    )
+    participation: AnyParticipation = as_written(
+        {"kind": "full"}, "which gateways the server above asks in a round"
+    )
+
+
 class Models(Spec):
     """Which models a run keeps beside that of its last round."""
 
@@ -365,6 +389,9 @@ class ScenarioKeys(Spec):
     fleet: Given[tuple[Group, ...], Sequence[Group | Keys]] = as_written(
         (), "the clients; as many ideal ones as the split has, where empty"
     )
+    tiers: Given[tuple[Tier, ...], Sequence[Tier | Keys]] = as_written(
+        (), "gateways that average between clients and server, tier by tier from the clients up"
+    )
     network: Given[Annotated[Network, OneOf(NETWORKS, default=STAR)], Network | Block] = as_written(
         {}, "what lies between clients and server"
     )
@@ -400,6 +427,14 @@ class ScenarioKeys(Spec):
         "variant that shall not be swept says null",
     )
     seeds: int = Field(default=1, ge=1, description="how many runs, with seed, seed + 1, ...")
+
+    @model_serializer(mode="wrap")
+    def _without_empty_tiers(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what is not given: scenarios of before keep their bytes, and their keys."""
+        written: dict[str, object] = write(self)
+        if not self.tiers:
+            written.pop("tiers", None)
+        return written
 
     @property
     def clients(self) -> int:

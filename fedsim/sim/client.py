@@ -17,7 +17,6 @@ from fedsim.computing import Evaluator
 from fedsim.errors import WorkDurationError
 from fedsim.physics.devices import DeviceLaw
 from fedsim.ports import (
-    SERVER,
     SILENCE,
     Array,
     ClientId,
@@ -375,7 +374,8 @@ class SimClient(Worker, Driver):
         """Send a reply, or what the silence policy asks for."""
         envelope = self._protocol.answer(asked, reply)
         if reply is SILENCE:
-            self._log.append(self._calendar.now, 0.0, _SILENT, self.id, SERVER, asked.round)
+            server = self._protocol.server
+            self._log.append(self._calendar.now, 0.0, _SILENT, self.id, server, asked.round)
         if envelope is not None:
             envelope.word = self._log.word(envelope.message.label)
             self._network.send_up(self.id, envelope)

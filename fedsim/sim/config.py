@@ -14,14 +14,21 @@ from fedsim.physics.carbon import Intensity
 from fedsim.physics.cells import CellSharing
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.graphs_in_time import PeerGraph
+from fedsim.physics.hierarchy import Hierarchy
 from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.physics.signals import Signal
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology
 from fedsim.physics.wifi import Wifi
-from fedsim.ports import Array, ClientId, Oracle, Packer
-from fedsim.protocol.participation import FullParticipation, Participation
+from fedsim.ports import SERVER, Array, ClientId, Oracle, Packer
+from fedsim.protocol.participation import (
+    FullParticipation,
+    Informed,
+    KnownFleet,
+    Participation,
+)
+from fedsim.protocol.reporting import Reports, reporting
 from fedsim.protocol.selection import Eligibility, Selection
 from fedsim.protocol.server import ServerProtocol
 from fedsim.protocol.silence import BeaconSilence, SilencePolicy
@@ -65,6 +72,30 @@ class PeerMethod(Remembers, Protocol):
 
     async def live(self, node: Any) -> None:  # noqa: ANN401
         """Run a node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """What the nodes of one level and the servers above them run, where there are tiers.
+
+    Attributes:
+        method: configured; its server runs above, its clients are the nodes.
+        packer_up, packer_down: make what packs one field of a node's messages, and of a server's,
+            by the sender's number, the field's name and its number.
+        participation: the nodes asked, and when a round closes; with shares unresolved.
+        silence: how a node keeps quiet.
+        transport: how messages are carried.
+        rounds: kappa, the rounds of a gateway with those below it in a round of its server; 1 for
+            clients.
+    """
+
+    method: Method
+    packer_up: Callable[[ClientId, str, int], Packer]
+    packer_down: Callable[[ClientId, str, int], Packer]
+    participation: Participation
+    silence: SilencePolicy
+    transport: Transport = VALUES
+    rounds: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +172,13 @@ class WorldConfig(Numerics):
     """The whole configuration of a world.
 
     Attributes:
-        fleet: the clients in order.
+        fleet: the clients in order, and then the gateways of tiers.
         header_bits: in front of every message.
         rng: returns the random stream of a purpose and an entity.
         topology: the links between clients and server; None for none that bind.
         overlay: the neighbours of each peer; None in a star.
+        hierarchy: which server each node has; None where all have one.
+        hops: what the nodes of each of its levels run with their servers, from the clients up.
         sharing: how links are shared: "fluid" (max-min), "lv08", SimGrid's model of TCP, or "tcp".
         tcp: the parameters of the last.
         wifi: the cells that the clients are in; None where each has the air alone.
@@ -158,6 +191,7 @@ class WorldConfig(Numerics):
         stop: when the run ends.
         observe: which rounds are looked at.
         higher: the columns of measures of which more is better.
+        round_seconds: returns the mean time of a round of each client alone, s, for an oracle.
     """
 
     fleet: Sequence[ClientConfig]
@@ -165,6 +199,8 @@ class WorldConfig(Numerics):
     rng: Callable[..., np.random.Generator]
     topology: Topology | None = None
     overlay: PeerGraph | None = None
+    hierarchy: Hierarchy | None = None
+    hops: tuple[Hop, ...] = ()
     sharing: Literal["fluid", "lv08", "tcp"] = "fluid"
     tcp: Tcp = field(default_factory=Tcp)
     wifi: Wifi | None = None
@@ -177,6 +213,25 @@ class WorldConfig(Numerics):
     stop: Stop = field(default_factory=Stop)
     observe: Observe = field(default_factory=Observe)
     higher: frozenset[str] = frozenset()
+    round_seconds: Callable[[], Sequence[float]] = tuple
+
+    @property
+    def handler(self) -> Handler:
+        """How a client answers a message: the method's, with the reports of the policy."""
+        return reporting(self.algorithm.handle, self.participation)  # type: ignore[union-attr]
+
+    @property
+    def take_back(self) -> TakeBack:
+        """How a client handles the loss of its message; a report alone is not the method's."""
+        undelivered = self.algorithm.undelivered
+        if not isinstance(self.participation, Informed):
+            return undelivered
+
+        def take_back(client: Any, message: Any) -> None:  # noqa: ANN401
+            if not isinstance(message, Reports):
+                undelivered(client, message)
+
+        return take_back
 
     @property
     def shares(self) -> Array:
@@ -185,13 +240,21 @@ class WorldConfig(Numerics):
             return self.weights
         return np.full(len(self.fleet), 1 / max(len(self.fleet), 1))
 
-    def server_protocol(self, eligibility: Eligibility, transport: Transport) -> ServerProtocol:
+    def server_of(self, node: ClientId) -> ClientId:
+        """Return the number of the server that a node answers."""
+        return SERVER if self.hierarchy is None else self.hierarchy.above[node]
+
+    def server_protocol(
+        self, eligibility: Eligibility, transport: Transport, known: KnownFleet | None = None
+    ) -> ServerProtocol:
         """Return the server's end of a star.
 
         Args:
             eligibility: says which clients may be asked.
             transport: how messages are carried.
+            known: what the server knows of the fleet, for an informed policy.
         """
         clients, policy = range(len(self.fleet)), self.participation
-        selection = Selection(policy, eligibility, clients, self.rng("cohort", 0), self.samples)
+        rng = self.rng("cohort", 0)
+        selection = Selection(policy, eligibility, clients, rng, self.samples, known)
         return ServerProtocol(clients, selection, policy, self.silence, self.header_bits, transport)

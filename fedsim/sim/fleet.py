@@ -13,7 +13,7 @@ from fedsim.physics.radios.channel import Channel, Framing
 from fedsim.physics.radios.lora import LoRaRadio
 from fedsim.physics.state_of_charge import BatteryStore
 from fedsim.physics.topology import star
-from fedsim.ports import Array, ClientId, Oracle
+from fedsim.ports import SERVER, Array, ClientId, Oracle
 from fedsim.record.ledger import NO_STORES, Stores
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
@@ -117,7 +117,7 @@ class Fleet:
         self.calendar = self._calendar = calendar
         self._log = log
         self._traffic = traffic
-        self.take_back = setup.algorithm.undelivered  # read once: it is an object for each time
+        self.take_back = setup.take_back  # read once: it is an object for each time
         self.in_arrays: Array | None = None
         self._followers: dict[ClientId, Sequence[Lane]] = {}
         self._roster = roster = Roster.of(setup.fleet)
@@ -268,6 +268,8 @@ class Fleet:
             packets=self._packets(client),
             reliable=tcp,
         )
+        if (server := self._setup.server_of(client)) != SERVER:
+            lane.set_server(server)
         if relays := route[client].relays:
             lane.set_route(lane.bearer, lane.latency, self._relays.of(relays))
         return lane

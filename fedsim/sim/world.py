@@ -24,6 +24,7 @@ from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.peers import Peers
 from fedsim.sim.power.idle import emissions_of
 from fedsim.sim.star import Star
+from fedsim.sim.tiers import Tiers
 from fedsim.worlds.observed import ObservedRun
 from fedsim.worlds.observer import Observer, OnRound, ignore_round
 
@@ -78,6 +79,8 @@ class World(ObservedRun):
     ) -> None:
         super().__init__()
         book.log.emissions = emissions_of(Roster.of(setup.fleet).kinds)
+        if setup.hierarchy is not None:
+            book.log.first_gateway = setup.hierarchy.clients
         self._setup, self._rules = setup, tuple(setup.stop.rules)
         self._opening = book.log.records
         self._first = book, on_round
@@ -99,7 +102,7 @@ class World(ObservedRun):
             traffic,
             fleet.idle,
             on_round,
-            may_stay=limited or not fleet.presence.always_complete,
+            may_stay=limited or setup.hierarchy is not None or not fleet.presence.always_complete,
         )
         self.actors = self._make_actors(in_arrays=in_arrays)
         fleet.presence.on_lost = self.actors.lose
@@ -109,8 +112,11 @@ class World(ObservedRun):
         setup, fleet, observer, looks = self._setup, self._fleet, self._observer, self._looks
         if setup.overlay is not None:
             return Peers(setup, fleet, observer, self.traffic, looks)
+        ends = setup, fleet, observer, self.calendar, self._log, self.traffic, looks
+        if setup.hierarchy is not None:
+            return Tiers(*ends)
         kind = ArrayStar if in_arrays else Star
-        return kind(setup, fleet, observer, self.calendar, self._log, self.traffic, looks)
+        return kind(*ends)
 
     @property
     def now(self) -> float:

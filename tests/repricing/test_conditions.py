@@ -49,7 +49,14 @@ PLAIN = variant()
 
 
 def test_the_list_has_every_block_of_a_scenario_that_training_sees() -> None:
-    assert {*OTHERS} == {*Scenario.model_fields} - {*PRICED, "variants", "sweep"}
+    assert {*OTHERS} == {*Scenario.model_fields} - {*PRICED, "variants", "sweep", "tiers"}
+
+
+def test_rounds_of_gateways_are_refused_whichever_of_the_two_has_them() -> None:
+    averaging = {"algorithm": {"kind": "fedavg", "step_size": 0.1}}
+    flat, tiers = variant(**averaging), variant(**averaging, tiers=[{"count": 2}])
+    for then, now in ((flat, tiers), (tiers, flat), (tiers, tiers)):
+        assert {*keys(then.scenario, now)} == {"tiers"}
 
 
 @pytest.mark.parametrize("name", OTHERS)

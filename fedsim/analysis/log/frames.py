@@ -64,6 +64,12 @@ def clients_in(events: pd.DataFrame) -> list[str]:
     return sorted(found - {SERVER}, key=lambda name: int(name.rpartition("-")[2]))
 
 
+def opened_by_server(events: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which rows are exchanges of the server, not those of a gateway with nodes below it."""
+    server: NDArray[np.bool_] = (events["node"] == SERVER).to_numpy()
+    return is_event(events, "exchange") & server
+
+
 def numbers_of(column: "pd.Series[Any]", names: Sequence[str]) -> Codes:
     """Return the number of each value in `names`, shape (rows,); -1 for all others."""
     own = column.astype("category").cat

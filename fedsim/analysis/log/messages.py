@@ -1,5 +1,7 @@
 """Messages: bits by kind and by layer, what was lost or sent again, and queues at the server."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -39,7 +41,8 @@ def bits_by_message(events: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         A row a direction and kind, in order of first appearance: variant and seed, where the log
-        has them; direction ("up" to the server, "down" from it, or "peer" between clients),
+        has them; direction ("up" to the server or a gateway, "down" from it, or "peer" between
+        clients),
         message, messages (a count), payload_bits, header_bits, transport_bits (first
         transmissions), retransmitted_bits, and bits, the sum of these four. All bits of a run
         together are the bits that its ledger has as sent.
@@ -84,9 +87,26 @@ def _bits_by_message(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def _directions(rows: pd.DataFrame) -> NDArray[np.intp]:
-    """Return in which of `_DIRECTIONS` the message of each row went, by number."""
+    """Return in which of `_DIRECTIONS` the message of each row went, by number.
+
+    A gateway has a larger number than the nodes below it, whose server it is.
+    """
     down, up = ((rows[name] == SERVER).to_numpy() for name in ("node", "peer"))
+    (sender, sends), (receiver, receives) = (_gateways(rows[name]) for name in ("node", "peer"))
+    down = down | (sends & (sender > receiver))
+    up = up | (receives & (receiver > sender))
     return np.where(down, 1, np.where(up, 0, 2))
+
+
+def _gateways(nodes: "pd.Series[Any]") -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the numbers of nodes in a column, the server's the largest, and which are gateways."""
+    own = nodes.astype("category").cat
+    names = [str(name).rpartition("-") for name in own.categories]
+    most = np.iinfo(np.int64).max
+    numbers = [int(number) if number.isdecimal() else most for _, _, number in names]
+    gateways = [kind == "gateway" for kind, _, _ in names]
+    codes = own.codes.to_numpy()  # -1 for a row without this end
+    return np.append(numbers, -1)[codes].astype(np.int64), np.append(gateways, False)[codes] > 0
 
 
 def bits_by_layer(events: pd.DataFrame) -> pd.DataFrame:

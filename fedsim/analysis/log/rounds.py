@@ -11,6 +11,7 @@ from fedsim.analysis.log.frames import (
     clients_in,
     is_event,
     numbers_of,
+    opened_by_server,
 )
 from fedsim.analysis.log.messages import flows
 from fedsim.analysis.log.runs import by_run
@@ -151,7 +152,7 @@ def _critical_path(events: pd.DataFrame) -> pd.DataFrame:
     names = clients_in(events)
     times = events["t"].to_numpy(np.float64)
     committed = is_event(events, "round")
-    cuts = np.flatnonzero(committed | is_event(events, "exchange"))
+    cuts = np.flatnonzero(committed | opened_by_server(events))
     ends = np.flatnonzero(committed)
     cuts = cuts[cuts <= ends.max(initial=-1)]
     begins = np.append(-1, cuts[:-1])[: len(cuts)]

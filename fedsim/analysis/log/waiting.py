@@ -8,6 +8,7 @@ from fedsim.analysis.log.frames import (
     clients_in,
     is_event,
     numbers_of,
+    opened_by_server,
     sums,
     total_bits,
 )
@@ -123,7 +124,7 @@ def _waits(
     last_row = pd.Series(row).where(ends == latest).groupby(node).ffill()
     begin = np.where(first, 0.0, latest.shift(fill_value=0.0))
     earlier = np.where(first, -1, last_row.shift(fill_value=-1)).astype(np.int64)
-    opened = np.flatnonzero(is_event(events, "exchange"))
+    opened = np.flatnonzero(opened_by_server(events))
     cuts = np.union1d(opened, np.flatnonzero(is_event(events, "round")))
     closed = times[np.append(cuts, rows)[np.searchsorted(cuts, earlier, side="right")]]
     closed = np.where(first | sends, begin, closed)

@@ -175,6 +175,10 @@ class Lane(Channel):
         else:
             self.route_class = RouteClass.INSTANT
 
+    def set_server(self, server: ClientId) -> None:
+        """Use this number for the server at its other end."""
+        self.sender, self.receiver = (self.client, server) if self.up else (server, self.client)
+
     def fire(self, event: LaneEvent) -> None:
         """Go to the state that follows.
 

@@ -1,0 +1,117 @@
+"""Hierarchies: which server every node has, where gateways stand between clients and the server.
+
+Nodes are numbered from below: the clients, from 0, then the gateways of the first tier, then those
+of the next one. Each server has a block of consecutive nodes below it; the sizes of the blocks of a
+tier differ by one node at most.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fedsim.physics.topology import Link, Route, Topology
+from fedsim.ports import SERVER, ClientId
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """The levels of a tree of servers.
+
+    Attributes:
+        levels: the numbers of the nodes of each level: the clients, then tier by tier.
+        below: the nodes that each server asks, by the server's number.
+        above: the server of each node, by number.
+    """
+
+    levels: tuple[range, ...]
+    below: Mapping[ClientId, range]
+    above: tuple[ClientId, ...]
+
+    @property
+    def clients(self) -> int:
+        """The number of clients, M."""
+        return len(self.levels[0])
+
+    @property
+    def sizes(self) -> tuple[tuple[int, int], ...]:
+        """The least and the largest number of nodes below a server, by the level of the nodes."""
+        counts: list[list[int]] = [[] for _ in self.levels]
+        for nodes in self.below.values():
+            counts[self.level(nodes[0])].append(len(nodes))
+        return tuple((min(each), max(each)) for each in counts)
+
+    def describe(self, methods: Sequence[str], rounds: Sequence[int]) -> str:
+        """Return the levels in words.
+
+        Args:
+            methods: the kind of the method between the nodes of each level and their servers.
+            rounds: the rounds of a gateway of each tier in a round of its server.
+
+        Example:
+            >>> hierarchy(4, [2]).describe(["fedavg", "diloco"], [3]).partition(": ")[2]
+            'in a round of diloco with the server 3 rounds of fedavg'
+        """
+        texts, whats = [f"{self.clients} clients"], ["client", *["gateway"] * len(rounds)]
+        for tier, count in enumerate(rounds):
+            (least, most), what = self.sizes[tier], whats[tier]
+            below = f"{least if least == most else f'{least} to {most}'} {what}{'s' * (most > 1)}"
+            above = "the gateway above" if tier + 1 < len(rounds) else "the server"
+            own = len(self.levels[tier + 1])
+            many = f"{own} gateways, each" if own > 1 else "1 gateway"
+            texts.append(
+                f"{many} with {below} below: in a round of {methods[tier + 1]} with {above}"
+                f" {count} round{'s' * (count > 1)} of {methods[tier]}"
+            )
+        return "; ".join(texts)
+
+    def level(self, node: ClientId) -> int:
+        """Return the level of a node: 0 for a client, k for a gateway of tier k."""
+        return next(number for number, nodes in enumerate(self.levels) if node in nodes)
+
+
+def hierarchy(clients: int, gateways: Sequence[int]) -> Hierarchy:
+    """Return the hierarchy of some clients below tiers of gateways.
+
+    Args:
+        clients: M, the number of clients.
+        gateways: the number of gateways in each tier, from below; each has a node below it.
+
+    Example:
+        >>> tree = hierarchy(5, [2])
+        >>> tree.below[5], tree.below[6], tree.below[SERVER], tree.above
+        (range(0, 2), range(2, 5), range(5, 7), (5, 5, 6, 6, 6, -1, -1))
+    """
+    levels, first = [range(clients)], clients
+    for count in gateways:
+        levels.append(range(first, first + count))
+        first += count
+    below: dict[ClientId, range] = {}
+    above: list[ClientId] = []
+    for nodes, servers in zip(levels, [*levels[1:], range(SERVER, SERVER + 1)], strict=True):
+        for place, server in enumerate(servers):
+            bounds = (each * len(nodes) // len(servers) for each in (place, place + 1))
+            own = below[server] = nodes[slice(*bounds)]
+            above += [server] * len(own)
+    return Hierarchy(tuple(levels), below, tuple(above))
+
+
+def tier_links(tree: Hierarchy, links: Mapping[ClientId, Topology]) -> Topology:
+    """Return the links of a hierarchy and the routes of each node to its server and back.
+
+    Args:
+        tree: the hierarchy.
+        links: of each server: those between it and the nodes below it, in their order.
+    """
+    every: list[Link] = []
+    ups: dict[ClientId, Route] = {}
+    downs: dict[ClientId, Route] = {}
+    for server, nodes in tree.below.items():
+        own, first = links[server], len(every)
+        every += own.links
+        for routes, found in ((own.up, ups), (own.down, downs)):
+            for node, route in zip(nodes, routes, strict=True):
+                moved = tuple([first + link for link in route.links])
+                found[node] = Route(moved, route.latency, route.relays)
+    order = range(len(tree.above))
+    return Topology(
+        tuple(every), tuple([ups[node] for node in order]), tuple([downs[node] for node in order])
+    )

@@ -1,0 +1,128 @@
+"""Validation of tiers: gateways between clients and server that run methods of averaging."""
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from fedsim.algorithms import ALGORITHMS
+from fedsim.algorithms.local_training import LocalUpdates
+from fedsim.algorithms.tiers import keys_of_clients, why_not_inner, why_not_outer
+from fedsim.physics.hierarchy import Hierarchy, hierarchy
+from fedsim.protocol.silence import BeaconSilence
+from fedsim.scenario.compatibility import Conflict
+from fedsim.scenario.specs import FROM_DATA, ScenarioKeys
+
+Keys = TypeVar("Keys", bound=ScenarioKeys)
+
+
+def hierarchy_of(scenario: ScenarioKeys, clients: int) -> Hierarchy:
+    """Return the levels of a scenario's tiers above a number of clients."""
+    return hierarchy(clients, [tier.count for tier in scenario.tiers])
+
+
+def hop(scenario: Keys, number: int) -> Keys:
+    """Return what the gateways of a tier and the server above have in place of a scenario's own.
+
+    It has them as its fleet and the server's method, wire and participation as its own, so that
+    whatever is said of a scenario is said of that hop.
+    """
+    tier = scenario.tiers[number]
+    own = {
+        "algorithm": tier.outer,
+        "wire": tier.wire,
+        "participation": tier.participation,
+        "silence": BeaconSilence(),
+        "fleet": (tier,),
+        "tiers": (),
+    }
+    return scenario.model_copy(update=own)
+
+
+_PLACES = {"algorithm.": "outer.", "fleet.0.": ""}
+"""The keys of a hop's scenario that a tier has under another one."""
+
+
+def place_key(number: int, key: str) -> str:
+    """Return the key, in the scenario, of a key of the scenario of a tier's hop.
+
+    >>> place_key(1, "fleet.0.radio.tries"), place_key(0, "wire.up.compressor.kind")
+    ('tiers.1.radio.tries', 'tiers.0.wire.up.compressor.kind')
+    """
+    for old, new in _PLACES.items():
+        if key.startswith(old):
+            key = new + key.removeprefix(old)
+    return f"tiers.{number}.{key}"
+
+
+def tiering(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield what tiers cannot be, or cannot be with; see `fedsim.algorithms.tiers`."""
+    if not scenario.tiers:
+        return
+    method = scenario.algorithm
+    if reason := why_not_inner(method):
+        able = ", ".join(ALGORITHMS.where(_averages))
+        text = f"got {method.kind}, which gateways (tiers) cannot run: {reason}; take one of {able}"
+        yield "algorithm.kind", text, method.kind
+    if scenario.participation.asynchronous:
+        kind = scenario.participation.kind
+        yield "participation.kind", f"got {kind}, but gateways (tiers) have rounds; use full", kind
+    data = scenario.problem.data
+    if data is not None and data.exchanges_fit:
+        text = "got exchange, but between clients and server are gateways (tiers); take all"
+        yield "problem.data.fit", text, "exchange"
+    yield from _network(scenario)
+    yield from _numbers(scenario)
+    for number, tier in enumerate(scenario.tiers):
+        if reason := why_not_outer(tier.outer):
+            kind = tier.outer.kind
+            text = f"got {kind}, which a server cannot run with gateways: {reason}; take fedavg"
+            yield f"tiers.{number}.outer.kind", text, kind
+        for key in keys_of_clients(tier.outer):
+            text = "a gateway's rounds take the place of local steps; leave it out"
+            yield f"tiers.{number}.outer.{key}", text, getattr(tier.outer, key)
+        if tier.participation.asynchronous:
+            kind = tier.participation.kind
+            text = f"got {kind}, but tiers have rounds; use full"
+            yield f"tiers.{number}.participation.kind", text, kind
+
+
+def _averages(method: type[object]) -> bool:
+    """Return whether gateways can run a method, as far as its class says."""
+    if not issubclass(method, LocalUpdates) or method.personal or method.asynchronous:
+        return False
+    return method.memory is LocalUpdates.memory
+
+
+def _network(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    network = scenario.network
+    if network.topology != "star":
+        text = f"got {network.topology}, but tiers have links of their own (tiers.0.link); use star"
+        yield "network.topology", text, network.topology
+    if network.broadcast != "unicast":
+        text = f"got {network.broadcast}, but a gateway (tiers) sends to each below it; use unicast"
+        yield "network.broadcast", text, network.broadcast
+    if network.model == "tcp":
+        text = "got tcp, but connections lead to one server, and there are gateways (tiers)"
+        yield "network.model", f"{text}; use fluid", network.model
+    for key, shared in (
+        ("wifi", network.wifi),
+        ("lora", network.gateway_of_lora),
+        ("cell", network.cell_sharing),
+    ):
+        if shared is not None:
+            text = "got a cell around one server, and there are gateways (tiers); leave it out"
+            yield f"network.{key}", text, shared
+
+
+def _numbers(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield tiers with more gateways than nodes below them."""
+    below, what = scenario.clients, "clients"
+    for number, tier in enumerate(scenario.tiers):
+        if tier.count == FROM_DATA:
+            text = "got data, but gateways do not come from the data; give their number"
+            yield f"tiers.{number}.count", text, "data"
+            return
+        if below and tier.count > below:
+            text = f"got {tier.count}, but there are {below} {what} below; give that or less"
+            yield f"tiers.{number}.count", text, tier.count
+            return
+        below, what = tier.count, "gateways"

@@ -1,0 +1,369 @@
+"""Tiers: gateways, each the server of those below it and a client of the server above it.
+
+A gateway has both ends of the protocol. To the server above it is a client like others: it handles
+a message as the method's clients do, only that the local steps which the method asks of its loss
+(`RoundsOracle`) are rounds with those below. In these it runs the server's coroutine of the method
+that it has with them, from the model that it has received and for as many rounds as its tier has;
+then the coroutine ends, as it does where a run ends, and begins anew with the next model.
+
+All messages bear the number of the round that the server at the top is in. What a gateway is above
+and what it is below share no code with an algorithm.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fedsim.errors import Failed
+from fedsim.physics.hierarchy import Hierarchy
+from fedsim.ports import SERVER, Array, ClientId, Work
+from fedsim.protocol.selection import Selection
+from fedsim.protocol.server import ServerProtocol
+from fedsim.protocol.stopping import NoClientsLeft
+from fedsim.protocol.transport import ClientProtocol, Envelope
+from fedsim.sim.client import Equipment, SimClient
+from fedsim.sim.config import Hop, Method, WorldConfig
+from fedsim.sim.lazy import LazyTable
+from fedsim.sim.presence import Presence
+from fedsim.sim.server import SimServer
+from fedsim.sim.star import Star
+from fedsim.wire.packers import Packing
+
+# What a method sees of a gateway's loss.
+
+
+class RoundsOracle:
+    """What a gateway has in place of a loss: rounds with those below it instead of local steps.
+
+    Args:
+        rows: the samples of all clients below it.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - always raises
+        raise Failed(
+            f"the method asks for {name} of a client's loss, but a gateway (tiers) has none: its"
+            " rounds with those below it take the place of local steps alone"
+        )
+
+    def sgd_steps(
+        self,
+        w: Array,
+        eta: float,  # noqa: ARG002 - those of clients are in the method of the gateway
+        drawn: Sequence[object],  # noqa: ARG002
+        pull: float | None = None,  # noqa: ARG002 - refused; see `fedsim.algorithms.tiers`
+        *,
+        change: bool = False,
+    ) -> Work:
+        """Describe rounds from the model `w`, shape (d,)."""
+        return Work(_rounds, None, (w, change), 0.0)
+
+    def optimizer_steps(self, w: Array, drawn: Sequence[object], training: object) -> Work:  # noqa: ARG002
+        """Describe rounds from the model `w`, shape (d,)."""
+        return Work(_rounds, None, (w, False), 0.0)
+
+
+def _rounds(w: Array, change: bool) -> Array:  # noqa: FBT001 - arguments of work
+    """Raise: no evaluator has a gateway's rounds."""
+    raise TypeError(f"rounds from {w.shape} numbers, change: {change}, take place in the world")
+
+
+# A gateway: its two ends.
+
+
+class _RoundsOver(Exception):
+    """A gateway has had its rounds."""
+
+
+class GatewayServer(SimServer):
+    """A gateway as the server of those below it, for some rounds at a time.
+
+    Args:
+        protocol: its endpoint.
+        method: what it runs with those below it.
+        rounds: kappa, the number of its rounds.
+        world: what else a server has.
+    """
+
+    def __init__(
+        self,
+        protocol: ServerProtocol,
+        method: Method,
+        rounds: int,
+        **world: Any,
+    ) -> None:
+        super().__init__(protocol, commit=self._keep, stay=self._count, **world)
+        self._serve = method.serve
+        self._rounds = rounds
+        self._left = self._number = 0
+        self._model: Array
+
+    async def run_rounds(self, start: Array, number: int) -> Array:
+        """Return the model, shape (d,), after its rounds.
+
+        Args:
+            start: the model that they begin with, shape (d,).
+            number: of the round that the server above is in.
+
+        Raises:
+            NoClientsLeft: none of those below can take part any more.
+        """
+        self.initial = self._model = start
+        self._left, self._number = self._rounds, number
+        self._protocol.round = number
+        with suppress(_RoundsOver):
+            await self._serve(self)
+        return self._model
+
+    def commit(self, model: Array, **measures: float) -> None:
+        """Close a round; nothing of it is observed, which is for the server at the top."""
+        self._keep(model, measures)
+
+    def _keep(self, model: Array, _: dict[str, float]) -> None:
+        self._model = model
+        self._count()
+
+    def _count(self) -> None:
+        """Count a round, in which the model may have stayed."""
+        self._left -= 1
+        self._protocol.round = self._number  # which a round that was given up has moved on
+        if not self._left:
+            raise _RoundsOver
+
+
+class SimGateway(SimClient):
+    """A gateway as a client of the server above it."""
+
+    __slots__ = ("_deserted", "_rounds")
+
+    def __init__(
+        self,
+        *ends: Any,
+        rounds: Callable[[Array, int], Any],
+        deserted: Callable[[ClientId], None],
+    ) -> None:
+        super().__init__(*ends)
+        self._rounds = rounds
+        self._deserted = deserted
+
+    @property
+    def name(self) -> str:
+        """Its name in reports."""
+        return f"gateway-{self.id}"
+
+    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:  # noqa: ARG002
+        """Return the model after rounds with those below, or its change; see `RoundsOracle`."""
+        start, change = work.arguments
+        try:
+            ends: Array = await self._rounds(start, self.round)
+        except NoClientsLeft:
+            self._deserted(self.id)
+            await asyncio.get_running_loop().create_future()  # it never answers again
+            raise
+        return ends - start if change else ends
+
+
+class Reach:
+    """Which nodes a server can reach: a gateway only as long as someone below it may take part.
+
+    Args:
+        presence: which nodes are on and online.
+    """
+
+    def __init__(self, presence: Presence) -> None:
+        self._presence = presence
+        self._deserted: set[ClientId] = set()
+        self.charge = presence.charge
+        self.change = presence.change
+        self.sample_available = presence.sample_available
+
+    def desert(self, gateway: ClientId) -> None:
+        """Register that no node below a gateway will ever take part again."""
+        self._deserted.add(gateway)
+
+    @property
+    def always_complete(self) -> bool:
+        """Whether every node is always eligible."""
+        return self._presence.always_complete and not self._deserted
+
+    def obstacle(self, node: ClientId) -> str:
+        """Return why a node is not eligible; empty if it is."""
+        return DESERTED if node in self._deserted else self._presence.obstacle(node)
+
+    def why_gone(self, nodes: Sequence[ClientId]) -> str:
+        """Return why none of these nodes will ever take part again; empty if one may."""
+        left = [node for node in nodes if node not in self._deserted]
+        if left:
+            return self._presence.why_gone(left)
+        return f"no gateway can take part any more: {DESERTED} ({len(nodes)})"
+
+
+DESERTED = "no client below it"
+"""Why a gateway is not eligible whose clients have all left for good."""
+
+
+class Tiers(Star):
+    """A star with gateways between the server and its clients.
+
+    Attributes:
+        servers: the gateways as servers, by number.
+    """
+
+    def __init__(self, setup: WorldConfig, *world: Any) -> None:
+        assert setup.hierarchy is not None, "without a hierarchy it is a star"  # noqa: S101
+        self._tree, self._hops = setup.hierarchy, setup.hops
+        self._levels = [self._tree.level(node) for node in range(len(self._tree.above))]
+        self._reach = Reach(world[0].presence)
+        self._weights = _sum_below(self._tree, setup.shares)
+        ones = np.ones(self._tree.clients)
+        self._samples = _sum_below(self._tree, ones if setup.samples is None else setup.samples)
+        self.servers: LazyTable[GatewayServer] = LazyTable(self._make_gateway_server)
+        super().__init__(setup, *world)
+
+    def _top(self, setup: WorldConfig) -> Method:
+        return setup.hops[-1].method
+
+    def _connect(self) -> None:
+        """Let messages go to every server, and to clients and gateways."""
+        ups = {
+            server: self._hops[self._levels[nodes[0]]].transport.to_server(self._to(server))
+            for server, nodes in self._tree.below.items()
+        }
+        downs = [hop.transport.to_clients(self._on_received) for hop in self._hops]
+
+        def at_server(node: ClientId, envelope: Envelope) -> None:
+            ups[self._tree.above[node]](node, envelope)
+
+        def at_node(node: ClientId, envelope: Envelope) -> None:
+            downs[self._levels[node]](node, envelope)
+
+        self.network.connect(at_server, at_node, self._on_undelivered)
+        self.network.prepare(self._fleet.supplies)
+
+    def _to(self, server: ClientId) -> Callable[[ClientId, Envelope], None]:
+        """Return the callback for what arrives at a server."""
+        if server == SERVER:
+            return self.server.receive
+
+        def received(node: ClientId, envelope: Envelope) -> None:
+            if self._fleet.presence.is_present(server):  # else nothing takes it
+                self.servers[server].receive(node, envelope)
+
+        return received
+
+    # -- servers -----------------------------------------------------------------------
+
+    def _server_parts(self, number: ClientId, hop: Hop) -> tuple[ServerProtocol, dict[str, Any]]:
+        """Return the endpoint of a server, and what else it has but for its rounds."""
+        setup, nodes, place = self._setup, self._tree.below[number], max(number, 0)
+        policy, rng = hop.participation.among(len(nodes)), setup.rng("cohort", place)
+        samples = self._samples[nodes.start : nodes.stop]
+        selection = Selection(policy, self._reach, nodes, rng, samples)
+        protocol = ServerProtocol(
+            nodes, selection, policy, hop.silence, setup.header_bits, hop.transport
+        )
+        world = {
+            "calendar": self._calendar,
+            "network": self.network,
+            "presence": self._reach,
+            "log": self._log,
+            "traffic": self._traffic,
+            "initial": setup.initial,
+            "smoothness": setup.smoothness,
+            "packing": Packing(hop.packer_down, number),
+            "weights": self._weights,
+            "rng": setup.rng("server", place),
+            "looks": self._looks,
+            "number": number,
+        }
+        return protocol, world
+
+    def _make_server(self, setup: WorldConfig) -> SimServer:  # noqa: ARG002 - kept
+        protocol, world = self._server_parts(SERVER, self._hops[-1])
+        return SimServer(protocol, commit=self._observer.commit, stay=self._observer.stay, **world)
+
+    def _make_gateway_server(self, number: ClientId) -> GatewayServer:
+        level = self._levels[number]
+        below, own = self._hops[level - 1], self._hops[level]
+        protocol, world = self._server_parts(number, below)
+        return GatewayServer(protocol, below.method, own.rounds, **world)
+
+    # -- clients -----------------------------------------------------------------------
+
+    def _protocol(self, number: ClientId) -> ClientProtocol:
+        hop = self._hops[self._levels[number]]
+        return ClientProtocol(
+            number,
+            Packing(hop.packer_up, number),
+            beacons=hop.silence.beacon,
+            header_bits=self._setup.header_bits,
+            transport=hop.transport,
+            server=self._tree.above[number],
+        )
+
+    def _make_client(self, number: ClientId) -> Any:  # noqa: ANN401 - as the star's table has it
+        if not self._levels[number]:
+            return super()._make_client(number)
+        method, server = self._hops[self._levels[number]].method, self.servers[number]
+        gateway = SimGateway(
+            self._protocol(number),
+            self.network,
+            self._gateway_equipment(number, method),
+            method.handle,
+            self._fail,
+            rounds=server.run_rounds,
+            deserted=self._on_deserted,
+        )
+        if self._main_task.over:
+            gateway.end()
+        return gateway
+
+    def _gateway_equipment(self, number: ClientId, method: Method) -> Equipment:
+        parts = self._fleet.equipment(number, self._looks)
+        memory = method.memory(self._setup.initial)
+        return replace(parts, state=memory, take_back=method.undelivered)
+
+    # -- what happens ------------------------------------------------------------------
+
+    def _server(self, number: ClientId) -> SimServer:
+        return self.server if number == SERVER else self.servers[number]
+
+    def _on_deserted(self, gateway: ClientId) -> None:
+        """Handle a gateway below which nothing will ever take part again."""
+        self._reach.desert(gateway)
+        self._server(self._tree.above[gateway]).lose(gateway)
+
+    def lose(self, client: ClientId) -> None:
+        """Abort all that a node does: it has left, or its battery is empty.
+
+        Messages to and from those below a gateway break off with it.
+        """
+        if client in self.clients:
+            self.clients[client].abort()
+        self.network.abort(client)
+        for node in self._tree.below.get(client, ()):
+            self.network.abort(node)
+        self._server(self._tree.above[client]).lose(client)
+
+    @property
+    def stuck(self) -> str:
+        """Describe which nodes the servers were still waiting for at the end; empty if none."""
+        waits = [self.server.stuck, *(each.stuck for each in self.servers.in_order())]
+        return "; ".join(text for text in waits if text)
+
+
+def _sum_below(tree: Hierarchy, figures: Array) -> Array:
+    """Return a figure of each client, shape (M,), and for each gateway the sum of those below."""
+    sums = np.zeros(len(tree.above))
+    sums[: tree.clients] = figures
+    for nodes in tree.levels[1:]:
+        for node in nodes:
+            own = tree.below[node]
+            sums[node] = sums[own.start : own.stop].sum()
+    return sums

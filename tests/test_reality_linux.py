@@ -49,13 +49,13 @@ def test_every_measurement_is_complete_and_slower_than_any_protocol_could_be(ker
 
 
 FOUND = {  # of `tcp`, held-out: median and nine of ten of the errors' sizes
-    "one flow": (0.0065, 0.0385),
-    "many flows, first windows fit the queue": (0.0075, 0.0165),
-    "many flows, first windows overflow the queue": (0.105, 0.475),
-    "no losses": (0.0105, 0.245),
-    "no losses, measurements differ by at most 10 %": (0.0105, 0.175),
-    "random losses: median": (0.0115, 0.175),
-    "random losses: 9 of 10": (0.0195, 0.195),
+    "one flow": (0.0065, 0.0245),
+    "many flows, first windows fit the queue": (0.0075, 0.0205),
+    "many flows, first windows overflow the queue": (0.0125, 0.215),
+    "no losses": (0.0078, 0.0605),
+    "no losses, measurements differ by at most 10 %": (0.0078, 0.0455),
+    "random losses: median": (0.0115, 0.195),
+    "random losses: 9 of 10": (0.0195, 0.205),
 }
 
 BBR = 0.03

@@ -17,6 +17,9 @@ class Cola(SendsPeerModels, SymmetricMixing):
     x_i <- x_i - (g_i + c sum_j (s_i - s_j) + l_i) / (2 c d_i + rho), s the models that were last
     sent, d_i the number of neighbours; then l_i <- l_i + c sum_j (s_i - s_j). In round k a node
     sends where |x_i - s_i| > threshold * decay^k. It needs undirected edges, and no mixing weights.
+    With a threshold of 0 it is DLM (Ling, Shi, Wu, Ribeiro, IEEE Trans. Signal Process. 2015), the
+    decentralised ADMM whose step in x_i is linearised: the fixed point has equal models, and
+    gradients that add up to 0, because the l_i always do.
     """
 
     kind: Literal["cola"] = "cola"

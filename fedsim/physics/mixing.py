@@ -9,6 +9,7 @@ from abc import abstractmethod
 from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from scipy.sparse import csr_array, diags_array
 
@@ -184,6 +185,75 @@ class BestConstant(Mixing):
         return _less(laplacian, 2 / float(values[1] + values[-1]))
 
 
+class FastestMixing(Mixing):
+    """The weights of at least 0 with which models come together the fastest: the largest gap.
+
+    Boyd, Diaconis, Xiao, "Fastest Mixing Markov Chain on a Graph", SIAM Rev. 2004: the symmetric W
+    with entries of at least 0 that minimises the second largest modulus of an eigenvalue. A convex
+    problem, solved by the alternating direction method of multipliers to about 1e-5.
+    """
+
+    kind: Literal["fastest"] = "fastest"
+
+    def matrix(self, overlay: Overlay) -> Matrix:
+        """See `Mixing.matrix`."""
+        adjacency = _adjacency(overlay, self)
+        nodes = adjacency.shape[0]
+        if nodes > _SOLVED:
+            text = f"got {self.kind}, whose weights are solved for graphs of at most {_SOLVED}"
+            raise DataError("kind", f"{text} nodes, and there are {nodes:,}; use metropolis")
+        ends = np.array([pair for pair in overlay.pairs() if pair[0] < pair[1]]).reshape(-1, 2)
+        return csr_array(_fastest(ends, nodes))
+
+
+def _fastest(ends: NDArray[np.int_], nodes: int) -> Array:
+    """Return the fastest mixing W of the edges `ends`, shape (edges, 2); shape (M, M).
+
+    W = I - sum_e w_e b_e b_e^T, and the norm of W - 11^T/M is minimised over w >= 0 whose sums at
+    the nodes are at most 1, by the alternating direction method of multipliers: the norm and the
+    two constraints have copies of what they are of, and each step of w is a least-squares problem.
+    """
+    edges = len(ends)
+    incidence = np.zeros((edges, nodes))
+    incidence[np.arange(edges), ends[:, 0]], incidence[np.arange(edges), ends[:, 1]] = 1.0, -1.0
+    sums = np.abs(incidence).T
+    rank_one = (incidence[:, :, None] * incidence[:, None, :]).reshape(edges, -1).T
+    stacked = csr_array(np.vstack([-rank_one, np.eye(edges), sums]))
+    fixed = np.concatenate([(np.eye(nodes) - 1 / nodes).ravel(), np.zeros(edges), np.zeros(nodes)])
+    solve = np.linalg.inv((stacked.T @ stacked).toarray())
+    copies, prices = fixed.copy(), np.zeros_like(fixed)
+    for _ in range(_STEPS):
+        w = solve @ (stacked.T @ (copies - prices - fixed))
+        wanted = stacked @ w + fixed + prices
+        old, copies = copies, _nearest(wanted, nodes, edges)
+        prices = wanted - copies
+        apart = np.abs(stacked @ w + fixed - copies).max()
+        if max(apart, np.abs(copies - old).max()) < _CLOSE:
+            break
+    w = np.maximum(w, 0.0)
+    w = w / max(1.0, float((sums @ w).max(initial=0.0)))
+    return np.asarray(np.eye(nodes) - (rank_one @ w).reshape(nodes, nodes))
+
+
+def _nearest(wanted: Array, nodes: int, edges: int) -> Array:
+    """Return the proximal points of the norm, w >= 0 and sums of at most 1, one after another."""
+    square = wanted[: nodes * nodes].reshape(nodes, nodes)
+    values, vectors = np.linalg.eigh((square + square.T) / 2)
+    # The norm's proximal point cuts the moduli at a level: what is cut off adds up to the step.
+    moduli = np.sort(np.abs(values))[::-1]
+    levels = (np.cumsum(moduli) - _STEP) / np.arange(1, nodes + 1)
+    level = max(float(levels.max()), 0.0)
+    cut = np.clip(values, -level, level)
+    weights = np.maximum(wanted[nodes * nodes : nodes * nodes + edges], 0.0)
+    at_most = np.minimum(wanted[nodes * nodes + edges :], 1.0)
+    return np.concatenate([((vectors * cut) @ vectors.T).ravel(), weights, at_most])
+
+
+_SOLVED = 50  # nodes of graphs whose fastest weights are solved
+
+_STEPS, _STEP, _CLOSE = 5_000, 0.3, 1e-8
+
+
 class OutDegree(Mixing):
     """1 / (1 + the number of the sender's receivers): a node divides what it has equally.
 
@@ -250,7 +320,15 @@ class GivenMatrix(Mixing):
 
 MIXING: Registry[Mixing] = Registry(
     "mixing",
-    (Metropolis, MaximumDegree, LaplacianMixing, BestConstant, OutDegree, GivenMatrix),
+    (
+        Metropolis,
+        MaximumDegree,
+        LaplacianMixing,
+        BestConstant,
+        FastestMixing,
+        OutDegree,
+        GivenMatrix,
+    ),
     Mixing,
     plural="mixings",
     title="mixing",

@@ -14,7 +14,7 @@ from fedsim.problems import LOSSES, ProgramLoss
 from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.silence import SilencePolicy
-from fedsim.scenario.compatibility import compression
+from fedsim.scenario.compatibility import compression, unmet_participation
 from fedsim.scenario.figures import find_repeated, find_unmeasured, targets
 from fedsim.scenario.specs import ScenarioKeys
 from fedsim.scenario.tiers import tiering
@@ -172,6 +172,7 @@ def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
     yield from _split(scenario)
     yield from _dropped_replies(scenario)
     yield from closings(scenario)
+    yield from unmet_participation(scenario)
     yield from _sizes(scenario)
     yield from _empty_batteries(scenario)
     yield from compression(scenario)

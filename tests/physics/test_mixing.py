@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from fedsim.errors import DataError
 from fedsim.physics.mixing import (
     BestConstant,
+    FastestMixing,
     GivenMatrix,
     LaplacianMixing,
     MaximumDegree,
@@ -23,6 +24,7 @@ from fedsim.physics.overlay import Overlay, overlay_of
 from fedsim.physics.spectral import second_eigenvalue
 from tests.tiers import examples
 
+FASTEST = FastestMixing()
 SYMMETRIC = (Metropolis(), MaximumDegree(), LaplacianMixing(), BestConstant())
 RING = overlay_of(nx.cycle_graph(4))
 CIRCLE = overlay_of(nx.DiGraph([(0, 1), (1, 2), (2, 0)]))
@@ -133,3 +135,36 @@ def test_an_error_names_the_row(need: Any, weights: Any, words: str) -> None:
 def test_a_matrix_is_square_and_given_once(block: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         GivenMatrix(**block)
+
+
+@pytest.mark.parametrize(
+    ("graph", "second"),
+    [
+        # Boyd, Diaconis, Sun, Xiao, "Fastest Mixing Markov Chain on a Path", 2006.
+        (nx.path_graph(8), np.cos(np.pi / 8)),
+        (nx.star_graph(5), 4 / 5),  # the centre's weights add up to 1 at most
+        (nx.complete_graph(5), 0.0),
+        (nx.petersen_graph(), 3 / 7),  # all edges are alike: the best constant
+        (nx.path_graph(2), 0.0),
+    ],
+)
+def test_the_fastest_weights_are_those_that_are_known(
+    graph: "nx.Graph[int]", second: float
+) -> None:
+    mixed = FASTEST.apply(overlay_of(graph))
+    assert second_eigenvalue(mixed.matrix()) == pytest.approx(second, abs=1e-6)
+    mixed.check("symmetric")
+    assert mixed.matrix().toarray().min() > -1e-12
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_metropolis_is_faster_than_the_fastest(seed: int) -> None:
+    overlay = overlay_of(connected(9, seed))
+    fastest = second_eigenvalue(FASTEST.apply(overlay).matrix())
+    for law in (Metropolis(), MaximumDegree()):
+        assert fastest <= second_eigenvalue(law.apply(overlay).matrix()) + 1e-6
+
+
+def test_the_fastest_weights_of_large_graphs_are_refused() -> None:
+    with pytest.raises(DataError, match="at most 50 nodes, and there are 51"):
+        FASTEST.apply(overlay_of(nx.cycle_graph(51)))

@@ -1,7 +1,7 @@
 """The parts of TCP by themselves: queues, what waits by flow, the receiver, the scoreboard."""
 
 from functools import partial
-from math import inf, prod
+from math import ceil, inf, prod
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -308,8 +308,12 @@ def test_a_repair_that_has_arrived_lets_two_follow_but_ns3_s_sign_is_lost(
 def test_ns3_multiplies_the_bytes_of_a_recovery_in_32_bits(
     stack: Any, flight: int, arrived: int
 ) -> None:
-    """RFC 6937: what has arrived in the ratio of threshold and flight; here recomputed in bytes."""
+    """RFC 6937: what has arrived in the ratio of threshold and flight; here recomputed in bytes.
+
+    Linux lets whole segments leave, and rounds up.
+    """
     window = Window(Tcp(stack=stack, variant="newreno"), 1000)
+    window.size = float(flight)
     window.enter_recovery(flight, flight, 1)
     threshold = int(window.threshold * 1000)
     window.count_sent()
@@ -318,6 +322,8 @@ def test_ns3_multiplies_the_bytes_of_a_recovery_in_32_bits(
     if stack == "ns-3":
         product = product.astype(np.uint32)
     may = max(float(product[0]) / (1000 * flight) - 1000, 0) / 1000
+    if stack == "linux":
+        may = ceil(may - 1e-9)
     assert window.size == pytest.approx(flight + may, abs=1.1e-3)
 
 
@@ -353,7 +359,7 @@ def test_a_segment_is_lost_once_enough_later_ones_have_arrived(
 def test_three_duplicates_repair_a_loss_and_cut_the_window() -> None:
     """NewReno: from ten in flight without the lost one, half of them is the threshold."""
     sent = list[tuple[int, float]]()
-    window = Window(Tcp(variant="newreno"))
+    window = Window(Tcp(variant="newreno", stack="ns-3"))
     window.measure(0.0, 0.1)
     sender = Sender(window, 100, lambda number, now: sent.append((number, now)))
     sender.send(0.1)

@@ -108,6 +108,7 @@ MIXING: dict[str, Callable[[Dice, int], Block]] = {
     "maximum-degree": lambda dice, clients: {},
     "laplacian": lambda dice, clients: dice.options({"tau": float(clients)}),
     "best-constant": lambda dice, clients: {},
+    "fastest": lambda dice, clients: {},
     "out-degree": lambda dice, clients: {},
     "matrix": lambda dice, clients: _matrix(clients, whole=dice.chance(0.5)),
 }

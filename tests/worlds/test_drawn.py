@@ -62,6 +62,8 @@ FIELDS = {
         ),
         "refused: each of its steps is one minibatch's, and begins anew",
     ),
+    "ImportanceParticipation.over": "refused: a step without some drawn clients is biased",
+    "PowerOfChoiceParticipation.over": "refused: candidates take its place",
     "Group.intervals": "only `robust` reads it: tests/calibration",
 }
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from math import inf
 
-from fedsim.sim.network.tcp.receiver import EVERY, Acknowledgement, TrainAcknowledgement
+from fedsim.sim.network.tcp.receiver import Acknowledgement, TrainAcknowledgement
 from fedsim.sim.network.tcp.scoreboard import DUPLICATES, Scoreboard
 from fedsim.sim.network.tcp.window import Window
 
@@ -79,6 +79,11 @@ class Sender:
         return self.board.first >= self._total
 
     # Sending.
+
+    def begin(self, count: int, now: float) -> None:
+        """Note new segments that are sent at once."""
+        self.board.next += count
+        self.arm(now)
 
     def send(self, now: float) -> None:
         """Send what the window allows: what is lost, then what is new (RFC 6675's NextSeg)."""
@@ -179,7 +184,7 @@ class Sender:
                 window.grow(number - board.first, number, board.next, now)
                 board.first = number
             sent = said.next_sent + nth * said.pace
-            number, now = number + EVERY, now + said.between
+            number, now = number + said.every, now + said.between
         if steady:
             self._restart_timer(now - said.between)
 

@@ -21,7 +21,7 @@ from fedsim.sim.network.tcp.path import TcpLane
 from fedsim.sim.network.tcp.queue import SegmentTrain
 from fedsim.sim.network.tcp.rack import RackSender
 from fedsim.sim.network.tcp.receiver import (
-    EVERY,
+    GROWS,
     QUICK,
     Acknowledgement,
     Receiver,
@@ -108,21 +108,21 @@ class TcpTransfer:
         self._log = TcpArrivals(lane.calendar, bits, total, lane.changed, token)
         self.passed: Callable[[float], float] = self._log.bits_at
         self.over = False
-        # Acknowledgements behind the last segment matter to the messages that follow alone.
+        # Acknowledgements behind the last segment matter to following messages alone.
         self._listens = lane.law.connections == "kept"
         self._sent = 0  # segments, with those that were sent again
         self._timer: Timer | None = None
         self._stream: stream.Stream | None = None
         self._streamed = 0  # segments
         self._waits = False  # whether it will look for a late acknowledgement
-        quick = isinstance(window, KeptWindow) and window.is_idle(lane.calendar.now)
-        alone = QUICK if quick and opened else 0
-        self._receiver = Receiver(lane.law.delayed_ack, quick=not opened, alone=alone)
-        kind = RackSender if lane.law.stack == "linux" else Sender
-        self._sender = kind(window, total, self._launch_one)
+        idle = opened and isinstance(window, KeptWindow) and window.is_idle(lane.calendar.now)
+        linux, alone = lane.law.stack == "linux", QUICK if idle else 0
+        grows = GROWS if linux and not self._listens else 0
+        self._receiver = Receiver(lane.law.delayed_ack, quick=not opened, alone=alone, grows=grows)
+        self._sender = (RackSender if linux else Sender)(window, total, self._launch_one)
         self._claimed = total
         for queue in self._path.queues:
-            queue.claim(self._claimed, flows=1)
+            queue.claim(total, flows=1)
         self._handshake = None if opened else Handshake(lane, self._open)
         if opened:
             self._send(self._calendar.now, 0.0)
@@ -178,7 +178,7 @@ class TcpTransfer:
     @property
     def _crowded(self) -> bool:
         """Whether other messages may make queues drop segments of this one."""
-        for queue in self._path.queues:  # noqa: SIM110 - `any` takes longer, many times a message
+        for queue in self._path.queues:  # noqa: SIM110 - `any` takes longer
             if queue.crowded:
                 return True
         return False
@@ -212,7 +212,8 @@ class TcpTransfer:
         """Send new segments, where nothing is known to be lost."""
         sender, board, size = self._sender, self._sender.board, self.window.size
         left, flight = self._total - board.next, board.next - board.first
-        todo = min(int(size + CLOSE) - flight, left)
+        allowed = int(size + CLOSE) - flight
+        most = todo = min(allowed, left)
         if todo <= 0:
             if left and self._listens:
                 self._note_use(now)
@@ -222,10 +223,9 @@ class TcpTransfer:
             return
         if left + flight != self._claimed:
             self._claim(left + flight)
-        sender.arm(now)
+        number = board.next
+        sender.begin(todo, now)
         self._set_timer()
-        most, number = todo, board.next
-        board.next = number + todo
         if self._listens:
             self._note_use(now)
         if self._crowded:
@@ -234,7 +234,7 @@ class TcpTransfer:
             hidden = self.window.looks and any(queue.flows > 1 for queue in self._path.shared)
             longest = LOOKED_AT if hidden else int(size)
             most = max(LEAST_TRAIN, min(longest, self._path.narrow // SHARE))
-        pace, start = span / todo, now
+        pace, start = span / allowed, now
         while todo > 0:
             count = min(most, todo)
             self._launch(number, count, start, pace)
@@ -373,9 +373,9 @@ class TcpTransfer:
         if not acknowledged or (self._receiver.next == self._total and not self._listens):
             return
         between = (train.last - first) / (count - 1)
-        number = train.number + skipped + 1
+        number, every = train.number + skipped + 1, self._receiver.every(train.number + count)
         said = TrainAcknowledgement(
-            number, acknowledged, EVERY * between, sent, next_sent, EVERY * pace
+            number, acknowledged, every * between, sent, next_sent, every * pace, every
         )
         self._calendar.call(
             first + skipped * between + self._path.back, self._take_acknowledgements, said

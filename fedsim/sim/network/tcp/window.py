@@ -296,10 +296,10 @@ class Window:
 
     def _reduce(self, flight: int) -> None:
         """Set the threshold at a loss, which Cubic notes, with fast convergence."""
-        if not self._cubic:
-            self.threshold = max(2.0, flight / 2)
-            return
         size = int(self.size)
+        if not self._cubic:
+            self.threshold = float(max(size // 2, 2)) if self._linux else max(2.0, flight / 2)
+            return
         self._peak = int(size * (1 + self._beta) / 2) if size < self._peak else size
         self._epoch = -1.0
         self.threshold = float(max(int(size * self._beta), 2))
@@ -312,8 +312,9 @@ class Window:
             outstanding: those that are not acknowledged, lost ones and others.
             delivered: those that have just arrived.
         """
+        self._flight = int(self.size) if self._linux else outstanding
         self._reduce(flight)
-        self._flight, self._out, self._delivered = outstanding, 0, 0
+        self._out, self._delivered = 0, 0
         self.recover(delivered, flight, repaired=False)
 
     def recover(self, delivered: int, flight: int, *, repaired: bool) -> None:
@@ -324,10 +325,14 @@ class Window:
             flight: those in flight.
             repaired: whether retransmissions are among those that were acknowledged.
         """
+        if self._linux and not delivered:
+            return
         self._delivered += delivered
         threshold = self.threshold
         if flight > threshold:
             send = self._share_of_threshold() - self._out
+        elif self._linux:
+            send = min(max(self._delivered - self._out, delivered) + repaired, threshold - flight)
         else:
             owed = self._count_owed(delivered) if repaired else delivered
             send = min(owed, threshold - flight)
@@ -337,7 +342,7 @@ class Window:
         """Return how many segments may have left so far, in proportion to what has arrived."""
         delivered, threshold = self._delivered, self.threshold
         if self._linux:
-            return delivered * threshold / self._flight
+            return ceil(delivered * threshold / self._flight)
         payload = self._payload  # ns-3 multiplies bytes in 32 bits
         product = delivered * payload * int(threshold * payload) % (1 << 32)
         return ceil(product / (self._flight * payload)) / payload
@@ -357,21 +362,26 @@ class Window:
         """Go on at the threshold."""
         self.size = self.threshold
 
-    def time_out(self, flight: int, sent: int, now: float) -> None:
+    def time_out(
+        self, flight: int, sent: int, now: float, *, reduces: bool = True, left: int = 0
+    ) -> None:
         """Begin anew with one segment, and wait twice as long next time.
 
         Args:
             flight: the segments that were in flight.
             sent: all segments before this one were sent.
             now: the time, s.
+            reduces: whether the threshold becomes less, as it does once for a loss.
+            left: the segments that still are in flight.
         """
-        self._before = self.size, self.threshold, self._peak
         self.timeout = min(MOST_TIMEOUT, 2 * self.timeout)
-        self._reduce(flight)
+        if reduces:
+            self._before = self.size, self.threshold, self._peak
+            self._reduce(flight)
         if self._cubic:
             self._peak, self._least_trip, self._found = 0, inf, False
             self._begin_round(sent, now)
-        self.size = 1.0
+        self.size = 1.0 + left
 
     def undo_time_out(self) -> None:
         """Go on as before the timer ran out: nothing was lost (RFC 4015)."""

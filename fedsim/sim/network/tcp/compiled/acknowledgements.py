@@ -6,63 +6,144 @@ from fedsim.sim.network.tcp.compiled import boards, senders, windows
 from fedsim.sim.network.tcp.compiled import layout as at
 from fedsim.sim.network.tcp.compiled.compiler import part, piece
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
-from fedsim.sim.network.tcp.rack import REORDERING
-from fedsim.sim.network.tcp.receiver import EVERY
+from fedsim.sim.network.tcp.rack import GRAIN
 
 
 @part
 def acknowledge(
     W: Integers, F: Reals, m: int, number: int, early: int, echo: float, now: float
 ) -> None:
-    """Take an acknowledgement; one of what was sent before a timeout shows that it was late."""
-    late = echo < F[m + at.SENT_AGAIN_AT] and number > W[m + at.UNKNOWN]
-    if late and W[m + at.STATE] == at.LOSS:  # never where it is not noted when it sends again
-        boards.lose_none(W, m)
-        W[m + at.STRICT] = 0
-        windows.undo_time_out(W, F, m)
-        W[m + at.STATE] = at.OPEN
-        W[m + at.RECOVERS] = W[m + at.TIMED] = 0
-        W[m + at.UNSURE] = W[m + at.NEXT]
-    _acknowledge(W, F, m, number, early, echo, now)
-    unharmed = F[m + at.OVERTAKEN_BY] == inf and W[m + at.STATE] <= at.DISORDER
-    if W[at.LINUX] and unharmed and boards.is_overtaken(W, m):
-        F[m + at.OVERTAKEN_BY] = now + REORDERING * F[m + at.LEAST_TRIP]
-        F[m + at.DEADLINE] = min(F[m + at.DEADLINE], F[m + at.OVERTAKEN_BY])
-
-
-@piece
-def _acknowledge(
-    W: Integers, F: Reals, m: int, number: int, early: int, echo: float, now: float
-) -> None:
-    first = W[m + at.UNKNOWN]
-    if number < first:
+    """Take an acknowledgement."""
+    if number < W[m + at.UNKNOWN]:
         return
-    if number > first:
-        timed = max(first, W[m + at.TIMED])
+    if number > W[m + at.UNKNOWN]:
+        timed = max(W[m + at.UNKNOWN], W[m + at.TIMED])
         if timed < number and not boards.has(W, m, timed, at.IS_AGAIN):
             windows.measure(F, m, echo, now)
             windows.restore_timeout(W, F, m)
-    news = 1 if early >= 0 and boards.take(W, m, early) else 0
+    count, found = number - W[m + at.UNKNOWN], W[m + at.FOUND_LOST]
+    was_early = _was_early(W, F, m, number, early, echo)
+    news = 1 if early >= 0 and boards.take(W, F, m, early, now) else 0
     delivered, repaired = news, 0
-    if number > first:
-        more, repaired = boards.acknowledge(W, m, number)
+    if count:
+        more, repaired = boards.acknowledge(W, F, m, number, now)
         delivered += more
+    if W[at.LINUX]:
+        if was_early:
+            _undo(W, F, m)
+        behind = 1 if news and _sent_at(F, m, early) < _sent_at(F, m, number) else 0
+        _repair_by_rack(W, F, m, count, delivered, news, found, behind, now)
+    else:
+        _repair(W, F, m, count, delivered, repaired, news, now)
+
+
+@piece
+def _undo(W: Integers, F: Reals, m: int) -> None:
+    """Go on as before the timer ran out."""
+    boards.lose_none(W, m)
+    windows.undo_time_out(W, F, m)
+    W[m + at.STATE] = at.OPEN
+    W[m + at.RECOVERS] = W[m + at.TIMED] = W[m + at.DOUBTS] = 0
+    W[m + at.UNSURE] = W[m + at.NEXT]
+
+
+@piece
+def _repair_by_rack(
+    W: Integers,
+    F: Reals,
+    m: int,
+    count: int,
+    delivered: int,
+    news: int,
+    found: int,
+    behind: int,
+    now: float,
+) -> None:
+    """Find what is lost, and repair it: see `RackSender.acknowledge`."""
+    if count:
+        W[m + at.RETRIES] = 0
+    _change_state(W, F, m, count, news)
+    due = senders.look_for_losses(W, F, m, now)
+    if W[m + at.STATE] <= at.DISORDER and boards.first_lost(W, m) >= 0:
+        senders.begin_repair(W, F, m, delivered, now)
+        return
+    if count:
+        windows.note_acknowledgement(W, F, m, now)
+    if W[m + at.STATE] == at.RECOVERY:
+        clear = 1 if count and W[m + at.FOUND_LOST] == found else 0
+        windows.recover(W, F, m, delivered, boards.flight(W, m), clear)
+    elif count:
+        windows.grow(W, F, m, delivered, W[m + at.UNKNOWN], W[m + at.NEXT], now)
+    if due < inf:
+        F[m + at.OVERTAKEN_BY] = F[m + at.DEADLINE] = min(due + GRAIN, now + F[m + at.TIMEOUT])
+        F[m + at.PROBE] = inf
+    elif count or behind:
+        senders.restart_timer(W, F, m, now)
+
+
+@piece
+def _sent_at(F: Reals, m: int, number: int) -> float:
+    return F[boards.segment(m, number) + at.SENT_AT]
+
+
+@piece
+def _was_early(W: Integers, F: Reals, m: int, number: int, early: int, echo: float) -> bool:
+    """Return whether nothing was lost when the timer ran out: see `RackSender`."""
+    if W[m + at.STATE] != at.LOSS:
+        return False
+    if number > W[m + at.UNKNOWN] and echo < F[m + at.SENT_AGAIN_AT]:
+        return True
+    if not W[m + at.DOUBTS]:
+        return False
+    for each in range(W[m + at.UNKNOWN], min(number, W[m + at.TIMED])):
+        if boards.is_first_news(W, m, each):
+            return True
+    return 0 <= early < W[m + at.TIMED] and boards.is_first_news(W, m, early)
+
+
+@piece
+def _change_state(W: Integers, F: Reals, m: int, count: int, news: int) -> None:
+    """Leave what is repaired behind, and notice what arrives out of order."""
+    if W[m + at.STATE] >= at.RECOVERY and W[m + at.UNKNOWN] >= W[m + at.RECOVER]:
+        if W[m + at.STATE] == at.RECOVERY:
+            F[m + at.SIZE] = F[m + at.THRESHOLD]
+        W[m + at.STATE] = at.OPEN
+    if W[m + at.STATE] <= at.DISORDER:
+        W[m + at.STATE] = at.DISORDER if W[m + at.ARRIVED] else at.OPEN
+    elif W[m + at.STATE] == at.LOSS and W[m + at.DOUBTS]:
+        if W[m + at.NEXT] > W[m + at.RECOVER]:
+            W[m + at.DOUBTS] = 1 - news
+        elif count:
+            more = 1 if W[m + at.NEXT] < W[m + at.TOTAL] else 0
+            W[m + at.ONLY_NEW] = W[m + at.DOUBTS] = more
+
+
+@piece
+def _repair(
+    W: Integers,
+    F: Reals,
+    m: int,
+    count: int,
+    delivered: int,
+    repaired: int,
+    news: int,
+    now: float,
+) -> None:
+    """Repair what is lost: see `Sender.acknowledge`."""
     if news:
         senders.take_duplicate(W, F, m, delivered, now, repaired)
-    if number == first:
-        if number < W[m + at.NEXT]:
+    if not count:
+        if W[m + at.UNKNOWN] < W[m + at.NEXT]:
             windows.note_acknowledgement(W, F, m, now)
-    elif number < W[m + at.RECOVER] and W[m + at.STATE] >= at.RECOVERY:
-        senders.repair(W, F, m, number - first, delivered, now, repaired, news)
+    elif W[m + at.UNKNOWN] < W[m + at.RECOVER] and W[m + at.STATE] >= at.RECOVERY:
+        senders.repair(W, F, m, count, delivered, now, repaired, news)
     else:
-        _advance(W, F, m, number - first, now, news)
+        _advance(W, F, m, count, now, news)
 
 
 @piece
 def _advance(W: Integers, F: Reals, m: int, count: int, now: float, news: int) -> None:
     """Take the acknowledgement of some segments, with which any repair is at its end."""
-    if W[at.LINUX]:
-        W[m + at.STRICT] = 0
     number, state = W[m + at.UNKNOWN], W[m + at.STATE]
     if state != at.DISORDER or count >= W[m + at.DUPLICATES]:
         windows.note_acknowledgement(W, F, m, now)
@@ -94,7 +175,7 @@ def _acknowledge_in_order(
         return
     if number > W[m + at.TIMED]:
         windows.measure(F, m, echo, now)
-    boards.advance(W, m, number)
+    W[m + at.UNKNOWN] = number
     windows.note_acknowledgement(W, F, m, now)
     W[m + at.DUPLICATES] = 0
     if number >= W[m + at.RECOVER]:
@@ -136,7 +217,7 @@ def take_acknowledgements(W: Integers, F: Reals, m: int, node: int) -> None:
             windows.grow(W, F, m, count, number, W[m + at.NEXT], now)
             W[m + at.UNKNOWN] = number
         sent = F[node + at.ECHO_NEXT] + nth * F[node + at.PACE]
-        number, now = number + EVERY, now + between
+        number, now = number + W[node + at.EACH_TIME], now + between
     if steady:
         senders.restart_timer(W, F, m, now - between)
     senders.send(W, F, m, begun, between * (times - 1))

@@ -4,11 +4,16 @@ What is a set there is a mark of each segment here, and a count; and of those th
 there is a list, too.
 """
 
+from math import inf
+
 from fedsim.sim.network.tcp.compiled import layout as at
 from fedsim.sim.network.tcp.compiled.compiler import part, piece
-from fedsim.sim.network.tcp.compiled.kinds import Integers
+from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
+from fedsim.sim.network.tcp.rack import AT_ONCE
 from fedsim.sim.network.tcp.scoreboard import DUPLICATES
+from fedsim.sim.network.tcp.window import TICK
 
+LOW = 0xFFFFFFFF
 NOTHING = -1 << 32
 """The order of a segment before the first one. An order of sending is one number here: the last new
 segment by then, times 2^32, and how many had been sent again."""
@@ -54,7 +59,7 @@ def _discard_again(W: Integers, m: int, number: int) -> None:
         W[s] &= ~at.IS_AGAIN
         last = W[m + at.AGAIN] - 1
         W[m + at.AGAIN] = last
-        other, place = _number_at(W, m, last), W[s + at.PLACE] & 0xFFFFFFFF
+        other, place = _number_at(W, m, last), W[s + at.PLACE] & LOW
         _list(W, m, place, other)
 
 
@@ -67,9 +72,9 @@ def _number_at(W: Integers, m: int, place: int) -> int:
 @part
 def _list(W: Integers, m: int, place: int, number: int) -> None:
     s = segment(m, place) + at.PLACE
-    W[s] = (number << 32) | (W[s] & 0xFFFFFFFF)
+    W[s] = (number << 32) | (W[s] & LOW)
     s = segment(m, number) + at.PLACE
-    W[s] = (W[s] & ~0xFFFFFFFF) | place
+    W[s] = (W[s] & ~LOW) | place
 
 
 @part
@@ -79,11 +84,12 @@ def _lose(W: Integers, m: int, number: int) -> None:
     if not W[s] & at.IS_LOST:
         W[s] |= at.IS_LOST
         W[m + at.LOST] += 1
+    W[m + at.FOUND_LOST] += 1
     W[m + at.HINT] = min(W[m + at.HINT], number)
 
 
 @piece
-def send_again(W: Integers, m: int, number: int) -> None:
+def send_again(W: Integers, F: Reals, m: int, number: int, now: float) -> None:
     """Note a retransmission."""
     s = segment(m, number)
     if not W[s] & at.IS_AGAIN:
@@ -93,28 +99,32 @@ def send_again(W: Integers, m: int, number: int) -> None:
         _list(W, m, place, number)
     W[m + at.REPEATS] += 1
     W[s + at.ORDER] = ((W[m + at.NEXT] - 1) << 32) + W[m + at.REPEATS]
+    W[s] |= at.IS_REPEATED
+    F[s + at.SENT_AT] = now
 
 
 @part
-def _deliver(W: Integers, m: int, number: int) -> None:
-    s = segment(m, number) + at.ORDER
-    order = W[s] or number << 32
-    W[s] = 0
-    W[m + at.DELIVERED] = max(W[m + at.DELIVERED], order)
+def _deliver(W: Integers, F: Reals, m: int, number: int, now: float) -> None:
+    s = segment(m, number)
+    order = W[s + at.ORDER] or number << 32
+    W[s + at.ORDER] = 0
+    trip = now - F[s + at.SENT_AT]
+    if order > W[m + at.DELIVERED] and (not order & LOW or trip + TICK > F[m + at.LEAST_TRIP]):
+        W[m + at.DELIVERED], F[m + at.NEWEST_TRIP] = order, trip
 
 
 @piece
-def take(W: Integers, m: int, number: int) -> bool:
+def take(W: Integers, F: Reals, m: int, number: int, now: float) -> bool:
     """Note a segment that has arrived out of order; return whether that is news."""
     if number < W[m + at.UNKNOWN] or has(W, m, number, at.HAS_ARRIVED):
         return False
+    if W[at.LINUX]:
+        _deliver(W, F, m, number, now)
     W[segment(m, number)] |= at.HAS_ARRIVED
     W[m + at.ARRIVED] += 1
     _discard(W, m, number, at.IS_LOST, at.LOST)
     if W[at.LINUX]:
         _discard_again(W, m, number)
-        _deliver(W, m, number)
-        find_lost(W, m)
     else:
         _note_highest(W, m, number)
     return True
@@ -157,16 +167,16 @@ def _lose_below_highest(W: Integers, m: int) -> None:
 
 
 @piece
-def acknowledge(W: Integers, m: int, number: int) -> tuple[int, int]:
+def acknowledge(W: Integers, F: Reals, m: int, number: int, now: float) -> tuple[int, int]:
     """Note that all segments before one have arrived: see `Scoreboard.acknowledge`."""
     first = W[m + at.UNKNOWN]
     if W[at.LINUX]:
         if W[m + at.AGAIN]:
             for each in range(first, number):
                 if not has(W, m, each, at.HAS_ARRIVED):
-                    _deliver(W, m, each)
-        else:
-            W[m + at.DELIVERED] = max(W[m + at.DELIVERED], (number - 1) << 32)
+                    _deliver(W, F, m, each, now)
+        elif not has(W, m, number - 1, at.HAS_ARRIVED):
+            _deliver(W, F, m, number - 1, now)
     W[m + at.UNKNOWN] = number
     delivered, repaired = number - first, 0
     if not is_clean(W, m):
@@ -179,16 +189,7 @@ def acknowledge(W: Integers, m: int, number: int) -> tuple[int, int]:
                 repaired = 1
             _discard(W, m, each, at.IS_LOST, at.LOST)
             _discard_again(W, m, each)
-    if W[at.LINUX]:
-        find_lost(W, m)
     return delivered, repaired
-
-
-@piece
-def advance(W: Integers, m: int, number: int) -> None:
-    """Note that all segments before one have arrived, where nothing else is known."""
-    W[m + at.UNKNOWN] = number
-    W[m + at.DELIVERED] = max(W[m + at.DELIVERED], (number - 1) << 32)
 
 
 @piece
@@ -244,40 +245,55 @@ def lose_none(W: Integers, m: int) -> None:
         W[s + at.ORDER] = 0
 
 
+@piece
+def lose_late(W: Integers, F: Reals, m: int, now: float) -> None:
+    """Take for lost what had the time to arrive, and the first segment in any case."""
+    first = W[m + at.UNKNOWN]
+    latest = now - F[m + at.NEWEST_TRIP] + AT_ONCE
+    for number in range(first, W[m + at.NEXT]):
+        s = segment(m, number)
+        late = number == first or F[s + at.SENT_AT] <= latest
+        waits = W[s] & (at.IS_LOST | at.IS_AGAIN) == at.IS_LOST
+        if late and not W[s] & at.HAS_ARRIVED and not waits:
+            _discard_again(W, m, number)
+            _lose(W, m, number)
+
+
 @part
-def find_lost(W: Integers, m: int) -> None:
-    """Find the segments that were overtaken, if that is enough to take them for lost."""
-    if not W[m + at.STRICT]:
-        return
-    newest = W[m + at.DELIVERED]
-    begin, end = max(W[m + at.EDGE], W[m + at.UNKNOWN]), newest >> 32
-    for each in range(begin, end):
-        if not has(W, m, each, at.HAS_ARRIVED | at.IS_LOST | at.IS_AGAIN):
-            _lose(W, m, each)
+def find_lost(W: Integers, F: Reals, m: int, patience: float, now: float) -> float:
+    """Find the segments that were overtaken: see `RackScoreboard.find_lost`."""
+    due, last = F[m + at.NEWEST_TRIP] + patience, -inf
+    latest, newest = now - due + AT_ONCE, W[m + at.DELIVERED]
+    end = (newest >> 32) + (1 if newest & LOW else 0)
+    edge = max(W[m + at.EDGE], end)
+    for number in range(max(W[m + at.EDGE], W[m + at.UNKNOWN]), end):
+        if has(W, m, number, at.HAS_ARRIVED | at.IS_LOST | at.IS_AGAIN):
+            continue
+        sent = F[segment(m, number) + at.SENT_AT]
+        if sent <= latest:
+            _lose(W, m, number)
+        else:
+            last, edge = max(last, sent + due), min(edge, number)
     place = 0
     while place < W[m + at.AGAIN]:
-        each = _number_at(W, m, place)
-        if W[segment(m, each) + at.ORDER] < newest:
-            _discard_again(W, m, each)  # another one takes its place
-            _lose(W, m, each)
-        else:
-            place += 1
-    W[m + at.EDGE] = max(W[m + at.EDGE], end)
+        number = _number_at(W, m, place)
+        sent = F[segment(m, number) + at.SENT_AT]
+        overtaken = W[segment(m, number) + at.ORDER] < newest
+        if overtaken and sent <= latest:
+            _discard_again(W, m, number)  # another one takes its place
+            _lose(W, m, number)
+            continue
+        if overtaken:
+            last, edge = max(last, sent + due), min(edge, number)
+        place += 1
+    W[m + at.EDGE] = max(W[m + at.EDGE], edge)
+    return last if last > 0 else inf
 
 
 @piece
-def is_overtaken(W: Integers, m: int) -> bool:
-    """Return whether a segment has arrived that was sent after one that has not."""
-    if is_clean(W, m):
-        return False
-    newest = W[m + at.DELIVERED]
-    for place in range(W[m + at.AGAIN]):
-        if W[segment(m, _number_at(W, m, place)) + at.ORDER] < newest:
-            return True
-    for each in range(max(W[m + at.EDGE], W[m + at.UNKNOWN]), newest >> 32):
-        if not has(W, m, each, at.HAS_ARRIVED | at.IS_LOST | at.IS_AGAIN):
-            return True
-    return False
+def is_first_news(W: Integers, m: int, number: int) -> bool:
+    """Return whether nothing is known of a segment that was never sent again."""
+    return not has(W, m, number, at.HAS_ARRIVED | at.IS_REPEATED)
 
 
 @part

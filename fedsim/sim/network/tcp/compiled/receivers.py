@@ -7,7 +7,7 @@ from fedsim.sim.network.tcp.compiled.boards import has, segment
 from fedsim.sim.network.tcp.compiled.compiler import part, piece
 from fedsim.sim.network.tcp.compiled.events import call, take_node
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
-from fedsim.sim.network.tcp.receiver import EVERY
+from fedsim.sim.network.tcp.receiver import EVERY, GROWS
 from fedsim.sim.network.tcp.transfer import BLOCK, BLOCKS
 
 
@@ -70,7 +70,8 @@ def take_segment(W: Integers, F: Reals, m: int, number: int, sent: float, now: f
         say(W, F, m, at.IN_ORDER, now)
         return
     W[m + at.UNSAID] += 1
-    if W[m + at.UNSAID] < EVERY:
+    grows = GROWS if W[at.LINUX] else 0
+    if W[m + at.UNSAID] < EVERY and W[m + at.AWAITED] > grows:
         F[m + at.DUE] = now + F[at.DELAY]
     else:
         say(W, F, m, at.IN_ORDER, now)
@@ -96,8 +97,9 @@ def take_train(
     last: float,
 ) -> None:
     """Take several segments in order, with none missing before them: see `Receiver.take_train`."""
-    skipped = max(EVERY - 1 - W[m + at.UNSAID], 0)
-    acknowledged = 1 + (count - 1 - skipped) // EVERY if skipped < count else 0
+    every = 1 if W[at.LINUX] and number + count <= GROWS else EVERY
+    skipped = max(every - 1 - W[m + at.UNSAID], 0)
+    acknowledged = 1 + (count - 1 - skipped) // every if skipped < count else 0
     if number <= W[m + at.SAID]:
         F[m + at.ECHOED] = sent
     echo = F[m + at.ECHOED]
@@ -106,7 +108,7 @@ def take_train(
         W[m + at.UNSAID] += count
         F[m + at.DUE] = last + F[at.DELAY]
         return
-    behind = count - 1 - skipped - EVERY * (acknowledged - 1)
+    behind = count - 1 - skipped - every * (acknowledged - 1)
     W[m + at.UNSAID], W[m + at.SAID] = behind, W[m + at.AWAITED] - behind
     F[m + at.ECHOED] = sent + pace * (count - behind)
     F[m + at.DUE] = last + F[at.DELAY] if behind else inf
@@ -115,7 +117,8 @@ def take_train(
     between = (last - first) / (count - 1)
     node = take_node(W)
     W[node + at.NUMBER], W[node + at.TIMES] = number + skipped + 1, acknowledged
-    F[node + at.BETWEEN], F[node + at.PACE] = EVERY * between, EVERY * pace
+    F[node + at.BETWEEN], F[node + at.PACE] = every * between, every * pace
+    W[node + at.EACH_TIME] = every
     F[node + at.ECHO], F[node + at.ECHO_NEXT] = echo, sent + pace * (skipped + 1)
     when = first + skipped * between + F[W[m + at.PATH] + at.BACK]
     call(W, F, when, at.ALL_ACKNOWLEDGED, m, node)

@@ -11,7 +11,7 @@ from fedsim.sim.network.tcp.compiled.queues import claim, is_crowded
 from fedsim.sim.network.tcp.compiled.receivers import count_arrived
 from fedsim.sim.network.tcp.compiled.streams import begin_stream, may_flow, narrow_link
 from fedsim.sim.network.tcp.compiled.ways import forward
-from fedsim.sim.network.tcp.rack import GRAIN, PROBE
+from fedsim.sim.network.tcp.rack import GRAIN, PROBE, REORDERING
 from fedsim.sim.network.tcp.scoreboard import DUPLICATES
 from fedsim.sim.network.tcp.sender import CLOSE
 from fedsim.sim.network.tcp.stream import LEAST
@@ -69,7 +69,8 @@ def send_new(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
     """Send new segments, where nothing is known to be lost."""
     size = F[m + at.SIZE]
     left, flight = W[m + at.TOTAL] - W[m + at.NEXT], W[m + at.NEXT] - W[m + at.UNKNOWN]
-    todo = min(int(size + CLOSE) - flight, left)
+    allowed = int(size + CLOSE) - flight
+    todo = min(allowed, left)
     if todo <= 0:
         _set_timer(W, F, m)
         return
@@ -77,12 +78,15 @@ def send_new(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
         return
     if left + flight != W[m + at.CLAIM]:
         _claim_anew(W, F, m, left + flight)
-    _arm(W, F, m, now)
-    _set_timer(W, F, m)
     number = W[m + at.NEXT]
     W[m + at.NEXT] = number + todo
+    if W[at.LINUX]:
+        for each in range(number, number + todo):
+            F[boards.segment(m, each) + at.SENT_AT] = now
+    _arm(W, F, m, now)
+    _set_timer(W, F, m)
     most = _longest_train(W, F, m, todo, span)
-    pace, start = span / todo, now
+    pace, start = span / allowed, now
     while todo > 0:
         count = min(most, todo)
         _launch(W, F, m, number, count, start, pace)
@@ -138,22 +142,26 @@ def _flows_on(W: Integers, F: Reals, m: int, left: int) -> bool:
 def _send_any(W: Integers, F: Reals, m: int, now: float) -> None:
     """Send what the window allows: what is lost, then what is new."""
     while F[m + at.SIZE] - boards.flight(W, m) >= 1 - CLOSE:
-        number = boards.first_lost(W, m)
+        number = -1 if W[m + at.ONLY_NEW] else boards.first_lost(W, m)
         if number < 0 and W[m + at.NEXT] < W[m + at.TOTAL]:
             number = W[m + at.NEXT]
         elif number < 0 and W[m + at.STATE] == at.RECOVERY:
             number = boards.first_unknown(W, m)
         if number < 0:
-            return
+            break
         _send_one(W, F, m, number, now)
+    W[m + at.ONLY_NEW] = 0
 
 
 @part
 def _send_one(W: Integers, F: Reals, m: int, number: int, now: float) -> None:
     if number < W[m + at.NEXT]:
-        boards.send_again(W, m, number)
+        if W[at.LINUX] and number == W[m + at.UNKNOWN] and W[m + at.STATE] != at.OPEN:
+            F[m + at.DEADLINE] = inf  # the first segment takes the timer with it
+        boards.send_again(W, F, m, number, now)
     else:
         W[m + at.NEXT] = number + 1
+        F[boards.segment(m, number) + at.SENT_AT] = now
     _arm(W, F, m, now)
     if W[m + at.STATE] == at.RECOVERY:
         W[m + at.OUT] += 1
@@ -181,14 +189,24 @@ def _enter_recovery(W: Integers, F: Reals, m: int, delivered: int, now: float) -
 
 
 @part
-def repair_overtaken(W: Integers, F: Reals, m: int, delivered: int, now: float) -> None:
-    """Repair what was overtaken: see `RackSender`."""
+def begin_repair(W: Integers, F: Reals, m: int, delivered: int, now: float) -> None:
+    """Repair what is lost: see `RackSender`."""
     F[m + at.OVERTAKEN_BY] = F[m + at.PROBE] = inf
     F[m + at.SENT_AGAIN_AT] = now
-    W[m + at.STRICT] = 1
-    boards.find_lost(W, m)
-    _enter_recovery(W, F, m, delivered, now)
+    W[m + at.RECOVER], W[m + at.STATE] = W[m + at.NEXT], at.RECOVERY
+    outstanding = W[m + at.NEXT] - W[m + at.UNKNOWN]
+    windows.begin_recovery(W, F, m, boards.flight(W, m), outstanding, delivered)
+    _retransmit(W, F, m, now)
     restart_timer(W, F, m, now)
+
+
+@part
+def look_for_losses(W: Integers, F: Reals, m: int, now: float) -> float:
+    """Find what is lost; return when the rest of what was overtaken is, s."""
+    if boards.is_clean(W, m):
+        return inf
+    sure = W[m + at.STATE] >= at.RECOVERY or W[m + at.ARRIVED] >= DUPLICATES
+    return boards.find_lost(W, F, m, 0.0 if sure else REORDERING * F[m + at.LEAST_TRIP], now)
 
 
 @piece
@@ -203,10 +221,6 @@ def take_duplicate(
         return
     W[m + at.DUPLICATES] += 1
     W[m + at.STATE] = at.DISORDER
-    if W[at.LINUX]:
-        if W[m + at.DUPLICATES] >= DUPLICATES:
-            repair_overtaken(W, F, m, delivered, now)
-        return
     may = not W[m + at.RECOVERS] or W[m + at.UNKNOWN] >= W[m + at.RECOVER]
     third = W[m + at.DUPLICATES] == DUPLICATES and may
     if third or boards.outruns_second(W, m):
@@ -239,8 +253,6 @@ def repair(
         if W[m + at.PARTIAL]:
             restart_timer(W, F, m, now)
         W[m + at.PARTIAL] = 0
-    if W[at.LINUX]:
-        restart_timer(W, F, m, now)
 
 
 # The timer.
@@ -260,23 +272,31 @@ def _set_timer(W: Integers, F: Reals, m: int) -> None:
 
 @part
 def _arm(W: Integers, F: Reals, m: int, now: float) -> None:
-    """Start the timer, unless it runs."""
+    """Start the timer, or put the probe off, which follows what is sent last."""
     if F[m + at.DEADLINE] == inf:
-        _set_deadline(W, F, m, now)
+        F[m + at.LATE_AT] = now + F[m + at.TIMEOUT]
+    elif W[at.LINUX] and F[m + at.PROBE] < inf and W[m + at.STATE] == at.OPEN:
+        first = boards.segment(m, W[m + at.UNKNOWN])
+        F[m + at.LATE_AT] = F[first + at.SENT_AT] + F[m + at.TIMEOUT]
+    else:
+        return
+    _set_deadline(W, F, m, now)
 
 
 @part
 def _set_deadline(W: Integers, F: Reals, m: int, now: float) -> None:
-    F[m + at.DEADLINE] = now + F[m + at.TIMEOUT]
+    late_at = F[m + at.LATE_AT]
+    F[m + at.DEADLINE] = late_at
     if not W[at.LINUX]:
         return
     F[m + at.PROBE] = inf
     if W[m + at.PROBED] or F[m + at.MEAN_TRIP] == 0.0 or W[m + at.STATE] != at.OPEN:
         return
-    later = F[at.LEAST_TIMEOUT] if boards.flight(W, m) <= 1 else GRAIN
+    later = F[at.LEAST_TIMEOUT] if W[m + at.NEXT] - W[m + at.UNKNOWN] <= 1 else GRAIN
     probe = now + PROBE * F[m + at.MEAN_TRIP] + later
-    if probe < F[m + at.DEADLINE]:
-        F[m + at.DEADLINE] = F[m + at.PROBE] = probe
+    if late_at > now:
+        probe = min(probe, late_at)
+    F[m + at.DEADLINE] = F[m + at.PROBE] = probe
 
 
 @part
@@ -287,6 +307,7 @@ def restart_timer(W: Integers, F: Reals, m: int, now: float) -> None:
     if W[m + at.UNKNOWN] >= W[m + at.TOTAL]:
         F[m + at.DEADLINE] = F[m + at.PROBE] = inf
     else:
+        F[m + at.LATE_AT] = now + F[m + at.TIMEOUT]
         _set_deadline(W, F, m, now)
 
 
@@ -305,25 +326,49 @@ def look(W: Integers, F: Reals, m: int) -> None:
 @piece
 def _time_out(W: Integers, F: Reals, m: int, now: float) -> None:
     """Repair what was overtaken, send a probe, or take all for lost: what it is time for."""
-    if W[at.LINUX]:
-        if now >= F[m + at.OVERTAKEN_BY]:
-            repair_overtaken(W, F, m, at.NOTHING, now)
-            return
-        if now >= F[m + at.PROBE]:
-            F[m + at.PROBE], W[m + at.PROBED], F[m + at.DEADLINE] = inf, 1, inf
-            more = W[m + at.NEXT] < W[m + at.TOTAL]
-            _send_one(W, F, m, W[m + at.NEXT] if more else W[m + at.NEXT] - 1, now)
-            return
-        F[m + at.PROBE] = F[m + at.OVERTAKEN_BY] = inf
-        W[m + at.PROBED], W[m + at.STRICT] = 0, 1
-        if W[m + at.STATE] <= at.DISORDER:
-            F[m + at.SENT_AGAIN_AT] = now
-    flight = boards.flight(W, m)
-    boards.lose_all(W, m)
+    if not W[at.LINUX]:
+        flight = boards.flight(W, m)
+        boards.lose_all(W, m)
+        W[m + at.RECOVERS] = 1
+        _begin_anew(W, F, m, flight, 1, now)
+    elif now >= F[m + at.OVERTAKEN_BY]:
+        F[m + at.OVERTAKEN_BY] = inf
+        look_for_losses(W, F, m, now)
+        if boards.first_lost(W, m) >= 0 and W[m + at.STATE] <= at.DISORDER:
+            begin_repair(W, F, m, at.ALONE, now)
+        else:
+            restart_timer(W, F, m, now)
+    elif now >= F[m + at.PROBE]:
+        F[m + at.PROBE], W[m + at.PROBED], F[m + at.DEADLINE] = inf, 1, inf
+        more = W[m + at.NEXT] < W[m + at.TOTAL]
+        _send_one(W, F, m, W[m + at.NEXT] if more else W[m + at.NEXT] - 1, now)
+    else:
+        _lose_late(W, F, m, now)
+
+
+@piece
+def _lose_late(W: Integers, F: Reals, m: int, now: float) -> None:
+    """Take for lost what had the time to arrive: see `RackSender`."""
+    state, retries, flight = W[m + at.STATE], W[m + at.RETRIES], boards.flight(W, m)
+    harmed = state >= at.RECOVERY
+    over = W[m + at.UNKNOWN] >= W[m + at.RECOVER] or (state == at.LOSS and not retries)
+    if not harmed:
+        F[m + at.SENT_AGAIN_AT] = now
+    F[m + at.PROBE] = F[m + at.OVERTAKEN_BY] = inf
+    W[m + at.DOUBTS] = 1 if not harmed or retries else 0
+    W[m + at.ONLY_NEW] = W[m + at.PROBED] = 0
+    W[m + at.RETRIES] = retries + 1
+    boards.lose_late(W, F, m, now)
+    _begin_anew(W, F, m, flight, 1 if not harmed or over else 0, now)
+
+
+@part
+def _begin_anew(W: Integers, F: Reals, m: int, flight: int, reduces: int, now: float) -> None:
+    """Send the first segment."""
     W[m + at.DUPLICATES] = 0
-    W[m + at.RECOVER], W[m + at.RECOVERS] = W[m + at.NEXT], 1
-    W[m + at.TIMED] = W[m + at.NEXT]
-    windows.shrink(W, F, m, flight, W[m + at.NEXT], now)
+    W[m + at.RECOVER] = W[m + at.TIMED] = W[m + at.NEXT]
+    left = boards.flight(W, m)
+    windows.shrink(W, F, m, flight, W[m + at.NEXT], now, reduces, left)
     W[m + at.STATE] = at.LOSS
     F[m + at.DEADLINE] = inf
     _send_any(W, F, m, now)

@@ -181,10 +181,10 @@ def utilisation(W: Integers, F: Reals, queue: float) -> float:
 @part
 def _reduce(W: Integers, F: Reals, m: int, flight: int) -> None:
     """Set the threshold at a loss, which Cubic notes, with fast convergence."""
-    if not W[at.CUBIC]:
-        F[m + at.THRESHOLD] = max(2.0, flight / 2)
-        return
     size = int(F[m + at.SIZE])
+    if not W[at.CUBIC]:
+        F[m + at.THRESHOLD] = float(max(size // 2, 2)) if W[at.LINUX] else max(2.0, flight / 2)
+        return
     beta = F[at.BETA]
     W[m + at.PEAK] = int(size * (1 + beta) / 2) if size < W[m + at.PEAK] else size
     F[m + at.EPOCH] = -1.0
@@ -196,18 +196,24 @@ def begin_recovery(
     W: Integers, F: Reals, m: int, flight: int, outstanding: int, delivered: int
 ) -> None:
     """Reduce the threshold, and begin to repair losses; see `Window.enter_recovery`."""
+    W[m + at.FLIGHT] = int(F[m + at.SIZE]) if W[at.LINUX] else outstanding
     _reduce(W, F, m, flight)
-    W[m + at.FLIGHT], W[m + at.OUT], W[m + at.ARRIVALS] = outstanding, 0, 0
+    W[m + at.OUT], W[m + at.ARRIVALS] = 0, 0
     recover(W, F, m, delivered, flight, at.NOTHING)
 
 
 @part
 def recover(W: Integers, F: Reals, m: int, delivered: int, flight: int, repaired: int) -> None:
     """Let segments leave in proportion to what arrives; see `Window.recover`."""
+    if W[at.LINUX] and not delivered:
+        return
     W[m + at.ARRIVALS] += delivered
     threshold = F[m + at.THRESHOLD]
     if flight > threshold:
         send = _share_of_threshold(W, F, m) - W[m + at.OUT]
+    elif W[at.LINUX]:
+        owed = max(W[m + at.ARRIVALS] - W[m + at.OUT], delivered) + repaired
+        send = min(float(owed), threshold - flight)
     else:
         owed = _count_owed(W, m, delivered) if repaired else delivered
         send = min(float(owed), threshold - flight)
@@ -219,7 +225,7 @@ def _share_of_threshold(W: Integers, F: Reals, m: int) -> float:
     """Return how many segments may have left so far: see `Window._share_of_threshold`."""
     delivered, threshold = W[m + at.ARRIVALS], F[m + at.THRESHOLD]
     if W[at.LINUX]:
-        return delivered * threshold / W[m + at.FLIGHT]
+        return float(ceil(delivered * threshold / W[m + at.FLIGHT]))
     payload = W[W[m + at.PATH] + at.PAYLOAD]
     product = delivered * payload * int(threshold * payload) % (1 << 32)
     return ceil(product / (W[m + at.FLIGHT] * payload)) / payload
@@ -235,16 +241,19 @@ def _count_owed(W: Integers, m: int, delivered: int) -> int:
 
 
 @piece
-def shrink(W: Integers, F: Reals, m: int, flight: int, sent: int, now: float) -> None:
+def shrink(
+    W: Integers, F: Reals, m: int, flight: int, sent: int, now: float, reduces: int, left: int
+) -> None:
     """Begin anew with one segment, and wait twice as long; see `Window.time_out`."""
-    F[m + at.SIZE_BEFORE], F[m + at.THRESHOLD_BEFORE] = F[m + at.SIZE], F[m + at.THRESHOLD]
-    W[m + at.PEAK_BEFORE] = W[m + at.PEAK]
     F[m + at.TIMEOUT] = min(MOST_TIMEOUT, 2 * F[m + at.TIMEOUT])
-    _reduce(W, F, m, flight)
+    if reduces:
+        F[m + at.SIZE_BEFORE], F[m + at.THRESHOLD_BEFORE] = F[m + at.SIZE], F[m + at.THRESHOLD]
+        W[m + at.PEAK_BEFORE] = W[m + at.PEAK]
+        _reduce(W, F, m, flight)
     if W[at.CUBIC]:
         W[m + at.PEAK], F[m + at.SHORTEST], W[m + at.FOUND] = 0, inf, 0
         _begin_round(W, F, m, sent, now)
-    F[m + at.SIZE] = 1.0
+    F[m + at.SIZE] = 1.0 + left
 
 
 @piece

@@ -76,7 +76,14 @@ from fedsim.problems.losses import Rows, State
 from fedsim.problems.penalties.base import Shape
 from fedsim.problems.penalties.base import Weighted as WeightedPenalty
 from fedsim.problems.splits.base import Indices, SizedSplit, group_rows
-from fedsim.protocol.participation import Sample
+from fedsim.protocol.participation import (
+    ExchangeOutcome,
+    Informed,
+    KnownFleet,
+    Moment,
+    Sample,
+    Selector,
+)
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.stop_rules import RoundCheck, RoundEnd, StopRule
 from fedsim.wire import Compressor, Contract, Dense, Encodable, Quantized, Sign, Sparse, ValueFormat
@@ -103,10 +110,13 @@ __all__ = [
     "Draw",
     "Duration",
     "Encodable",
+    "ExchangeOutcome",
     "Fraction",
     "GramsPerKilowattHour",
     "Indices",
+    "Informed",
     "JoulesPerBit",
+    "KnownFleet",
     "LinearLoss",
     "Link",
     "Loss",
@@ -116,6 +126,7 @@ __all__ = [
     "Message",
     "Metres",
     "Mixing",
+    "Moment",
     "Neighbours",
     "Network",
     "Node",
@@ -147,6 +158,7 @@ __all__ = [
     "Sample",
     "Samples",
     "Seconds",
+    "Selector",
     "Server",
     "Shape",
     "Share",

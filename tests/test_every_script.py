@@ -348,6 +348,21 @@ def test_the_benchmark_of_the_live_page_prints_a_ratio(
     assert all(float(row[3].split()[0]) > 0 for row in rows)
 
 
+@pytest.mark.slow
+@pytest.mark.needs("torch")
+@reduced("benchmarks/training")
+def test_the_benchmark_of_training_prints_a_plain_loop_and_fedsim(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FEDSIM_THREADS", "1")  # put back afterwards: the script sets it
+    few = ("--networks", "small", "--ways", "adam", "--turns", "1", "--threads", "1")
+    run_benchmark("training", monkeypatch, tmp_path, *few)
+    first, own = capsys.readouterr().out.splitlines()[-2:]
+    assert first.split()[-2:] == ["1.00", "1.00"]
+    assert own.startswith("  fedsim ")
+    assert all(float(each) > 0 for each in own.split()[1:])
+
+
 # Contestants
 
 

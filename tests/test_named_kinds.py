@@ -24,6 +24,7 @@ WORDS = {
     *("scikit-learn", "client-0", "client-1", "l0-norm", "m-1", "text-align", "max-width"),
     *("built-in", "user-defined", "user-supplied", "tick-datasets", "mu-strongly", "map-style"),
     *("discrete-event", "event-driven", "communication-efficient", "paper-2", "one-step"),
+    *("pow-d", "rpow-d"),  # names of a paper
     *("near-duplicate", "credit-g", "p-value", "latin-1", "utf-8", "utf-16"),
 }
 """Hyphenated words that are no kinds: of English, of other packages, and of styles."""

@@ -35,6 +35,7 @@ deaths = study("who-dies-first")
 bits = study("honest-bits")
 networks = study("networks-on-mnist")
 language = study("language-model")
+selection = study("selection")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -57,6 +58,7 @@ def test_a_script_prints_its_finding_and_draws_its_figure(
     exchanged: pd.DataFrame,
     phones: fedsim.Result,
     continents: fedsim.Result,
+    chosen: pd.DataFrame,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -70,6 +72,7 @@ def test_a_script_prints_its_finding_and_draws_its_figure(
         "compared": exchanged,
         "learned": phones,
         "trained": continents,
+        "asked": chosen,
         "tried": pd.DataFrame({"1/L": [71.0, np.nan]}, index=["base", "top-k"]),
     }.items():
         monkeypatch.setattr(
@@ -395,6 +398,41 @@ def test_a_second_vector_doubles_and_compression_shortens_what_goes_up(
     assert up["top-k"] < up["8-bit"] < up["base"] / 3
     down = phones.rounds.groupby("variant", observed=True)["bits_down"].mean()
     assert down["base"] == down["top-k"] == down["8-bit"] == down["fedadam"]
+
+
+# -- client selection ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def chosen() -> pd.DataFrame:
+    """Return what a low accuracy costs, by policy and fleet."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(selection, "TARGET", 0.5)
+        overrides = ["seeds=1", "stop.rounds=12", "stop.train_accuracy=0.5"]
+        return pd.DataFrame(selection.asked(overrides=overrides))
+
+
+def test_every_policy_is_tried_on_every_fleet(chosen: pd.DataFrame) -> None:
+    assert len(chosen) == len(selection.FLEETS) * len(selection.POLICIES)
+    assert set(chosen["variant"]) == set(selection.POLICIES)
+    reached = chosen[chosen["reached"]].set_index(["fleet", "variant"])
+    for fleet in selection.FLEETS:
+        a_round = reached["bits"] / reached["round"]
+        assert a_round[fleet, "pow-d"] > 1.3 * a_round[fleet, "rpow-d"]  # a round trip more
+
+
+def test_a_policy_is_compared_with_a_uniform_sample_seed_by_seed() -> None:
+    rows = [
+        {"fleet": "near-far", "variant": variant, "seed": seed, "t": t}
+        for variant, times in {"base": [1.0, 2.0, np.nan], "oort": [0.5, 4.0, 1.0]}.items()
+        for seed, t in enumerate(times)
+    ]
+    found = selection.against(pd.DataFrame(rows), "t").set_index("variant")
+    assert found.loc["oort", "p"] == pytest.approx(2 / 3)
+    assert found.loc["oort", "ratio"] == pytest.approx(1.25)
+    assert found.loc["base", "p"] == 0.5
+    assert found.loc["age", "p"] == 0.0  # it never gets there
+    assert (found["low"] <= found["p"]).all()
 
 
 # -- a language model ------------------------------------------------------------------

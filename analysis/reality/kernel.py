@@ -52,10 +52,14 @@ class CaseSet(NamedTuple):
 SETS = {
     "develop": CaseSet(3307, 75, 5e7, 12.0),
     "held-out": CaseSet(20261125, 75, 2e7, 6.0),
+    "held-out-2": CaseSet(20261127, 19, 2e7, 6.0),
 }
-"""The sets of cases: one to develop the model with, and one that only reports its errors."""
+"""The sets of cases: one to develop the model with, and others that only report its errors."""
 
-PLANS = (("held-out", "drawn"), ("held-out", "bbr"), ("develop", "drawn"))
+PLANS = (
+    *(("held-out", "drawn"), ("held-out", "bbr")),
+    *(("develop", "drawn"), ("held-out-2", "drawn")),
+)
 """What is measured: a set, by the congestion controls that were drawn, or by BBR for all."""
 
 PACKETS = 20_000

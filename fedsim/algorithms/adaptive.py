@@ -45,6 +45,7 @@ class ServerOptimizer(LocalUpdates):
     """A server whose step is that of an optimizer, with the negative mean update as gradient."""
 
     source: ClassVar[str] = REDDI
+    corrects_sampling: ClassVar[bool] = True
 
     server_rate: float = Field(default=0.1, gt=0, description="eta_g, the server's step size")
     server_schedule: AnySchedule = as_written(

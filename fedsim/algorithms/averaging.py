@@ -62,6 +62,7 @@ class FedAvg(LocalUpdates):
     """Federated averaging (FedAvg): the mean of the clients' models after local steps."""
 
     kind: Literal["fedavg"] = "fedavg"
+    corrects_sampling: ClassVar[bool] = True
     source: ClassVar[str] = (
         "McMahan et al.: Communication-Efficient Learning of Deep Networks from Decentralized"
         " Data, AISTATS 2017, algorithm 1"
@@ -147,6 +148,7 @@ class FedExProx(FedProx):
     """FedExProx: FedProx with a server that extrapolates beyond the clients' mean."""
 
     kind: Literal["fedexprox"] = "fedexprox"  # type: ignore[assignment]  # each has its own name
+    corrects_sampling: ClassVar[bool] = False
     source: ClassVar[str] = (
         "Li, Acharya, Richtarik: The Power of Extrapolation in Federated Learning, NeurIPS 2024,"
         " algorithm 1"

@@ -266,6 +266,9 @@ class Algorithm(Spec, Generic[Memory]):
     """Whether its theory covers client sampling (partial participation). If False, sampling gives a
     concern; a method whose own `concerns` treat sampling leaves it True."""
 
+    corrects_sampling: ClassVar[bool] = False
+    """Whether its server multiplies updates by `corrections`, as importance sampling needs."""
+
     personal: ClassVar[bool] = False
     """Whether each client has a model of its own, `own_model`, at which its loss is evaluated."""
 

@@ -173,8 +173,9 @@ def of_this_round(server: Server, replies: Sequence[Reply]) -> list[Reply]:
 def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
     """Return the mean of a message field over replies, weighted with the clients' p_m.
 
-    If only some clients reply, their weights are scaled to add up to one. The sum runs in the order
-    of the replies, which is that of the clients.
+    If only some clients reply, their weights are scaled to add up to one; but under importance
+    sampling they are multiplied by the server's `corrections`, and the sum is an unbiased estimate.
+    It runs in the order of the replies, which is that of the clients.
 
     Args:
         server: has the weights.
@@ -182,7 +183,12 @@ def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
         field: of the message.
     """
     weights = server.weights[[reply.client for reply in replies]]
-    weights = weights / weights.sum()
+    # Optional: servers without client sampling have none.
+    corrections = getattr(server, "corrections", None)
+    if corrections is None:
+        weights = weights / weights.sum()
+    else:
+        weights = weights * [corrections.get(reply.client, 1.0) for reply in replies]
     return weighted_sum([getattr(reply.message, field) for reply in replies], weights)
 
 

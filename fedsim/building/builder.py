@@ -26,7 +26,12 @@ from fedsim.building.load import ComputingLoad, evaluator_for, every_for, load_o
 from fedsim.building.network import Files
 from fedsim.building.packing import choose_transport, promise
 from fedsim.building.personal import division
-from fedsim.building.round_completion import check_broadcast, ensure_completion, slowest
+from fedsim.building.round_completion import (
+    check_broadcast,
+    ensure_completion,
+    round_seconds,
+    slowest,
+)
 from fedsim.computing.serial import one_thread
 from fedsim.errors import ClientOrderError, DataError, Fault, ParameterError, ScenarioError
 from fedsim.problems import Observer, OwnObserver, Problem, ProgramProblem, Reference
@@ -39,7 +44,12 @@ from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.restricted import convex
 from fedsim.problems.samples import Precision
 from fedsim.progress import activity
-from fedsim.protocol.participation import PARTICIPATION, AsynchronousParticipation, Participation
+from fedsim.protocol.participation import (
+    PARTICIPATION,
+    AsynchronousParticipation,
+    Informed,
+    Participation,
+)
 from fedsim.protocol.selection import sampling_order
 from fedsim.protocol.transport import Carry
 from fedsim.scenario import (
@@ -235,6 +245,9 @@ class Builder:
             check_held(scenario, len(losses), d, findings)
             check_kept(scenario, algorithm, len(losses), d, findings, local)
             policy = policy_of(scenario, solved.problem.rows, findings)
+            if local is not None and isinstance(policy, Informed) and "loss" in policy.reports:
+                text = "a client's loss depends on parts of the model that stay with it"
+                findings.add("participation.kind", f"got {policy.kind}, but {text}")
             check_deadline(scenario, deployment.groups, deployment.members, losses, findings)
             check_restarts(
                 scenario,
@@ -274,8 +287,9 @@ class Builder:
             )
             findings.settle()
             inputs = self._inputs.hashes(scenario)
+            times = partial(round_seconds, job)
             made = replace(job, participation=closes, transport=transport, inputs=inputs)
-            return replace(made, tiers=tiers)
+            return replace(made, tiers=tiers, times=times)
         raise ScenarioError(findings.faults)
 
     def _solve(self, scenario: Scenario, seed: int, findings: Findings) -> "_Solved | None":

@@ -29,6 +29,8 @@ class FitRequest(Message):
 class FitStatistics(Message):
     """A client's counts and sums, or distinct values."""
 
+    carries_reports = False
+
     numbers: Payload
 
 
@@ -42,6 +44,8 @@ class FitResult(Message):
 @dataclass(frozen=True, slots=True)
 class FitReceived(Message):
     """A client's confirmation that it has the result."""
+
+    carries_reports = False
 
 
 FIT_MESSAGES: tuple[type[Message], ...] = (FitRequest, FitStatistics, FitResult, FitReceived)

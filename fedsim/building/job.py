@@ -1,7 +1,7 @@
 """A job: one run, ready to start."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from itertools import groupby
 from math import isfinite, nan
@@ -198,6 +198,7 @@ class Job:
         transport: how messages are carried between nodes, which has no effect on logs.
         inputs: the hashes of the files that the scenario names beside its data, by path.
         local: which parts of the model stay with clients; None for none.
+        times: returns the mean time of a round of each client alone, s.
         tiers: what the servers above gateways run.
     """
 
@@ -217,6 +218,7 @@ class Job:
     transport: Transport = VALUES
     inputs: Mapping[str, str] = field(default_factory=dict)
     local: LocalParts | None = None
+    times: Callable[[], Sequence[float]] = tuple
     tiers: tuple[BuiltTier, ...] = ()
 
     @property
@@ -330,7 +332,8 @@ class Job:
         oracles = self.evaluation.oracles
         numerics = self._numerics()
         parts = self.deployment, self.participation, oracles, numerics
-        return assemble(self.scenario, self.seed, *parts, self.every, self._hops(numerics))
+        config = assemble(self.scenario, self.seed, *parts, self.every, self._hops(numerics))
+        return replace(config, round_seconds=self.times)
 
     def _hops(self, numerics: Numerics) -> tuple[Hop, ...]:
         """Return what the nodes of each level run with their servers; none without tiers."""

@@ -10,6 +10,7 @@ from fedsim.algorithms.messages import register_messages
 from fedsim.building.fit_messages import FIT_MESSAGES
 from fedsim.building.inputs import Findings
 from fedsim.ports import ClientId, Meaning, Packer
+from fedsim.protocol.reporting import message_types
 from fedsim.protocol.transport import VALUES, ByteTransport, Carry, Transport, ValueTransport
 from fedsim.scenario import Compression, Scenario
 from fedsim.streams import stream
@@ -116,15 +117,15 @@ def choose_transport(scenario: Scenario, carry: Carry, findings: Findings) -> Tr
         findings: collects a method whose messages have no numbers, if bytes need them.
     """
     method, links = scenario.algorithm, (scenario.wire.up, scenario.wire.down)
-    data = scenario.problem.data
+    policy, data = scenario.participation, scenario.problem.data
     more = FIT_MESSAGES if data is not None and data.exchanges_fit else ()
     if carry == "values":
         updates = any(link.error_feedback == "ef21" for link in links)
-        return ValueTransport(
-            (*method.messages, *more) if method.messages else None, updates=updates
-        )
+        known = message_types(method.messages, policy) if method.messages else None
+        return ValueTransport(None if known is None else (*known, *more), updates=updates)
     try:
-        return ByteTransport((*register_messages(type(method)), *more))
+        known = message_types(register_messages(type(method)), policy)
+        return ByteTransport((*known, *more))
     except TypeError as error:
         findings.add("algorithm.kind", f"messages cannot be encoded as bytes: {error}")
         return VALUES

@@ -194,7 +194,14 @@ class Slowest:
 
 
 def slowest(job: Job) -> Slowest:
-    """Return the slowest client, for a round of download, computation and upload.
+    """Return the slowest client, for a round of download, computation and upload."""
+    spans = round_seconds(job)
+    last = int(np.argmax(spans))
+    return Slowest(job.deployment.groups[job.deployment.members[last]].name, spans[last])
+
+
+def round_seconds(job: Job) -> list[float]:
+    """Return the time of a round of download, computation and upload of each client, s.
 
     The model is uncompressed both ways. A shared link carries the messages of all its users;
     packets are retransmitted as often as on average; traces and duty cycles count with their means.
@@ -215,7 +222,7 @@ def slowest(job: Job) -> Slowest:
         seconds * (sharing if group.radio.cellular else air)
         for group, seconds in zip(groups, alone, strict=True)
     ]
-    spans = [
+    return [
         _work(job.algorithm, loss, groups[number])
         + alone[number]
         + shared * groups[number].radio.transmissions
@@ -223,8 +230,6 @@ def slowest(job: Job) -> Slowest:
             members, job.problem.losses, busy, strict=False
         )  # gateways have links, too
     ]
-    last = int(np.argmax(spans))
-    return Slowest(groups[members[last]].name, spans[last])
 
 
 def _clients_of_cell(scenario: Scenario, clients: int, asked: int | None) -> float:

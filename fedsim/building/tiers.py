@@ -6,8 +6,7 @@ from fedsim.physics.hierarchy import Hierarchy, tier_links
 from fedsim.physics.topology import Topology, star
 from fedsim.ports import SERVER
 from fedsim.scenario import Scenario
-from fedsim.scenario.scenario import asking_too_many
-from fedsim.scenario.tiers import hierarchy_of
+from fedsim.scenario.tiers import asking_too_many, hierarchy_of
 
 
 def build_hierarchy(scenario: Scenario, clients: int, findings: Findings) -> Hierarchy | None:

@@ -259,6 +259,12 @@ _SAID: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("mixing", "matrix"): {"weights": [[0, 1, 0.5], [1, 0, 0.5]]},
     ("participation", "uniform"): {"count": 10},
     ("participation", "weighted"): {"count": 10},
+    ("participation", "age"): {"count": 10},
+    ("participation", "oort"): {"count": 10},
+    ("participation", "power-of-choice"): {"count": 10, "candidates": 30},
+    ("participation", "energy-aware"): {"count": 10},
+    ("participation", "carbon-aware"): {"count": 10},
+    ("participation", "importance"): {"count": 10},
 }
 """What the example of a block says that needs one of several keys."""
 

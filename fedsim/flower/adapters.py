@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from flwr.app import ArrayRecord
 from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
 from numpy.typing import NDArray
 from pydantic import create_model
 
@@ -18,6 +19,7 @@ from fedsim.flower.blocks import AppBlock, LossAndMetrics
 from fedsim.flower.method import Flower
 from fedsim.flower.problem import FlowerProblem, problem_of
 from fedsim.flower.program import ClientProgram, Question
+from fedsim.flower.server_app import FlowerServerApp
 
 # The block of a Flower app, which is a problem.
 
@@ -84,11 +86,12 @@ def app(
     return made
 
 
-def method(strategy: Any, *, name: str = "", **fields: Any) -> Flower:  # noqa: ANN401 - of either interface
-    """Return a strategy as a block: an algorithm for a scenario in Python.
+def method(strategy: Any, *, name: str = "", **fields: Any) -> Flower | FlowerServerApp:  # noqa: ANN401 - of either interface
+    """Return a strategy, or a `ServerApp`, as a block: an algorithm for a scenario in Python.
 
     Args:
-        strategy: of Flower's, or user-defined; every run uses a copy of its present state.
+        strategy: of Flower's, or user-defined; every run uses a copy of its present state. Or a
+            ServerApp with a `main(grid, context)`, which runs as it is, once a run.
         name: the kind of the block; by default "flower-" and the name of the class.
         **fields: further fields of `Flower`: sends, train_config, ...
 
@@ -99,6 +102,12 @@ def method(strategy: Any, *, name: str = "", **fields: Any) -> Flower:  # noqa: 
     """
     called = type(strategy).__name__
     kind = name or f"flower-{called.lower()}"
+    if isinstance(strategy, ServerApp):
+        kind = name or "flower-server-app"
+        own = _block(FlowerServerApp, kind, sys._getframe(1).f_globals.get("__name__", "__main__"))  # noqa: SLF001 - likewise
+        own.server_app = strategy
+        served: FlowerServerApp = own.model_validate(fields)
+        return served
     model = _block(Flower, kind, sys._getframe(1).f_globals.get("__name__", "__main__"))  # noqa: SLF001 - likewise
     model.make = lambda *_: deepcopy(strategy)
     made: Flower = model.model_validate({"strategy": called, **fields})

@@ -1,6 +1,6 @@
 """A client's program in a world: a Flower app that trains in place of fedsim's steps."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, cast
 
@@ -63,6 +63,30 @@ class Question:
     seed: int
 
 
+@dataclass(frozen=True)
+class RawQuestion:
+    """A message of a ServerApp's to a client.
+
+    Attributes:
+        kind: the type of the message, such as train or query.action.
+        group: its group.
+        content: all of it.
+        round: the number of the round.
+        seed: of the global random generators during the call.
+    """
+
+    kind: str
+    group: str
+    content: RecordDict
+    round: int
+    seed: int
+
+    @property
+    def task(self) -> str:
+        """The type without an action."""
+        return self.kind.partition(".")[0]
+
+
 class Setting(Protocol):
     """The part of a `FlowerProblem` that a client's program uses."""
 
@@ -122,6 +146,46 @@ class ClientProgram(ProgramOracle):
         share = 1.0 if question.task == "train" else cost.evaluation
         operations = share * cost.operations_of(self.rows)
         return Work(_answer, None, (self, question), operations, float(self.rows))
+
+    def raw_work(self, question: RawQuestion, write: Callable[[Message], bytes]) -> Work:
+        """Describe a message of a ServerApp's as work; its result is a `FlowerContent` of bytes.
+
+        A message of the type train that carries arrays costs a fit, and one of the type evaluate an
+        evaluation; others, such as exchanges of keys and queries, cost nothing.
+
+        Args:
+            question: the message.
+            write: returns the bytes of a reply.
+        """
+        cost = self._problem.loss.cost
+        trains = question.task == "train" and bool(question.content.array_records)
+        share = 1.0 if trains else cost.evaluation if question.task == "evaluate" else 0.0
+        operations = share * cost.operations_of(self.rows)
+        rows = float(self.rows) if share else 0.0
+        return Work(_reply, None, (self, question, write), operations, rows)
+
+    def reply(self, question: RawQuestion) -> Message:
+        """Call the program, mods included, and return its reply.
+
+        Raises:
+            Failed: the call fails.
+        """
+        app, context = self._problem.client_app, self._context
+        what = f"{question.kind} of client {self._client} in round {question.round}"
+
+        def call() -> Message:
+            message = Message(
+                question.content,
+                dst_node_id=context.node_id,
+                message_type=question.kind,
+                group_id=question.group,
+            )
+            return app(message, context)
+
+        replied = call_user_code(what, question.seed, call, self._problem.loss.limit)
+        if not replied.has_content():
+            raise Failed(f"{what} has returned an error: {replied.error.reason}")
+        return replied
 
     def sgd_steps(
         self,
@@ -189,6 +253,11 @@ def _check(flat: Array | None, what: str) -> None:
 def _answer(program: ClientProgram, question: Question) -> Any:  # noqa: ANN401 - more than an array
     """Call a program: the kernel of a client's work."""
     return program.answer(question)
+
+
+def _reply(program: ClientProgram, question: RawQuestion, write: Callable[[Message], bytes]) -> Any:  # noqa: ANN401 - bytes, and no array
+    """Call a program, and return its reply: the kernel of a client's work."""
+    return FlowerContent(None, write(program.reply(question)))
 
 
 def _train(program: ClientProgram, question: Question) -> Array:

@@ -200,7 +200,7 @@ Contents = Mapping[ClientId, RecordDict]
 
 Settings = Mapping[str, Any]
 
-_UNAVAILABLE = 1005
+UNAVAILABLE = 1005
 """Flower's error code for a node that does not answer in time."""
 
 
@@ -305,7 +305,7 @@ class MessageHost(Host):
         def make() -> Any:  # noqa: ANN401 - arrays and figures, or figures
             answers = [Message(each, reply_to=sent[client]) for client, each in replies.items()]
             for client in missing:
-                error = Error(_UNAVAILABLE, f"client {client} has not answered")
+                error = Error(UNAVAILABLE, f"client {client} has not answered")
                 answers.append(Message(error, reply_to=sent[client]))
             if task == "train":
                 return strategy.aggregate_train(number, answers)

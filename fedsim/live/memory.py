@@ -29,7 +29,7 @@ from fedsim.protocol.transport import (
     Envelope,
     Unpacking,
 )
-from fedsim.sim.config import Method, WorldConfig
+from fedsim.sim.config import WorldConfig
 from fedsim.wire.packers import Packing
 from fedsim.worlds.client_work import check_result, submit_work
 
@@ -179,7 +179,7 @@ class ClientMemory:
             transport=self._transport,
         )
         self.client = LiveClient(setup, self.protocol, meter, apart=apart, returns=offer.returns)
-        self._method = cast("Method", setup.algorithm)
+        self._handle, self._take_back = setup.handler, setup.take_back
         self._largest = largest_vector(setup.initial.size)
         self._sent: deque[_Sent] = deque()
         self._forgotten = 0  # the exchange of the last reply that is not known any more
@@ -195,7 +195,7 @@ class ClientMemory:
     async def answer(self, asked: Envelope) -> tuple[Message | Silence, Envelope | None]:
         """Handle a message; return the reply, and the envelope that goes to the server, if any."""
         self.client.spans = []
-        reply = await self._method.handle(self.client, self.protocol.open(asked))
+        reply = await self._handle(self.client, self.protocol.open(asked))
         envelope = self.protocol.answer(asked, reply)
         self._sent.append(_Sent(asked.exchange, reply))
         if len(self._sent) > _MOST_SENT:
@@ -212,7 +212,7 @@ class ClientMemory:
             reply = self._sent.pop().reply
             if isinstance(reply, Message) and reply is not BEACON:
                 self.protocol.take_back(reply)
-                self._method.undelivered(self.client, reply)
+                self._take_back(self.client, reply)
         return self._forgotten <= last_exchange
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from fedsim.building import Job
 from fedsim.errors import Fault, LiveError
 from fedsim.problems import ProgramLoss
+from fedsim.protocol.participation import Informed
 from fedsim.protocol.transport import ByteTransport
 
 
@@ -50,7 +51,12 @@ def _refusals(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _of_clients(job: Job) -> Iterator[tuple[str, str]]:
-    """Yield what of a method's clients a live run does not have."""
+    """Yield what of the clients a live run does not have."""
+    policy = job.participation
+    if isinstance(policy, Informed) and policy.sees_all:
+        yield "participation.oracle", "a live server does not see the state of its clients"
+    if isinstance(policy, Informed) and "charge" in policy.reports:
+        yield "participation.kind", "a live client has no battery whose charge it could report"
     if job.personal:
         text = "models of clients' own stay with them, where a live server cannot look at them"
         yield f"algorithm.{'kind' if job.local is None else 'local'}", text

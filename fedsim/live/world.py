@@ -33,6 +33,7 @@ from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.record.summary import Ending
 from fedsim.sim.config import Method, WorldConfig
+from fedsim.sim.known import known_fleet
 from fedsim.wire.packers import Packing
 from fedsim.worlds.main_task import MainTask
 from fedsim.worlds.observed import ObservedRun
@@ -183,7 +184,7 @@ class LiveWorld(ObservedRun):
     def _make_server(self, transport: ByteTransport) -> LiveServer:
         setup, network = self._setup, self._network
         return LiveServer(
-            setup.server_protocol(network, transport),
+            setup.server_protocol(network, transport, known_fleet(setup)),
             calendar=self._clock,
             network=network,
             presence=network,

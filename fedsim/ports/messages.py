@@ -136,6 +136,8 @@ class Message:
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Field[Payload]]]
     label: ClassVar[str] = "message"
+    carries_reports: ClassVar[bool] = True
+    """Whether a participation policy may add reports to it, if a client replies with it."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -1,7 +1,8 @@
 """Client selection: the cohort of a round, from the eligible clients."""
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from math import nan
 from operator import index
 from typing import Protocol
 
@@ -9,8 +10,17 @@ import numpy as np
 
 from fedsim.blocks.wording import show
 from fedsim.errors import ClientOrderError
-from fedsim.ports import Array, ClientId
-from fedsim.protocol.participation import Participation
+from fedsim.ports import Array, ClientId, Message
+from fedsim.protocol.participation import (
+    ExchangeOutcome,
+    Informed,
+    KnownFleet,
+    Moment,
+    Participation,
+    Report,
+    Sent,
+)
+from fedsim.protocol.reporting import read_reports
 
 OFFLINE, EMPTY, LOW = "offline", "battery empty", "charge too low"
 """Reasons why a client is not eligible."""
@@ -62,6 +72,11 @@ class Selection:
         clients: all clients, in order.
         rng: the stream of the draws.
         samples: the number of samples of each client, shape (M,); one each if omitted.
+        fleet: what the server knows of the clients, for an informed policy; by default their
+            samples.
+
+    Attributes:
+        watch: what has been seen of exchanges, for an informed policy; None for others.
     """
 
     def __init__(
@@ -71,6 +86,7 @@ class Selection:
         clients: Sequence[ClientId],
         rng: np.random.Generator,
         samples: Array | None = None,
+        fleet: KnownFleet | None = None,
     ) -> None:
         self._policy = policy
         self._eligibility = eligibility
@@ -79,13 +95,26 @@ class Selection:
         self._samples = np.ones(len(clients)) if samples is None else samples
         self._number = 0  # of draws
         self._draws = policy.asked is not None
+        self._informed = policy if isinstance(policy, Informed) else None
+        self.watch: Watch | None = None
+        if self._informed is not None:
+            self._selector = self._informed.selector(fleet or KnownFleet(self._samples))
+            self.watch = Watch(self._informed.reported)
 
-    def cohort(self, to: Sequence[ClientId] | None, busy: Set[ClientId]) -> Cohort | None:
+    def cohort(
+        self,
+        to: Sequence[ClientId] | None,
+        busy: Set[ClientId],
+        now: float = 0.0,
+        sent: Sent | None = None,
+    ) -> Cohort | None:
         """Return the cohort of a round that begins now; None if no client is eligible or busy.
 
         Args:
             to: the clients that the algorithm requests; None leaves the choice to the policy.
             busy: clients that are at work and must not be asked.
+            now: the time, s.
+            sent: the message of the round, for an oracle.
 
         Raises:
             ClientOrderError: the policy's order is invalid; see `sampling_order`.
@@ -96,7 +125,7 @@ class Selection:
         skipped: list[tuple[ClientId, str]] = []
         chosen: list[ClientId] = []
         possible = 0
-        for client in self._order(to):
+        for client in self._order(to, now, sent):
             if wanted is not None and len(chosen) >= wanted:
                 break
             if client in busy:
@@ -122,15 +151,98 @@ class Selection:
         asked = self._policy.asked
         return None if asked is None else max(asked - len(busy), 0)
 
-    def _order(self, to: Sequence[ClientId] | None) -> Iterable[ClientId]:
+    # -- an informed policy ------------------------------------------------------------
+
+    def delay(self, now: float) -> float:
+        """Return how long the server waits before it begins a round that the policy draws, s."""
+        return 0.0 if self._informed is None else self._selector.delay(now)
+
+    @property
+    def asks_candidates(self) -> bool:
+        """Whether candidates report in an exchange of their own first."""
+        policy = self._informed
+        return policy is not None and policy.candidates_asked and bool(policy.reported)
+
+    def close(self, now: float) -> ExchangeOutcome | None:
+        """Show the policy what has been seen of the exchange that is over now."""
+        if self.watch is None or not self.watch.open:
+            return None
+        outcome = self.watch.close(now, max(self._number - 1, 0))
+        self._selector.observe(outcome)
+        return outcome
+
+    def narrow(self, outcome: ExchangeOutcome) -> Cohort:
+        """Return which candidates are asked for an update."""
+        wanted = self._policy.wanted or len(outcome.clients)
+        moment = Moment(outcome.number, outcome.ended, wanted)
+        return Cohort(sorted(self._selector.narrow(moment, outcome)), drawn=True)
+
+    def corrections(self) -> Mapping[ClientId, float] | None:
+        """Return by what updates are multiplied before they are added up; None for a mean."""
+        return None if self._informed is None else self._selector.corrections()
+
+    def _order(
+        self, to: Sequence[ClientId] | None, now: float, sent: Sent | None
+    ) -> Iterable[ClientId]:
         """Return the clients in sampling order."""
         if to is not None:
             return to
         if not self._draws:
             return self._clients
         self._number += 1
+        if self._informed is not None:
+            wanted = self._policy.asked or len(self._clients)
+            moment = Moment(self._number - 1, now, wanted, sent)
+            order = self._selector.rank(moment, self._rng)
+            whole = self._informed.complete
+            return checked_order(order, len(self._samples), self._policy.kind, whole=whole)
         places = sampling_order(self._policy, self._samples, self._number - 1, self._rng)
         return map(self._clients.__getitem__, places)
+
+
+class Watch:
+    """What the server sees of the exchanges of an informed policy.
+
+    Args:
+        reports: the reported quantities.
+
+    Attributes:
+        open: whether an exchange is open.
+    """
+
+    def __init__(self, reports: tuple[Report, ...]) -> None:
+        self.open = False
+        self._reports = reports
+        self._begun = list[float]()  # of the exchanges, from number 1
+        self._asked: Sequence[ClientId] = ()
+        self._seen = list[tuple[ClientId, float, tuple[float, ...]]]()
+
+    def begin(self, now: float, asked: Sequence[ClientId]) -> None:
+        """Open an exchange."""
+        self.open = True
+        self._begun.append(now)
+        self._asked = asked
+
+    def see(self, client: ClientId, exchange: int, message: Message, now: float) -> None:
+        """See a reply to an exchange; a late one counts for the open or the next outcome."""
+        if not 0 < exchange <= len(self._begun):
+            return  # the protocol refuses it
+        reported = read_reports(message, self._reports)
+        self._seen.append((client, now - self._begun[exchange - 1], reported))
+
+    def close(self, now: float, number: int) -> ExchangeOutcome:
+        """Return the outcome of the open exchange, after that number of draws."""
+        seen, self._seen, self.open = self._seen, [], False
+        reports = np.array([each[2] for each in seen]).reshape(len(seen), len(self._reports))
+        return ExchangeOutcome(
+            number,
+            self._begun[-1] if self._begun else nan,
+            now,
+            np.array(self._asked, np.int64),
+            np.array([each[0] for each in seen], np.int64),
+            np.array([each[1] for each in seen], float),
+            {name: reports[:, place] for place, name in enumerate(self._reports)},
+        )
 
 
 def sampling_order(
@@ -147,19 +259,38 @@ def sampling_order(
     Raises:
         ClientOrderError: an entry is no client or a duplicate, or clients are missing.
     """
+    whole = not isinstance(policy, Informed) or policy.complete
+    order = policy.order(samples, number, rng)
+    yield from checked_order(order, len(samples), policy.kind, whole=whole)
+
+
+def checked_order(
+    order: Iterable[ClientId], clients: int, kind: str, *, whole: bool
+) -> Iterator[ClientId]:
+    """Yield the clients of an order, validated as it is consumed.
+
+    Args:
+        order: of a policy.
+        clients: the number of all clients.
+        kind: of the policy.
+        whole: whether the order has to have all clients.
+
+    Raises:
+        ClientOrderError: see `sampling_order`.
+    """
     seen: set[ClientId] = set()
-    for each in policy.order(samples, number, rng):
-        client = _client(each, len(samples), policy.kind)
+    for each in order:
+        client = _client(each, clients, kind)
         if client in seen:
-            raise ClientOrderError(f"the order of {policy.kind} has client {client} twice")
+            raise ClientOrderError(f"the order of {kind} has client {client} twice")
         seen.add(client)
         yield client
-    if len(seen) < len(samples):
-        left = sorted(set(range(len(samples))) - seen)
+    if whole and len(seen) < clients:
+        left = sorted(set(range(clients)) - seen)
         few = ", ".join(map(str, left[:_FEW])) + (", ..." if len(left) > _FEW else "")
-        text = f"leaves out {len(left)} of {len(samples)} clients ({few}); give all of them"
+        text = f"leaves out {len(left)} of {clients} clients ({few}); give all of them"
         raise ClientOrderError(
-            f"the order of {policy.kind} {text}: clients that cannot take part are passed over"
+            f"the order of {kind} {text}: clients that cannot take part are passed over"
         )
 
 

@@ -16,7 +16,8 @@ from operator import itemgetter
 
 from fedsim.ports import SERVER, ClientId, Message, Reply
 from fedsim.protocol.exchange import Exchange, Phase
-from fedsim.protocol.participation import Participation
+from fedsim.protocol.participation import ExchangeOutcome, Participation, Sent
+from fedsim.protocol.reporting import Reports
 from fedsim.protocol.selection import Cohort, Selection
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.transport import (
@@ -76,6 +77,8 @@ class ServerProtocol:
         deadline: of an exchange, after its broadcast, s; infinite for none.
         round_timeout: the timeout of a round, after its broadcast, s; infinite for none.
         late: the replies to earlier exchanges that count for the next one.
+        watched: whether the policy is shown replies; see `see_reply` and `close`.
+        asks_candidates: whether candidates report first, in an exchange of their own.
     """
 
     def __init__(
@@ -107,6 +110,8 @@ class ServerProtocol:
         self._left_out = False  # whether the draw for the next exchange has left out clients
         self.late: list[Reply] = []
         self._beyond: deque[tuple[ClientId, Envelope]] = deque()
+        self.watched = selection.watch is not None
+        self.asks_candidates = selection.asks_candidates
 
     def recipients(
         self, message: Message | Mapping[ClientId, Message], to: Sequence[ClientId] | None
@@ -130,9 +135,17 @@ class ServerProtocol:
             raise ValueError(f"there is no message for the clients {without}")
         return to
 
-    def cohort(self, to: Sequence[ClientId] | None) -> Cohort | None:
-        """Return the cohort to ask now; None if no requested client can take part now."""
-        cohort = self._selection.cohort(to, self._busy)
+    def cohort(
+        self, to: Sequence[ClientId] | None, now: float = 0.0, sent: Sent | None = None
+    ) -> Cohort | None:
+        """Return the cohort to ask now; None if no requested client can take part now.
+
+        Args:
+            to: the clients that the method names; None leaves the choice to the policy.
+            now: the time, s.
+            sent: the message of the round, for a policy that is an oracle.
+        """
+        cohort = self._selection.cohort(to, self._busy, now, sent)
         self._left_out = cohort is not None and bool(cohort.skipped)
         return cohort
 
@@ -171,6 +184,36 @@ class ServerProtocol:
         if isinstance(message, Message):
             return [(self._wrap(message), cohort)]
         return [(self._wrap(message[client]), (client,)) for client in cohort]
+
+    # -- what an informed policy sees --------------------------------------------------
+
+    def delay(self, now: float) -> float:
+        """Return how long the server waits before it begins a round that the policy draws, s."""
+        return self._selection.delay(now)
+
+    def begin_watch(self, now: float, cohort: Sequence[ClientId]) -> None:
+        """Let the policy see the replies to the exchange that is opened now."""
+        if self._selection.watch is not None:
+            self._selection.watch.begin(now, cohort)
+
+    def see_reply(self, client: ClientId, envelope: Envelope, now: float) -> None:
+        """Show the policy a reply that has arrived now."""
+        if self._selection.watch is not None:
+            self._selection.watch.see(client, envelope.exchange, envelope.message, now)
+
+    def close_watch(self, now: float) -> ExchangeOutcome | None:
+        """Show the policy the outcome of the exchange that is over now."""
+        return self._selection.close(now)
+
+    def choose(self, outcome: ExchangeOutcome) -> Cohort:
+        """End the exchange with candidates; return those that are asked for an update."""
+        self._end()
+        self._left_out = True
+        return self._selection.narrow(outcome)
+
+    def corrections(self) -> Mapping[ClientId, float] | None:
+        """Return by what updates are multiplied before they are added up; None for a mean."""
+        return self._selection.corrections()
 
     def check_free(self) -> None:
         """Raise LocalProtocolError if an exchange is open."""
@@ -253,7 +296,7 @@ class ServerProtocol:
         return self._count_late(Reply(client, envelope.round, envelope.message))
 
     def _count_late(self, reply: Reply) -> ReplyOutcome:
-        if not self._keeps_late or reply.message is BEACON:
+        if not self._keeps_late or reply.message is BEACON or isinstance(reply.message, Reports):
             return ReplyOutcome.DROPPED
         self.late.append(reply)
         return ReplyOutcome.KEPT

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedsim.blocks.wording import show
 from fedsim.errors import Fault
-from fedsim.protocol.participation import FIRST, Participation
+from fedsim.protocol.participation import FIRST, Informed, Participation
 from fedsim.scenario import Scenario, Variant
 
 PRICED = ("name", "fleet", "network", "stop")
@@ -100,6 +100,9 @@ def _of_time(scenario: Scenario, clients: int) -> Iterator[Seen]:
     if policy.asynchronous:
         text = f"got {policy.kind}: the order of arrival decides what happens"
         yield "participation.kind", text
+    if isinstance(policy, Informed) and not policy.by_schedule:
+        text = f"got {policy.kind}: replies, their times or reports decide which clients are asked"
+        yield "participation.kind", f"{text}; that {_AGAIN}"
     early = [*policy.early()]
     for key, seen, decides in early:
         yield f"participation.{key}", f"got {seen}: {decides} the aggregate of a round"

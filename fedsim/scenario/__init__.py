@@ -73,8 +73,14 @@ from fedsim.physics.radios.traces import (
 from fedsim.physics.slowdowns import LognormalSlowdown, ShiftedExponentialSlowdown
 from fedsim.problems.held_out import HeldOut, HeldOutClients
 from fedsim.protocol.participation import (
+    AgeParticipation,
     AsynchronousParticipation,
+    CarbonAwareParticipation,
+    EnergyAwareParticipation,
     FullParticipation,
+    ImportanceParticipation,
+    OortParticipation,
+    PowerOfChoiceParticipation,
     UniformParticipation,
     WeightedParticipation,
 )
@@ -96,12 +102,14 @@ from fedsim.scenario.schema import schema
 from fedsim.scenario.specs import Compression, Group, Models, ProblemSpec, Wire
 
 __all__ = [
+    "AgeParticipation",
     "AlwaysAvailable",
     "AsynchronousParticipation",
     "Battery",
     "BeaconSilence",
     "BernoulliAvailability",
     "BestConstant",
+    "CarbonAwareParticipation",
     "Complete",
     "Compression",
     "ConstantCharging",
@@ -111,6 +119,7 @@ __all__ = [
     "Device",
     "Edge",
     "EmptyBatteries",
+    "EnergyAwareParticipation",
     "EnergyLimit",
     "Exponential",
     "FedScaleAvailability",
@@ -132,6 +141,7 @@ __all__ = [
     "HeldOutClients",
     "HourlyCarbon",
     "Hypercube",
+    "ImportanceParticipation",
     "IndependentLoss",
     "IntervalAvailability",
     "LaplacianMixing",
@@ -148,11 +158,13 @@ __all__ = [
     "NarrowbandRadio",
     "ObjectiveTarget",
     "Observe",
+    "OortParticipation",
     "OutDegree",
     "PensieveTrace",
     "Phone",
     "Plan",
     "Plateau",
+    "PowerOfChoiceParticipation",
     "ProblemSpec",
     "Radio",
     "Random",

@@ -11,8 +11,15 @@ them twice.
 from collections.abc import Iterator
 from math import inf
 
+from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks.wording import join_names
 from fedsim.ports import Meaning
+from fedsim.problems import ProgramLoss
+from fedsim.protocol.participation import (
+    CarbonAwareParticipation,
+    ImportanceParticipation,
+    Informed,
+)
 from fedsim.scenario.specs import Compression, ScenarioKeys
 from fedsim.wire import COMPRESSORS, Feedback, refusal
 
@@ -163,6 +170,67 @@ def _clients_may_miss(scenario: ScenarioKeys) -> str:
             " vector for each client"
         )
     return ""
+
+
+def unmet_participation(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield why an informed participation policy does not get what it asks for."""
+    policy, method = scenario.participation, scenario.algorithm
+    yield from _above_clients(scenario)
+    if not isinstance(policy, Informed):
+        return
+    if "loss" in policy.reports:
+        yield from _reports_losses(scenario)
+    if "norm" in policy.reported and Meaning.STATE in method.up.values():
+        text = f"got {policy.kind}, for which clients report the norm of their update, but those of"
+        added = method.adding_up()
+        remedy = "" if added is None else f"; use algorithm.{added.keys}"
+        yield "participation.kind", f"{text} {method.kind} send models{remedy}", policy.kind
+    if isinstance(policy, ImportanceParticipation) and not method.corrects_sampling:
+        able = join_names(ALGORITHMS.where(lambda each: each.corrects_sampling), "or")
+        text = f"got {policy.kind}, but {method.kind} does not correct for it; use {able}"
+        yield "participation.kind", text, policy.kind
+    if isinstance(policy, CarbonAwareParticipation):
+        yield from _intensities(scenario)
+
+
+def _above_clients(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield informed policies of a scenario with tiers, whose gateways do not pass reports on."""
+    if not scenario.tiers:
+        return
+    policies = {"participation": scenario.participation}
+    policies |= {f"tiers.{n}.participation": tier.participation
+                 for n, tier in enumerate(scenario.tiers)}  # fmt: skip
+    for key, policy in policies.items():
+        if isinstance(policy, Informed):
+            text = f"got {policy.kind}, but no server in tiers sees reports yet; use uniform"
+            yield f"{key}.kind", text, policy.kind
+
+
+def _reports_losses(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield why clients cannot report the mean loss of their samples at the received model."""
+    kind, method, loss = scenario.participation.kind, scenario.algorithm, scenario.problem.loss
+    scale = getattr(loss, "scale", "mean")
+    if isinstance(loss, ProgramLoss):
+        text = f"got {kind}, for which clients report their loss; those of {loss.kind} have none"
+        yield "participation.kind", text, kind
+    elif scale in {"sum", "share"}:
+        text = f"got {scale}, but clients of {kind} report the mean loss of their samples"
+        yield "problem.loss.scale", f"{text}; use mean", scale
+    if method.down.get("", Meaning.STATE) is not Meaning.STATE:
+        text = f"got {kind}, for which clients report their loss at the received model; the server"
+        yield "participation.kind", f"{text} of {method.kind} sends steps", kind
+
+
+def _intensities(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield which clients have no carbon intensity."""
+    kind = scenario.participation.kind
+    for number, group in enumerate(scenario.fleet):
+        if group.carbon is None:
+            text = f"missing: participation is {kind}; give the intensity, such as DE"
+            yield f"fleet.{number}.carbon", text, None
+    if not scenario.fleet:
+        text = f"got {kind}, but there is no fleet whose electricity has an intensity; give one"
+        yield "participation.kind", text, kind
 
 
 def _unsure(reason: str) -> str:

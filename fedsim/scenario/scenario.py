@@ -14,10 +14,10 @@ from fedsim.problems import LOSSES, ProgramLoss
 from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.silence import SilencePolicy
-from fedsim.scenario.compatibility import compression
+from fedsim.scenario.compatibility import compression, unmet_participation
 from fedsim.scenario.figures import find_repeated, find_unmeasured, targets
 from fedsim.scenario.specs import ScenarioKeys
-from fedsim.scenario.tiers import hierarchy_of, hop, place_key, tiering
+from fedsim.scenario.tiers import tiering
 
 # Validation of the rules that close a round: conflicts, and rules without effect.
 
@@ -172,12 +172,13 @@ def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
     yield from _split(scenario)
     yield from _dropped_replies(scenario)
     yield from closings(scenario)
+    yield from unmet_participation(scenario)
     yield from _sizes(scenario)
     yield from _empty_batteries(scenario)
     yield from compression(scenario)
     yield from _method(scenario)
     yield from peering(scenario)
-    yield from _tiers(scenario)
+    yield from tiering(scenario, (_dropped_replies, closings, compression))
     yield from find_repeated(scenario.measures)
     reported = reports(scenario.problem.loss)
     yield from targets(scenario.stop, scenario.measures, reported)
@@ -219,7 +220,7 @@ def _dropped_replies(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 def _sizes(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """A cohort cannot be larger than the fleet."""
-    if scenario.tiers:  # a server asks those below it; see `_tiers`
+    if scenario.tiers:  # a server asks those below it; see `tiering`
         return
     for key, seen in scenario.participation.counts.items():
         if scenario.clients and seen > scenario.clients:
@@ -229,32 +230,6 @@ def _sizes(scenario: ScenarioKeys) -> Iterator[Conflict]:
 def too_many(seen: int, clients: int) -> str:
     """Say that there are fewer clients."""
     return f"got {seen}, but the fleet has {clients} clients; give {clients} or less"
-
-
-def _tiers(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield what is wrong with tiers, or between the gateways of one and the server above."""
-    wrong = list(tiering(scenario))
-    yield from wrong
-    for number in range(len(scenario.tiers)):
-        own = hop(scenario, number)
-        for check in (_dropped_replies, closings, compression):
-            for key, text, seen in check(own):
-                yield place_key(number, key), text.replace("fleet.0.", f"tiers.{number}."), seen
-    if wrong or not (scenario.tiers and scenario.clients):
-        return
-    yield from asking_too_many(scenario, scenario.clients)
-
-
-def asking_too_many(scenario: ScenarioKeys, clients: int) -> Iterator[Conflict]:
-    """Yield numbers of nodes to ask that are larger than those below some server in tiers."""
-    sizes = hierarchy_of(scenario, clients).sizes
-    policies = [("", scenario.participation)]
-    policies += [(f"tiers.{n}.", tier.participation) for n, tier in enumerate(scenario.tiers)]
-    for (place, policy), (nodes, _) in zip(policies, sizes, strict=True):
-        for key, seen in policy.counts.items():
-            if seen > nodes:
-                text = f"got {seen}, but some server has {nodes} below it (tiers)"
-                yield f"{place}participation.{key}", f"{text}; give {nodes} or less", seen
 
 
 def _empty_batteries(scenario: ScenarioKeys) -> Iterator[Conflict]:

@@ -1,6 +1,6 @@
 """Validation of tiers: gateways between clients and server that run methods of averaging."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from fedsim.algorithms import ALGORITHMS
@@ -53,10 +53,41 @@ def place_key(number: int, key: str) -> str:
     return f"tiers.{number}.{key}"
 
 
-def tiering(scenario: ScenarioKeys) -> Iterator[Conflict]:
+def tiering(
+    scenario: ScenarioKeys, checks: Sequence[Callable[[ScenarioKeys], Iterator[Conflict]]]
+) -> Iterator[Conflict]:
+    """Yield what is wrong with tiers, or between the gateways of one and the server above.
+
+    Args:
+        scenario: with or without tiers.
+        checks: yield what is wrong with a server and its clients.
+    """
+    wrong = list(_unfit(scenario)) if scenario.tiers else []
+    yield from wrong
+    for number in range(len(scenario.tiers)):
+        own = hop(scenario, number)
+        for check in checks:
+            for key, text, seen in check(own):
+                said = text.replace("fleet.0.", f"tiers.{number}.")
+                yield place_key(number, key), said, seen
+    if scenario.tiers and scenario.clients and not wrong:
+        yield from asking_too_many(scenario, scenario.clients)
+
+
+def asking_too_many(scenario: ScenarioKeys, clients: int) -> Iterator[Conflict]:
+    """Yield numbers of nodes to ask that are larger than those below some server in tiers."""
+    sizes = hierarchy_of(scenario, clients).sizes
+    policies = [("", scenario.participation)]
+    policies += [(f"tiers.{n}.", tier.participation) for n, tier in enumerate(scenario.tiers)]
+    for (place, policy), (nodes, _) in zip(policies, sizes, strict=True):
+        for key, seen in policy.counts.items():
+            if seen > nodes:
+                text = f"got {seen}, but some server has {nodes} below it (tiers)"
+                yield f"{place}participation.{key}", f"{text}; give {nodes} or less", seen
+
+
+def _unfit(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Yield what tiers cannot be, or cannot be with; see `fedsim.algorithms.tiers`."""
-    if not scenario.tiers:
-        return
     method = scenario.algorithm
     if reason := why_not_inner(method):
         able = ", ".join(ALGORITHMS.where(_averages))

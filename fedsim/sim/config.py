@@ -22,7 +22,13 @@ from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology
 from fedsim.physics.wifi import Wifi
 from fedsim.ports import SERVER, Array, ClientId, Oracle, Packer
-from fedsim.protocol.participation import FullParticipation, Participation
+from fedsim.protocol.participation import (
+    FullParticipation,
+    Informed,
+    KnownFleet,
+    Participation,
+)
+from fedsim.protocol.reporting import Reports, reporting
 from fedsim.protocol.selection import Eligibility, Selection
 from fedsim.protocol.server import ServerProtocol
 from fedsim.protocol.silence import BeaconSilence, SilencePolicy
@@ -185,6 +191,7 @@ class WorldConfig(Numerics):
         stop: when the run ends.
         observe: which rounds are looked at.
         higher: the columns of measures of which more is better.
+        round_seconds: returns the mean time of a round of each client alone, s, for an oracle.
     """
 
     fleet: Sequence[ClientConfig]
@@ -206,6 +213,25 @@ class WorldConfig(Numerics):
     stop: Stop = field(default_factory=Stop)
     observe: Observe = field(default_factory=Observe)
     higher: frozenset[str] = frozenset()
+    round_seconds: Callable[[], Sequence[float]] = tuple
+
+    @property
+    def handler(self) -> Handler:
+        """How a client answers a message: the method's, with the reports of the policy."""
+        return reporting(self.algorithm.handle, self.participation)  # type: ignore[union-attr]
+
+    @property
+    def take_back(self) -> TakeBack:
+        """How a client handles the loss of its message; a report alone is not the method's."""
+        undelivered = self.algorithm.undelivered
+        if not isinstance(self.participation, Informed):
+            return undelivered
+
+        def take_back(client: Any, message: Any) -> None:  # noqa: ANN401
+            if not isinstance(message, Reports):
+                undelivered(client, message)
+
+        return take_back
 
     @property
     def shares(self) -> Array:
@@ -218,13 +244,17 @@ class WorldConfig(Numerics):
         """Return the number of the server that a node answers."""
         return SERVER if self.hierarchy is None else self.hierarchy.above[node]
 
-    def server_protocol(self, eligibility: Eligibility, transport: Transport) -> ServerProtocol:
+    def server_protocol(
+        self, eligibility: Eligibility, transport: Transport, known: KnownFleet | None = None
+    ) -> ServerProtocol:
         """Return the server's end of a star.
 
         Args:
             eligibility: says which clients may be asked.
             transport: how messages are carried.
+            known: what the server knows of the fleet, for an informed policy.
         """
         clients, policy = range(len(self.fleet)), self.participation
-        selection = Selection(policy, eligibility, clients, self.rng("cohort", 0), self.samples)
+        rng = self.rng("cohort", 0)
+        selection = Selection(policy, eligibility, clients, rng, self.samples, known)
         return ServerProtocol(clients, selection, policy, self.silence, self.header_bits, transport)

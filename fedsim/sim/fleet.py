@@ -117,7 +117,7 @@ class Fleet:
         self.calendar = self._calendar = calendar
         self._log = log
         self._traffic = traffic
-        self.take_back = setup.algorithm.undelivered  # read once: it is an object for each time
+        self.take_back = setup.take_back  # read once: it is an object for each time
         self.in_arrays: Array | None = None
         self._followers: dict[ClientId, Sequence[Lane]] = {}
         self._roster = roster = Roster.of(setup.fleet)

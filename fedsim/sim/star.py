@@ -12,6 +12,7 @@ from fedsim.sim.client import Participant, SimClient
 from fedsim.sim.config import Method, WorldConfig, what_follows
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.fleet import Fleet
+from fedsim.sim.known import known_fleet
 from fedsim.sim.lazy import LazyTable
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.server import SimServer
@@ -57,7 +58,7 @@ class Star:
         self._main_task = MainTask(self._top(setup).serve, self.server, self._end_clients)
         self.run, self.stop = self._main_task.run, self._main_task.stop
         # Read once: each time they are read of their objects makes another one.
-        self._handle, self._fail = self._method.handle, self._main_task.fail
+        self._handle, self._fail = setup.handler, self._main_task.fail
         self._follows = what_follows(self._method)
 
     def _top(self, setup: WorldConfig) -> Method:
@@ -79,11 +80,12 @@ class Star:
         network.prepare(self._fleet.supplies)
 
     def _make_server(self, setup: WorldConfig) -> SimServer:
+        presence = self._fleet.presence
         return SimServer(
-            setup.server_protocol(self._fleet.presence, setup.transport),
+            setup.server_protocol(presence, setup.transport, known_fleet(setup, presence)),
             calendar=self._calendar,
             network=self.network,
-            presence=self._fleet.presence,
+            presence=presence,
             log=self._log,
             traffic=self._traffic,
             initial=setup.initial,

@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Protocol
 
 import numpy as np
 
 from fedsim.ports import SERVER, Array, ClientId, Message, Reply
+from fedsim.protocol.participation import ExchangeOutcome, Sent
+from fedsim.protocol.reporting import CHOSEN, to_candidates
 from fedsim.protocol.selection import Cohort
 from fedsim.protocol.server import Post, ReplyOutcome, ServerProtocol
 from fedsim.protocol.stopping import NoClientsLeft
@@ -101,7 +104,9 @@ class RoundServer(Clocked):
         self._traffic = traffic
         self._commit = commit
         self._stay = stay
+        self._watched = protocol.watched
         self._over: asyncio.Future[None] | None = None  # of the exchange that is waited for
+        self._outcome: ExchangeOutcome | None = None  # of the last exchange, for an informed policy
         self._sent_before = 0  # by clients, before it
 
     @property
@@ -113,6 +118,15 @@ class RoundServer(Clocked):
     def smoothness(self) -> Array:
         """The smoothness constants of the clients' losses, shape (M,)."""
         return self._smoothness()
+
+    @property
+    def corrections(self) -> Mapping[ClientId, float] | None:
+        """By what each client's update is multiplied before the weighted sum over the replies.
+
+        It makes that sum an unbiased estimate of the sum over all clients, where some are sampled
+        more often than others. None where the mean over the replies stands for that over all.
+        """
+        return self._protocol.corrections()
 
     @property
     def answers(self) -> tuple[int, int, int]:
@@ -150,19 +164,17 @@ class RoundServer(Clocked):
         self._protocol.check_free()
         to = self._protocol.recipients(message, to)
         while True:
-            cohort = await self._cohort(to)
-            resolved = resolve_pending(message, cohort.clients)
-            post = self._protocol.open(resolved, cohort.clients)
-            opened, self._sent_before = self._calendar.now, self._sent
-            self._traffic.cohort += len(cohort.clients)
-            try:
-                self._send(post, "" if isinstance(resolved, Mapping) else resolved.label)
-                await self._wait_finished()
-            except BaseException:
-                self._protocol.cancel()
-                raise
-            if not self._protocol.given_up:
-                return self._protocol.replies()
+            cohort = await self._cohort(to, message)
+            resolved, opened = resolve_pending(message, cohort.clients), self._calendar.now
+            chosen: Cohort | None = cohort
+            if cohort.drawn and self._protocol.asks_candidates:
+                chosen = await self._ask_candidates(resolved, cohort)
+                resolved = CHOSEN
+            if chosen is not None:
+                self._traffic.cohort += len(chosen.clients)
+                await self._hold(resolved, chosen)
+                if not self._protocol.given_up:
+                    return self._protocol.replies()
             self._abandon(opened)
             if cohort.gone:
                 return []
@@ -171,7 +183,41 @@ class RoundServer(Clocked):
 
     # -- what it does ------------------------------------------------------------------
 
-    async def _cohort(self, to: Sequence[ClientId] | None) -> Cohort:
+    async def _hold(self, message: Sent, cohort: Cohort) -> None:
+        """Open an exchange, and wait until it is over."""
+        post = self._protocol.open(message, cohort.clients)
+        self._sent_before = self._sent
+        if self._watched:
+            self._protocol.begin_watch(self._calendar.now, cohort.clients)
+        try:
+            self._send(post, "" if isinstance(message, Mapping) else message.label)
+            await self._wait_finished()
+        except BaseException:
+            self._protocol.cancel()
+            raise
+        if self._watched:
+            self._outcome = self._protocol.close_watch(self._calendar.now)
+
+    async def _ask_candidates(self, message: Sent, cohort: Cohort) -> Cohort | None:
+        """Return which candidates are asked for an update, after their reports; None for none."""
+        await self._hold(to_candidates(message), cohort)
+        if self._protocol.given_up or self._outcome is None:
+            return None
+        chosen = self._protocol.choose(self._outcome)
+        self._write_cohort(chosen)
+        return chosen
+
+    async def _wait_until(self, when: float) -> None:
+        """Wait until a time at which the policy begins a round."""
+        self._over = over = asyncio.get_running_loop().create_future()
+        timer = self._calendar.at_deadline(when, self._wake)
+        try:
+            await over
+        finally:
+            self._over = None
+            timer.cancel()
+
+    async def _cohort(self, to: Sequence[ClientId] | None, message: Sent) -> Cohort:
         """Return the cohort, once a client can be asked, or none of those named ever will be.
 
         Raises:
@@ -179,9 +225,12 @@ class RoundServer(Clocked):
         """
         wanted = self.clients if to is None else to
         while wanted:
-            cohort = self._protocol.cohort(to)
+            if self._watched and to is None and (delay := self._protocol.delay(self._calendar.now)):
+                await self._wait_until(self._calendar.now + delay)
+            cohort = self._protocol.cohort(to, self._calendar.now, message)
             if cohort is not None:
-                self._write_cohort(cohort)
+                reported = cohort.drawn and self._protocol.asks_candidates
+                self._write_cohort(replace(cohort, drawn=False) if reported else cohort)
                 return cohort
             if self._presence.why_gone(wanted):
                 if reason := self._presence.why_gone(self.clients):
@@ -253,6 +302,8 @@ class RoundServer(Clocked):
 
     def receive(self, client: ClientId, envelope: Envelope) -> None:
         """Receive a reply."""
+        if self._watched:
+            self._protocol.see_reply(client, envelope, self._calendar.now)
         verdict = self._protocol.receive_reply(client, envelope)
         if verdict is _COUNTED:  # as nearly all are
             return

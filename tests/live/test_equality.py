@@ -23,6 +23,13 @@ CASES: dict[str, dict[str, Any]] = {
     "chb": {"algorithm": {"censor": 5.0}},
     "chb, compressed": {"algorithm": {"censor": 2.0}, "wire": {"up": TOP_K}},
     "fedavg": {"participation": {"kind": "uniform", "count": 2}},
+    "fedavg, large losses": {
+        "participation": {"kind": "oort", "count": 2, "penalty": 0, "staleness": False}
+    },
+    "fedavg, candidates": {
+        "participation": {"kind": "power-of-choice", "count": 2, "candidates": 3}
+    },
+    "fedavg, large updates": {"participation": {"kind": "importance", "count": 2}},
     "fedavg, quantised": {"wire": {"values": "float32", "up": QUANTISED, "down": UPDATES}},
     "fedsgm": {},
     "fedgradmp": {},

@@ -89,6 +89,17 @@ def test_messages_of_the_fit_are_charged_before_the_first_of_the_method(tmp_path
     assert rows["bits_up"].tolist()[1:] == free.rounds["bits_up"].tolist()[1:]
 
 
+def test_no_report_of_a_policy_travels_with_them(tmp_path: Path) -> None:
+    bits = []
+    for kind in ("uniform", "oort"):
+        keys = {"algorithm": {"kind": "fedavg", "step_size": 0.1, "batch": 8}}
+        asked = {"participation": {"kind": kind, "count": 2}}
+        events = fedsim.run(scenario(tmp_path, "exchange", **keys, **asked)).events
+        own = events[(events["event"] == "send") & events["message"].isin(KINDS)]
+        bits.append(own["payload_bits"].tolist())
+    assert bits[0] == bits[1]
+
+
 def test_a_run_with_these_messages_is_repriced_as_it_was_and_as_it_would_be(
     tmp_path: Path,
 ) -> None:

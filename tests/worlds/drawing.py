@@ -10,7 +10,7 @@ from .fleets import fleet
 from .methods import METHODS, method
 from .networks import cells, gateway, network, shared_air, stacks, windows
 from .peers import peers
-from .policies import delivered, given_up, marina_p, noticed, participation, silence, stop
+from .policies import delivered, given_up, informed, marina_p, noticed, participation, silence, stop
 from .problems import problem
 from .radios import covered, staged
 from .trained import trained
@@ -64,4 +64,5 @@ def world(number: int) -> Block:
     cells(dice, blocks)
     shared_air(dice, blocks)
     stacks(dice, blocks)
+    informed(dice, blocks, final, clients)
     return blocks

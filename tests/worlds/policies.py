@@ -140,6 +140,66 @@ def marina_p(dice: Dice, blocks: Block) -> None:
             del wire[way]
 
 
+def informed(dice: Dice, blocks: Block, method: type[Algorithm], clients: int) -> None:
+    """Let a sample of clients go by what they have sent at times, where all that it needs is there.
+
+    It is drawn last, so that other worlds stay as they were.
+    """
+    around = blocks["participation"]
+    if around["kind"] not in ("uniform", "weighted") or not dice.chance(0.6):
+        return
+    kinds = ["age"]
+    if blocks["problem"]["loss"].get("scale") not in ("sum", "share"):
+        kinds += ["oort", "energy-aware", "power-of-choice"]
+    if method.corrects_sampling and "over" not in around:
+        kinds.append("importance")
+    if all("carbon" in group for group in blocks.get("fleet", [{}])):
+        kinds.append("carbon-aware")
+    if len(kinds) > 1 and dice.chance(0.8):
+        kinds.remove("age")
+    kind = dice.one(kinds if dice.careful else list(_INFORMED))
+    around.pop("by", None)
+    if kind == "power-of-choice":
+        around.pop("over", None)
+        around["candidates"] = dice.whole(min(around.get("count", 1), clients), clients)
+    around |= {"kind": kind} | _INFORMED[kind](dice)
+    ends = "give_up" in around or ("deadline" in around and "quorum" not in around)
+    if ends and "heartbeat" not in around and dice.chance(0.4):
+        around["noticed"] = "deadline"
+
+
+def _utility(dice: Dice) -> Block:
+    more: Block = {
+        "exploration": dice.percent(0, 100),
+        "decay": dice.whole(50, 100) / 100,
+        "least_exploration": dice.percent(0, 30),
+        "penalty": dice.whole(0, 4),
+        "pace": dice.percent(0, 100),
+        "pacer_step": dice.percent(0, 50),
+        "pacer_window": dice.whole(1, 4),
+        "staleness": dice.chance(0.5),
+        "oracle": True,
+    }
+    return dice.options(more, 0.25)
+
+
+_INFORMED: dict[str, Callable[[Dice], Block]] = {
+    "age": lambda dice: dice.options({"draw": dice.one(["oldest", "weighted"])}, 0.5),
+    "oort": _utility,
+    "energy-aware": lambda dice: _utility(dice) | dice.options({"utility": "40 %"}, 0.4),
+    "power-of-choice": lambda dice: dice.options(
+        {"losses": dice.one(["asked", "last"]), "oracle": True}, 0.4
+    ),
+    "importance": lambda dice: dice.options(
+        {"by": dice.one(["norm", "samples"]), "plain": "30 %", "oracle": True}, 0.4
+    ),
+    "carbon-aware": lambda dice: (
+        dice.options({"draw": dice.one(["cleanest", "weighted"])}, 0.5)
+        | ({"below": "300 g/kWh", "patience": "1 h"} if dice.chance(0.3) else {})
+    ),
+}
+
+
 _NONE = {"kind": "none"}
 
 

@@ -39,6 +39,7 @@ FIELDS = {
     "Scenario.variants": "a world is one run",
     "Scenario.sweep": "a world is one run",
     "Scenario.seeds": "a world is one run",
+    "Scenario.tiers": "gateways have tests of their own, tests/sim/test_gateways.py",
     "GraphNetwork.wifi": "refused: its clients are linked to each other",
     "FedNova.optimizer_state": "refused: it takes no optimizer that has one",
     "StreamingDiLoCo.epochs": "refused: its fragments follow in steps",
@@ -61,6 +62,8 @@ FIELDS = {
         ),
         "refused: each of its steps is one minibatch's, and begins anew",
     ),
+    "ImportanceParticipation.over": "refused: a step without some drawn clients is biased",
+    "PowerOfChoiceParticipation.over": "refused: candidates take its place",
     "Group.intervals": "only `robust` reads it: tests/calibration",
 }
 

@@ -65,10 +65,11 @@ def numbers_of(module: nn.Module, *, statistics: bool = False) -> list[Tensor]:
 
 
 class FlatModule:
-    """A module whose parameters and gradients are views of two flat vectors.
+    """A module whose trained parameters are views of one flat vector.
 
-    Its parameters are views of the one, their gradients of the other: a step of gradient descent
-    on all of them is one operation, and no parameter is copied by itself.
+    A model is loaded and read as one array, and the steps of an optimizer are operations on it.
+    Gradients are those that PyTorch makes, one a parameter: to add them to a vector would take
+    more time than a step of gradient descent.
 
     Args:
         module: modified in place; afterwards used by this thread only.
@@ -80,7 +81,7 @@ class FlatModule:
         module: the same module.
         whole: its trained parameters, and statistics behind them, shape (d,); write into it.
         model: its trained parameters, a view, shape (p,).
-        gradient: their gradients, shape (p,), to which `backward` adds.
+        parts: the same, by parameter.
     """
 
     def __init__(
@@ -96,17 +97,56 @@ class FlatModule:
         trained = layers_of(self.module)[-1].stop
         self.whole = torch.empty(layers[-1].stop, dtype=dtype, device=device)
         self.model = self.whole[:trained]
-        self.gradient = torch.zeros(trained, dtype=dtype, device=device)
         for each, layer in zip(numbers_of(self.module, statistics=statistics), layers, strict=True):
-            place = slice(layer.start, layer.stop)
-            self.whole[place] = each.detach().reshape(-1)
-            each.data = self.whole[place].view(layer.shape)
+            each.data = self.whole[layer.start : layer.stop].view(layer.shape)
             if each.requires_grad:
-                each.grad = self.gradient[place].view(layer.shape)
+                each.grad = None
+        self._parameters = [each for _, each in trained_parameters(self.module)]
+        self.parts = [each.detach() for each in self._parameters]
+        self._layers = layers[: len(self.parts)]
+        self._modules = list(self.module.modules())
 
-    def add_gradient(self, value: Tensor) -> None:
-        """Add the gradient of a value, shape (), to `gradient`."""
-        torch.autograd.backward(value)
+    def train(self, *, training: bool) -> None:
+        """Let the module be in training mode, or in `eval()`."""
+        if any(each.training is not training for each in self._modules):
+            self.module.train(training)
+
+    def clear(self) -> None:
+        """Forget the gradients."""
+        for each in self._parameters:
+            each.grad = None
+
+    def add_gradient(self, value: Tensor, factor: float = 1.0) -> None:
+        """Add the gradient of a value, shape (), times a factor to the gradients."""
+        torch.autograd.backward(value, torch.full_like(value, factor))
+
+    def gradients(self) -> list[Tensor]:
+        """Return the gradients, one a parameter; they are 0 where a value does not depend on it."""
+        found = []
+        for each in self._parameters:
+            if each.grad is None:
+                each.grad = torch.zeros_like(each)
+            found.append(each.grad)
+        return found
+
+    def set_gradients(self, gradients: list[Tensor]) -> None:
+        """Let tensors, one a parameter, be the gradients."""
+        for each, gradient in zip(self._parameters, gradients, strict=True):
+            each.grad = gradient
+
+    def cut(self, vector: Tensor) -> list[Tensor]:
+        """Return the parts of a vector, shape (p,), as views in the parameters' shapes."""
+        return [vector[each.start : each.stop].view(each.shape) for each in self._layers]
+
+
+def join(gradients: list[Tensor]) -> Tensor:
+    """Return gradients, one a parameter, as a new vector, shape (p,)."""
+    return torch.cat([each.reshape(-1) for each in gradients])
+
+
+def add(first: list[Tensor], second: list[Tensor], factor: float) -> list[Tensor]:
+    """Return first + factor * second of tensors, one by one, as new ones."""
+    return list(torch._foreach_add(first, second, alpha=factor))  # noqa: SLF001 - it is documented
 
 
 # Counting the operations of a loss and its gradient.

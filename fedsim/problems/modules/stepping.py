@@ -1,8 +1,8 @@
 """The steps of an optimizer on a flat module: fedsim's own, and those of `torch.optim`."""
 
 import warnings
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -11,15 +11,15 @@ from torch import Tensor
 from fedsim.blocks.wording import first_line
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.modules.module import FlatModule, trained_parameters
-from fedsim.problems.optimizers import GivenOptimizer, Training
+from fedsim.problems.modules.module import FlatModule, join, trained_parameters
+from fedsim.problems.optimizers import SGD, Adam, AdamW, GivenOptimizer, OptimizerState, Training
 
 
 class Stepping(Protocol):
     """Takes the steps of a round on a module."""
 
-    def step(self, gradient: Tensor, eta: float) -> None:
-        """Move the module by its gradient, shape (d,)."""
+    def step(self, gradients: list[Tensor], eta: float) -> None:
+        """Move the module by gradients, one a parameter."""
         ...
 
     def result(self, w: Array) -> Array:
@@ -28,19 +28,74 @@ class Stepping(Protocol):
 
 
 class VectorSteps:
-    """Steps of a rule on the flat model."""
+    """Steps of a rule on the flat model.
+
+    On a processor, those of gradient descent and Adam are taken by PyTorch's fused kernels, which
+    read and write each number once.
+    """
 
     def __init__(self, training: Training, flat: FlatModule) -> None:
-        self._training, self._model = training, flat.model
+        self._training, self._flat = training, flat
         self._state = training.begin(flat.model)
+        rule = training.rule
+        plain = training.moved is None and flat.model.device.type == "cpu"
+        corrected = not isinstance(rule, Adam) or rule.bias_correction
+        self._kernel = _FUSED.get(type(rule)) if plain and corrected else None
 
-    def step(self, gradient: Tensor, eta: float) -> None:
+    def step(self, gradients: list[Tensor], eta: float) -> None:
         """See `Stepping.step`."""
-        self._training.step(self._model, gradient, eta, self._state)
+        model, gradient = self._flat.model, join(gradients)
+        if self._kernel is None:
+            self._training.step(model, gradient, eta, self._state)
+        else:
+            limited = self._training.limit(gradient)
+            self._kernel(self._training.rule, model, limited, eta, self._state)
 
     def result(self, w: Array) -> Array:
         """See `Stepping.result`."""
         return self._training.result(w, self._state)
+
+
+def _descend(rule: SGD, w: Tensor, g: Tensor, eta: float, state: OptimizerState) -> None:
+    """Take a step of gradient descent, with momentum or without."""
+    torch._fused_sgd_(
+        [w],
+        [g],
+        cast("list[Tensor]", state.moments),
+        weight_decay=rule.weight_decay,
+        momentum=rule.momentum,
+        lr=eta,
+        dampening=0.0,
+        nesterov=rule.nesterov,
+        maximize=False,
+        is_first_step=False,
+    )
+
+
+def _adapt(rule: Adam, w: Tensor, g: Tensor, eta: float, state: OptimizerState) -> None:
+    """Take a step of Adam, or of AdamW, with corrected moments."""
+    state.steps += 1
+    m, v = cast("list[Tensor]", state.moments)
+    step = torch._fused_adamw_ if isinstance(rule, AdamW) else torch._fused_adam_
+    step(
+        [w],
+        [g],
+        [m],
+        [v],
+        [],
+        [torch.tensor(float(state.steps))],
+        lr=eta,
+        beta1=rule.beta1,
+        beta2=rule.beta2,
+        weight_decay=rule.weight_decay,
+        eps=rule.epsilon,
+        amsgrad=False,
+        maximize=False,
+    )
+
+
+_FUSED: dict[type, Callable[..., None]] = {SGD: _descend, Adam: _adapt, AdamW: _adapt}
+"""Kernels of rules by exact class: Yogi, one of Adam's, has another rule."""
 
 
 class PassedSteps:
@@ -75,11 +130,11 @@ class PassedSteps:
         if training.state is not None:
             self._restore(training.state[1:])
 
-    def step(self, gradient: Tensor, eta: float) -> None:
+    def step(self, gradients: list[Tensor], eta: float) -> None:
         """See `Stepping.step`."""
-        limited = self._training.limit(gradient)
-        if limited is not self._flat.gradient:
-            self._flat.gradient.copy_(limited)
+        if self._training.clip is not None:
+            gradients = self._flat.cut(self._training.limit(join(gradients)))
+        self._flat.set_gradients(gradients)
         first = self._training.rates[0]
         if self._schedule is None and eta != first:
             for group, own in zip(self._optimizer.param_groups, self._own, strict=True):
@@ -114,7 +169,8 @@ class PassedSteps:
     def _restore(self, kept: Array) -> None:
         """Let the optimizer go on with a state: a step without a gradient makes room for it."""
         before = self._flat.model.clone()
-        self._flat.gradient.zero_()
+        self._flat.clear()
+        self._flat.gradients()
         self._take_step()
         self._flat.model.copy_(before)
         at = 0

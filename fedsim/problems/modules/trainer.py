@@ -4,7 +4,7 @@ Modules are not shared between threads, and within one every operation is done b
 that results do not depend on how many there are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Lock, get_ident
 from typing import Any, Literal, NamedTuple
@@ -20,7 +20,7 @@ from fedsim.errors import DataError, Failed
 from fedsim.ports import Array
 from fedsim.problems.losses.augmentation import Augmentation, augment
 from fedsim.problems.losses.base import Rows
-from fedsim.problems.modules.module import FlatModule
+from fedsim.problems.modules.module import FlatModule, add, join
 from fedsim.problems.modules.recipe import Recipe
 from fedsim.problems.modules.stepping import PassedSteps, stepping
 from fedsim.problems.optimizers import GivenOptimizer, Training
@@ -49,6 +49,24 @@ class LossTerms(NamedTuple):
     augment: tuple[Augmentation, ...] = ()
 
 
+_TAKEN = 2**20
+"""The number of features of minibatches that are taken from a client's rows together."""
+
+
+class TensorBatch(NamedTuple):
+    """Rows as tensors on the device.
+
+    Attributes:
+        rows: the same rows.
+        X: in the shape that the module takes, shape (b, ...).
+        t: classes or numbers, shape (b,).
+    """
+
+    rows: Rows
+    X: Tensor
+    t: Tensor
+
+
 class Trainer:
     """A network used by one thread.
 
@@ -69,6 +87,7 @@ class Trainer:
         self._flat = FlatModule(
             recipe.fresh(), self._dtype, self._device, statistics=recipe.statistics
         )
+        self._room = np.empty(recipe.dimension, self._numbers)
 
     def value(self, rows: Rows, w: Array, terms: LossTerms) -> float:
         """Return f(w), without noise."""
@@ -83,15 +102,16 @@ class Trainer:
     def gradient(self, rows: Rows, w: Array, terms: LossTerms) -> Array:
         """Return the gradient of f at `w`, shape (d,), without noise."""
         self._load(w, training=False)
-        self._flat.gradient.zero_()
+        self._flat.clear()
         for part in self._parts(rows):
-            self._flat.add_gradient(rows.factor * self._sum(part, terms))
+            self._flat.add_gradient(self._sum(part, terms), rows.factor)
         return self._gradient(w, terms)
 
     def minibatch_gradient(self, rows: Rows, w: Array, terms: LossTerms) -> Array:
         """Return the gradient at `w` of drawn rows, shape (d,), with the rows' noise."""
         self._load(w, training=True)
-        self._step_gradient(rows, terms, 0)
+        (batch,) = self._batches(rows, (None,), terms)
+        self._step_gradient(batch, terms, 0)
         return self._gradient(w, terms)
 
     def steps(
@@ -105,26 +125,26 @@ class Trainer:
     ) -> Array:
         """Return the model that gradient steps reach from `w`; see `fedsim.ports.Oracle`."""
         self._load(w, training=True)
-        model, whole = self._flat.model, self._flat.whole
-        start, eta = whole.clone(), self._round(eta)
-        for gradient in self._gradients(rows, start[: self._trained], drawn, pull, terms):
-            model.add_(gradient, alpha=-eta)
-        return w + _array(whole - start)
+        start, eta = self._start(pull), self._round(eta)
+        for gradients in self._gradients(rows, start, drawn, pull, terms):
+            torch._foreach_add_(self._flat.parts, gradients, alpha=-eta)
+        return self._reached_model(w)
 
     def train(
         self, rows: Rows, w: Array, drawn: Minibatches, training: Training, terms: LossTerms
     ) -> Array:
         """Return what the steps of an optimizer reach from `w`; see `Training.result`."""
         self._load(w, training=True)
-        whole, trained = self._flat.whole, self._trained
-        if training.moved is not None and trained < len(whole):
-            training = training.among(trained)
-        start, rule = whole.clone(), stepping(training, self._flat)
-        anchor = start if training.anchor is None else self._vector(training.anchor)
-        found = self._gradients(rows, anchor[:trained], drawn, training.pull, terms)
-        for gradient, eta in zip(found, training.rates, strict=True):
-            rule.step(gradient, eta)
-        return rule.result(w + _array(whole - start))
+        if training.moved is not None and self._trained < len(w):
+            training = training.among(self._trained)
+        anchor = self._start(training.pull)
+        if training.anchor is not None:
+            anchor.copy_(self._vector(training.anchor)[: self._trained])
+        rule = stepping(training, self._flat)
+        found = self._gradients(rows, anchor, drawn, training.pull, terms)
+        for gradients, eta in zip(found, training.rates, strict=True):
+            rule.step(gradients, eta)
+        return rule.result(self._reached_model(w))
 
     def check(self, optimizer: GivenOptimizer) -> None:
         """Check that an optimizer of PyTorch takes a step on the module.
@@ -132,8 +152,9 @@ class Trainer:
         Raises:
             DataError: it does not.
         """
-        self._flat.gradient.zero_()
-        PassedSteps(Training(optimizer, (1e-3,)), self._flat).step(self._flat.gradient, 1e-3)
+        self._flat.clear()
+        steps = PassedSteps(Training(optimizer, (1e-3,)), self._flat)
+        steps.step(self._flat.gradients(), 1e-3)
 
     def module(self, w: Array) -> nn.Module:
         """Return the module of this thread with a model, in `eval()`; until the next call."""
@@ -144,7 +165,7 @@ class Trainer:
         """Return the outputs for features (n, d), shape (n, outputs), without noise."""
         self._load(w, training=False)
         with torch.no_grad():
-            parts = [self._forward(X[some]).double() for some in self._slices(len(X))]
+            parts = [self._forward(self._inputs(X[some])).double() for some in self._slices(len(X))]
         return _array(torch.cat(parts))
 
     def _parts(self, rows: Rows) -> Iterator[Rows]:
@@ -161,8 +182,23 @@ class Trainer:
         return _tensor(w, self._numbers).to(self._device)
 
     def _load(self, w: Array, *, training: bool) -> None:
-        self._flat.whole.copy_(_tensor(w, self._numbers))
-        self._flat.module.train(training)
+        if self._device.type == "cpu":
+            np.copyto(self._flat.whole.numpy(), w, casting="same_kind")
+        else:
+            self._flat.whole.copy_(_tensor(w, self._numbers))
+        self._flat.train(training=training)
+
+    def _start(self, pull: float | None) -> Tensor:
+        """Return a copy of the model that was loaded, which only a pull needs; else none."""
+        return self._flat.model.clone() if pull is not None else self._flat.model[:0]
+
+    def _reached_model(self, w: Array) -> Array:
+        """Return the model that steps from `w`, shape (d,), have reached: `w` plus the change."""
+        if self._device.type != "cpu":
+            return w + _array(self._flat.whole - _tensor(w, self._numbers).to(self._device))
+        np.copyto(self._room, w, casting="same_kind")
+        np.subtract(self._flat.whole.numpy(), self._room, out=self._room)
+        return np.asarray(w + self._room)
 
     def _gradients(
         self,
@@ -171,60 +207,105 @@ class Trainer:
         drawn: Minibatches,
         pull: float | None,
         terms: LossTerms,
-    ) -> Iterator[Tensor]:
-        """Yield the gradient of each step, shape (d,), at what the model then is.
+    ) -> Iterator[list[Tensor]]:
+        """Yield the gradients of each step, one a parameter, at what the model then is.
 
         Args:
             rows: of the client.
-            anchor: the model that steps are pulled to, shape (d,).
+            anchor: the model that steps are pulled to, shape (p,); not read without a pull.
             drawn: the minibatch of each step.
             pull: mu, see `fedsim.ports.Oracle`.
             terms: beyond the loss of the rows.
         """
-        model, gradient = self._flat.model, self._flat.gradient
-        for number, indices in enumerate(drawn):
-            self._step_gradient(rows if indices is None else _subset(rows, indices), terms, number)
+        parts = self._flat.parts
+        anchors = [] if pull is None else self._flat.cut(anchor)
+        for number, batch in enumerate(self._batches(rows, drawn, terms)):
+            found = self._step_gradient(batch, terms, number)
+            # Not in place: two gradients, as of both biases of an LSTM, may be one memory.
             if terms.l2:
-                gradient.add_(model, alpha=self._round(terms.l2))
+                found = add(found, parts, self._round(terms.l2))
             if pull is not None:
-                gradient.add_(model - anchor, alpha=self._round(pull))
-            yield gradient
+                away = add(parts, anchors, -1.0)
+                found = add(found, away, self._round(pull))
+            yield found
 
-    def _step_gradient(self, rows: Rows, terms: LossTerms, number: int) -> None:
-        """Set `gradient` to that of f without its l2 term, with the noise of a step."""
-        self._flat.gradient.zero_()
-        taken = self._augment(rows, terms, number)
+    def _batches(self, rows: Rows, drawn: Minibatches, terms: LossTerms) -> Iterator[TensorBatch]:
+        """Yield the minibatch of each step, those of some steps taken from the rows together."""
+        alone = self._recipe.random or bool(terms.augment)
+        most = 1 if alone else max(1, _TAKEN // max(rows.X.shape[1], 1))
+        waiting: list[NDArray[np.intp]] = []
+        for indices in drawn:
+            if waiting and (indices is None or sum(map(len, waiting)) + len(indices) > most):
+                yield from self._take_batches(rows, waiting, terms)
+                waiting = []
+            if indices is None:
+                yield self._batch(rows, terms)
+            else:
+                waiting.append(indices)
+        if waiting:
+            yield from self._take_batches(rows, waiting, terms)
+
+    def _take_batches(
+        self, rows: Rows, waiting: Sequence[NDArray[np.intp]], terms: LossTerms
+    ) -> Iterator[TensorBatch]:
+        """Yield minibatches whose rows are taken and converted together."""
+        every = np.concatenate(waiting)
+        whole = self._batch(rows._replace(X=rows.X[every], t=rows.t[every]), terms)
+        at = 0
+        for indices in waiting:
+            some = slice(at, at := at + len(indices))
+            factor = rows.factor * (rows.X.shape[0] / len(indices))
+            taken = whole.rows._replace(X=whole.rows.X[some], t=whole.rows.t[some], factor=factor)
+            yield TensorBatch(taken, whole.X[some], whole.t[some])
+
+    def _batch(self, rows: Rows, terms: LossTerms) -> TensorBatch:
+        """Return rows as tensors, as the module takes them."""
+        targets = rows.t if rows.t.ndim == 1 else rows.t.argmax(axis=1)
+        kind = self._numbers if terms.criterion == "squared" else np.dtype(np.int64)
+        return TensorBatch(rows, self._inputs(rows.X), _tensor(targets, kind).to(self._device))
+
+    def _step_gradient(self, batch: TensorBatch, terms: LossTerms, number: int) -> list[Tensor]:
+        """Return the gradients of f without its l2 term, with the noise of a step."""
+        self._flat.clear()
+        rows = batch.rows
+        taken = self._augment(batch, terms, number)
         with self._noise(rows, number):
-            self._flat.add_gradient(rows.factor * self._sum(taken, terms))
+            self._flat.add_gradient(self._loss(taken, terms), rows.factor)
+        return self._flat.gradients()
 
-    def _augment(self, rows: Rows, terms: LossTerms, number: int) -> Rows:
+    def _augment(self, batch: TensorBatch, terms: LossTerms, number: int) -> TensorBatch:
         """Return a minibatch with its images varied, by the same rule as noise: see `_noise`."""
         if not terms.augment or not self._flat.module.training:
-            return rows
-        rng = np.random.default_rng(_seed(rows, number))
-        return rows._replace(X=augment(rows.X, self._recipe.shape, terms.augment, rng))
+            return batch
+        rng = np.random.default_rng(_seed(batch.rows, number))
+        varied = augment(batch.rows.X, self._recipe.shape, terms.augment, rng)
+        return batch._replace(X=self._inputs(varied))
 
     def _sum(self, rows: Rows, terms: LossTerms) -> Tensor:
         """Return the sum of the rows' losses, shape ()."""
-        targets = rows.t if rows.t.ndim == 1 else rows.t.argmax(axis=1)
-        kind = self._numbers if terms.criterion == "squared" else np.dtype(np.int64)
-        wanted = _tensor(targets, kind).to(self._device)
-        outputs = self._forward(rows.X)
+        return self._loss(self._batch(rows, terms), terms)
+
+    def _loss(self, batch: TensorBatch, terms: LossTerms) -> Tensor:
+        """Return the sum of a batch's losses, shape ()."""
+        outputs, wanted = self._forward(batch.X), batch.t
         try:
             losses = self._recipe.architecture.row_losses(outputs, wanted, terms.criterion)
         except Exception as error:  # the code of a user's loss may raise anything
-            raise _failing("loss", len(targets), error) from error
-        return losses.sum() if losses.ndim else losses * len(targets)
+            raise _failing("loss", len(wanted), error) from error
+        return losses.sum() if losses.ndim else losses * len(wanted)
 
-    def _forward(self, X: Array) -> Tensor:
+    def _inputs(self, X: Array) -> Tensor:
+        """Return features (n, d) as the module takes them."""
         kind = np.dtype(np.int64) if self._recipe.architecture.whole_numbers else self._numbers
-        rows = _tensor(X, kind).to(self._device)
+        return self._reshape(_tensor(X, kind).to(self._device))
+
+    def _forward(self, inputs: Tensor) -> Tensor:
         try:
             with self._narrow():
-                found: Tensor = self._flat.module(self._reshape(rows))
+                found: Tensor = self._flat.module(inputs)
         except Exception as error:  # the code of a user's module may raise anything
             name = f"module {type(self._flat.module).__name__}"
-            raise _failing(name, len(rows), error) from error
+            raise _failing(name, len(inputs), error) from error
         return found.to(self._dtype)
 
     def _reshape(self, rows: Tensor) -> Tensor:
@@ -260,7 +341,7 @@ class Trainer:
     def _gradient(self, w: Array, terms: LossTerms) -> Array:
         trained = self._trained
         gradient = np.zeros(len(w))
-        gradient[:trained] = _array(self._flat.gradient)
+        gradient[:trained] = _array(join(self._flat.gradients()))
         if terms.l2:
             gradient[:trained] += terms.l2 * w[:trained]
         return gradient
@@ -293,12 +374,6 @@ def check_device(device: str) -> None:
 def _failing(what: str, count: int, error: Exception) -> Failed:
     rows = f"{count} row{'s' * (count != 1)}"
     return Failed(f"the {what} fails on {rows}: {first_line(error)}")
-
-
-def _subset(rows: Rows, indices: NDArray[np.intp]) -> Rows:
-    """Return a subset of the rows, as `Loss.subset` does."""
-    factor = rows.factor * (rows.X.shape[0] / len(indices))
-    return rows._replace(X=rows.X[indices], t=rows.t[indices], factor=factor)
 
 
 def _tensor(values: Array, kind: np.dtype[Any]) -> Tensor:

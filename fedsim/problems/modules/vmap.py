@@ -17,6 +17,7 @@ from torch.func import functional_call, grad, vmap
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.losses.base import Rows
+from fedsim.problems.modules.module import add
 from fedsim.problems.modules.recipe import Recipe
 from fedsim.problems.modules.trainer import LossTerms, Numbers
 from fedsim.problems.optimizers import OptimizerState, Training, join_state
@@ -60,13 +61,14 @@ class Together:
             terms: beyond the loss of the rows.
         """
         model = self._real(models)
-        start = model.clone()
+        # Products of matrices that are no slices of a model take less time.
+        parts = [each.clone(memory_format=torch.contiguous_format) for each in self._cut(model)]
         for number in range(drawn.shape[1]):
-            gradient = self._gradients(rows, drawn[:, number], model, terms)
+            found = self._gradients(rows, drawn[:, number], parts, terms)
             if pull is not None:
-                gradient = gradient + pull * (model - start)
-            model = model - eta * gradient
-        return models + _array(model - start)
+                found = add(found, add(parts, self._cut(model), -1.0), pull)
+            torch._foreach_add_(parts, found, alpha=-eta)
+        return models + _array(_join(parts) - model)
 
     def train(
         self,
@@ -88,7 +90,7 @@ class Together:
         model, training = self._real(models), trainings[0]
         start, state = model.clone(), _state(trainings, model)
         for number, eta in enumerate(training.rates):
-            gradient = self._gradients(rows, drawn[:, number], model, terms)
+            gradient = _join(self._gradients(rows, drawn[:, number], self._cut(model), terms))
             if training.pull is not None:
                 gradient = gradient + training.pull * (model - start)
             training.rule.step(model, training.limit(gradient), eta, state)
@@ -103,16 +105,24 @@ class Together:
         self, rows: Sequence[Rows], models: Array, drawn: NDArray[np.intp], terms: LossTerms
     ) -> Array:
         """Return each client's stochastic gradient, shape (clients, d), of rows (clients, b)."""
-        return _array(self._gradients(rows, drawn, self._real(models), terms))
+        parts = self._cut(self._real(models))
+        return _array(_join(self._gradients(rows, drawn, parts, terms)))
+
+    def _cut(self, models: Tensor) -> list[Tensor]:
+        """Return views of models (clients, d), one a parameter, shape (clients, ...)."""
+        return [
+            models[:, each.start : each.stop].view(len(models), *each.shape)
+            for each in self._recipe.layers
+        ]
 
     def _gradients(
-        self, rows: Sequence[Rows], drawn: NDArray[np.intp], models: Tensor, terms: LossTerms
-    ) -> Tensor:
-        """Return the clients' gradients with that of the term l2."""
+        self, rows: Sequence[Rows], drawn: NDArray[np.intp], models: list[Tensor], terms: LossTerms
+    ) -> list[Tensor]:
+        """Return the clients' gradients with that of the term l2, one a parameter, as `_cut`."""
         clients, batch = drawn.shape
         pairs = list(zip(rows, drawn, strict=True))
-        X = np.stack([each.X[which] for each, which in pairs])
-        t = np.stack([each.t[which] for each, which in pairs])
+        X = np.stack([each.X.take(which, axis=0) for each, which in pairs])
+        t = np.stack([each.t.take(which, axis=0) for each, which in pairs])
         whole = self._recipe.architecture.whole_numbers
         shaped = (self._whole(X) if whole else self._real(X)).view(
             clients, batch, *self._recipe.shape
@@ -121,17 +131,18 @@ class Together:
         factors = self._real(np.array([each.factor * (len(each.t) / batch) for each in rows]))
         with _quiet(), self._narrow():
             of_each = vmap(grad(self._loss(terms.criterion)))
-            found: Tensor = of_each(models, shaped, targets, factors)
-        return found + terms.l2 * models if terms.l2 else found
+            found = [each.detach() for each in of_each(models, shaped, targets, factors)]
+        return add(found, models, terms.l2) if terms.l2 else found
 
-    def _loss(self, criterion: str) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """Return the loss of one client as a function of its flat model."""
+    def _loss(self, criterion: str) -> Callable[[list[Tensor], Tensor, Tensor, Tensor], Tensor]:
+        """Return the loss of one client as a function of its parameters.
 
-        def loss(flat: Tensor, rows: Tensor, targets: Tensor, factor: Tensor) -> Tensor:
-            parameters = {
-                layer.name: flat[layer.start : layer.stop].view(layer.shape)
-                for layer in self._recipe.layers
-            }
+        They are no slices of one vector: the gradient of each slice would have the length of all.
+        """
+
+        def loss(parts: list[Tensor], rows: Tensor, targets: Tensor, factor: Tensor) -> Tensor:
+            names = (layer.name for layer in self._recipe.layers)
+            parameters = dict(zip(names, parts, strict=True))
             outputs: Tensor = functional_call(self._module, parameters, (rows,))
             losses = self._recipe.architecture.row_losses(
                 outputs.to(self._dtype), targets, criterion
@@ -207,6 +218,11 @@ def _state(trainings: Sequence[Training], models: Tensor) -> OptimizerState:
 def _classes(t: Array) -> Array:
     """Return the class of each target, (clients, b), of indicators (clients, b, classes)."""
     return np.asarray(t.argmax(axis=-1) if t.ndim > 2 else t)
+
+
+def _join(gradients: list[Tensor]) -> Tensor:
+    """Return clients' gradients, one a parameter, as vectors, shape (clients, d)."""
+    return torch.cat([each.flatten(1) for each in gradients], dim=1)
 
 
 def _array(values: Tensor) -> Array:

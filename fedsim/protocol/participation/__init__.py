@@ -10,23 +10,54 @@ from fedsim.blocks.choice import OneOf
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Block, Given, Spec
 from fedsim.protocol.participation.asynchronous import AsynchronousParticipation
+from fedsim.protocol.participation.carbon import CarbonAwareParticipation
+from fedsim.protocol.participation.importance import ImportanceParticipation
+from fedsim.protocol.participation.informed import (
+    AgeParticipation,
+    ExchangeOutcome,
+    Informed,
+    Intensities,
+    KnownFleet,
+    Moment,
+    Report,
+    Selector,
+    Sent,
+    Truth,
+)
+from fedsim.protocol.participation.losses import PowerOfChoiceParticipation
 from fedsim.protocol.participation.rounds import FIRST, Early, FullParticipation, Rounds
 from fedsim.protocol.participation.sampling import (
     Sample,
     UniformParticipation,
     WeightedParticipation,
 )
+from fedsim.protocol.participation.utility import EnergyAwareParticipation, OortParticipation
 
 __all__ = [
     "FIRST",
     "PARTICIPATION",
+    "AgeParticipation",
     "AnyParticipation",
     "AsynchronousParticipation",
+    "CarbonAwareParticipation",
     "Early",
+    "EnergyAwareParticipation",
+    "ExchangeOutcome",
     "FullParticipation",
+    "ImportanceParticipation",
+    "Informed",
+    "Intensities",
+    "KnownFleet",
+    "Moment",
+    "OortParticipation",
     "Participation",
+    "PowerOfChoiceParticipation",
+    "Report",
     "Rounds",
     "Sample",
+    "Selector",
+    "Sent",
+    "Truth",
     "UniformParticipation",
     "WeightedParticipation",
 ]
@@ -40,6 +71,12 @@ PARTICIPATION: Registry[Spec] = Registry(
         FullParticipation,
         UniformParticipation,
         WeightedParticipation,
+        AgeParticipation,
+        OortParticipation,
+        PowerOfChoiceParticipation,
+        EnergyAwareParticipation,
+        CarbonAwareParticipation,
+        ImportanceParticipation,
         AsynchronousParticipation,
     ),
     Sample,

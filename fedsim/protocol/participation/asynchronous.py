@@ -66,7 +66,8 @@ def ascending(keys: Array) -> Iterator[int]:
     for _, end in _stretches(len(keys)):
         least = np.flatnonzero(keys <= np.partition(keys, end - 1)[end - 1])
         order = least[np.argsort(keys[least], kind="stable")]
-        yield from order[yielded:].tolist()
+        for begin in range(yielded, len(order), _FIRST):  # of equal keys there may be many
+            yield from order[begin : begin + _FIRST].tolist()
         yielded = len(order)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from math import inf
 
 from fedsim.physics.topology import Topology, star
+from fedsim.protocol.participation import Informed
 from fedsim.sim.arrays.classes import classes, plan_links
 from fedsim.sim.config import ClientConfig, WorldConfig, what_follows
 from fedsim.sim.fleet import Roster
@@ -85,6 +86,8 @@ def _of_protocol(setup: WorldConfig) -> Iterator[str]:
     policy, silence = setup.participation, setup.silence
     if policy.asynchronous:
         yield "an asynchronous server has no rounds"
+    if isinstance(policy, Informed):
+        yield f"participation.kind {policy.kind} depends on the replies of earlier rounds"
     # A deadline is no reaction where it is not missed; see `fedsim.sim.arrays.closing`.
     if early := [each.key for each in policy.early() if each.key not in _DEADLINES]:
         yield f"participation.{early[0]} may close a round before all have replied"

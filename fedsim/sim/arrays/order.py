@@ -23,6 +23,10 @@ _HALF = 2**31
 """Numbers below it take 4 bytes."""
 
 
+_AT_ONCE = 2**18
+"""So many events are compared at once, which bounds what memory that takes."""
+
+
 class ReactionError(Exception):
     """A round is not to be played in arrays; the run is made again by events."""
 
@@ -100,6 +104,7 @@ class EventOrder:
             if not _is_out_of_order(order, times, priorities, first, came):
                 if (came >= places[self._roots :]).any():
                     raise ReactionError("what is one event would happen twice in an instant")
+                del order, came, first  # as large as what is returned
                 return places.astype(np.int64, copy=False)
             keys = (first, priorities, times)
             order = np.lexsort(keys if first is came else (came, *keys))
@@ -109,20 +114,18 @@ def _is_out_of_order(
     order: Numbers, times: Array, priorities: NDArray[np.int8], first: Numbers, came: Numbers
 ) -> bool:
     """Return whether some that are due at one time and priority are not in their parents' order."""
-    same = _find_ties(times[order])
-    same &= _find_ties(priorities[order])
-    at = np.flatnonzero(same)
-    one, other = order[at], order[at + 1]
-    before, after = first[one], first[other]
-    wrong = after < before
-    if first is not came:
-        wrong |= (after == before) & (came[other] < came[one])
-    return bool(wrong.any())
-
-
-def _find_ties(figures: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return whether each figure but the last is equal to the next one, shape (n - 1,)."""
-    return np.asarray(figures[1:] == figures[:-1])
+    for begin in range(0, len(order) - 1, _AT_ONCE):  # of equal clients all are due at one time
+        some = order[begin : begin + _AT_ONCE + 1]
+        one, other = some[:-1], some[1:]
+        same = (times[one] == times[other]) & (priorities[one] == priorities[other])
+        one, other = one[same], other[same]
+        before, after = first[one], first[other]
+        wrong = after < before
+        if first is not came:
+            wrong |= (after == before) & (came[other] < came[one])
+        if wrong.any():
+            return True
+    return False
 
 
 def _rank(runs: Sequence[tuple[int, float]]) -> list[tuple[int, int]]:

@@ -1,0 +1,331 @@
+"""A Flower ServerApp as a method: its `main(grid, context)` runs as it is.
+
+It runs in a thread of its own, and in turns with the simulation: where it calls
+`grid.send_and_receive`, its messages travel in simulated time, and it goes on with the replies. So
+it computes only while the simulation waits for it, and a run is a function of the scenario.
+
+A round is the messages of one `group_id`, which strategies of Flower set to their own round; where
+the app sets none, each sending of messages to train begins a round. The model of a round is the
+last one sent by the server before the next round begins, or left in `context.state`.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, ClassVar, Literal, Never, Self
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.common.serde import message_to_proto, recorddict_from_proto
+from flwr.proto.message_pb2 import Message as ProtoMessage
+from flwr.serverapp import ServerApp
+from flwr.supercore.run import Run
+
+from fedsim.algorithms.base import Algorithm, ProblemInfo
+from fedsim.algorithms.local_steps import of_this_round
+from fedsim.errors import Failed, ParameterError
+from fedsim.flower.arrays import FlowerContent, numpy_of
+from fedsim.flower.problem import FlowerProblem
+from fedsim.flower.program import ClientProgram, RawQuestion, client_of
+from fedsim.flower.server import UNAVAILABLE, NodeIds
+from fedsim.flower.user_code import RUN, SERVER_NODE, call_user_code
+from fedsim.ports import Array, Client, ClientId, Payload, Server
+from fedsim.ports import Message as Sent
+from fedsim.problems import Problem, Reference
+from fedsim.wire import Octets
+
+# ruff: noqa: ARG002 - what is refused takes what Flower hands over
+
+# Messages between the server and its clients: those of Flower's, serialised.
+
+_NODE = 2**62
+"""In place of a node's number in serialised messages: as long as Flower's, which are drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Sent):
+    """Server to clients: a message of the app's, in Flower's own encoding."""
+
+    content: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Sent):
+    """Client to server: the reply, in Flower's own encoding."""
+
+    content: Payload
+
+
+def write(message: Message) -> bytes:
+    """Return a message in Flower's encoding, its times and node numbers replaced by fixed ones."""
+    proto = message_to_proto(message)
+    metadata = proto.metadata
+    metadata.src_node_id = metadata.dst_node_id = _NODE
+    metadata.ttl = metadata.created_at = 1.0
+    return bytes(proto.SerializeToString(deterministic=True))
+
+
+def question_of(data: bytes, number: int, seed: int) -> RawQuestion:
+    """Return the request in the bytes of a message."""
+    proto = ProtoMessage.FromString(data)
+    kind, group = proto.metadata.message_type, proto.metadata.group_id
+    return RawQuestion(kind, group, recorddict_from_proto(proto.content), number, seed)
+
+
+# The app's side: a thread that runs in turns with the simulation.
+
+
+class _ClosedError(BaseException):
+    """The simulation is over; not an Exception, so that an app does not catch it."""
+
+
+class AppGrid(NodeIds):
+    """The grid of an app: what it sends waits until the simulation has had its turn.
+
+    Args:
+        clients: all of them.
+        send: passes messages to the simulation, and returns the replies.
+    """
+
+    def __init__(
+        self, clients: Sequence[ClientId], send: Callable[[list[Message]], list[Message]]
+    ) -> None:
+        super().__init__(clients)
+        self._send = send
+
+    def send_and_receive(  # type: ignore[override]  # which a strategy alone must not call
+        self,
+        messages: Iterable[Message],
+        *,
+        timeout: float | None = None,
+    ) -> list[Message]:
+        """Send messages, and return the replies that arrive in time, and errors for the others."""
+        sent = list(messages)
+        self.rest()
+        return self._send(sent) if sent else []
+
+    @property
+    def run(self) -> Run:
+        """Facts of the run: its number, and nothing else."""
+        return Run.create_empty(RUN)
+
+    def push_messages(self, messages: Iterable[Message]) -> Never:
+        """Refuse."""
+        raise _alone("push_messages")
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Never:
+        """Refuse."""
+        raise _alone("pull_messages")
+
+
+def _alone(what: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"the app calls grid.{what}; fedsim sends messages and waits for the replies in one call,"
+        " grid.send_and_receive"
+    )
+
+
+class Turns:
+    """A thread in which an app runs until it sends messages, and on with each set of replies.
+
+    Args:
+        app: with a `main`.
+        clients: all of them.
+        context: of the server.
+    """
+
+    def __init__(self, app: ServerApp, clients: Sequence[ClientId], context: Context) -> None:
+        self._asked: SimpleQueue[list[Message] | BaseException | None] = SimpleQueue()
+        self._replies: SimpleQueue[list[Message] | None] = SimpleQueue()
+        self._grid = AppGrid(clients, self._send)
+        self._app, self._context = app, context
+        self._thread = Thread(target=self._run, name="fedsim-server-app", daemon=True)
+        self._thread.start()
+
+    def next(self, replies: list[Message]) -> list[Message] | None:
+        """Let the app go on with replies; return what it sends next, or None where it has ended."""
+        self._replies.put(replies)
+        asked = self._asked.get()
+        if isinstance(asked, BaseException):
+            raise asked
+        return asked
+
+    def close(self) -> None:
+        """End the app where it waits for replies."""
+        self._replies.put(None)
+
+    def _run(self) -> None:
+        try:
+            self._wait()
+            self._app(self._grid, self._context)
+        except _ClosedError:
+            return
+        except BaseException as error:  # noqa: BLE001 - raised again where the simulation waits
+            self._asked.put(error)
+        else:
+            self._asked.put(None)
+
+    def _send(self, messages: list[Message]) -> list[Message]:
+        self._asked.put(messages)
+        return self._wait()
+
+    def _wait(self) -> list[Message]:
+        replies = self._replies.get()
+        if replies is None:
+            raise _ClosedError
+        return replies
+
+
+# The method.
+
+
+class FlowerServerApp(Algorithm):
+    """A ServerApp of Flower's, whose messages travel in its own encoding."""
+
+    kind: Literal["flower-server-app"] = "flower-server-app"
+    objective: ClassVar[Literal["sum", "mean"]] = "mean"
+    source: ClassVar[str] = "Beutel et al.: Flower: A Friendly Federated Learning Framework, 2020"
+    asks: ClassVar[Literal["loss", "steps", "program"]] = "program"
+    synchronous: ClassVar[str] = "its app waits for the replies to what it has sent"
+    messages: ClassVar[tuple[type[Sent], ...]] = (Asked, Answered)
+    asks_all: ClassVar[bool] = False  # the app chooses the clients
+    server_app: ClassVar[Any] = None
+
+    _problem: FlowerProblem | None = None
+    _all_asked: bool = True
+
+    def configure(self, info: ProblemInfo) -> Self:
+        """Return a copy with its problem.
+
+        Raises:
+            ParameterError: the problem is no Flower app, or the server's has no `main`.
+        """
+        if not isinstance(info.programs, FlowerProblem):
+            raise ParameterError("kind", "a ServerApp is for the clients of a Flower app")
+        if getattr(type(self).server_app, "_main", None) is None:
+            text = "the ServerApp has no main; give its strategy instead: method(strategy)"
+            raise ParameterError("kind", text)
+        made = self.model_copy()
+        made._problem, made._all_asked = info.programs, info.asked is None  # noqa: SLF001 - a copy
+        return made
+
+    def reference(self, problem: Problem) -> Reference | None:
+        """Return None: the least objective is unknown."""
+        return None
+
+    @property
+    def problem(self) -> FlowerProblem:
+        """The problem of the app's clients, after `configure`."""
+        if self._problem is None:
+            raise Failed("a ServerApp runs only after it is configured for its problem")
+        return self._problem
+
+    async def serve(self, server: Server) -> None:
+        """Run the server: the app, until it ends or the run does."""
+        context = Context(RUN, SERVER_NODE, {}, RecordDict(), dict(self.problem.loss.run_config))
+        turns = Turns(type(self).server_app, server.clients, context)
+        try:
+            await self._play(server, turns, context)
+        finally:
+            turns.close()
+
+    async def _play(self, server: Server, turns: Turns, context: Context) -> None:
+        """Let the app and the simulation take turns."""
+        model = self.problem.layout.flat(self.problem.start)
+        replies: list[Message] = []
+        group, trained, begun = "", False, False
+        while True:
+            seed = int(server.rng.integers(2**63))
+            what = f"main of the ServerApp in round {server.round}"
+            asked = call_user_code(what, seed, partial(turns.next, replies))
+            model = self._model(model, [context.state, *(each.content for each in asked or ())])
+            if asked is None:
+                break
+            now, trains = asked[0].metadata.group_id, any(map(_trains, asked))
+            ended = now != group and (trained or not trains) if now or group else trained and trains
+            if begun and ended:
+                server.commit(model)
+                trained = False
+            group, trained, begun = now, trained or trains, True
+            replies = []
+            for part in _once_each(asked):
+                replies += await self._exchange(server, part)
+        server.commit(model)
+        raise Failed(_ENDED.format(rounds=server.round - 1))
+
+    def _model(self, before: Array, contents: Iterable[RecordDict]) -> Array:
+        """Return the first model in contents; that of before if there is none."""
+        layout = self.problem.layout
+        for content in contents:
+            for record in content.array_records.values():
+                arrays = numpy_of(record)
+                if not layout.misfit(arrays, exact=False):
+                    return layout.flat(arrays)
+        return before
+
+    async def _exchange(self, server: Server, asked: Mapping[ClientId, Message]) -> list[Message]:
+        """Send messages, and return the replies in time, and errors for clients without one."""
+        packed: dict[bytes, Sent] = {}
+        sent: dict[ClientId, Sent] = {}
+        for client, message in asked.items():
+            data = write(message)
+            sent[client] = packed.setdefault(data, Asked(Octets(data)))
+        to = None if len(sent) == len(server.clients) else sorted(sent)
+        one = next(iter(sent.values()))
+        replies = await server.exchange(one if len(packed) == 1 else sent, to=to)
+        counted = {each.client: each for each in of_this_round(server, replies)}
+        found = []
+        for client in sorted(asked):
+            if client in counted:
+                content = _content(counted[client].message)
+                found.append(Message(content, reply_to=asked[client]))
+            elif to is not None or self._all_asked:
+                error = Error(UNAVAILABLE, f"client {client} has not answered")
+                found.append(Message(error, reply_to=asked[client]))
+        return found
+
+    async def handle(self, client: Client, message: Asked) -> Answered:
+        """Run a client: call its app."""
+        seed = int(client.rng.integers(2**63))
+        question = question_of(_bytes(message.content), client.round, seed)
+        program: Any = client.oracle
+        assert isinstance(program, ClientProgram)  # noqa: S101 - of a Flower app, see `configure`
+        answer: Any = await client.compute(program.raw_work(question, write))
+        assert isinstance(answer, FlowerContent)  # noqa: S101 - likewise
+        return Answered(Octets(answer.rest))
+
+
+_ENDED = (
+    "the ServerApp has ended after {rounds} rounds, and the run's stop rule was not yet true; take"
+    " stop: {{rounds: {rounds}}}"
+)
+
+
+def _trains(message: Message) -> bool:
+    return message.metadata.message_type.partition(".")[0] == "train"
+
+
+def _once_each(messages: Sequence[Message]) -> list[dict[ClientId, Message]]:
+    """Return messages in parts, in each of which a client has one at most."""
+    parts: list[dict[ClientId, Message]] = []
+    counts: dict[ClientId, int] = defaultdict(int)
+    for each in messages:
+        client = client_of(each.metadata.dst_node_id)
+        if counts[client] == len(parts):
+            parts.append({})
+        parts[counts[client]][client] = each
+        counts[client] += 1
+    return parts
+
+
+def _content(message: Sent) -> RecordDict:
+    """Return the content of a reply."""
+    assert isinstance(message, Answered)  # noqa: S101 - the only reply of a client
+    return recorddict_from_proto(ProtoMessage.FromString(_bytes(message.content)).content)
+
+
+def _bytes(payload: Payload) -> bytes:
+    assert isinstance(payload, Octets)  # noqa: S101 - the only one of these messages
+    return payload.data

@@ -1,0 +1,129 @@
+"""Importance sampling: some clients more often, and their updates with less weight.
+
+In a round n draws with replacement are made, client i with probability q_i. If it is drawn k_i
+times, its update Delta_i counts k_i/(n q_i) times, so that the step
+
+    sum_i k_i/(n q_i) p_i Delta_i
+
+has the expectation sum_i p_i Delta_i, the step of all clients. Its variance is least for q_i in
+proportion to p_i |Delta_i| (Chen, Horvath, Richtarik, "Optimal Client Sampling for Federated
+Learning", TMLR 2022; Zhao, Zhang, ICML 2015). The norms are those that clients have last reported;
+a client without a report takes the mean of the others'. A share of the draws is by p_i alone, which
+bounds the factors: a norm reported long ago may be too small.
+
+The estimate is unbiased as long as every client that is drawn replies: one that is offline, or
+misses a deadline, is missing in the sum.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fedsim.blocks.choice import failure
+from fedsim.blocks.quantities import Fraction
+from fedsim.blocks.spec import as_written
+from fedsim.ports import Array, ClientId
+from fedsim.protocol.participation.informed import (
+    ExchangeOutcome,
+    KnownFleet,
+    Moment,
+    Report,
+    Selector,
+    WithOracle,
+)
+
+
+class ImportanceParticipation(WithOracle):
+    """Importance sampling with weights that keep the step unbiased.
+
+    Draws are with replacement, so that a round asks at most `count` different clients. The oracle
+    knows the norms of all clients' gradients at the model.
+    """
+
+    kind: Literal["importance"] = Field(
+        default="importance", description="unequal probabilities, unbiased weights"
+    )
+    by: Literal["norm", "samples"] = Field(
+        default="norm",
+        description="probabilities in proportion to the clients' weights times the norms of their"
+        " last updates, which they report; or to the weights alone",
+    )
+    plain: Fraction = as_written("10 %", "the share of draws by weights alone")
+
+    complete: ClassVar[bool] = False
+    source: ClassVar[str] = (
+        "Chen, Horvath, Richtarik: Optimal Client Sampling for Federated Learning, TMLR 2022"
+    )
+
+    @model_validator(mode="after")
+    def _no_over(self) -> Self:
+        if self.over_selects:
+            text = (
+                f"got {self.over:g}, but a step without some of those drawn is biased; leave it out"
+            )
+            raise failure(("over", text, self.over))
+        return self
+
+    @property
+    def reports(self) -> tuple[Report, ...]:  # type: ignore[override]  # a class variable elsewhere
+        """The norm, where probabilities go by it."""
+        return ("norm",) if self.by == "norm" else ()
+
+    @property
+    def by_schedule(self) -> bool:  # type: ignore[override]  # a class variable elsewhere
+        """Whether no report decides."""
+        return self.by == "samples"
+
+    def selector(self, fleet: KnownFleet) -> Selector:
+        """Return the state in which no norm is known."""
+        return ImportanceSelector(self, fleet)
+
+
+class ImportanceSelector(Selector):
+    """The last reported norms, and the factors of the last draw.
+
+    Attributes:
+        norms: of each client, shape (M,); NaN for a client that has not reported any.
+    """
+
+    def __init__(self, policy: ImportanceParticipation, fleet: KnownFleet) -> None:
+        self._policy, self._fleet = policy, fleet
+        self.norms = np.full(fleet.count, np.nan)
+        self._factors: Mapping[ClientId, float] | None = None
+
+    @property
+    def probabilities(self) -> Array:
+        """q, shape (M,)."""
+        weights = np.asarray(self._fleet.weights / self._fleet.weights.sum())
+        known = ~np.isnan(self.norms)
+        if not known.any():
+            return weights
+        scaled = weights * np.where(known, self.norms, self.norms[known].mean())
+        total, plain = scaled.sum(), self._policy.plain
+        if not total > 0:
+            return weights
+        return np.asarray((1 - plain) * scaled / total + plain * weights)
+
+    def rank(self, moment: Moment, rng: np.random.Generator) -> Iterable[ClientId]:
+        """Return the clients that are drawn, each once."""
+        truth = self._fleet.truth
+        if truth is not None and moment.sent is not None and self._policy.by == "norm":
+            self.norms = truth.norms(moment.sent)
+        q = self.probabilities
+        drawn = rng.choice(len(q), size=moment.wanted, p=q)
+        clients, times = np.unique(drawn, return_counts=True)
+        factors = times / (moment.wanted * q[clients])
+        self._factors = dict(zip(clients.tolist(), factors.tolist(), strict=True))
+        return [int(each) for each in clients]
+
+    def observe(self, outcome: ExchangeOutcome) -> None:
+        """Keep the reports."""
+        if self._fleet.truth is None and self._policy.by == "norm":
+            said = ~np.isnan(outcome.reports["norm"])
+            self.norms[outcome.clients[said]] = outcome.reports["norm"][said]
+
+    def corrections(self) -> Mapping[ClientId, float] | None:
+        """Return k_i/(n q_i) of the clients of the last draw."""
+        return self._factors

@@ -1,0 +1,267 @@
+"""Participation that depends on what the server has seen: replies, their times, and reports.
+
+A policy of this kind has two parts. The block of the scenario is frozen, like any other. Its
+`selector` returns the state of one run, which ranks the clients of each round, and is shown the
+outcome of each exchange. A reported quantity is a part of the reply: it is encoded and charged.
+"""
+
+# ruff: noqa: ARG002 - a selector may need less than it is handed
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fedsim.ports import Array, ClientId, Message
+from fedsim.protocol.participation.asynchronous import ascending
+from fedsim.protocol.participation.sampling import Sample
+
+Report = Literal["loss", "charge", "norm"]
+"""What a client may report with its reply: its loss at the received model, its state of charge in
+[0, 1] (1 on mains), the Euclidean norm of the first vector of its reply."""
+
+Sent = Message | Mapping[ClientId, Message]
+"""The message of an exchange: one for all, or one for each client."""
+
+
+class Truth(Protocol):
+    """The state of the world, which no server sees: for the upper bounds that oracles are."""
+
+    def losses(self, sent: Sent) -> Array:
+        """Return every client's loss at the model in a message, shape (M,)."""
+        ...
+
+    def norms(self, sent: Sent) -> Array:
+        """Return the norm of every client's gradient at the model in a message, shape (M,)."""
+        ...
+
+    def charges(self) -> Array:
+        """Return every client's state of charge, 1 on mains, shape (M,)."""
+        ...
+
+    def seconds(self) -> Array:
+        """Return the mean time of a round of each client alone, s, shape (M,)."""
+        ...
+
+
+class Intensities(Protocol):
+    """The carbon intensity of the clients' electricity, which operators of grids publish."""
+
+    def at(self, now: float) -> Array:
+        """Return the intensity of each client at a time, g/kWh, shape (M,)."""
+        ...
+
+    def next_change(self, now: float) -> float:
+        """Return the first time after `now` at which an intensity changes, s; inf for never."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class KnownFleet:
+    """What a server knows of its clients from the start.
+
+    Attributes:
+        samples: how many each has, shape (M,).
+        shares: the weights of their updates, shape (M,); None for those of the samples.
+        grid: the carbon intensity of their electricity; None if not tracked.
+        truth: for an oracle only; else None.
+    """
+
+    samples: Array
+    shares: Array | None = None
+    grid: Intensities | None = None
+    truth: Truth | None = None
+
+    @property
+    def weights(self) -> Array:
+        """The weights p_i of the clients' updates up to a factor, shape (M,)."""
+        return self.samples if self.shares is None else self.shares
+
+    @property
+    def count(self) -> int:
+        """The number of clients, M."""
+        return len(self.samples)
+
+
+class Moment(NamedTuple):
+    """The beginning of a round.
+
+    Attributes:
+        number: how many draws there were before.
+        now: the time, s.
+        wanted: how many clients are asked.
+        sent: the message, which only an oracle may look into; None where there is none yet.
+    """
+
+    number: int
+    now: float
+    wanted: int
+    sent: Sent | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ExchangeOutcome:
+    """What the server has seen of an exchange, once it is over.
+
+    Attributes:
+        number: how many draws there were before that of this exchange.
+        begun, ended: its time, s.
+        asked: the clients that were asked, shape (k,).
+        clients: those whose reply has arrived since the last outcome, in the order of arrival,
+            shape (n,); late replies to former exchanges among them.
+        seconds: from the request to the arrival of each reply, shape (n,).
+        reports: each reported quantity, shape (n,); NaN for a client that kept silent.
+    """
+
+    number: int
+    begun: float
+    ended: float
+    asked: NDArray[np.int64]
+    clients: NDArray[np.int64]
+    seconds: Array
+    reports: Mapping[str, Array]
+
+
+class Selector(ABC):
+    """The state of an informed policy in one run."""
+
+    @abstractmethod
+    def rank(self, moment: Moment, rng: np.random.Generator) -> Iterable[ClientId]:
+        """Return the clients in the order in which the cohort is filled.
+
+        Unavailable clients are passed over, so it has all clients, unless the policy is not
+        `complete`.
+        """
+
+    def observe(self, outcome: ExchangeOutcome) -> None:  # noqa: B027 - a policy may learn nothing
+        """Learn from an exchange that is over."""
+
+    def narrow(self, moment: Moment, outcome: ExchangeOutcome) -> Sequence[ClientId]:
+        """Return the candidates that are asked for an update, given their reports."""
+        return [int(each) for each in outcome.clients]
+
+    def corrections(self) -> Mapping[ClientId, float] | None:
+        """Return by what the updates of the last draw are multiplied before they are added up.
+
+        None where the mean over the replies stands for the mean over all clients.
+        """
+        return None
+
+    def delay(self, now: float) -> float:
+        """Return how long the server waits before it begins a round, s."""
+        return 0.0
+
+
+class Informed(Sample):
+    """Base class of client sampling by what the server has seen and what clients have reported."""
+
+    reports: ClassVar[tuple[Report, ...]] = ()
+    """The quantities that clients report with each reply; they are encoded and charged."""
+
+    complete: ClassVar[bool] = True
+    """Whether an order has all clients; if not, a round asks no others than those it has."""
+
+    candidates_asked: ClassVar[bool] = False
+    """Whether candidates report first, in an exchange of their own; see `Selector.narrow`."""
+
+    by_schedule: ClassVar[bool] = False
+    """Whether no choice depends on times, reports or batteries, so that a run can be re-priced."""
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether the policy is an oracle, which sees the true state of the world."""
+        return False
+
+    @property
+    def reported(self) -> tuple[Report, ...]:
+        """The quantities that clients report under this configuration."""
+        return () if self.sees_all else self.reports
+
+    @abstractmethod
+    def selector(self, fleet: KnownFleet) -> Selector:
+        """Return the state of a run before its first round."""
+
+    def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
+        """Return the order of a first round, in which nothing has been seen yet."""
+        fleet = KnownFleet(samples)
+        return self.selector(fleet).rank(Moment(number, 0.0, self.asked or len(samples)), rng)
+
+
+class WithOracle(Informed):
+    """A policy that has an oracle: with the same rule, and the true state of the world."""
+
+    oracle: bool = Field(
+        default=False,
+        description="whether the true state of the world decides, which no server sees, in place of"
+        " reports: an upper bound",
+    )
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether it is the oracle."""
+        return self.oracle
+
+
+def descending(keys: Array, rng: np.random.Generator) -> Iterable[ClientId]:
+    """Return the positions of keys in descending order, ties in random order, as far as consumed.
+
+    >>> list(descending(np.array([1.0, 3.0, 2.0]), np.random.default_rng(1)))
+    [1, 2, 0]
+    """
+    shuffled = rng.permutation(len(keys))
+    return (int(shuffled[place]) for place in ascending(-keys[shuffled]))
+
+
+# Age: the time since a client has last been part of the model.
+
+
+class AgeParticipation(Informed):
+    """The clients whose last update is the oldest, or a sample in proportion to its age.
+
+    The age counts draws since a client's last reply, or since the start for one without any: ages
+    grow by one each round, and fall to zero with a reply.
+    """
+
+    kind: Literal["age"] = Field(default="age", description="the oldest updates")
+    draw: Literal["oldest", "weighted"] = Field(
+        default="oldest",
+        description="the oldest updates first, ties in random order; or a sample without"
+        " replacement in proportion to age + 1",
+    )
+
+    by_schedule: ClassVar[bool] = True
+    source: ClassVar[str] = (
+        "Yang, Arafa, Quek, Poor: Age-Based Scheduling Policy for Federated Learning in Mobile Edge"
+        " Networks, ICASSP 2020"
+    )
+
+    def selector(self, fleet: KnownFleet) -> Selector:
+        """Return the ages at the start, which are equal."""
+        return AgeSelector(self, fleet)
+
+
+class AgeSelector(Selector):
+    """The ages of the clients' updates.
+
+    Attributes:
+        since: the number of draws at each client's last reply, shape (M,).
+    """
+
+    def __init__(self, policy: AgeParticipation, fleet: KnownFleet) -> None:
+        self._weighted = policy.draw == "weighted"
+        self.since = np.zeros(fleet.count)
+
+    def rank(self, moment: Moment, rng: np.random.Generator) -> Iterable[ClientId]:
+        """Return the clients by age."""
+        if not self._weighted:
+            return descending(-self.since, rng)
+        age = moment.number - self.since
+        return ascending(rng.standard_exponential(len(age)) / (age + 1))
+
+    def observe(self, outcome: ExchangeOutcome) -> None:
+        """Set the ages of those that have replied to zero."""
+        self.since[outcome.clients] = outcome.number + 1

@@ -1,0 +1,128 @@
+"""Participation by loss: power-of-choice.
+
+Cho, Wang, Joshi, "Towards Understanding Biased Client Selection in Federated Learning", AISTATS
+2022 (Algorithm 1, pow-d): d candidates are drawn without replacement, in proportion to their
+samples; they are sent the model and report their loss at it; the m with the largest losses are
+asked for an update. The reports take a round trip of their own, which is charged: the model goes to
+all d candidates, and those that are chosen get an empty message then.
+
+The variant rpow-d has no such round trip: a client reports its loss with each update, and the last
+report counts. A client without one goes first.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fedsim.blocks.choice import failure
+from fedsim.ports import Array, ClientId
+from fedsim.protocol.participation.informed import (
+    ExchangeOutcome,
+    KnownFleet,
+    Moment,
+    Report,
+    Selector,
+    WithOracle,
+)
+from fedsim.protocol.participation.sampling import WeightedParticipation
+
+
+class PowerOfChoiceParticipation(WithOracle):
+    """Power-of-choice: of some candidates, those with the largest losses.
+
+    Candidates are drawn in proportion to their samples. The oracle knows the losses of all.
+    """
+
+    kind: Literal["power-of-choice"] = Field(
+        default="power-of-choice", description="the largest losses of some candidates"
+    )
+    candidates: int = Field(ge=1, description="d: how many candidates are drawn")
+    losses: Literal["asked", "last"] = Field(
+        default="asked",
+        description="candidates are asked for their loss first, which is charged; or the one that"
+        " each reported with its last update counts",
+    )
+
+    reports: ClassVar[tuple[Report, ...]] = ("loss",)
+    source: ClassVar[str] = (
+        "Cho, Wang, Joshi: Towards Understanding Biased Client Selection in Federated Learning,"
+        " AISTATS 2022"
+    )
+
+    @model_validator(mode="after")
+    def _enough(self) -> Self:
+        if self.over_selects:
+            text = f"got {self.over:g}, but candidates take its place; leave it out"
+            raise failure(("over", text, self.over))
+        if self.count is not None and self.candidates < self.count:
+            text = f"got {self.candidates}, of which {self.count} cannot be chosen; give more"
+            raise failure(("candidates", text, self.candidates))
+        return self
+
+    @property
+    def candidates_asked(self) -> bool:  # type: ignore[override]  # a class variable elsewhere
+        """Whether candidates report in an exchange of their own."""
+        return self.losses == "asked"
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """The count and the candidates."""
+        return {**super().counts, "candidates": self.candidates}
+
+    @property
+    def asked(self) -> int | None:
+        """The candidates where these are asked first, else the count."""
+        return self.candidates if self.candidates_asked and self.reported else super().asked
+
+    def selector(self, fleet: KnownFleet) -> Selector:
+        """Return the state in which no loss is known."""
+        return LossSelector(self, fleet)
+
+
+class LossSelector(Selector):
+    """The last reported losses.
+
+    Attributes:
+        losses: of each client, shape (M,); infinite for a client that has not reported any.
+    """
+
+    def __init__(self, policy: PowerOfChoiceParticipation, fleet: KnownFleet) -> None:
+        self._policy, self._fleet = policy, fleet
+        self._draws = WeightedParticipation(count=1)
+        self.losses = np.full(fleet.count, np.inf)
+
+    def rank(self, moment: Moment, rng: np.random.Generator) -> Iterable[ClientId]:
+        """Return the candidates, and then all others in the order of the draw."""
+        order = iter(self._draws.order(self._fleet.samples, moment.number, rng))
+        truth = self._fleet.truth
+        if truth is None and self._policy.candidates_asked:
+            return order
+        if truth is not None and moment.sent is not None:
+            self.losses = truth.losses(moment.sent)
+        return self._sort_candidates(order)
+
+    def _sort_candidates(self, order: Iterator[ClientId]) -> Iterator[ClientId]:
+        candidates = list(islice(order, self._policy.candidates))
+        yield from _largest(candidates, self.losses[candidates])
+        yield from order
+
+    def narrow(self, moment: Moment, outcome: ExchangeOutcome) -> Sequence[ClientId]:
+        """Return the candidates with the largest reported losses."""
+        losses = outcome.reports["loss"]
+        said = ~np.isnan(losses)
+        clients = outcome.clients[said].tolist()
+        return _largest(clients, losses[said])[: moment.wanted]
+
+    def observe(self, outcome: ExchangeOutcome) -> None:
+        """Keep the reports."""
+        if self._fleet.truth is None:
+            said = ~np.isnan(outcome.reports["loss"])
+            self.losses[outcome.clients[said]] = outcome.reports["loss"][said]
+
+
+def _largest(clients: Sequence[ClientId], losses: Array) -> list[ClientId]:
+    """Return clients by loss, the largest first, ties in order."""
+    return [clients[place] for place in np.argsort(-losses, kind="stable").tolist()]

@@ -1,0 +1,166 @@
+"""Reports: quantities that clients send with their replies, or alone as candidates of a round.
+
+A reply with reports is a message of a class of its own, derived from the method's class, with one
+more payload for each quantity. So it is encoded, charged and decoded like any other, and the method
+reads its own fields as ever.
+
+Candidates are sent the message of the round first, and answer with their reports alone. Those that
+are chosen get an empty message then, `Chosen`, and handle the message that they have.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, make_dataclass
+from typing import Any
+
+import numpy as np
+
+from fedsim.ports import SILENCE, Array, Client, ClientId, Message, Payload, Silence
+from fedsim.protocol.participation import Informed, Participation
+from fedsim.protocol.participation.informed import Report, Sent
+
+_FIELD = "report_"
+
+Handle = Callable[[Any, Any], Awaitable[Message | Silence]]
+"""`Algorithm.handle`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen(Message):
+    """Server to client: handle the message that was sent to you as a candidate."""
+
+
+CHOSEN = Chosen()
+"""The message, a shared singleton."""
+
+
+class Reports(Message):
+    """Client to server: the reports of a candidate."""
+
+    __slots__ = ()
+
+
+def reply_type(kind: type[Message], reports: tuple[Report, ...]) -> type[Message]:
+    """Return the class of a reply with reports; its label is that of the method's class."""
+    return _derive(kind, kind.__name__, reports)
+
+
+def report_type(reports: tuple[Report, ...]) -> type[Message]:
+    """Return the class of a candidate's reports."""
+    return _derive(Reports, Reports.__name__, reports)
+
+
+def candidate_type(kind: type[Message]) -> type[Message]:
+    """Return the class of a message to candidates, with the payloads of the method's."""
+    return _derive(kind, kind.__name__, ())
+
+
+def _derive(kind: type[Message], name: str, reports: tuple[Report, ...]) -> type[Message]:
+    """Return a class derived from another one, the same one each time."""
+    made = _DERIVED.get((kind, reports))
+    if made is None:
+        fields = [(_FIELD + report, Payload) for report in reports]
+        made = make_dataclass(name, fields, bases=(kind,), frozen=True, slots=True, eq=False)
+        _DERIVED[kind, reports] = made
+    return made
+
+
+_DERIVED: dict[tuple[type[Message], tuple[Report, ...]], type[Message]] = {}
+
+
+def message_types(
+    types: Sequence[type[Message]], policy: Participation
+) -> tuple[type[Message], ...]:
+    """Return the classes of a method's messages, and those that a policy adds to them."""
+    if not isinstance(policy, Informed):
+        return tuple(types)
+    reports, more = policy.reported, list[type[Message]]()
+    if policy.candidates_asked and reports:
+        more += [Chosen, report_type(reports), *map(candidate_type, types)]
+    elif reports:
+        more += [reply_type(kind, reports) for kind in types]
+    return (*types, *more)
+
+
+def to_candidates(sent: Sent) -> Sent:
+    """Return a message, or one for each client, as it is sent to candidates."""
+    if isinstance(sent, Mapping):
+        return {client: _to_candidate(each) for client, each in sent.items()}
+    return _to_candidate(sent)
+
+
+def _to_candidate(message: Message) -> Message:
+    return candidate_type(type(message))(*message.payloads())
+
+
+def read_reports(message: Message, reports: tuple[Report, ...]) -> tuple[float, ...]:
+    """Return the reported quantities of a reply; NaN for those that it does not have."""
+    found = (getattr(message, _FIELD + report, None) for report in reports)
+    return tuple(np.nan if each is None else float(each.values) for each in found)
+
+
+def first_vector(message: Message) -> Array | None:
+    """Return the first vector, shape (d,), among the payloads of a message; None for none."""
+    for payload in message.payloads():
+        if payload.values.ndim == 1:
+            return payload.values
+    return None
+
+
+def reporting(handle: Handle, policy: Participation) -> Handle:
+    """Return a handler whose replies have the reports that a policy asks for.
+
+    Args:
+        handle: the method's.
+        policy: of the scenario.
+    """
+    reports = policy.reported if isinstance(policy, Informed) else ()
+    if not isinstance(policy, Informed) or not reports:
+        return handle
+    if policy.candidates_asked:
+        return _candidates(handle, reports)
+
+    async def answer(client: Any, message: Message) -> Message | Silence:  # noqa: ANN401
+        reply = await handle(client, message)
+        if not (isinstance(reply, Message) and reply.carries_reports):
+            return reply
+        extra = [await _measure(report, client, message, reply) for report in reports]
+        return reply_type(type(reply), reports)(*reply.payloads(), *extra)
+
+    return answer
+
+
+def _candidates(handle: Handle, reports: tuple[Report, ...]) -> Handle:
+    """Return a handler that reports first, and handles the message once it is chosen."""
+    held: dict[ClientId, Message] = {}
+
+    async def answer(client: Any, message: Message) -> Message | Silence:  # noqa: ANN401
+        if isinstance(message, Chosen):
+            asked = held.pop(client.id, None)
+            # A client that has returned meanwhile with nothing in its memory has no message.
+            return SILENCE if asked is None else await handle(client, asked)
+        kind = type(message)
+        if kind is not candidate_type(kind.__mro__[1]):
+            return await handle(client, message)
+        extra = [await _measure(report, client, message, None) for report in reports]
+        held[client.id] = kind.__mro__[1](*message.payloads())
+        return report_type(reports)(*extra)
+
+    return answer
+
+
+async def _measure(
+    report: Report, client: Client[Any], asked: Message, reply: Message | None
+) -> Payload:
+    """Return the payload of a quantity; the evaluation of a loss is work of the client."""
+    if report == "charge":
+        found = 1.0 if client.battery is None else client.battery
+    elif report == "norm":
+        vector = None if reply is None else first_vector(reply)
+        found = 0.0 if vector is None else float(np.linalg.norm(vector))
+    else:
+        w = first_vector(asked)
+        if w is None:
+            text = f"a {asked.label} has no model, at which a client could report its loss"
+            raise TypeError(f"participation: {text}; use a policy without reports of losses")
+        found = float(await client.compute(client.oracle.value(w)))
+    return client.pack(np.array(found))

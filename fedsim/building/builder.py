@@ -11,14 +11,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.algorithms import Algorithm, Arrivals, Concern, ProblemInfo
 from fedsim.blocks.in_memory import held_in
 from fedsim.building.budgets import check_counts, check_held, check_kept
 from fedsim.building.deployment import Deployment, deploy
 from fedsim.building.evaluation import Evaluation, EvaluatorKind, evaluation, problem_of
-from fedsim.building.feasibility import check_deadline, check_restarts
+from fedsim.building.feasibility import check_deadline, check_restarts, policy_of
 from fedsim.building.hops import BuiltTier, PlacedFindings, configure_tiers
 from fedsim.building.inputs import Findings, Inputs
 from fedsim.building.job import Job
@@ -33,7 +32,7 @@ from fedsim.building.round_completion import (
     slowest,
 )
 from fedsim.computing.serial import one_thread
-from fedsim.errors import ClientOrderError, DataError, Fault, ParameterError, ScenarioError
+from fedsim.errors import DataError, Fault, ParameterError, ScenarioError
 from fedsim.problems import Observer, OwnObserver, Problem, ProgramProblem, Reference
 from fedsim.problems.data import Catalogue
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
@@ -45,12 +44,9 @@ from fedsim.problems.restricted import convex
 from fedsim.problems.samples import Precision
 from fedsim.progress import activity
 from fedsim.protocol.participation import (
-    PARTICIPATION,
     AsynchronousParticipation,
-    Informed,
     Participation,
 )
-from fedsim.protocol.selection import sampling_order
 from fedsim.protocol.transport import Carry
 from fedsim.scenario import (
     Group,
@@ -59,7 +55,6 @@ from fedsim.scenario import (
     Variant,
 )
 from fedsim.scenario.plan import file_order
-from fedsim.scenario.scenario import too_many
 from fedsim.scenario.tiers import hop
 from fedsim.sim.engine.loop import collecting_rarely
 from fedsim.streams import drawing, stream
@@ -84,38 +79,6 @@ def observers(
             bind = measure.bind_own if own else measure.bind
             bound.append(bind(problem, scenario.algorithm.objective))
     return tuple(bound)
-
-
-# Participation policies of a scenario, with counts for its fleet.
-
-
-def policy_of(scenario: Scenario, rows: NDArray[np.int64], findings: Findings) -> Participation:
-    """Return the participation policy: which clients are sampled, and when a round closes.
-
-    Args:
-        scenario: the scenario.
-        rows: the number of samples of each client.
-        findings: collects counts above the number of clients, and invalid client orders.
-    """
-    policy, clients = scenario.participation, len(rows)
-    if not scenario.tiers:  # else each gateway has a share of those below it
-        policy = policy.among(clients)
-    for key, seen in scenario.participation.counts.items():
-        if seen > clients:
-            findings.add(f"participation.{key}", too_many(seen, clients))
-    if type(policy) not in PARTICIPATION.built_in:
-        _try_order(policy, rows, findings)
-    return policy
-
-
-def _try_order(policy: Participation, rows: NDArray[np.int64], findings: Findings) -> None:
-    """Check before any run that a user-defined policy returns a valid client order."""
-    rng = np.random.default_rng(0)  # not a stream of the run
-    try:
-        for _ in sampling_order(policy, rows.astype(float), 0, rng):
-            pass
-    except ClientOrderError as error:
-        findings.add("participation.kind", str(error))
 
 
 # Tiers: the hops above gateways, whose rounds have to end, too.
@@ -244,10 +207,7 @@ class Builder:
             algorithm, d, local = solved.algorithm, solved.problem.dimension, solved.local
             check_held(scenario, len(losses), d, findings)
             check_kept(scenario, algorithm, len(losses), d, findings, local)
-            policy = policy_of(scenario, solved.problem.rows, findings)
-            if local is not None and isinstance(policy, Informed) and "loss" in policy.reports:
-                text = "a client's loss depends on parts of the model that stay with it"
-                findings.add("participation.kind", f"got {policy.kind}, but {text}")
+            policy = policy_of(scenario, solved.problem.rows, findings, local)
             check_deadline(scenario, deployment.groups, deployment.members, losses, findings)
             check_restarts(
                 scenario,
@@ -269,22 +229,14 @@ class Builder:
                 local=local,
             )
             check_broadcast(scenario, deployment, findings)
-            closes = ensure_completion(
-                scenario,
-                deployment.groups,
-                policy,
-                findings,
-                lambda: slowest(job).round_timeout,
-                deployment,
-            )
-            tiers = complete_tiers(
-                scenario,
-                solved.outer,
-                deployment,
-                findings,
-                self._carry,
-                lambda: slowest(job).round_timeout,
-            )
+
+            def patience() -> float:
+                return slowest(job).round_timeout
+
+            parts = deployment.groups, policy, findings, patience, deployment
+            closes = ensure_completion(scenario, *parts)
+            above = deployment, findings, self._carry, patience
+            tiers = complete_tiers(scenario, solved.outer, *above)
             findings.settle()
             inputs = self._inputs.hashes(scenario)
             times = partial(round_seconds, job)

@@ -4,19 +4,71 @@ from collections.abc import Sequence
 from math import ceil, inf
 from operator import itemgetter
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedsim.algorithms import Algorithm
 from fedsim.building.fleet import BuiltGroup
 from fedsim.building.inputs import Findings
+from fedsim.errors import ClientOrderError
 from fedsim.physics.batteries import Battery, percent
 from fedsim.physics.radios import RadioStage, powers_of
 from fedsim.physics.radios.rates import over
 from fedsim.problems import LocalLoss
-from fedsim.protocol.participation import Participation
+from fedsim.problems.parts import LocalParts
+from fedsim.protocol.participation import PARTICIPATION, Informed, Participation
+from fedsim.protocol.selection import sampling_order
 from fedsim.scenario import Scenario
+from fedsim.scenario.scenario import too_many
 from fedsim.wire import HEADER_BITS
 
 FLICKER = 0.01
 """Shortest accepted cycle of shutting down and restarting, s."""
+
+
+# Participation policies of a scenario, with counts for its fleet.
+
+
+def policy_of(
+    scenario: Scenario,
+    rows: NDArray[np.int64],
+    findings: Findings,
+    local: LocalParts | None = None,
+) -> Participation:
+    """Return the participation policy: which clients are sampled, and when a round closes.
+
+    Args:
+        scenario: the scenario.
+        rows: the number of samples of each client.
+        findings: collects counts above the number of clients, invalid client orders, and reports
+            that clients cannot give.
+        local: the parts of the model that stay with clients; None for none.
+    """
+    policy, clients = scenario.participation, len(rows)
+    if not scenario.tiers:  # else each gateway has a share of those below it
+        policy = policy.among(clients)
+    for key, seen in scenario.participation.counts.items():
+        if seen > clients:
+            findings.add(f"participation.{key}", too_many(seen, clients))
+    if type(policy) not in PARTICIPATION.built_in:
+        _try_order(policy, rows, findings)
+    if local is not None and isinstance(policy, Informed) and "loss" in policy.reports:
+        text = "a client's loss depends on parts of the model that stay with it"
+        findings.add("participation.kind", f"got {policy.kind}, but {text}")
+    return policy
+
+
+def _try_order(policy: Participation, rows: NDArray[np.int64], findings: Findings) -> None:
+    """Check before any run that a user-defined policy returns a valid client order."""
+    rng = np.random.default_rng(0)  # not a stream of the run
+    try:
+        for _ in sampling_order(policy, rows.astype(float), 0, rng):
+            pass
+    except ClientOrderError as error:
+        findings.add("participation.kind", str(error))
+
+
+# Deadlines, restarts and batteries.
 
 
 def check_deadline(

@@ -318,12 +318,9 @@ class Job:
 
     def model_writer(self, folder: Path) -> ModelTable:
         """Return what keeps its models in the folder of the run."""
-        asked = self.scenario.models
-        best = (
-            None
-            if asked.best is None
-            else Best(asked.best, rises=asked.best in _higher(self.scenario))
-        )
+        asked, best = self.scenario.models, None
+        if asked.best is not None:
+            best = Best(asked.best, rises=asked.best in _higher(self.scenario))
         return ModelTable(PartWriter(folder, MODELS), self.problem.shape, asked.every, best)
 
     @cached_property

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from fedsim.building.builder import policy_of
 from fedsim.building.deployment import Deployment, deploy
+from fedsim.building.feasibility import policy_of
 from fedsim.building.inputs import Findings, Inputs
 from fedsim.building.job import assemble, facts_of
 from fedsim.building.network import Files

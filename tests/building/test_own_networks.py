@@ -145,7 +145,7 @@ def test_a_trace_that_is_none(period: float, said: str, tmp_path: Path) -> None:
 
 def test_neighbours_are_those_that_a_class_says(tmp_path: Path) -> None:
     overlay = built(tmp_path, **peers(kind="odd", made="path")).deployment.overlay
-    assert overlay is not None
+    assert isinstance(overlay, Overlay)
     assert overlay.neighbours == ((1,), (0, 2), (1, 3), (2,))
 
 
@@ -181,7 +181,7 @@ GRAPHML = """<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
 def test_neighbours_may_stand_in_a_file(name: str, content: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content)
     overlay = built(tmp_path, **peers(kind="edges", path=name)).deployment.overlay
-    assert overlay is not None
+    assert isinstance(overlay, Overlay)
     assert overlay.neighbours == ((1,), (0, 2), (1, 3), (2,))
 
 
@@ -216,7 +216,7 @@ def test_a_directed_graph_is_one_of_neighbours_where_every_arrow_has_one_back(
     assert "doubly stochastic" in text
     (tmp_path / "net.graphml").write_text(ARROWS.replace("</graph>", f"{BACK}</graph>"))
     overlay = built(tmp_path, **blocks).deployment.overlay
-    assert overlay is not None
+    assert isinstance(overlay, Overlay)
     assert overlay.neighbours == ((1,), (0, 2), (1, 3), (2,))
 
 

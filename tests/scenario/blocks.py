@@ -125,6 +125,18 @@ GOOD: dict[str, Blocks] = {
     "full": {"participation": {"kind": "full", "deadline": "20 s", "quorum": "50 %"}},
     "uniform": {"participation": {"kind": "uniform", "count": 3, "over": 1.3}},
     "weighted": {"participation": {"kind": "weighted", "share": "10 %", "least_charge": "30 %"}},
+    "age": {"participation": {"kind": "age", "count": 3, "draw": "weighted"}},
+    "oort": {"participation": {"kind": "oort", "share": "50 %", "penalty": 1.0}},
+    "energy-aware": battery() | {"participation": {"kind": "energy-aware", "count": 3}},
+    "power-of-choice": {
+        "participation": {"kind": "power-of-choice", "count": 2, "candidates": 4, "losses": "last"}
+    },
+    "importance": {
+        "algorithm": {"kind": "fedavg", "step_size": 0.1, "local_steps": 2},
+        "participation": {"kind": "importance", "count": 3, "by": "samples"},
+    },
+    "carbon-aware": group(carbon="FR")
+    | {"participation": {"kind": "carbon-aware", "count": 3, "draw": "weighted"}},
     "asynchronous": {"participation": {"kind": "asynchronous", "buffer": 2, "concurrency": 4}},
     "stop at batteries": battery() | {"stop": {"batteries": 4}},
     "deadline": {"silence": {"kind": "deadline", "after": "3 s"}},

@@ -9,6 +9,7 @@ import pytest
 import fedsim
 from fedsim.building import Builder, Job
 from fedsim.errors import ScenarioError
+from fedsim.physics.overlay import Overlay
 from fedsim.scenario import load
 
 PEERS: dict[str, Any] = {
@@ -41,20 +42,20 @@ def built(graph: Any, **changes: Any) -> Job:
 
 def test_nodes_are_clients_in_their_order_and_edges_are_neighbours() -> None:
     overlay = built(linked(("b", "a"), ("a", "c"))).deployment.overlay
-    assert overlay is not None
+    assert isinstance(overlay, Overlay)
     assert overlay.neighbours == ((1,), (0, 2), (1,))
 
 
 def test_nodes_with_numbers_are_these_clients() -> None:
     overlay = built(linked(("client-2", "client-0"), ("client-0", "client-1"))).deployment.overlay
-    assert overlay is not None
+    assert isinstance(overlay, Overlay)
     assert overlay.neighbours == ((1, 2), (0,), (0,))
 
 
 def test_weights_are_the_mixing_matrix() -> None:
     graph = linked((0, 1, {"weight": 0.5}), (1, 2, {"weight": 0.25}))
     overlay = built(graph).deployment.overlay
-    assert overlay is not None
+    assert isinstance(overlay, Overlay)
     rows = [[0.5, 0.5, 0], [0.5, 0.25, 0.25], [0, 0.25, 0.75]]
     assert np.allclose(overlay.matrix().toarray(), rows)
 

@@ -90,6 +90,7 @@ OVERLAYS: dict[str, Callable[[Dice, int], Block]] = {
     },
     "positions": lambda dice, clients: {
         "range": "30 m",
+        **dice.options({"every": "5 s"}),
         "points": [
             [node, 10 * turn, dice.whole(0, 50), dice.whole(0, 50)]
             for node in range(clients)

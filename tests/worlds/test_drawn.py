@@ -40,6 +40,8 @@ FIELDS = {
     "Scenario.sweep": "a world is one run",
     "Scenario.seeds": "a world is one run",
     "Scenario.tiers": "gateways have tests of their own, tests/sim/test_gateways.py",
+    "Contacts.path": "a file: tests/physics/test_graphs_in_time.py",
+    "PositionTraces.path": "a file: tests/physics/test_graphs_in_time.py",
     "GraphNetwork.wifi": "refused: its clients are linked to each other",
     "FedNova.optimizer_state": "refused: it takes no optimizer that has one",
     "StreamingDiLoCo.epochs": "refused: its fragments follow in steps",

@@ -46,6 +46,7 @@ FILES = {
     "flower/test_apps.py": "flower",
     "flower/test_failures.py": "flower",
     "flower/test_runs.py": "flower",
+    "flower/test_server_apps.py": "flower",
     "flower/test_strategies.py": "flower",
     "mutants/test_mutants.py": "dev",
     "outside/test_installed.py": "dev",

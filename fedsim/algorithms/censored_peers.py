@@ -19,13 +19,14 @@ class Cola(SendsPeerModels, SymmetricMixing):
     sends where |x_i - s_i| > threshold * decay^k. It needs undirected edges, and no mixing weights.
     With a threshold of 0 it is DLM (Ling, Shi, Wu, Ribeiro, IEEE Trans. Signal Process. 2015), the
     decentralised ADMM whose step in x_i is linearised: the fixed point has equal models, and
-    gradients that add up to 0, because the l_i always do.
+    gradients that add up to 0, because the l_i always do. The update is derived from DLM and the
+    paper's rule of censoring; its order within a round was not compared with the paper's listing.
     """
 
     kind: Literal["cola"] = "cola"
     source: ClassVar[str] = (
         "Li, Liu, Tian, Ling: COLA: Communication-Censored Linearized ADMM for Decentralized"
-        " Consensus Optimization, IEEE Trans. Signal Inf. Process. Netw. 2020, algorithm 1"
+        " Consensus Optimization, IEEE Trans. Signal Inf. Process. Netw. 2020"
     )
 
     penalty: float = Field(gt=0, description="c, the penalty of a difference between neighbours")

@@ -45,6 +45,7 @@ FURTHER: dict[str, Any] = {
     "what is lost is taken back": QUORUM,
     "uniform": SAMPLED,
     "weighted": SAMPLED,
+    **dict.fromkeys(("age", "oort", "energy-aware", "power-of-choice", "carbon-aware"), SAMPLED),
     "compressed for a cohort": SAMPLED,
     "asynchronous": {"algorithm": {"kind": "gd", "step_size": "0.2/L"}},
 }

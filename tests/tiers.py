@@ -44,6 +44,7 @@ FILES = {
     "cluster_faults/test_cluster_faults.py": "dask",
     "explorer/test_browser.py": "dev",
     "flower/test_apps.py": "flower",
+    "flower/test_every_strategy.py": "flower",
     "flower/test_failures.py": "flower",
     "flower/test_runs.py": "flower",
     "flower/test_server_apps.py": "flower",

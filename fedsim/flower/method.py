@@ -183,7 +183,16 @@ class Flower(SendsModels):
             host.central(server.round)
             if self.evaluation:
                 await self._round(server, host, "evaluate")
-            server.commit(self.problem.layout.flat(host.model), **host.figures)
+            server.commit(self._flat(host, server.round), **host.figures)
+
+    def _flat(self, host: Host, number: int) -> Array:
+        """Return the strategy's model as a vector, shape (d,)."""
+        arrays, layout = host.model, self.problem.layout
+        if len(arrays) == len(layout.names):  # the older interface has no names
+            arrays = dict(zip(layout.names, arrays.values(), strict=True))
+        if wrong := layout.misfit(arrays, exact=False):
+            raise Failed(f"the strategy {self.strategy} makes {wrong} (round {number})")
+        return layout.flat(arrays)
 
     def _host(self, server: Server) -> Host:
         strategy = self.build_strategy()

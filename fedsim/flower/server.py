@@ -35,6 +35,7 @@ from flwr.serverapp.strategy import Strategy
 from flwr.supercore.run import Run
 from numpy.typing import NDArray
 
+from fedsim.errors import Failed
 from fedsim.flower.arrays import Arrays, numpy_of, record_of
 from fedsim.flower.program import Task, client_of, node_of
 from fedsim.flower.user_code import call_user_code, numbers
@@ -338,8 +339,18 @@ class OlderHost(Host):
 
     @property
     def model(self) -> Arrays:
-        """The model, by name."""
-        arrays: list[NDArray[Any]] = parameters_to_ndarrays(self._model)
+        """The model, by name.
+
+        Raises:
+            Failed: the strategy's parameters are not NumPy arrays as Flower writes them.
+        """
+        try:
+            arrays: list[NDArray[Any]] = parameters_to_ndarrays(self._model)
+        except Exception as error:
+            raise Failed(
+                f"the strategy {self._name} has parameters that NumPy cannot read"
+                f" ({type(error).__name__}: {error}); give it those of ndarrays_to_parameters"
+            ) from error
         return {str(number): each for number, each in enumerate(arrays)}
 
     def configure(self, task: Task, number: int) -> Contents:

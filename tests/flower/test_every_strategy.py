@@ -51,12 +51,13 @@ def made(name: str) -> Any:
     module, _, own_name = name.partition(".")
     interface: Any = newer if module == "newer" else older
     kind = getattr(interface, own_name)
+    clipping: tuple[float, ...]
     if own_name.startswith("Differential"):
-        rest = (0.1, CLIENTS) if "Adaptive" in own_name else (0.1, 2.0, CLIENTS)
-        return kind(interface.FedAvg(), *rest)
+        clipping = (0.1,) if "Adaptive" in own_name else (0.1, 2.0)
+        return kind(interface.FedAvg(), *clipping, CLIENTS)
     if own_name.startswith("DPFed"):
-        rest = (CLIENTS,) if "Adaptive" in own_name else (CLIENTS, 2.0, 0.1)
-        return kind(interface.FedAvg(), *rest)
+        clipping = () if "Adaptive" in own_name else (2.0, 0.1)
+        return kind(interface.FedAvg(), CLIENTS, *clipping)
     options = OPTIONS.get(name, {})
     try:
         return kind(**options)

@@ -53,6 +53,22 @@ def test_a_star_ends_in_the_order_of_sizes(case: str) -> None:
 
 
 @pytest.mark.slow
+def test_messages_of_peers_are_counted_against_those_of_a_star(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmark = module("peers_graph")
+    monkeypatch.setenv("FEDSIM_ROUNDS", "events")  # which it sets
+    monkeypatch.setattr(benchmark, "NODES", 4)
+    monkeypatch.setattr(benchmark, "ROUNDS", 5)
+    monkeypatch.setattr(sys, "argv", ["peers_graph.py", "--nodes", "6", "--rounds", "3"])
+    benchmark.main()
+    peers, star, _, ring = capsys.readouterr().out.splitlines()
+    assert peers.startswith("d-psgd: 40 messages")  # 4 nodes, two neighbours, 5 rounds
+    assert star.startswith("star: 40 messages")  # down and up
+    assert ring.startswith("ring of 6 nodes, 3 rounds, 36 messages")
+
+
+@pytest.mark.slow
 def test_messages_of_both_models_arrive(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,6 +18,9 @@ import fedsim
 
 FLEET = {"device": "pi-4", "radio": "wifi"}
 
+NODES, ROUNDS = 200, 200
+"""Of the two runs whose messages are compared."""
+
 
 def scenario(nodes: int, rounds: int, algorithm: dict[str, Any], **network: Any) -> dict[str, Any]:
     """Return a scenario of a model of ten numbers."""
@@ -64,8 +67,10 @@ def main() -> None:
     warnings.simplefilter("ignore", fedsim.RunWarning)  # drawn vectors are no models
     costs = {}
     for name, written in {
-        "d-psgd": scenario(200, 200, {"kind": "d-psgd", "step_size": 0.01}, peers={"kind": "ring"}),
-        "star": scenario(200, 200, {"kind": "gd", "step_size": 0.01}),
+        "d-psgd": scenario(
+            NODES, ROUNDS, {"kind": "d-psgd", "step_size": 0.01}, peers={"kind": "ring"}
+        ),
+        "star": scenario(NODES, ROUNDS, {"kind": "gd", "step_size": 0.01}),
     }.items():
         seconds, messages = timed(written)
         costs[name] = 1e6 * seconds / messages

@@ -45,6 +45,7 @@ from fedsim.problems.samples import Precision
 from fedsim.progress import activity
 from fedsim.protocol.participation import (
     AsynchronousParticipation,
+    Informed,
     Participation,
 )
 from fedsim.protocol.transport import Carry
@@ -239,9 +240,10 @@ class Builder:
             tiers = complete_tiers(scenario, solved.outer, *above)
             findings.settle()
             inputs = self._inputs.hashes(scenario)
-            times = partial(round_seconds, job)
             made = replace(job, participation=closes, transport=transport, inputs=inputs)
-            return replace(made, tiers=tiers, times=times)
+            if isinstance(policy, Informed) and policy.sees_all:  # a world need not keep its job
+                made = replace(made, times=partial(round_seconds, job))
+            return replace(made, tiers=tiers)
         raise ScenarioError(findings.faults)
 
     def _solve(self, scenario: Scenario, seed: int, findings: Findings) -> "_Solved | None":

@@ -145,7 +145,7 @@ def package(place: Path, examples: Sequence[str]) -> Path:
     """
     folder = place / "outside"
     folder.mkdir()
-    lines = [PROJECT]
+    entries: dict[str, list[str]] = {}
     (folder / "__init__.py").write_text('"""Blocks of a user."""\n')
     (folder / "py.typed").touch()
     for name in examples:
@@ -154,11 +154,11 @@ def package(place: Path, examples: Sequence[str]) -> Path:
         for block in blocks_in([file]):
             (of,) = (each for each in REGISTRIES if each.base and each.admits(block))
             (kind,) = kinds_of(block, of.key)
-            entry = f'{kind} = "outside.{name}:{block.__name__}"'
-            lines.append(f'[project.entry-points."{of.group}"]\n{entry}\n')
+            entries.setdefault(of.group, []).append(f'{kind} = "outside.{name}:{block.__name__}"')
     for name, text in shown_tests().items():
         (folder / f"{name}.py").write_text(text)
-    (place / "pyproject.toml").write_text("\n".join(lines))
+    tables = ["\n".join([f'[project.entry-points."{of}"]', *own]) for of, own in entries.items()]
+    (place / "pyproject.toml").write_text("\n\n".join([PROJECT, *tables]))
     return place
 
 

@@ -57,6 +57,12 @@ def test_averages_lie_between_the_least_and_the_most(
     assert intensity.least <= average <= intensity.most
 
 
+def test_a_span_of_a_period_ends_in_the_step_that_it_began_in_and_has_all_of_them() -> None:
+    daily = Intensity(Steps([0.0, 6.0], [100.0, 400.0], period=8.0))
+    found = daily.averages(np.array([1.0, 1.0]), np.array([9.0, 17.0]))
+    assert found == pytest.approx((6 * 100 + 2 * 400) / 8)
+
+
 def test_a_moment_has_the_intensity_of_its_step() -> None:
     daily = Intensity(Steps([0.0, 6.0], [100.0, 400.0], period=8.0))
     times = np.array([0.0, 5.0, 6.0, 7.5, 8.0, 8e6 + 6.0])

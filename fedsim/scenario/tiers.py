@@ -102,6 +102,7 @@ def _unfit(scenario: ScenarioKeys) -> Iterator[Conflict]:
         yield "problem.data.fit", text, "exchange"
     yield from _network(scenario)
     yield from _numbers(scenario)
+    yield from _parting(scenario)
     for number, tier in enumerate(scenario.tiers):
         if reason := why_not_outer(tier.outer):
             kind = tier.outer.kind
@@ -142,6 +143,22 @@ def _network(scenario: ScenarioKeys) -> Iterator[Conflict]:
         if shared is not None:
             text = "got a cell around one server, and there are gateways (tiers); leave it out"
             yield f"network.{key}", text, shared
+
+
+def _parting(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield EF21 below gateways that may leave: both ends of it have to see every message.
+
+    What arrives at a gateway that is off is lost on it, and its sender does not hear of that.
+    """
+    hops = [("", scenario.wire), *((f"tiers.{n}.", t.wire) for n, t in enumerate(scenario.tiers))]
+    for number, (tier, (place, wire)) in enumerate(zip(scenario.tiers, hops, strict=False)):
+        if tier.battery is None and tier.availability.always:
+            continue
+        own = "availability" if tier.battery is None else "battery"
+        for way, link in (("up", wire.up), ("down", wire.down)):
+            if link.error_feedback == "ef21":
+                text = f"got ef21, whose states would differ once a gateway leaves (tiers.{number}"
+                yield f"{place}wire.{way}.error_feedback", f"{text}.{own}); use ef or none", "ef21"
 
 
 def _numbers(scenario: ScenarioKeys) -> Iterator[Conflict]:

@@ -363,6 +363,11 @@ def _rows(folder: Path, event: str) -> list[dict[str, Any]]:
             },
         ),
         (
+            "wire.up.error_feedback",
+            {"wire": {"up": {"compressor": "scaled-sign", "error_feedback": "ef21"}}},
+            {"battery": {"capacity": "9 kJ"}},
+        ),
+        (
             "tiers.0.radio.tries",
             {},
             {"radio": {"kind": "wifi", "loss": LOSS, "tries": 1}},

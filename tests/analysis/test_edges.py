@@ -122,6 +122,23 @@ def test_of_large_graphs_those_that_carried_the_most_are_drawn(
     assert axis.get_title() == "3 nodes of 5: those that carried the most"
 
 
+def test_of_large_graphs_a_round_has_all_that_its_drawn_edges_carried(
+    result: fedsim.Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def widths(asked: Any) -> list[float]:
+        axis = analysis.plot_network(result, layout="circular", **asked)
+        lines: Any
+        (lines,) = [each for each in axis.collections if "Line" in type(each).__name__]
+        return list(lines.get_linewidths())
+
+    monkeypatch.setattr("fedsim.analysis.plots.network.MOST", 3)
+    drawn = len(widths({}))
+    for number in range(1, ROUNDS + 1):
+        wide = widths({"round": number})
+        assert len(wide) == drawn
+        assert min(wide) > 0.6  # every node sends in every round
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [

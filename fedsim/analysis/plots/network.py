@@ -93,11 +93,12 @@ def plot_network(
     """
     _check(value, layout)
     events = run_of(runs.events, variant, seed)
-    whole = _Drawing.of(events, value, layout)
+    shown = total = _sum_edges(events, value)
+    whole = _Drawing.of(total, layout)
+    if round is not None:
+        shown = _sum_edges(_rows_of_round(events, round), value)
     axis = axes_for(ax, width)
-    whole.draw(
-        axis, whole.amounts(events if round is None else _rows_of_round(events, round), value)
-    )
+    whole.draw(axis, whole.amounts(shown))
     whole.add_scale(axis, value)
     return finish(axis, out)
 
@@ -140,13 +141,13 @@ def animate_network(
         raise DataError("out", f"got {path.name!r}; expected a name that ends in .html")
     _check(value, layout)
     events = run_of(runs.events, variant, seed)
-    whole = _Drawing.of(events, value, layout)
+    whole = _Drawing.of(_sum_edges(events, value), layout)
     rounds = sorted({int(own) for own in events["round"] if own > 0})
     if len(rounds) > MOST_FRAMES:
         chosen = np.linspace(0, len(rounds) - 1, MOST_FRAMES).round().astype(int)
         rounds = [rounds[place] for place in chosen]
     by_round = dict(iter(events.groupby("round")))
-    frames = {number: whole.amounts(by_round[number], value) for number in rounds}
+    frames = {number: whole.amounts(_sum_edges(by_round[number], value)) for number in rounds}
     write_whole(path, _render_frames(whole, frames, value).encode())
     return path
 
@@ -217,24 +218,24 @@ def _rows_of_round(events: pd.DataFrame, number: int) -> pd.DataFrame:
     return rows
 
 
-def graph_of(table: pd.DataFrame, value: str) -> "tuple[nx.Graph[str], int]":
-    """Return the graph of a table of edges, with a `value` on each, and how many nodes are hidden.
-
-    Raises:
-        DataError: nothing was sent.
-    """
-    if table.empty:
-        raise DataError("events", "no message was sent: there is nothing to draw")
+def _sum_edges(events: pd.DataFrame, value: str) -> "nx.Graph[str]":
+    """Return the graph of a log, with a `value` on each edge; empty where nothing was sent."""
+    table = edges(events)
     joules = table["joules_sent"] + table["joules_received"]
     values = joules if value == "joules" else table[value]
     graph: nx.Graph[str] = nx.Graph()
     for source, target, amount in zip(table["source"], table["target"], values, strict=True):
         before = graph.get_edge_data(source, target, {"value": 0.0})["value"]
         graph.add_edge(source, target, value=before + float(amount))
+    return graph
+
+
+def _limit(graph: "nx.Graph[str]") -> "tuple[nx.Graph[str], int]":
+    """Return the `MOST` nodes that carried the most with their edges, and how many are hidden."""
     hidden = max(len(graph) - MOST, 0)
     if hidden:
         carried = dict(graph.degree(weight="value"))
-        graph = graph.subgraph(sorted(graph, key=lambda node: -carried[node])[:MOST]).copy()
+        graph = graph.subgraph(sorted(graph, key=lambda node: -carried[node])[:MOST])
     return graph, hidden
 
 
@@ -260,20 +261,23 @@ class _Drawing:
         self.places = {node: layout[node] for node in graph}
 
     @classmethod
-    def of(cls, events: pd.DataFrame, value: str, layout: Layout) -> "_Drawing":
-        found, hidden = graph_of(edges(events), value)
+    def of(cls, total: "nx.Graph[str]", layout: Layout) -> "_Drawing":
+        """Return the drawing of a run's graph, limited to the nodes that carried the most.
+
+        Raises:
+            DataError: nothing was sent, or a node has no place.
+        """
+        if not len(total):
+            raise DataError("events", "no message was sent: there is nothing to draw")
+        found, hidden = _limit(total)
         ordered: nx.Graph[str] = nx.Graph()
         for node in sorted(found, key=_number):
             ordered.add_node(node)
         ordered.add_edges_from(found.edges)
         return cls(ordered, hidden, layout)
 
-    def amounts(self, events: pd.DataFrame, value: str) -> Amounts:
-        """Return what went over each edge of the graph; 0 where nothing did."""
-        table = edges(events)
-        if table.empty:
-            return np.zeros(self.graph.number_of_edges())
-        found, _ = graph_of(table, value)
+    def amounts(self, found: "nx.Graph[str]") -> Amounts:
+        """Return what each edge of the drawing carried in a graph; 0 where it is not in it."""
         nothing = {"value": 0.0}
         own = [found.get_edge_data(*ends, nothing)["value"] for ends in self.graph.edges]
         return np.array(own, dtype=np.float64)

@@ -121,8 +121,8 @@ class ImportanceSelector(Selector):
     def observe(self, outcome: ExchangeOutcome) -> None:
         """Keep the reports."""
         if self._fleet.truth is None and self._policy.by == "norm":
-            said = ~np.isnan(outcome.reports["norm"])
-            self.norms[outcome.clients[said]] = outcome.reports["norm"][said]
+            told = outcome.where_reported("norm")
+            self.norms[told.clients] = told.reports["norm"]
 
     def corrections(self) -> Mapping[ClientId, float] | None:
         """Return k_i/(n q_i) of the clients of the last draw."""

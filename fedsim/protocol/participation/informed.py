@@ -9,8 +9,8 @@ outcome of each exchange. A reported quantity is a part of the reply: it is enco
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from pydantic import Field
 
 from fedsim.ports import Array, ClientId, Message
 from fedsim.protocol.participation.asynchronous import ascending
-from fedsim.protocol.participation.sampling import Sample
+from fedsim.protocol.participation.sampling import Sample, weighted_order
 
 Report = Literal["loss", "charge", "norm"]
 """What a client may report with its reply: its loss at the received model, its state of charge in
@@ -124,6 +124,14 @@ class ExchangeOutcome:
     clients: NDArray[np.int64]
     seconds: Array
     reports: Mapping[str, Array]
+
+    def where_reported(self, report: Report) -> Self:
+        """Return the outcome of those clients alone that have reported a quantity."""
+        said = ~np.isnan(self.reports[report])
+        reports = {name: values[said] for name, values in self.reports.items()}
+        return replace(
+            self, clients=self.clients[said], seconds=self.seconds[said], reports=reports
+        )
 
 
 class Selector(ABC):
@@ -260,7 +268,7 @@ class AgeSelector(Selector):
         if not self._weighted:
             return descending(-self.since, rng)
         age = moment.number - self.since
-        return ascending(rng.standard_exponential(len(age)) / (age + 1))
+        return weighted_order(age + 1, rng)
 
     def observe(self, outcome: ExchangeOutcome) -> None:
         """Set the ages of those that have replied to zero."""

@@ -111,16 +111,14 @@ class LossSelector(Selector):
 
     def narrow(self, moment: Moment, outcome: ExchangeOutcome) -> Sequence[ClientId]:
         """Return the candidates with the largest reported losses."""
-        losses = outcome.reports["loss"]
-        said = ~np.isnan(losses)
-        clients = outcome.clients[said].tolist()
-        return _largest(clients, losses[said])[: moment.wanted]
+        told = outcome.where_reported("loss")
+        return _largest(told.clients.tolist(), told.reports["loss"])[: moment.wanted]
 
     def observe(self, outcome: ExchangeOutcome) -> None:
         """Keep the reports."""
         if self._fleet.truth is None:
-            said = ~np.isnan(outcome.reports["loss"])
-            self.losses[outcome.clients[said]] = outcome.reports["loss"][said]
+            told = outcome.where_reported("loss")
+            self.losses[told.clients] = told.reports["loss"]
 
 
 def _largest(clients: Sequence[ClientId], losses: Array) -> list[ClientId]:

@@ -106,6 +106,12 @@ class UniformParticipation(Sample):
         return permutation(len(samples), rng)
 
 
+def weighted_order(weights: Array, rng: np.random.Generator) -> Iterable[int]:
+    """Return an order in which each next client is drawn in proportion to its weight, above 0."""
+    # Efraimidis and Spirakis 2006: the order of Exp(1)/w is that of weighted draws.
+    return ascending(rng.standard_exponential(len(weights)) / weights)
+
+
 class WeightedParticipation(Sample):
     """A sample without replacement, clients of more weight more likely."""
 
@@ -114,5 +120,4 @@ class WeightedParticipation(Sample):
 
     def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
         """Return an order in which each next client is sampled in proportion to its samples."""
-        # Efraimidis and Spirakis 2006: the order of Exp(1)/w is that of weighted draws.
-        return ascending(rng.standard_exponential(len(samples)) / samples)
+        return weighted_order(samples, rng)

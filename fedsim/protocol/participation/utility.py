@@ -207,10 +207,10 @@ class UtilitySelector(Selector):
         policy = self.policy
         if self.fleet.truth is not None:
             return
-        said = ~np.isnan(outcome.reports["loss"])
-        clients = outcome.clients[said]
-        self.losses[clients] = outcome.reports["loss"][said]
-        self.seconds[clients] = outcome.seconds[said]
+        told = outcome.where_reported("loss")
+        clients = told.clients
+        self.losses[clients] = told.reports["loss"]
+        self.seconds[clients] = told.seconds
         self.last[clients] = outcome.number + 1
         self.epsilon = max(policy.least_exploration, self.epsilon * policy.decay)
         gained = self.fleet.samples[clients] @ np.abs(self.losses[clients])
@@ -259,7 +259,7 @@ class EnergySelector(UtilitySelector):
         """Keep the reports."""
         super().observe(outcome)
         if self.fleet.truth is None:
-            said = ~np.isnan(outcome.reports["charge"])
-            clients, charges = outcome.clients[said], outcome.reports["charge"][said]
+            told = outcome.where_reported("charge")
+            clients, charges = told.clients, told.reports["charge"]
             self.used[clients] = np.maximum(self.charges[clients] - charges, 0.0)
             self.charges[clients] = charges

@@ -121,8 +121,8 @@ class ImportanceSelector(Selector):
     def observe(self, outcome: ExchangeOutcome) -> None:
         """Keep the reports."""
         if self._fleet.truth is None and self._policy.by == "norm":
-            told = outcome.where_reported("norm")
-            self.norms[told.clients] = told.reports["norm"]
+            reported = outcome.where_reported("norm")
+            self.norms[reported.clients] = reported.reports["norm"]
 
     def corrections(self) -> Mapping[ClientId, float] | None:
         """Return k_i/(n q_i) of the clients of the last draw."""

@@ -111,14 +111,14 @@ class LossSelector(Selector):
 
     def narrow(self, moment: Moment, outcome: ExchangeOutcome) -> Sequence[ClientId]:
         """Return the candidates with the largest reported losses."""
-        told = outcome.where_reported("loss")
-        return _largest(told.clients.tolist(), told.reports["loss"])[: moment.wanted]
+        reported = outcome.where_reported("loss")
+        return _largest(reported.clients.tolist(), reported.reports["loss"])[: moment.wanted]
 
     def observe(self, outcome: ExchangeOutcome) -> None:
         """Keep the reports."""
         if self._fleet.truth is None:
-            told = outcome.where_reported("loss")
-            self.losses[told.clients] = told.reports["loss"]
+            reported = outcome.where_reported("loss")
+            self.losses[reported.clients] = reported.reports["loss"]
 
 
 def _largest(clients: Sequence[ClientId], losses: Array) -> list[ClientId]:

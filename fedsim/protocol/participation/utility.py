@@ -207,10 +207,10 @@ class UtilitySelector(Selector):
         policy = self.policy
         if self.fleet.truth is not None:
             return
-        told = outcome.where_reported("loss")
-        clients = told.clients
-        self.losses[clients] = told.reports["loss"]
-        self.seconds[clients] = told.seconds
+        reported = outcome.where_reported("loss")
+        clients = reported.clients
+        self.losses[clients] = reported.reports["loss"]
+        self.seconds[clients] = reported.seconds
         self.last[clients] = outcome.number + 1
         self.epsilon = max(policy.least_exploration, self.epsilon * policy.decay)
         gained = self.fleet.samples[clients] @ np.abs(self.losses[clients])
@@ -259,7 +259,7 @@ class EnergySelector(UtilitySelector):
         """Keep the reports."""
         super().observe(outcome)
         if self.fleet.truth is None:
-            told = outcome.where_reported("charge")
-            clients, charges = told.clients, told.reports["charge"]
+            reported = outcome.where_reported("charge")
+            clients, charges = reported.clients, reported.reports["charge"]
             self.used[clients] = np.maximum(self.charges[clients] - charges, 0.0)
             self.charges[clients] = charges

@@ -79,6 +79,7 @@ PEERS: dict[str, dict[str, Any]] = {
     "choco-sgd": {"step_size": "0.5/L_max", "gamma": 0.5},
     "sparq-sgd": {"gamma": 0.5, "threshold": 1.0, **LOCAL},
     "cola": {"penalty": 0.5, "rho": 10.0, "threshold": 0.1},
+    "coke": {"penalty": 0.2, "threshold": 0.1, "solver": {"kind": "newton"}},
     "sgp": {"step_size": "0.5/L_max"},
     "gossip": {},
     "choco-gossip": {"gamma": 0.5},

@@ -15,7 +15,7 @@ from fedsim.algorithms.censored import (
     HeavyBall,
     LazyGradient,
 )
-from fedsim.algorithms.censored_peers import Cola
+from fedsim.algorithms.censored_peers import Coke, Cola
 from fedsim.algorithms.charge_aware import ChargeAwareHeavyBall
 from fedsim.algorithms.choco import ChocoGossip, ChocoSgd, SparqSgd
 from fedsim.algorithms.composite import FedDualAvg, FedMid
@@ -97,6 +97,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         ChocoSgd,
         SparqSgd,
         Cola,
+        Coke,
         StochasticGradientPush,
         Gossip,
         ChocoGossip,
@@ -118,6 +119,7 @@ __all__ = [
     "ChargeAwareHeavyBall",
     "ChocoGossip",
     "ChocoSgd",
+    "Coke",
     "Cola",
     "CompressedDescent",
     "Concern",

@@ -166,12 +166,17 @@ AVERAGES: dict[str, Callable[[Dice], Block]] = {
         "rho": 50.0,
         **dice.options({"threshold": dice.whole(0, 3) / 2, "decay": 0.9}),
     },
+    "coke": lambda dice: {
+        "penalty": 0.1,
+        "solver": {"kind": "gradient-descent", "step_size": 0.01, "steps": dice.whole(1, 4)},
+        **dice.options({"threshold": dice.whole(0, 3) / 2, "decay": 0.9}),
+    },
 }
 """Methods of peers without a step size."""
 
 NEED = {
     **dict.fromkeys(
-        ("extra", "nids", "choco-sgd", "sparq-sgd", "choco-gossip", "cola"), "symmetric"
+        ("extra", "nids", "choco-sgd", "sparq-sgd", "choco-gossip", "cola", "coke"), "symmetric"
     ),
     **dict.fromkeys(("sgp", "push-sum"), "columns"),
 }

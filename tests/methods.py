@@ -84,9 +84,11 @@ PEERS: dict[str, dict[str, Any]] = {
     "gossip": {},
     "choco-gossip": {"gamma": 0.5},
     "push-sum": {},
+    "pairwise-gossip": {},
+    "ad-psgd": {"step_size": "0.5/L_max"},
 }
 """A block for every method of peers."""
-AVERAGES = {"gossip", "choco-gossip", "push-sum"}
+AVERAGES = {"gossip", "choco-gossip", "push-sum", "pairwise-gossip"}
 """Methods of peers that average drawn vectors: they compute nothing, and see no objective."""
 PROBLEMS = {
     **dict.fromkeys(("fedmid", "fed-dual-avg", "fast-fedda", "c-fedda", "mc-fedda"), PENALISED),

@@ -33,6 +33,7 @@ from fedsim.algorithms.local_steps import SendsModels
 from fedsim.algorithms.marina import Marina, PPMarina
 from fedsim.algorithms.marina_p import MarinaP
 from fedsim.algorithms.matching_pursuit import FedGradMP
+from fedsim.algorithms.pairwise import ADPSGD, PairwiseAlgorithm, PairwiseGossip
 from fedsim.algorithms.peer_mixing import PeerAlgorithm
 from fedsim.algorithms.personal import APFL, Ditto, PFedMe
 from fedsim.algorithms.push_sum import PushSum, StochasticGradientPush
@@ -98,8 +99,10 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         SparqSgd,
         Cola,
         Coke,
+        ADPSGD,
         StochasticGradientPush,
         Gossip,
+        PairwiseGossip,
         ChocoGossip,
         PushSum,
     ),
@@ -108,6 +111,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
 """Every algorithm that a scenario can name by its kind."""
 
 __all__ = [
+    "ADPSGD",
     "ALGORITHMS",
     "APFL",
     "DPSGD",
@@ -162,6 +166,8 @@ __all__ = [
     "Nids",
     "PFedMe",
     "PPMarina",
+    "PairwiseAlgorithm",
+    "PairwiseGossip",
     "PeerAlgorithm",
     "ProblemInfo",
     "PushSum",

@@ -19,7 +19,7 @@ from fedsim.algorithms.local_steps import Model
 from fedsim.algorithms.peer_mixing import SymmetricMixing, fires
 from fedsim.algorithms.solvers import AnySolver, Exact
 from fedsim.ports import Array, ClientId, Node
-from fedsim.problems.proximal import Proximal
+from fedsim.problems.proximal import ProximalLoss
 
 
 class CensoredAdmm(SendsPeerModels, SymmetricMixing):
@@ -153,4 +153,4 @@ class Coke(CensoredAdmm):
             return x
         # c sum_j (s_i + s_j) = 2 c d_i s_i - c sum_j (s_i - s_j)
         anchor = sent - (apart + dual) / pull
-        return await self.solver.minimise(node, Proximal(node.oracle, anchor, pull), x)
+        return await self.solver.minimise(node, ProximalLoss(node.oracle, anchor, pull), x)

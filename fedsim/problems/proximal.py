@@ -13,7 +13,7 @@ from fedsim.ports import Array, Work
 from fedsim.problems.client_loss import LocalLoss
 
 
-class Evaluated(Protocol):
+class Minimisable(Protocol):
     """The evaluations of a loss that a solver takes, as `fedsim.ports.Oracle` has them."""
 
     def value(self, w: Array) -> Work:
@@ -43,7 +43,7 @@ class Evaluated(Protocol):
         ...
 
 
-class Proximal:
+class ProximalLoss:
     """A loss with a quadratic around a point added to it.
 
     Args:
@@ -54,7 +54,7 @@ class Proximal:
 
     __slots__ = ("_anchor", "_loss", "_pull")
 
-    def __init__(self, loss: Evaluated, anchor: Array, pull: float) -> None:
+    def __init__(self, loss: Minimisable, anchor: Array, pull: float) -> None:
         self._loss = loss
         self._anchor = anchor
         self._pull = pull

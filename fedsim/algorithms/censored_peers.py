@@ -25,8 +25,8 @@ from fedsim.problems.proximal import ProximalLoss
 class CensoredAdmm(SendsPeerModels, SymmetricMixing):
     """Decentralised ADMM whose nodes send their models only if these have moved enough.
 
-    l_i <- l_i + c sum_j (s_i - s_j) after each exchange, from 0: the l_i always add up to 0. It
-    needs undirected edges, and no mixing weights.
+    l_i <- l_i + c sum_j (s_i - s_j) after each exchange, from 0: the l_i always add up to 0, unless
+    a message is late or lost. It needs undirected edges, and no mixing weights.
     """
 
     penalty: float = Field(gt=0, description="c, the penalty of a difference between neighbours")

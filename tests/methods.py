@@ -84,7 +84,7 @@ PEERS: dict[str, dict[str, Any]] = {
     "gossip": {},
     "choco-gossip": {"gamma": 0.5},
     "push-sum": {},
-    "pairwise-gossip": {},
+    "pairwise-gossip": {"every": "1 ms"},
     "ad-psgd": {"step_size": "0.5/L_max"},
 }
 """A block for every method of peers."""

@@ -1,8 +1,10 @@
 """The neighbours of peers: from what a scenario says to a graph with weights."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from fedsim.algorithms import PeerAlgorithm
+from fedsim.building.fleet import BuiltGroup
 from fedsim.building.inputs import Findings
 from fedsim.building.network import Files
 from fedsim.errors import DataError
@@ -13,6 +15,7 @@ from fedsim.physics.graphs_in_time import (
     OverlayInTime,
     PeerGraph,
 )
+from fedsim.physics.medium import RadioGraph
 from fedsim.physics.overlay import Neighbours, Overlay
 from fedsim.physics.spectral import contracts
 from fedsim.scenario import Scenario
@@ -105,3 +108,73 @@ def _mix(scenario: Scenario, overlay: Overlay, findings: Findings) -> Overlay | 
         findings.add("network.mixing.kind", text)
         return None
     return mixed
+
+
+# The medium that they share.
+
+
+def build_medium(
+    scenario: Scenario,
+    overlay: PeerGraph | None,
+    nodes: int,
+    files: Files,
+    findings: Findings,
+    seed: int,
+) -> RadioGraph | None:
+    """Return which peers are in range of each other, if they share a medium.
+
+    Args:
+        scenario: what was written.
+        overlay: the neighbours of peers.
+        nodes: the number of peers.
+        files: where a file of edges is read.
+        findings: takes what is wrong; the result is None then.
+        seed: of graphs that are drawn.
+    """
+    medium = scenario.network.medium
+    if medium is None or overlay is None:
+        return None
+    law, place = medium.graph, "network.medium.graph"
+    if law is None:
+        if isinstance(overlay, Overlay):
+            return RadioGraph.of(medium, overlay)
+        text = "missing: the neighbours change, so that they do not say which nodes are in range;"
+        findings.add(place, f"{text} give a graph of these, such as {{kind: complete}}")
+        return None
+    with findings.at(f"{place}.path"):
+        try:
+            return RadioGraph.of(medium, _in_range(law, nodes, files, seed))
+        except DataError as error:
+            findings.add(f"{place}.{error.key}", str(error))
+    return None
+
+
+def _in_range(law: Neighbours, nodes: int, files: Files, seed: int) -> Overlay:
+    """Return the graph of nodes in range.
+
+    Raises:
+        DataError, OSError: it is none, or it changes, or has directed edges.
+    """
+    if isinstance(law, NeighboursByExchange | NeighboursInTime):
+        raise DataError("kind", f"got {law.kind}, but nodes in range stay so; give another")
+    made = law.read_edges(files.pairs).overlay(nodes, stream(seed, "medium"))
+    if made.directed:
+        text = "got directed edges, but nodes in range hear each other"
+        raise DataError("kind", f"{text}; give undirected ones")
+    return made
+
+
+def check_medium(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Findings) -> None:
+    """Find radios that cannot send to others in range as soon as the medium is free."""
+    for group in groups if scenario.network.medium is not None else ():
+        both = group.rates.up, group.rates.down
+        if group.radio.cellular:
+            why = "speaks to a base station"
+        elif any(law.signal is not None for law in both):
+            why = "follows a trace"
+        elif not all(law.continuous for law in both):
+            why = "has to keep silent after a message"
+        else:
+            continue
+        text = f"the radio of {group.name} {why}, but under network.medium a radio sends to those"
+        findings.add(f"{group.place}.radio", f"{text} in range, at any time; use another, or links")

@@ -23,6 +23,7 @@ from fedsim.sim.config import PeerMethod, WorldConfig
 from fedsim.sim.engine.loop import SimLoop, TimedWaits
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.meetings import ALONE, Meetings, Neighbourhood, meetings
+from fedsim.sim.network.medium import MediumNetwork
 from fedsim.sim.network.peers import PeerNetwork
 from fedsim.wire.packers import Packing
 from fedsim.worlds.main_task import ENDED, ending_of
@@ -126,7 +127,7 @@ class SimNode(Worker):
     def __init__(
         self,
         protocol: PeerProtocol,
-        network: PeerNetwork,
+        network: PeerNetwork | MediumNetwork,
         equipment: Equipment,
         *,
         initial: Array,

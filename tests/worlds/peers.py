@@ -241,3 +241,34 @@ def _fitting(blocks: Block, *, patient: bool) -> None:
         group.pop("availability", None)
         if not patient and group["radio"].get("loss", _NONE) != _NONE:
             group["radio"]["tries"] = "unlimited"
+
+
+def medium(dice: Dice, blocks: Block, clients: int) -> None:
+    """Let peers share a medium at times, which takes the place of links."""
+    network = blocks["network"]
+    if "peers" not in network or not dice.chance(0.4):
+        return
+    drawn = {
+        "access": dice.one(("csma", "tdma", "node-exclusive")),
+        "slot": dice.quantity(0.001, 1, "s"),
+        "broadcast": dice.chance(0.5),
+    }
+    network["medium"] = dice.options(drawn, 0.7)
+    if network["peers"]["kind"] in CHANGING or dice.chance(0.4):
+        kinds = [kind for kind in OVERLAYS if kind not in CHANGING and _fits(kind, clients)]
+        kind = dice.one(kinds)
+        network["medium"]["graph"] = {"kind": kind, **OVERLAYS[kind](dice, clients)}
+        if dice.careful:
+            network["medium"]["graph"].pop("directed", None)
+    if not dice.careful:
+        return
+    for key in set(network) - {"peers", "mixing", "medium"}:
+        del network[key]
+    network["topology"] = "star"
+    patient = "deadline" in blocks["participation"]
+    for group in blocks.get("fleet", []):
+        loss = group["radio"].get("loss", _NONE)
+        kind, rates = dice.one(("wifi", "wifi-6", "zigbee")), {}
+        if dice.chance(0.5):
+            rates = {way: dice.quantity(0.1, 9, "Mbit/s") for way in ("up", "down")}
+        group["radio"] = {"kind": kind, **rates, **({"loss": loss} if patient else {})}

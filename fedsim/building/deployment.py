@@ -16,7 +16,7 @@ from fedsim.building.lora import check_lora
 from fedsim.building.network import Files, topology
 from fedsim.building.overlay import build_medium, build_overlay, check_medium
 from fedsim.building.tiers import build_hierarchy, links_of_tiers
-from fedsim.physics.graphs_in_time import PeerGraph
+from fedsim.physics.failures import PeerGraph
 from fedsim.physics.hierarchy import Hierarchy
 from fedsim.physics.medium import RadioGraph
 from fedsim.physics.topology import Topology

@@ -8,12 +8,12 @@ from fedsim.building.fleet import BuiltGroup
 from fedsim.building.inputs import Findings
 from fedsim.building.network import Files
 from fedsim.errors import DataError
+from fedsim.physics.failures import EdgeFailures, FailingByExchange, FailingInTime, PeerGraph
 from fedsim.physics.graphs_in_time import (
     NeighboursByExchange,
     NeighboursInTime,
     OnePeer,
     OverlayInTime,
-    PeerGraph,
 )
 from fedsim.physics.medium import RadioGraph
 from fedsim.physics.overlay import Neighbours, Overlay
@@ -46,6 +46,8 @@ def build_overlay(
                 return _changing(scenario, neighbours, nodes, findings, seed)
             overlay = neighbours.overlay(nodes, stream(seed, "overlay"))
             overlay.check_neighbours()
+            if scenario.network.failures is not None:
+                return _changing(scenario, neighbours, nodes, findings, seed, overlay)
         except DataError as error:
             findings.add(f"network.peers.{error.key}", str(error))
         else:
@@ -54,31 +56,77 @@ def build_overlay(
 
 
 def _changing(
-    scenario: Scenario, neighbours: Neighbours, nodes: int, findings: Findings, seed: int
+    scenario: Scenario,
+    neighbours: Neighbours,
+    nodes: int,
+    findings: Findings,
+    seed: int,
+    overlay: Overlay | None = None,
 ) -> PeerGraph | None:
     """Return neighbours that change, if they are what the method needs.
+
+    An overlay is given where they stay, and only their edges fail.
 
     Raises:
         DataError: there are none.
     """
-    mixing, method = scenario.network.mixing, scenario.algorithm
+    mixing, method, failures = (
+        scenario.network.mixing,
+        scenario.algorithm,
+        scenario.network.failures,
+    )
+    place, seen = "network.peers.kind", neighbours.kind
+    if overlay is not None:
+        place, seen = "network.failures", "failures of edges"
     if not (isinstance(method, PeerAlgorithm) and method.graph_may_change):
-        text = f"got {neighbours.kind}, but {method.kind} needs a graph that stays as it is"
-        findings.add("network.peers.kind", text)
+        findings.add(place, f"got {seen}, but {method.kind} needs a graph that stays as it is")
         return None
-    default = "out-degree" if isinstance(neighbours, OnePeer) else "metropolis"
+    directed = isinstance(neighbours, OnePeer) or (overlay is not None and overlay.directed)
+    default = "out-degree" if directed else "metropolis"
     if mixing is not None and mixing.kind != default:
         text = f"got {mixing.kind}, but the weights of {neighbours.kind} are those of {default},"
         findings.add("network.mixing.kind", f"{text} of each exchange anew; leave it out")
         return None
+    streams = partial(stream, seed, "overlay")
+    graphs = overlay
     if isinstance(neighbours, NeighboursByExchange):
-        graphs = neighbours.sequence(nodes, partial(stream, seed, "overlay"))
+        graphs = neighbours.sequence(nodes, streams)
         graphs.of(1).check(method.needs)
+    if failures is not None:
+        if wrong := _unfit(failures, neighbours, method, directed=directed):
+            findings.add("network.failures", wrong)
+            return None
+        if not failures.in_time:
+            assert graphs is not None, "it does not change in time"  # noqa: S101
+            drawn = partial(stream, seed, "failures")
+            return FailingByExchange(graphs, failures.probability, drawn)
+    if graphs is not None and failures is None:
         return graphs
-    assert isinstance(neighbours, NeighboursInTime), "there are two"  # noqa: S101
-    made = OverlayInTime(nodes, neighbours, partial(stream, seed, "overlay"))
+    law = neighbours if isinstance(neighbours, NeighboursInTime) else overlay
+    assert law is not None, "there are two that change"  # noqa: S101
+    if failures is not None:
+        made = OverlayInTime(nodes, FailingInTime(law, failures), streams)
+    else:
+        made = OverlayInTime(nodes, law, streams)
     made.play()
     return made
+
+
+def _unfit(
+    failures: EdgeFailures, neighbours: Neighbours, method: PeerAlgorithm, *, directed: bool
+) -> str:
+    """Return why the edges of a graph cannot fail in this way; empty if they can."""
+    kind = neighbours.kind
+    if failures.in_time and (directed or isinstance(neighbours, NeighboursByExchange)):
+        return f"got up and down, but the edges of {kind} are not those of a time; use probability"
+    if not failures.in_time and isinstance(neighbours, NeighboursInTime):
+        return f"got a probability, but {kind} changes in time; give up and down"
+    if directed and method.needs != "column-stochastic":
+        return (
+            f"got directed edges that fail, but without them W is column stochastic alone, and"
+            f" {method.kind} needs a doubly stochastic one; use undirected edges, or push-sum"
+        )
+    return ""
 
 
 def _mix(scenario: Scenario, overlay: Overlay, findings: Findings) -> Overlay | None:

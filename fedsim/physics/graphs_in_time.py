@@ -14,7 +14,7 @@ from itertools import accumulate, permutations
 from math import inf
 from operator import matmul
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -29,6 +29,8 @@ from fedsim.ports import Array, ClientId
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
+
+    from fedsim.physics.failures import FailingInTime
 
 # Graphs that change with the number of the exchange.
 
@@ -335,7 +337,7 @@ class OverlayInTime:
     """
 
     nodes: int
-    law: NeighboursInTime
+    law: "NeighboursInTime | FailingInTime"
     stream: Callable[[], np.random.Generator]
 
     def play(self) -> GraphInTime:
@@ -345,10 +347,6 @@ class OverlayInTime:
     def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
         """Yield which node may ever send to which: every node to every other one."""
         return permutations(range(self.nodes), 2)
-
-
-PeerGraph: TypeAlias = Overlay | OverlayCycle | Matchings | OverlayInTime
-"""The neighbours of peers: always the same, changing by exchanges, or in time."""
 
 
 # Contacts that were recorded.

@@ -14,6 +14,7 @@ from fedsim.blocks.spec import Block, Given, Keys, KindFirst, Spec, as_written
 from fedsim.blocks.wording import show
 from fedsim.errors import DataError
 from fedsim.physics.cells import CellSharing
+from fedsim.physics.failures import EdgeFailures
 from fedsim.physics.graphs import OVERLAYS
 from fedsim.physics.medium import Medium
 from fedsim.physics.mixing import MIXING, Mixing
@@ -41,7 +42,7 @@ _WIFI = "Wi-Fi cells, whose clients share the air; null for radios that do not m
 _BROADCAST = "a copy for each client, or one transmission received by all clients of a group"
 _LORA = "the gateway of the fleet's LoRa radios, at which frames collide; null for none"
 _CELL = "the cells of the fleet's LTE and 5G radios; null where each has one to itself"
-_OPTIONAL = ("tcp", "lora", "cell", "wifi", "mixing", "medium")
+_OPTIONAL = ("tcp", "lora", "cell", "wifi", "mixing", "medium", "failures")
 _PEERS = "the neighbours of nodes, for a method of peers, which has no server"
 
 AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Block | None]
@@ -52,6 +53,7 @@ AnyMixing = Given[Annotated[Mixing, OneOf(MIXING)] | None, Mixing | Block | None
 
 _MIXES = "the mixing matrix of peers; metropolis, or out-degree in a directed graph, by default"
 
+_FAILS = "failures of the edges between peers, at random; null where they do not fail"
 _MEDIUM = "the medium that peers in range of each other share; null where they send over links"
 
 ReadGraph = Callable[[Path], "nx.Graph[str]"]
@@ -83,6 +85,7 @@ class Network(KindFirst):
     broadcast: Broadcast = Field(default="unicast", description=_BROADCAST)
     peers: AnyOverlay = as_written(None, _PEERS)
     mixing: AnyMixing = as_written(None, _MIXES)
+    failures: Given[EdgeFailures | None, EdgeFailures | Keys | None] = as_written(None, _FAILS)
     medium: Given[Medium | None, Medium | Keys | None] = as_written(None, _MEDIUM)
     tcp: Given[Tcp | None, Tcp | Keys | None] = as_written(None, _TCP)
     wifi: Given[Wifi | None, Wifi | Keys | None] = as_written(None, _WIFI)
@@ -127,6 +130,9 @@ class Network(KindFirst):
     @model_validator(mode="after")
     def _ways_of_medium(self) -> Self:
         """Refuse links beside a medium, and a server in it."""
+        if self.failures is not None and self.peers is None:
+            text = "got failures of edges between peers; give peers, or leave it out"
+            raise failure(("failures", text, None))
         if self.medium is None:
             return self
         if self.peers is None:

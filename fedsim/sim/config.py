@@ -13,7 +13,7 @@ from fedsim.physics.batteries import NO_POWER, Battery
 from fedsim.physics.carbon import Intensity
 from fedsim.physics.cells import CellSharing
 from fedsim.physics.devices import DeviceLaw
-from fedsim.physics.graphs_in_time import PeerGraph
+from fedsim.physics.failures import PeerGraph
 from fedsim.physics.hierarchy import Hierarchy
 from fedsim.physics.medium import RadioGraph
 from fedsim.physics.radios import RadioLaw, Rates

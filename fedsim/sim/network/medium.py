@@ -1,12 +1,12 @@
 """The transport among peers in range of each other: one transmission a hop, heard by several.
 
 A message goes from node to node along the paths of fewest hops to its receivers, and is stored at
-each: a node that forwards it receives it, waits for the medium, and sends it, at its own cost. Under a
-medium with broadcast, a node sends it once for all receivers beyond it. A transmission
-is as fast as its sender and the slowest of those that it is for, and nothing is sent again: a
-receiver that misses a packet has missed the message. It is paid when it ends, or is broken off; a
-battery that does not hold enough for it sends, or receives, nothing. Radios listen all the time:
-they are neither promoted nor have a tail, and what they draw while awake is idle power.
+each: a node that forwards it receives it, waits for the medium, and sends it, at its own cost.
+Under a medium with broadcast, a node sends it once for all receivers beyond it. A transmission is
+as fast as its sender and the slowest of those that it is for, and nothing is sent again: a receiver
+that misses a packet has missed the message. It is paid when it ends, or is broken off; a battery
+that does not hold enough for it sends, or receives, nothing. Radios listen all the time: they are
+neither promoted nor have a tail, and what they draw while awake is idle power.
 """
 
 from collections import deque

@@ -8,12 +8,17 @@ from fedsim.building.fleet import BuiltGroup
 from fedsim.building.inputs import Findings
 from fedsim.building.network import Files
 from fedsim.errors import DataError
-from fedsim.physics.failures import EdgeFailures, FailingByExchange, FailingInTime, PeerGraph
+from fedsim.physics.failures import (
+    EdgeFailures,
+    FailingByExchange,
+    FailingInTime,
+    OverlayInTime,
+    PeerGraph,
+)
 from fedsim.physics.graphs_in_time import (
     NeighboursByExchange,
     NeighboursInTime,
     OnePeer,
-    OverlayInTime,
 )
 from fedsim.physics.medium import RadioGraph
 from fedsim.physics.overlay import Neighbours, Overlay

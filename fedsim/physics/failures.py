@@ -4,9 +4,10 @@ Edges fail independently of each other: in each exchange anew, or as Markov chai
 down for times that are exponential.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import permutations
 from math import inf
 from typing import Self, TypeAlias
 
@@ -18,10 +19,10 @@ from fedsim.blocks.quantities import Fraction, Seconds
 from fedsim.blocks.spec import Spec, as_written
 from fedsim.physics.graphs_in_time import (
     EdgeChange,
+    GraphInTime,
     Matchings,
     NeighboursInTime,
     OverlayCycle,
-    OverlayInTime,
     Stream,
 )
 from fedsim.physics.overlay import Overlay
@@ -176,6 +177,29 @@ class FailingInTime:
         for one, other in self.base.pairs():
             if one < other:
                 yield EdgeChange(0.0, one, other, there=True)
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayInTime:
+    """The neighbours of peers in a graph that changes in time.
+
+    Attributes:
+        nodes: their number.
+        law: of the changes.
+        stream: returns the random stream of the graph, at its beginning.
+    """
+
+    nodes: int
+    law: NeighboursInTime | FailingInTime
+    stream: Callable[[], np.random.Generator]
+
+    def play(self) -> GraphInTime:
+        """Return the graph before the time 0."""
+        return GraphInTime(self.nodes, self.law.changes(self.nodes, self.stream()))
+
+    def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
+        """Yield which node may ever send to which: every node to every other one."""
+        return permutations(range(self.nodes), 2)
 
 
 PeerGraph: TypeAlias = Overlay | OverlayCycle | Matchings | FailingByExchange | OverlayInTime

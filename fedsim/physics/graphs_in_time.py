@@ -30,8 +30,6 @@ from fedsim.ports import Array, ClientId
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
 
-    from fedsim.physics.failures import FailingInTime
-
 # Graphs that change with the number of the exchange.
 
 
@@ -324,29 +322,6 @@ class NeighboursInTime(Neighbours):
 
 ReadFile = Callable[..., Array]
 """Calls a reader, its first argument, with the path of a file, the second one."""
-
-
-@dataclass(frozen=True, slots=True)
-class OverlayInTime:
-    """The neighbours of peers in a graph that changes in time.
-
-    Attributes:
-        nodes: their number.
-        law: of the changes.
-        stream: returns the random stream of the graph, at its beginning.
-    """
-
-    nodes: int
-    law: "NeighboursInTime | FailingInTime"
-    stream: Callable[[], np.random.Generator]
-
-    def play(self) -> GraphInTime:
-        """Return the graph before the time 0."""
-        return GraphInTime(self.nodes, self.law.changes(self.nodes, self.stream()))
-
-    def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
-        """Yield which node may ever send to which: every node to every other one."""
-        return permutations(range(self.nodes), 2)
 
 
 # Contacts that were recorded.

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import connected_components, shortest_path
 
-from fedsim.physics.failures import FailingByExchange, PeerGraph
-from fedsim.physics.graphs_in_time import Matchings, OverlayCycle, OverlayInTime
+from fedsim.physics.failures import FailingByExchange, OverlayInTime, PeerGraph
+from fedsim.physics.graphs_in_time import Matchings, OverlayCycle
 from fedsim.physics.overlay import Matrix, Overlay
 
 LARGEST = 1000

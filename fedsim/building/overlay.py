@@ -16,9 +16,11 @@ from fedsim.physics.failures import (
     PeerGraph,
 )
 from fedsim.physics.graphs_in_time import (
+    Matchings,
     NeighboursByExchange,
     NeighboursInTime,
     OnePeer,
+    OverlayCycle,
 )
 from fedsim.physics.medium import RadioGraph
 from fedsim.physics.overlay import Neighbours, Overlay
@@ -93,28 +95,35 @@ def _changing(
         findings.add("network.mixing.kind", f"{text} of each exchange anew; leave it out")
         return None
     streams = partial(stream, seed, "overlay")
-    graphs = overlay
+    graphs: Overlay | OverlayCycle | Matchings | None = overlay
     if isinstance(neighbours, NeighboursByExchange):
-        graphs = neighbours.sequence(nodes, streams)
-        graphs.of(1).check(method.needs)
+        turns = neighbours.sequence(nodes, streams)
+        turns.of(1).check(method.needs)
+        graphs = turns
     if failures is not None:
         if wrong := _unfit(failures, neighbours, method, directed=directed):
             findings.add("network.failures", wrong)
             return None
-        if not failures.in_time:
-            assert graphs is not None, "it does not change in time"  # noqa: S101
+        if graphs is not None and not failures.in_time:
             drawn = partial(stream, seed, "failures")
             return FailingByExchange(graphs, failures.probability, drawn)
-    if graphs is not None and failures is None:
+    elif graphs is not None:
         return graphs
-    law = neighbours if isinstance(neighbours, NeighboursInTime) else overlay
-    assert law is not None, "there are two that change"  # noqa: S101
-    if failures is not None:
-        made = OverlayInTime(nodes, FailingInTime(law, failures), streams)
-    else:
-        made = OverlayInTime(nodes, law, streams)
+    moving = neighbours if isinstance(neighbours, NeighboursInTime) else None
+    made = OverlayInTime(nodes, _law(moving, overlay, failures), streams)
     made.play()
     return made
+
+
+def _law(
+    moving: NeighboursInTime | None, overlay: Overlay | None, failures: EdgeFailures | None
+) -> NeighboursInTime | FailingInTime:
+    """Return the law of a graph that changes in time: by itself, as its edges fail, or both."""
+    base = moving or overlay
+    if failures is not None and base is not None:
+        return FailingInTime(base, failures)
+    assert moving is not None, "what does not fail changes by itself"  # noqa: S101
+    return moving
 
 
 def _unfit(

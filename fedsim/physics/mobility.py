@@ -354,10 +354,10 @@ def power_mean(exponent: float, power: float, low: float, high: float) -> float:
 def _integral(power: float, low: float, high: float) -> float:
     """Return the integral of x^(power - 1) between two bounds."""
     if low == high:
-        return low**power  # of a point; the same in both of a quotient
+        return float(low**power)  # of a point; the same in both of a quotient
     if abs(power) < _FLAT:
         return log(high / low)
-    return (high**power - low**power) / power
+    return float((high**power - low**power) / power)
 
 
 _FLAT = 1e-9  # exponents nearer to 0 are taken for it

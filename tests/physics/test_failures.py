@@ -202,7 +202,8 @@ def cumulative(x: Any, exponent: float, low: float, high: float) -> Any:
 def test_flights_and_pauses_follow_truncated_power_laws(rho: float) -> None:
     law = levy(width=1e9, height=1e9, speed_exponent=rho)  # far from walls
     (legs,) = law.legs(1, RNG(0))
-    flights, pauses = [], []
+    flights: list[float] = []
+    pauses: list[float] = []
     for _ in range(6001):
         leg = next(legs)
         span, speed = leg.end - leg.begin, np.hypot(leg.vx, leg.vy)

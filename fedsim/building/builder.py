@@ -334,6 +334,8 @@ class Builder:
             folder=self.plan.folder,
             weights=problem.weights,
             programs=problem if isinstance(problem, ProgramProblem) else None,
+            parts=problem.parts,
+            sent=problem.parts if local is None else local.sent,
             refuses=partial(_refusal, problem),
         )
 

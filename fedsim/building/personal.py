@@ -64,6 +64,8 @@ def _no_statistics(loss: Loss, algorithm: Algorithm) -> str:
             f"got local, but clients of {algorithm.kind} have whole models of their own; take"
             " averaged, which leaves each its own statistics"
         )
+    if getattr(algorithm, "alpha_rate", None) is not None:
+        return "got statistics, which have no gradient to move alpha by; leave out alpha_rate"
     return ""
 
 

@@ -184,6 +184,7 @@ def refusals() -> Iterator[tuple[str, str, dict[str, Any], str]]:
     yield "BatchNorm1d", "refused", {}, "loss.statistics: local or averaged"
     yield "BatchNorm1d", "averaged", {"kind": "fedadam"}, "beyond means of the clients' models"
     yield "BatchNorm1d", "local", {"kind": "ditto"}, "have whole models of their own; take averaged"
+    yield "BatchNorm1d", "averaged", {"kind": "apfl", "alpha_rate": 1.0}, "leave out alpha_rate"
     yield "LayerNorm", "refused", {"local": [STATISTICS]}, "is the name of no part of the model"
     given = {
         "optimizer": fedsim.torch.optimizer(torch.optim.SGD),

@@ -31,6 +31,7 @@ WHOLE = {
     "JaxLoss": "functions that Python hands over",
     "GivenModule": "a module that Python hands over",
     "GivenMeasure": "a function that Python hands over",
+    "Muon": "refused by models without matrices: tests/problems/test_optimizers.py",
     "GivenOptimizer": "an optimizer that Python hands over",
 }
 """Classes that are not drawn, with the reason."""

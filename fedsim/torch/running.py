@@ -9,12 +9,14 @@ import torch
 from torch import nn
 
 from fedsim.errors import DataError
+from fedsim.problems import GivenMeasure
 from fedsim.problems.architectures import PassedModule
 from fedsim.problems.modules import layers_of
 from fedsim.problems.modules.module import numbers_of
 from fedsim.results import Result
 from fedsim.results.best import best_round
 from fedsim.running import api
+from fedsim.torch.metrics import Metric, metric
 from fedsim.torch.problems import Criterion, Module, RowLoss, Rows, problem
 from fedsim.torch.steps import BatchLoss, Collate
 
@@ -62,6 +64,7 @@ def run(
     split: Mapping[str, Any] | str | None = None,
     step: BatchLoss | None = None,
     collate: Collate | None = None,
+    metrics: Mapping[str, Metric] | None = None,
     rounds: int | None = None,
     out: str | Path | None = None,
     jobs: int = 1,
@@ -84,6 +87,9 @@ def run(
         step: of items of any form, and `collate`: see `fedsim.torch.problem`. With test items,
             `measures` is `["test_loss"]` then, unless given.
         collate: makes a batch of a list of items.
+        metrics: further measures of test rows by their names: functions of outputs and targets, and
+            objects, classes or names of torchmetrics, such as {"macro_f1": "MulticlassF1Score"};
+            see `metric`, of which `measures` takes those of each client.
         rounds: after which the run ends; short for `stop={"rounds": rounds}`.
         out: the folder of the run folders; if None, a temporary one until this session ends.
         jobs: the number of runs at a time.
@@ -107,9 +113,23 @@ def run(
     classes = getattr(made.loss, "criterion", "") == "cross-entropy"
     if test is not None and (classes or step is not None):
         scenario.setdefault("measures", ["test_accuracy" if classes else "test_loss"])
+    if metrics is not None:
+        scenario["measures"] = [*scenario.get("measures", ()), *_by_name(metrics)]
     found = api.run({"problem": made, "algorithm": algorithm, **scenario}, out=out, jobs=jobs)
-    own = {each.name: getattr(found, each.name) for each in fields(found)}
-    return TorchResult(**own, network=module)
+    held = {each.name: getattr(found, each.name) for each in fields(found)}
+    return TorchResult(**held, network=module)
+
+
+def _by_name(metrics: object) -> list[GivenMeasure]:
+    """Return metrics as measures.
+
+    Raises:
+        DataError: they have no names, or one of them cannot be used.
+    """
+    if not isinstance(metrics, Mapping):
+        text = 'metrics are given by their names, such as {"f1": function}'
+        raise DataError("metrics", f"{text}; got {type(metrics).__name__}")
+    return [metric(each, name) for name, each in metrics.items()]
 
 
 def _stop_after(rounds: int, stop: Mapping[str, Any]) -> Mapping[str, Any]:

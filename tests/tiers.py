@@ -47,6 +47,7 @@ FILES = {
     "flower/test_apps.py": "flower",
     "flower/test_every_strategy.py": "flower",
     "flower/test_failures.py": "flower",
+    "flower/test_mods.py": "flower",
     "flower/test_runs.py": "flower",
     "flower/test_server_apps.py": "flower",
     "flower/test_strategies.py": "flower",

@@ -312,6 +312,7 @@ class Builder:
         clients = len(problem.losses)
         sent = problem.dimension if local is None else len(local.shared)
         layers = problem.layers if local is None else local.layers
+        parts = () if isinstance(problem, ProgramProblem) else problem.parts
         policy = scenario.participation.among(clients)
         return ProblemInfo(
             clients=clients,
@@ -337,8 +338,8 @@ class Builder:
             folder=self.plan.folder,
             weights=problem.weights,
             programs=problem if isinstance(problem, ProgramProblem) else None,
-            parts=problem.parts,
-            sent=problem.parts if local is None else local.sent,
+            parts=parts,
+            sent=parts if local is None else local.sent,
             refuses=partial(_refusal, problem),
         )
 

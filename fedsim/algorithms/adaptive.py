@@ -25,7 +25,7 @@ from pydantic import Field, model_validator
 
 from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.local_steps import Model, mean
-from fedsim.algorithms.local_training import LocalUpdates, fitted
+from fedsim.algorithms.local_training import LocalUpdates, fit_rule
 from fedsim.blocks.spec import as_written
 from fedsim.ports import Server
 from fedsim.problems.optimizers import (
@@ -97,7 +97,7 @@ class FedOpt(ServerOptimizer):
         """Return a copy whose rules fit the model; errors as for `Algorithm.configure`."""
         if not self.server_rule.whole:
             return super().configure(info)
-        rule = fitted(self.server_rule, info.sent, "server_optimizer")
+        rule = fit_rule(self.server_rule, info.sent, "server_optimizer")
         copied = self.model_copy(update={"server_optimizer": rule})
         return super(FedOpt, copied).configure(info)
 

@@ -87,7 +87,7 @@ class StepPlan(NamedTuple):
 Rule = TypeVar("Rule", bound=Optimizer)
 
 
-def fitted(rule: Rule, parts: Sequence[ModelPart], key: str) -> Rule:
+def fit_rule(rule: Rule, parts: Sequence[ModelPart], key: str) -> Rule:
     """Return an optimizer for a model of these parts.
 
     Args:
@@ -212,7 +212,7 @@ class LocalUpdates(LocalSteps[Kept]):
             raise ParameterError("optimizer", reason)
         if not self.optimizer.whole:
             return super().configure(info)
-        rule = fitted(self.optimizer, info.parts, "optimizer")
+        rule = fit_rule(self.optimizer, info.parts, "optimizer")
         return super(LocalUpdates, self.model_copy(update={"optimizer": rule})).configure(info)
 
     @property

@@ -31,7 +31,7 @@ def best_round(result: "Result", variant: str | None, seed: int | None, measure:
     """
     rounds, own = result.rounds, variant or result.runs[0].parent.name
     folder = folder_of(result.runs, own, seed)
-    named = measure or _asked(folder)
+    named = measure or _measure_of(folder)
     if named not in rounds:
         raise DataError("measure", f"got {named!r}; expected one of {', '.join(rounds.columns)}")
     of_run = (rounds["variant"] == own) & (rounds["seed"] == int(folder.name.removeprefix("seed-")))
@@ -44,7 +44,7 @@ def best_round(result: "Result", variant: str | None, seed: int | None, measure:
     return int(values.index[place])
 
 
-def _asked(folder: Path) -> str:
+def _measure_of(folder: Path) -> str:
     """Return the figure by which a run has kept its best model."""
     models = parse(read_text(folder), folder / SCENARIO).get("models")
     best = models.get("best") if isinstance(models, dict) else None

@@ -114,11 +114,11 @@ class PassedMetric(NamedTuple):
         test = held_out_rows(problem, self.name)
         if self._has_classes(problem):
             held_out_labels(problem, self.name)  # which looks for unknown classes
-        return self._make(problem)._figure_of(problem, test)  # noqa: SLF001 - its own class
+        return self._with_object(problem)._figure_of(problem, test)  # noqa: SLF001 - its own class
 
     def bind_clients(self, problem: Problem) -> Callable[[Sequence[Array]], Array]:
         """Return the figures of a model for each client, on its rows, shape (M,)."""
-        figure = self._make(problem)._figure_of  # noqa: SLF001 - its own class
+        figure = self._with_object(problem)._figure_of  # noqa: SLF001 - its own class
         each = [figure(problem, rows) for rows in problem.samples]
 
         def evaluate(models: Sequence[Array]) -> Array:
@@ -126,7 +126,7 @@ class PassedMetric(NamedTuple):
 
         return evaluate
 
-    def _make(self, problem: Problem) -> "PassedMetric":
+    def _with_object(self, problem: Problem) -> "PassedMetric":
         """Return this with an object of its class.
 
         Raises:

@@ -14,6 +14,7 @@ from fedsim.record.schema import Event
 from fedsim.sim.client import Equipment, Worker
 from fedsim.sim.engine.loop import SimLoop, TimedWaits
 from fedsim.sim.meetings import Meetings, Neighbourhood
+from fedsim.sim.network.medium import MediumNetwork
 from fedsim.sim.network.peers import PeerNetwork
 
 Live = Callable[[Any], Coroutine[Any, Any, None]]
@@ -48,7 +49,7 @@ class SimNode(Worker):
     def __init__(
         self,
         protocol: PeerProtocol,
-        network: PeerNetwork,
+        network: PeerNetwork | MediumNetwork,
         equipment: Equipment,
         *,
         initial: Array,
@@ -198,7 +199,7 @@ class SimPairNode(SimNode):
     def __init__(
         self,
         protocol: PairProtocol,
-        network: PeerNetwork,
+        network: PeerNetwork | MediumNetwork,
         equipment: Equipment,
         *,
         answer: Answer,

@@ -80,7 +80,7 @@ def client_table(
             **_carbon(meters, emissions),
             **_batteries(ledger.clients, meters.stores),
         },
-        copy=False,  # some thirty columns of ten million clients
+        copy=not meters.metered,  # some thirty columns of ten million clients
     )
     if not meters.metered:
         table.loc[:, table.columns.str.endswith("joules")] = np.nan

@@ -74,13 +74,15 @@ def accuracy_notes(jobs: Sequence[Job]) -> Iterator[Note]:
 
 
 def graph_notes(jobs: Sequence[Job]) -> Iterator[Note]:
-    """Yield what the graphs of peers are; a note for variants that share one."""
-    alike: dict[str, list[str]] = {}
+    """Yield what the graphs of peers and their media are; a note for variants that share one."""
+    alike: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         if (overlay := job.deployment.overlay) is not None:
-            alike.setdefault(describe_any(overlay), []).append(job.variant.name)
-    for text, names in alike.items():
-        yield Note(", ".join(names), "network.peers", text)
+            alike.setdefault(("peers", describe_any(overlay)), []).append(job.variant.name)
+        if (medium := job.deployment.medium) is not None:
+            alike.setdefault(("medium", medium.describe()), []).append(job.variant.name)
+    for (key, text), names in alike.items():
+        yield Note(", ".join(names), f"network.{key}", text)
 
 
 def tier_notes(jobs: Sequence[Job]) -> Iterator[Note]:

@@ -285,8 +285,8 @@ def test_rows_in_pieces_are_those_of_a_loop_over_events(
         paid = {SPENT: rng.uniform(size=len(events))} if number == 2 else {}
         blocks.add(events, number, np.arange(len(events)), **own, **paid)
         for place, event in enumerate(events.tolist()):
-            spent = float(paid[SPENT][place]) if paid else float(own["joules"][0])
-            made.append({"at": places[event], "number": number, "node": place, "spent": spent})
+            cost = float(paid[SPENT][place]) if paid else float(own["joules"][0])
+            made.append({"at": places[event], "number": number, "node": place, "spent": cost})
             made[-1] |= {"t": float(times[place]), "joules": float(own["joules"][0])}
     log: Any = Written()
     spent = [x for some in blocks.in_order(places, log).write(log) for x in some.tolist()]

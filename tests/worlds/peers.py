@@ -158,6 +158,7 @@ DESCENDS: dict[str, Callable[[Dice], Block]] = {
         **dice.options({"growth": 0.5, "local_steps": dice.whole(1, 4)}),
     },
     "sgp": lambda dice: {},
+    "ad-psgd": lambda dice: {},
 }
 """Methods of peers with a step size, and their other parameters."""
 
@@ -173,12 +174,22 @@ AVERAGES: dict[str, Callable[[Dice], Block]] = {
         "rho": 50.0,
         **dice.options({"threshold": dice.whole(0, 3) / 2, "decay": 0.9}),
     },
+    "pairwise-gossip": lambda dice: dice.options({"every": "2 s", "spread": 0.5}),
+    "coke": lambda dice: {
+        "penalty": 0.1,
+        "solver": {"kind": "gradient-descent", "step_size": 0.01, "steps": dice.whole(1, 4)},
+        **dice.options({"threshold": dice.whole(0, 3) / 2, "decay": 0.9}),
+    },
 }
 """Methods of peers without a step size."""
 
+PAIRS = ("pairwise-gossip", "ad-psgd")
+"""Methods whose nodes meet in pairs: they have no weights."""
+
 NEED = {
     **dict.fromkeys(
-        ("extra", "nids", "choco-sgd", "sparq-sgd", "choco-gossip", "cola"), "symmetric"
+        ("extra", "nids", "choco-sgd", "sparq-sgd", "choco-gossip", "cola", "coke", *PAIRS),
+        "symmetric",
     ),
     **dict.fromkeys(("sgp", "push-sum"), "columns"),
 }
@@ -233,6 +244,8 @@ def _undirected(blocks: Block) -> None:
         network["peers"].pop("directed", None)
         if network.get("mixing", _NONE)["kind"] == "out-degree":
             del network["mixing"]
+    if blocks["algorithm"]["kind"] in PAIRS:
+        network.pop("mixing", None)
 
 
 def _fitting(blocks: Block, *, patient: bool) -> None:

@@ -93,7 +93,7 @@ OVERLAYS: dict[str, Callable[[Dice, int], Block]] = {
         "width": "80 m",
         **dice.options({"height": "60 m", "min_flight": "3 m", "max_flight": "50 m"}),
         **dice.options({"min_pause": "0 s", "max_pause": "30 s", "speed": "2 m/s", "every": "5 s"}),
-        **dice.options({"alpha": 1.0, "beta": 0.5, "speed_exponent": 0.6}),
+        **dice.options({"alpha": 1.0, "beta": 0.5, "speed_exponent": 0.6}, 0.7),
     },
     "positions": lambda dice, clients: {
         "range": "30 m",

@@ -40,6 +40,10 @@ def test_the_command_computes_the_table_of_the_page_anew(
     monkeypatch.setattr(kernel, "read", lambda *_: measured)
     for rounds in (run.calibrating, run.live_links):
         monkeypatch.setattr(rounds, "find_all", lambda: None)
+    monkeypatch.setattr(run.lora, "NODES", (30, 100))
+    monkeypatch.setattr(run.lora, "PERIODS", 2)
+    monkeypatch.setattr(run.lora, "TRIALS", 1000)
+    monkeypatch.setattr(run.lora, "PUBLISHED", {(30, None): 0.9})
     monkeypatch.setattr(run, "ERRORS", tmp_path / "errors.csv")
     run.main(["--again"])
     head, _, *rows = capsys.readouterr().out.splitlines()

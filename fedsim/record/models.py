@@ -37,6 +37,13 @@ SHAPE = b"shape"
 """The key of the shape of all models, in the metadata of the table."""
 
 
+CLIENTS = pa.field("clients", _FLAT)
+"""The column of the clients' own models, one after the other, in a run that keeps them."""
+
+OwnModels = Callable[[Array], Sequence[Array]]
+"""Returns the clients' own models, each (d,), in the last round, which was closed with a model."""
+
+
 Figure = Callable[[str], float]
 """Returns a figure of a round by the name of its column; NaN where it was not evaluated."""
 
@@ -51,6 +58,20 @@ class Best(NamedTuple):
 
     figure: str
     rises: bool
+
+
+class KeptModel(NamedTuple):
+    """A model, and those of the clients beside it.
+
+    Attributes:
+        number: of the round.
+        model: the server's, or what the method reports, shape (d,).
+        own: the clients', shape (d,) each; none where they are not kept.
+    """
+
+    number: int
+    model: Array
+    own: Sequence[Array] = ()
 
 
 class CheckpointWriter(Protocol):
@@ -76,6 +97,7 @@ class ModelTable:
             last only.
         best: the figure by which one more is kept, the first of several equal ones; None for none.
             Rounds in which it was not evaluated are passed over. Not beside `every`.
+        own: returns the clients' own models, which are kept, too; None where they are not.
     """
 
     def __init__(
@@ -84,15 +106,18 @@ class ModelTable:
         shape: Sequence[int],
         every: int | None = None,
         best: Best | None = None,
+        own: OwnModels | None = None,
     ) -> None:
-        self._schema = COLUMNS.with_metadata({SHAPE: json.dumps(list(shape)).encode()})
+        columns = COLUMNS if own is None else COLUMNS.append(CLIENTS)
+        self._schema = columns.with_metadata({SHAPE: json.dumps(list(shape)).encode()})
+        self._own = own
         self._parts = parts
         self._every = every
         self._best, self._least = best, inf
-        self._found: tuple[int, Array] | None = None  # the best so far
-        self._last: tuple[int, Array] | None = None
+        self._found: KeptModel | None = None  # the best so far
+        self._last: KeptModel | None = None
         self._kept = 0  # the last round whose model is on disk or queued
-        self._waiting: list[tuple[int, Array]] = []
+        self._waiting: list[KeptModel] = []
         self._bytes = 0
 
     def see(self, number: int, model: Array, figure: Figure) -> None:
@@ -101,11 +126,11 @@ class ModelTable:
         Raises:
             OutputError: models cannot be written.
         """
-        self._last = number, np.array(model, dtype=np.float64)
+        self._last = KeptModel(number, np.array(model, dtype=np.float64))
         if self._best is not None:
             value = -figure(self._best.figure) if self._best.rises else figure(self._best.figure)
             if value < self._least:  # not where it is NaN
-                self._least, self._found = value, self._last
+                self._least, self._found = value, self._complete(self._last)
         if self._every is not None and number % self._every == 0:
             self._keep()
             if self._bytes >= _CHUNK:
@@ -113,24 +138,30 @@ class ModelTable:
 
     def _keep_all(self) -> None:
         """Queue the best model and the last one for writing, in the order of their rounds."""
-        if self._found is not None and self._last is not None and self._found[0] < self._last[0]:
+        if self._found and self._last and self._found.number < self._last.number:
             self._waiting.append(self._found)
         self._keep()
 
+    def _complete(self, kept: KeptModel) -> KeptModel:
+        """Return the model of the last round with those of the clients, if these are kept."""
+        return kept if self._own is None else kept._replace(own=tuple(self._own(kept.model)))
+
     def _keep(self) -> None:
         """Queue the last model for writing."""
-        if self._last is not None and self._last[0] != self._kept:
-            self._kept, model = self._last
-            self._waiting.append(self._last)
-            self._bytes += model.nbytes
+        if self._last is not None and self._last.number != self._kept:
+            self._kept = self._last.number
+            self._waiting.append(self._complete(self._last))
+            self._bytes += self._last.model.nbytes * (1 + len(self._waiting[-1].own))
 
     def _flush(self) -> None:
         waiting, self._waiting, self._bytes = self._waiting, [], 0
-        ends = np.cumsum([0, *(model.size for _, model in waiting)], dtype=np.int32)
-        values = np.concatenate([model for _, model in waiting]) if waiting else np.zeros(0)
-        rounds = pa.array([number for number, _ in waiting], pa.int64())
-        models = pa.ListArray.from_arrays(pa.array(ends), pa.array(values), type=_FLAT)
-        self._parts.write(pa.Table.from_arrays([rounds, models], schema=self._schema))
+        columns = [
+            pa.array([each.number for each in waiting], pa.int64()),
+            _lists([each.model for each in waiting]),
+        ]
+        if self._own is not None:
+            columns.append(_lists([np.concatenate(each.own) for each in waiting]))
+        self._parts.write(pa.Table.from_arrays(columns, schema=self._schema))
 
     def close(self) -> None:
         """Write the rest and join the parts; the table has no rows where no round ended.
@@ -150,6 +181,13 @@ class ModelTable:
             with suppress(OutputError):  # the reason of the run's end is reported already
                 self._flush()
         self._parts.abandon()
+
+
+def _lists(rows: Sequence[Array]) -> pa.Array:
+    """Return arrays as a column of lists."""
+    ends = np.cumsum([0, *(row.size for row in rows)], dtype=np.int32)
+    values = np.concatenate(rows) if rows else np.zeros(0)
+    return pa.ListArray.from_arrays(pa.array(ends), pa.array(values), type=_FLAT)
 
 
 # Readers of recorded models, as arrays in their shape.
@@ -191,8 +229,27 @@ def read_model(folder: Path, number: int) -> Array:
     Raises:
         DataError: a file is damaged.
     """
-    table = _table(folder, filters=[("round", "==", number)])
+    table = _table(folder, COLUMNS.names, filters=[("round", "==", number)])
     return next(_in_shape(table, folder))
+
+
+def read_own_model(folder: Path, number: int, client: int) -> Array:
+    """Return a client's own model of a round that is kept, in its shape.
+
+    Raises:
+        ValueError: the run has not kept the clients' models, or has no such client.
+        DataError: a file is damaged.
+    """
+    table = read_table(folder, MODELS, None, [("round", "==", number)])
+    if CLIENTS.name not in table.column_names:
+        text = f"{folder}: the clients' own models are not kept"
+        raise ValueError(f"{text}; models: {{clients: true}} keeps them, of a method that has them")
+    shape = _shape(table, folder / f"{MODELS}.parquet")
+    own = np.array(table[CLIENTS.name][0].values, dtype=np.float64).reshape(-1, *shape)
+    if not 0 <= client < len(own):
+        raise ValueError(f"got the client {client}; expected 0 to {len(own) - 1}")
+    found: Array = own[client].copy()
+    return found
 
 
 def read_models(folders: Sequence[Path]) -> pd.DataFrame:
@@ -262,6 +319,7 @@ def model_of(
     variant: str | None,
     seed: int | None = None,
     number: int | None = None,
+    client: int | None = None,
 ) -> Array:
     """Return the model of one of several runs after a round; see `fedsim.Result.model`."""
     first = next((path.parent.name for path in folders), BASE)
@@ -273,7 +331,7 @@ def model_of(
             raise ValueError(f"{folder}: no round has ended, so no model is kept")
         text = f"{folder}: no model is kept of round {wanted}, only of {_list_numbers(kept)}"
         raise ValueError(f"{text}; models: {{every: n}} keeps those of every n-th round")
-    return read_model(folder, wanted)
+    return read_model(folder, wanted) if client is None else read_own_model(folder, wanted, client)
 
 
 def folder_of(folders: Sequence[Path], variant: str, seed: int | None) -> Path:

@@ -355,6 +355,10 @@ class Models(Spec):
         description="that of the round with the best value of this figure: objective, gap, or a "
         "column of the scenario's measures, such as test_accuracy",
     )
+    clients: bool = Field(
+        default=False,
+        description="beside each of them, the clients' own models, of a method that has them",
+    )
 
     @model_serializer(mode="wrap")
     def _without_none_best(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
@@ -362,6 +366,8 @@ class Models(Spec):
         written: dict[str, object] = write(self)
         if self.best is None:
             written.pop("best", None)
+        if not self.clients:
+            written.pop("clients", None)
         return written
 
     @model_validator(mode="after")

@@ -1,258 +1,28 @@
 """Peers: nodes that exchange messages with neighbours, each in its own task, without a server."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
-from math import inf
-from typing import Any, NamedTuple, cast
-
-import numpy as np
+from typing import Any, cast
 
 from fedsim.errors import RunError
 from fedsim.physics.overlay import Overlay
-from fedsim.ports import Array, ClientId, Message, Reply, Work, node_name
+from fedsim.ports import Array, ClientId, Message, node_name
+from fedsim.protocol.pairs import PairProtocol
 from fedsim.protocol.peer import PeerProtocol
-from fedsim.protocol.server import ReplyOutcome
 from fedsim.protocol.stopping import RunStopped
-from fedsim.protocol.transport import Envelope
 from fedsim.record.rounds import Traffic
-from fedsim.record.schema import Event
 from fedsim.record.summary import DONE, NO_CLIENTS, Ending
-from fedsim.sim.client import Equipment, Worker
 from fedsim.sim.config import PeerMethod, WorldConfig
-from fedsim.sim.engine.loop import SimLoop, TimedWaits
 from fedsim.sim.fleet import Fleet
-from fedsim.sim.meetings import ALONE, Meetings, Neighbourhood, meetings
-from fedsim.sim.network.peers import PeerNetwork
+from fedsim.sim.meetings import ALONE, Neighbourhood, meetings
+from fedsim.sim.peer_nodes import SimNode, SimPairNode
+from fedsim.sim.peer_rounds import PairRounds, PeerRounds
 from fedsim.wire.packers import Packing
 from fedsim.worlds.main_task import ENDED, ending_of
 from fedsim.worlds.observer import Observer
 
-# Rounds of many models: complete when every present node has committed its own.
-
-CONSENSUS = "consensus"
-"""The column of how far the models of a round are apart."""
-
-
-class _Committed(NamedTuple):
-    """A model and the measures that a node has committed."""
-
-    model: Array
-    measures: dict[str, float]
-
-
-class PeerRounds:
-    """Waits for the models of a round, and hands their mean to the observer.
-
-    Nodes may be rounds apart, as far as the graph between them is wide; rounds are over in order.
-    """
-
-    def __init__(self, nodes: Iterable[ClientId], observer: Observer, traffic: Traffic) -> None:
-        self._there = set(nodes)
-        self._observer = observer
-        self._traffic = traffic
-        self._round = 1
-        self._open: dict[int, dict[ClientId, _Committed]] = {}
-
-    def commit(self, node: ClientId, number: int, model: Array, measures: dict[str, float]) -> None:
-        """Take the model of a node in a round."""
-        self._open.setdefault(number, {})[node] = _Committed(model.copy(), measures)
-        self._look()
-
-    def node_left(self, node: ClientId) -> None:
-        """Remove a node that has left; what it has committed counts."""
-        self._there.discard(node)
-        self._look()
-
-    def _look(self) -> None:
-        """Close the rounds that are over."""
-        while (made := self._open.get(self._round)) and self._there <= made.keys():
-            del self._open[self._round]
-            self._round += 1
-            self._close([made[node] for node in sorted(made)])
-
-    def _close(self, made: list[_Committed]) -> None:
-        models = np.array([each.model for each in made])
-        mean = models.mean(axis=0)
-        names = dict.fromkeys(name for each in made for name in each.measures)
-        figures = {name: _mean_of(name, made) for name in names}
-        self._traffic.cohort += len(made)
-        self._observer.commit(mean, {CONSENSUS: distance(models, mean), **figures})
-
-
-def distance(models: Array, mean: Array) -> float:
-    """Return how far models, shape (M, d), are apart: the root mean square distance to the mean.
-
-    >>> distance(np.array([[0.0, 3.0], [0.0, -3.0]]), np.zeros(2))
-    3.0
-    """
-    with np.errstate(over="ignore", invalid="ignore"):  # of models that are not finite
-        return float(np.sqrt(((models - mean) ** 2).sum(axis=1).mean()))
-
-
-def _mean_of(name: str, made: list[_Committed]) -> float:
-    given = [each.measures[name] for each in made if name in each.measures]
-    return sum(given) / len(given)
-
-
-# A peer node of the simulated world: connects its coroutine to its protocol endpoint.
-
-Live = Callable[[Any], Coroutine[Any, Any, None]]
-"""`PeerAlgorithm.live`, a coroutine function of the node."""
-
-Commit = Callable[[ClientId, int, Array, dict[str, float]], None]
-"""Callback for a node, the number of its round, its model and its figures."""
-
-
-class SimNode(Worker):
-    """Implements `fedsim.ports.Node`.
-
-    Args:
-        protocol: its endpoint.
-        network: the lanes between all nodes.
-        equipment: what it works with.
-        initial: see below.
-        near: its neighbours, and its row of the mixing matrix.
-        meetings: say so of each exchange, if the graph changes.
-        commit: takes its models.
-        rounds: as many as the run can have.
-
-    Attributes:
-        initial: the model that all start from, shape (d,).
-        weights: those of its senders.
-        own_weight: that of its own vector.
-    """
-
-    def __init__(
-        self,
-        protocol: PeerProtocol,
-        network: PeerNetwork,
-        equipment: Equipment,
-        *,
-        initial: Array,
-        near: Neighbourhood,
-        meetings: Meetings | None,
-        commit: Commit,
-        rounds: float,
-    ) -> None:
-        super().__init__(protocol, equipment)
-        self.initial = initial
-        self.weights: Mapping[ClientId, float] = near.weights
-        self.own_weight = near.own_weight
-        self._meetings = meetings
-        self._protocol: PeerProtocol = protocol
-        self._network = network
-        self._commit = commit
-        self._rounds = rounds
-        self._over: asyncio.Future[None] | None = None  # of the exchange that is waited for
-
-    @property
-    def neighbours(self) -> Sequence[ClientId]:
-        """The neighbours still present, in order."""
-        return self._protocol.neighbours
-
-    @property
-    def senders(self) -> Sequence[ClientId]:
-        """Those that it receives from, still present, in order."""
-        return self._protocol.senders
-
-    @property
-    def stuck(self) -> str:
-        """Describe which neighbours it waits for; empty if none."""
-        return self._protocol.stuck
-
-    async def run(self, live: Live) -> None:
-        """Run its coroutine."""
-        self._loop = asyncio.get_running_loop()
-        self._waits = TimedWaits(cast("SimLoop", self._loop))
-        await live(self)
-
-    async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:
-        """See `fedsim.ports.Node.exchange`."""
-        await self._another_round()
-        if self._meetings is not None:
-            await self._meet(self._meetings)
-        post = self._protocol.open(message)
-        if not isinstance(message, Message):
-            self._record_silence(message)
-        for envelope, neighbours in post:
-            envelope.word = self._log.word(envelope.message.label)
-            self._network.send(self.id, neighbours, envelope)
-        await self._wait_finished()
-        return self._protocol.replies()
-
-    async def _meet(self, meetings: Meetings) -> None:
-        """Wait until the next exchange may begin, with neighbours of its own."""
-        near = await meetings.begin(self.id, self._protocol.next_exchange)
-        self._protocol.meet(near.neighbours, near.senders)
-        self.weights, self.own_weight = near.weights, near.own_weight
-
-    def commit(self, model: Array, **measures: float) -> None:
-        """See `fedsim.ports.Node.commit`."""
-        number = self._protocol.round
-        self._protocol.round += 1
-        self._commit(self.id, number, model, measures)
-
-    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
-        """See `fedsim.ports.Client.compute`."""
-        await self._another_round()
-        return await super().compute(work, begun)
-
-    async def _another_round(self) -> None:
-        """Wait for ever if all rounds that there can be are committed.
-
-        A node that is ahead of the others, or alone, would act without a round to end it.
-        """
-        if self._protocol.round > self._rounds:
-            await self._loop.create_future()
-
-    async def _wait_finished(self) -> None:
-        """Wait until the exchange is over."""
-        if self._protocol.over:
-            return
-        self._over = over = self._loop.create_future()
-        span, timer = self._protocol.deadline, None
-        if span < inf:
-            now = self._calendar.now
-            timer = self._calendar.at_deadline(now + span, self._on_deadline)
-        try:
-            await over
-        finally:
-            self._over = None
-        if timer is not None:
-            timer.cancel()
-
-    def _record_silence(self, sent: Mapping[ClientId, Message]) -> None:
-        now, number = self._calendar.now, self._protocol.round
-        for one in self._protocol.neighbours:
-            if one not in sent:
-                self._log.append(now, 0.0, Event.SILENT, self.id, one, number)
-
-    # -- what happens to it ------------------------------------------------------------
-
-    def receive(self, sender: ClientId, envelope: Envelope) -> None:
-        """Receive a message."""
-        verdict = self._protocol.receive(sender, envelope)
-        if verdict is ReplyOutcome.CLOSED:
-            self._wake()
-        elif verdict is ReplyOutcome.DROPPED:
-            now, word = self._calendar.now, self._log.word(verdict.value)
-            what = envelope.round, envelope.word
-            self._log.append(now, 0.0, Event.LATE, sender, self.id, *what, detail=word)
-
-    def lose(self, neighbour: ClientId) -> None:
-        """Handle a neighbour that is gone for good."""
-        if self._protocol.neighbour_left(neighbour):
-            self._wake()
-
-    def _on_deadline(self) -> None:
-        if self._protocol.deadline_expired():
-            self._wake()
-
-    def _wake(self) -> None:
-        """Wake the task that waits for the end of the exchange."""
-        if self._over is not None and not self._over.done():
-            self._over.set_result(None)
+__all__ = ["Peers", "SimNode"]
 
 
 class Peers:
@@ -283,7 +53,12 @@ class Peers:
         assert overlay is not None, "without an overlay it is a star"  # noqa: S101
         self._overlay = overlay
         self._meetings = meetings(overlay, fleet.calendar, nodes)
-        self._rounds = PeerRounds(nodes, observer, traffic)
+        self._answer = getattr(setup.algorithm, "answer", None)  # of a method of pairs
+        self._rounds = (
+            PeerRounds(nodes, observer, traffic)
+            if self._answer is None
+            else PairRounds(self._models, observer, traffic, self._begin_round)
+        )
         self._nodes = [self._node(setup, fleet, n, looks) for n in range(len(setup.fleet))]
         received = [setup.transport.to_server(node.receive) for node in self._nodes]
         self.network.join(received, self._on_undelivered)
@@ -300,7 +75,8 @@ class Peers:
             near = Neighbourhood.of(overlay, number)
         else:
             near, known = ALONE, range(len(setup.fleet))
-        end = PeerProtocol(
+        make = PeerProtocol if self._answer is None else PairProtocol
+        end = make(
             number,
             near.neighbours,
             Packing(setup.packer_up, number),
@@ -311,16 +87,25 @@ class Peers:
             senders=near.senders,
             known=known,
         )
-        return SimNode(
-            end,
-            self.network,
-            fleet.equipment(number, looks),
-            initial=setup.initial,
-            near=near,
-            meetings=self._meetings,
-            commit=self._commit,
-            rounds=setup.stop.rounds,
-        )
+        with_what = self.network, fleet.equipment(number, looks)
+        parts: dict[str, Any] = {
+            "initial": setup.initial,
+            "near": near,
+            "meetings": self._meetings,
+            "commit": self._commit,
+            "rounds": setup.stop.rounds,
+        }
+        if isinstance(end, PairProtocol) and self._answer is not None:
+            return SimPairNode(end, *with_what, answer=self._answer, **parts)
+        return SimNode(end, *with_what, **parts)
+
+    def _models(self) -> list[Array]:
+        """Return the models of the nodes that meet in pairs and are left."""
+        return [cast("SimPairNode", self._nodes[number]).model for number in sorted(self._there)]
+
+    def _begin_round(self, number: int) -> None:
+        for node in self._nodes:
+            cast("SimPairNode", node).begin_round(number)
 
     # -- how it goes on ----------------------------------------------------------------
 

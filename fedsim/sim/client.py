@@ -390,7 +390,7 @@ class SimClient(Worker, Driver):
         """Handle the end of its task: nothing is left to answer, or it answers no more."""
         self.driven = None
         if self._done is not None:
-            _settle(self._done, failure)
+            settle(self._done, failure)
         elif failure is None:
             self._busy = False
         elif not self._ended:
@@ -442,7 +442,7 @@ async def _await_all(made: Awaitable[Message | Silence]) -> Message | Silence:
     return await made
 
 
-def _settle(done: "asyncio.Future[None]", failure: BaseException | None) -> None:
+def settle(done: "asyncio.Future[None]", failure: BaseException | None) -> None:
     """Complete a future, with an error if there is one; a cancellation is none."""
     if failure is None or isinstance(failure, asyncio.CancelledError):
         done.set_result(None)

@@ -1,12 +1,9 @@
 """Peers: nodes that exchange messages with neighbours, each in its own task, without a server."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from math import inf
-from typing import Any, NamedTuple, cast
-
-import numpy as np
+from typing import Any, Never, cast
 
 from fedsim.errors import RunError
 from fedsim.physics.overlay import Overlay
@@ -18,82 +15,17 @@ from fedsim.protocol.transport import Envelope
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.record.summary import DONE, NO_CLIENTS, Ending
-from fedsim.sim.client import Equipment, Worker
+from fedsim.sim.client import Equipment, Worker, settle
 from fedsim.sim.config import PeerMethod, WorldConfig
-from fedsim.sim.engine.loop import SimLoop, TimedWaits
+from fedsim.sim.engine.light_task import LightTask, Pause
+from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.meetings import ALONE, Meetings, Neighbourhood, meetings
 from fedsim.sim.network.peers import PeerNetwork
+from fedsim.sim.peer_rounds import PeerRounds
 from fedsim.wire.packers import Packing
 from fedsim.worlds.main_task import ENDED, ending_of
 from fedsim.worlds.observer import Observer
-
-# Rounds of many models: complete when every present node has committed its own.
-
-CONSENSUS = "consensus"
-"""The column of how far the models of a round are apart."""
-
-
-class _Committed(NamedTuple):
-    """A model and the measures that a node has committed."""
-
-    model: Array
-    measures: dict[str, float]
-
-
-class PeerRounds:
-    """Waits for the models of a round, and hands their mean to the observer.
-
-    Nodes may be rounds apart, as far as the graph between them is wide; rounds are over in order.
-    """
-
-    def __init__(self, nodes: Iterable[ClientId], observer: Observer, traffic: Traffic) -> None:
-        self._there = set(nodes)
-        self._observer = observer
-        self._traffic = traffic
-        self._round = 1
-        self._open: dict[int, dict[ClientId, _Committed]] = {}
-
-    def commit(self, node: ClientId, number: int, model: Array, measures: dict[str, float]) -> None:
-        """Take the model of a node in a round."""
-        self._open.setdefault(number, {})[node] = _Committed(model.copy(), measures)
-        self._look()
-
-    def node_left(self, node: ClientId) -> None:
-        """Remove a node that has left; what it has committed counts."""
-        self._there.discard(node)
-        self._look()
-
-    def _look(self) -> None:
-        """Close the rounds that are over."""
-        while (made := self._open.get(self._round)) and self._there <= made.keys():
-            del self._open[self._round]
-            self._round += 1
-            self._close([made[node] for node in sorted(made)])
-
-    def _close(self, made: list[_Committed]) -> None:
-        models = np.array([each.model for each in made])
-        mean = models.mean(axis=0)
-        names = dict.fromkeys(name for each in made for name in each.measures)
-        figures = {name: _mean_of(name, made) for name in names}
-        self._traffic.cohort += len(made)
-        self._observer.commit(mean, {CONSENSUS: distance(models, mean), **figures})
-
-
-def distance(models: Array, mean: Array) -> float:
-    """Return how far models, shape (M, d), are apart: the root mean square distance to the mean.
-
-    >>> distance(np.array([[0.0, 3.0], [0.0, -3.0]]), np.zeros(2))
-    3.0
-    """
-    with np.errstate(over="ignore", invalid="ignore"):  # of models that are not finite
-        return float(np.sqrt(((models - mean) ** 2).sum(axis=1).mean()))
-
-
-def _mean_of(name: str, made: list[_Committed]) -> float:
-    given = [each.measures[name] for each in made if name in each.measures]
-    return sum(given) / len(given)
-
 
 # A peer node of the simulated world: connects its coroutine to its protocol endpoint.
 
@@ -102,6 +34,10 @@ Live = Callable[[Any], Coroutine[Any, Any, None]]
 
 Commit = Callable[[ClientId, int, Array, dict[str, float]], None]
 """Callback for a node, the number of its round, its model and its figures."""
+
+
+Ended = Callable[[ClientId, BaseException | None], None]
+"""Callback for a node whose coroutine has ended, with the error or the cancellation, if any."""
 
 
 class SimNode(Worker):
@@ -121,6 +57,7 @@ class SimNode(Worker):
         initial: the model that all start from, shape (d,).
         weights: those of its senders.
         own_weight: that of its own vector.
+        failure: what its coroutine has ended with, if that is an error or a cancellation.
     """
 
     def __init__(
@@ -144,7 +81,12 @@ class SimNode(Worker):
         self._network = network
         self._commit = commit
         self._rounds = rounds
-        self._over: asyncio.Future[None] | None = None  # of the exchange that is waited for
+        self._over: Pause | None = None  # until the end of the exchange that is waited for
+        self._loop: SimLoop
+        self._task: LightTask | None = None  # from its start on
+        self._ended: Ended
+        self._done: asyncio.Future[None] | None = None  # set once its coroutine is cancelled
+        self.failure: BaseException | None = None
 
     @property
     def neighbours(self) -> Sequence[ClientId]:
@@ -161,15 +103,49 @@ class SimNode(Worker):
         """Describe which neighbours it waits for; empty if none."""
         return self._protocol.stuck
 
-    async def run(self, live: Live) -> None:
-        """Run its coroutine."""
-        self._loop = asyncio.get_running_loop()
-        self._waits = TimedWaits(cast("SimLoop", self._loop))
+    def start(self, live: Live, ended: Ended) -> None:
+        """Run its coroutine from the next turn of the loop on."""
+        self._loop = cast("SimLoop", asyncio.get_running_loop())
+        self._ended = ended
+        self._task = self._waits = LightTask(self._loop, self)
+        self._task.start(self._run(live))
+
+    async def _run(self, live: Live) -> None:
         await live(self)
+
+    @property
+    def started(self) -> bool:
+        """Whether its coroutine runs, or has run."""
+        return self._task is not None
+
+    def cancel(self) -> None:
+        """Cancel its coroutine: it is gone for good."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def end(self) -> "asyncio.Future[None] | None":
+        """Cancel its coroutine as the world ends.
+
+        Returns:
+            A future that is done once it has ended; None where it does not run.
+        """
+        if self._task is None or not self._task.cancel():
+            return None
+        self._done = self._loop.create_future()
+        return self._done
+
+    def on_end(self, failure: BaseException | None) -> None:
+        """Handle the end of its coroutine; see `fedsim.sim.engine.light_task.Owner`."""
+        self.failure = failure
+        if self._done is not None:
+            settle(self._done, failure)
+        else:
+            self._loop.call_soon(self._ended, self.id, failure)
 
     async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:
         """See `fedsim.ports.Node.exchange`."""
-        await self._another_round()
+        if self._protocol.round > self._rounds:
+            await self._never()
         if self._meetings is not None:
             await self._meet(self._meetings)
         post = self._protocol.open(message)
@@ -178,7 +154,8 @@ class SimNode(Worker):
         for envelope, neighbours in post:
             envelope.word = self._log.word(envelope.message.label)
             self._network.send(self.id, neighbours, envelope)
-        await self._wait_finished()
+        if not self._protocol.over:
+            await self._wait_finished()
         return self._protocol.replies()
 
     async def _meet(self, meetings: Meetings) -> None:
@@ -193,24 +170,26 @@ class SimNode(Worker):
         self._protocol.round += 1
         self._commit(self.id, number, model, measures)
 
-    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
+    def compute(
+        self, work: Work, begun: Callable[[int], None] | None = None
+    ) -> Coroutine[Any, Any, Array]:
         """See `fedsim.ports.Client.compute`."""
-        await self._another_round()
-        return await super().compute(work, begun)
+        if self._protocol.round > self._rounds:
+            return self._never()
+        return super().compute(work, begun)
 
-    async def _another_round(self) -> None:
-        """Wait for ever if all rounds that there can be are committed.
+    async def _never(self) -> Never:
+        """Wait for ever: all rounds that there can be are committed.
 
         A node that is ahead of the others, or alone, would act without a round to end it.
         """
-        if self._protocol.round > self._rounds:
-            await self._loop.create_future()
+        await self._loop.create_future()
+        raise AssertionError("a future that nobody completes")
 
     async def _wait_finished(self) -> None:
-        """Wait until the exchange is over."""
-        if self._protocol.over:
-            return
-        self._over = over = self._loop.create_future()
+        """Wait until the exchange, which is open, is over."""
+        assert self._task is not None, "only its coroutine exchanges"  # noqa: S101
+        self._over = over = self._task.pause()
         span, timer = self._protocol.deadline, None
         if span < inf:
             now = self._calendar.now
@@ -251,8 +230,8 @@ class SimNode(Worker):
 
     def _wake(self) -> None:
         """Wake the task that waits for the end of the exchange."""
-        if self._over is not None and not self._over.done():
-            self._over.set_result(None)
+        if self._over is not None:
+            self._over.end()
 
 
 class Peers:
@@ -290,7 +269,6 @@ class Peers:
         self.network.prepare(fleet.supplies)
         self._there = set(range(len(setup.fleet)))
         self._lost: set[ClientId] = set()
-        self._tasks: dict[ClientId, asyncio.Task[None]] = {}
         self._over: asyncio.Future[Ending] | None = None
         self._end: Ending | BaseException | None = None  # how, once that is known
 
@@ -332,9 +310,7 @@ class Peers:
                 self._lost.add(node.id)
                 self._leave(node.id)
         for number in sorted(self._there):
-            live = self._nodes[number].run(self._method.live)
-            self._tasks[number] = task = asyncio.create_task(live, name=node_name(number))
-            task.add_done_callback(partial(self._on_end, number))
+            self._nodes[number].start(self._method.live, self._on_end)
         if self._end is not None:
             self._finish(self._end)
         try:
@@ -344,11 +320,11 @@ class Peers:
 
     async def _cancel(self) -> None:
         """Cancel all nodes, one of which may fail as it is cancelled."""
-        for task in self._tasks.values():
-            task.cancel()
-        for end in await asyncio.gather(*self._tasks.values(), return_exceptions=True):
-            if isinstance(end, Exception) and isinstance(self._end, Ending):
-                raise end
+        ends = [ended for node in self._nodes if (ended := node.end()) is not None]
+        await asyncio.gather(*ends, return_exceptions=True)
+        for node in self._nodes:
+            if isinstance(node.failure, Exception) and isinstance(self._end, Ending):
+                raise node.failure
 
     def stop(self, reason: str) -> None:
         """End the run now."""
@@ -356,9 +332,9 @@ class Peers:
 
     def lose(self, node: ClientId) -> None:
         """Abort all that a node does: it cannot go on, and is gone for good."""
-        if node in self._there and node in self._tasks:
+        if node in self._there and self._nodes[node].started:
             self._lost.add(node)
-            self._tasks[node].cancel()
+            self._nodes[node].cancel()
             self.network.abort(node)
             self._leave(node)
 
@@ -415,16 +391,16 @@ class Peers:
             status = NO_CLIENTS if len(self._lost) == len(self._nodes) else DONE
             self._finish(Ending(status, gone or "every node has ended or is gone"))
 
-    def _on_end(self, node: ClientId, task: asyncio.Task[None]) -> None:
+    def _on_end(self, node: ClientId, failure: BaseException | None) -> None:
         """Handle the end of a node's coroutine, whatever the reason."""
         if node not in self._there:
             return
-        if task.cancelled():
-            self._finish(RuntimeError(f"{task.get_name()} was cancelled from within"))
-        elif (error := task.exception()) is None:
+        if isinstance(failure, asyncio.CancelledError):
+            self._finish(RuntimeError(f"{node_name(node)} was cancelled from within"))
+        elif failure is None:
             self._leave(node)
-        elif not isinstance(error, KeyboardInterrupt | SystemExit):  # these end the loop
-            self._finish(error)
+        else:
+            self._finish(failure)
 
     def _finish(self, end: Ending | BaseException) -> None:
         """End the run, for a reason or with an error, unless it has ended already."""

@@ -321,7 +321,8 @@ class Job:
         asked, best = self.scenario.models, None
         if asked.best is not None:
             best = Best(asked.best, rises=asked.best in _higher(self.scenario))
-        return ModelTable(PartWriter(folder, MODELS), self.problem.shape, asked.every, best)
+        parts, shape = PartWriter(folder, MODELS), self.problem.shape
+        return ModelTable(parts, shape, asked.every, best, of_nodes=asked.nodes)
 
     @cached_property
     def setup(self) -> WorldConfig:

@@ -33,6 +33,9 @@ _FLAT = pa.list_(pa.field("element", pa.float64()))  # as Parquet calls it, when
 COLUMNS = pa.schema([("round", pa.int64()), ("model", _FLAT)])
 """The schema of the table: models are flattened."""
 
+NODES = pa.field("nodes", _FLAT)
+"""A further column, where nodes' own models are kept: those of a row, one after the other."""
+
 SHAPE = b"shape"
 """The key of the shape of all models, in the metadata of the table."""
 
@@ -54,7 +57,16 @@ class Best(NamedTuple):
 
 
 class CheckpointWriter(Protocol):
-    """Receives every model of a run, keeps some, and is closed once, or abandoned."""
+    """Receives every model of a run, keeps some, and is closed once, or abandoned.
+
+    Attributes:
+        of_nodes: whether it keeps the models of nodes, too.
+    """
+
+    of_nodes: bool
+
+    def see_nodes(self, models: Array) -> None:
+        """Receive the models of all nodes, shape (M, d), before that of their round."""
 
     def see(self, number: int, model: Array, figure: Figure) -> None:
         """Receive the model of a round, and the figures of that round."""
@@ -64,6 +76,21 @@ class CheckpointWriter(Protocol):
 
     def abandon(self) -> None:
         """Write the remaining models of a run that ends early, if possible."""
+
+
+class _Kept(NamedTuple):
+    """The model of a round, flat, and those of the nodes, if any, one after the other."""
+
+    number: int
+    model: Array
+    nodes: Array
+
+
+def _as_lists(vectors: Sequence[Array]) -> pa.Array:
+    """Return flat vectors as a column of lists."""
+    ends = np.cumsum([0, *(each.size for each in vectors)], dtype=np.int32)
+    values = np.concatenate(vectors) if vectors else np.zeros(0)
+    return pa.ListArray.from_arrays(pa.array(ends), pa.array(values), type=_FLAT)
 
 
 class ModelTable:
@@ -76,6 +103,7 @@ class ModelTable:
             last only.
         best: the figure by which one more is kept, the first of several equal ones; None for none.
             Rounds in which it was not evaluated are passed over. Not beside `every`.
+        of_nodes: whether the models of nodes are kept in the same rounds.
     """
 
     def __init__(
@@ -84,16 +112,25 @@ class ModelTable:
         shape: Sequence[int],
         every: int | None = None,
         best: Best | None = None,
+        *,
+        of_nodes: bool = False,
     ) -> None:
-        self._schema = COLUMNS.with_metadata({SHAPE: json.dumps(list(shape)).encode()})
+        schema = COLUMNS.append(NODES) if of_nodes else COLUMNS
+        self._schema = schema.with_metadata({SHAPE: json.dumps(list(shape)).encode()})
+        self.of_nodes = of_nodes
+        self._nodes = np.zeros(0)  # of the round that is seen next, one after the other
         self._parts = parts
         self._every = every
         self._best, self._least = best, inf
-        self._found: tuple[int, Array] | None = None  # the best so far
-        self._last: tuple[int, Array] | None = None
+        self._found: _Kept | None = None  # the best so far
+        self._last: _Kept | None = None
         self._kept = 0  # the last round whose model is on disk or queued
-        self._waiting: list[tuple[int, Array]] = []
+        self._waiting: list[_Kept] = []
         self._bytes = 0
+
+    def see_nodes(self, models: Array) -> None:
+        """Receive the models of all nodes, shape (M, d), before that of their round."""
+        self._nodes = models.reshape(-1)
 
     def see(self, number: int, model: Array, figure: Figure) -> None:
         """Receive the model of a round, shape (d,); copied, since a method may modify it later.
@@ -101,7 +138,7 @@ class ModelTable:
         Raises:
             OutputError: models cannot be written.
         """
-        self._last = number, np.array(model, dtype=np.float64)
+        self._last = _Kept(number, np.array(model, dtype=np.float64), self._nodes)
         if self._best is not None:
             value = -figure(self._best.figure) if self._best.rises else figure(self._best.figure)
             if value < self._least:  # not where it is NaN
@@ -120,17 +157,19 @@ class ModelTable:
     def _keep(self) -> None:
         """Queue the last model for writing."""
         if self._last is not None and self._last[0] != self._kept:
-            self._kept, model = self._last
+            self._kept = self._last.number
             self._waiting.append(self._last)
-            self._bytes += model.nbytes
+            self._bytes += self._last.model.nbytes + self._last.nodes.nbytes
 
     def _flush(self) -> None:
         waiting, self._waiting, self._bytes = self._waiting, [], 0
-        ends = np.cumsum([0, *(model.size for _, model in waiting)], dtype=np.int32)
-        values = np.concatenate([model for _, model in waiting]) if waiting else np.zeros(0)
-        rounds = pa.array([number for number, _ in waiting], pa.int64())
-        models = pa.ListArray.from_arrays(pa.array(ends), pa.array(values), type=_FLAT)
-        self._parts.write(pa.Table.from_arrays([rounds, models], schema=self._schema))
+        columns = [
+            pa.array([each.number for each in waiting], pa.int64()),
+            _as_lists([each.model for each in waiting]),
+        ]
+        if self.of_nodes:
+            columns.append(_as_lists([each.nodes for each in waiting]))
+        self._parts.write(pa.Table.from_arrays(columns, schema=self._schema))
 
     def close(self) -> None:
         """Write the rest and join the parts; the table has no rows where no round ended.
@@ -274,6 +313,29 @@ def model_of(
         text = f"{folder}: no model is kept of round {wanted}, only of {_list_numbers(kept)}"
         raise ValueError(f"{text}; models: {{every: n}} keeps those of every n-th round")
     return read_model(folder, wanted)
+
+
+def nodes_of(
+    folders: Sequence[Path],
+    variant: str | None,
+    seed: int | None = None,
+    number: int | None = None,
+) -> Array:
+    """Return the models of the nodes of one run; see `fedsim.Result.node_models`."""
+    first = next((path.parent.name for path in folders), BASE)
+    folder = folder_of(folders, variant or first, seed)
+    table = read_table(folder, MODELS)
+    if NODES.name not in table.column_names:
+        text = f"{folder}: the models of its nodes are not kept"
+        raise ValueError(f"{text}; models: {{every: n, nodes: true}} keeps them every n-th round")
+    kept = table["round"].to_pylist()
+    wanted = max(kept, default=0) if number is None else number
+    if wanted not in kept:
+        text = f"{folder}: no models of nodes are kept of round {wanted}, only of"
+        raise ValueError(f"{text} {_list_numbers(kept)}")
+    shape = _shape(table, folder / f"{MODELS}.parquet")
+    flat = np.array(table[NODES.name][kept.index(wanted)].values, dtype=np.float64)
+    return flat.reshape(-1, *shape)
 
 
 def folder_of(folders: Sequence[Path], variant: str, seed: int | None) -> Path:

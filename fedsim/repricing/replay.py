@@ -219,6 +219,10 @@ class CopiedModels:
         self._original = original
         self._parts = parts
         self._last = 0
+        self.of_nodes = False
+
+    def see_nodes(self, models: Array) -> None:
+        """Do nothing: runs among peers are not re-priced."""
 
     def see(self, number: int, model: Array, figure: Figure) -> None:  # noqa: ARG002 - placeholders
         """Register the last round of the run."""

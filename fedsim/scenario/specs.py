@@ -356,12 +356,18 @@ class Models(Spec):
         "column of the scenario's measures, such as test_accuracy",
     )
 
+    nodes: bool = Field(
+        default=False,
+        description="among peers: the model of each node, too, in the rounds whose model is kept",
+    )
+
     @model_serializer(mode="wrap")
-    def _without_none_best(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+    def _without_unused(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Leave out what is not given: scenarios of before keep their bytes, and their keys."""
         written: dict[str, object] = write(self)
-        if self.best is None:
-            written.pop("best", None)
+        for name in ("best", "nodes"):
+            if not getattr(self, name):
+                written.pop(name, None)
         return written
 
     @model_validator(mode="after")

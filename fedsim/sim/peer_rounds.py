@@ -1,6 +1,6 @@
 """Rounds of many models: complete when every present node has committed its own."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ class PeerRounds:
 
     def __init__(self, nodes: Iterable[ClientId], observer: Observer, traffic: Traffic) -> None:
         self._there = set(nodes)
+        self._nodes = len(self._there)
         self._observer = observer
         self._traffic = traffic
         self._round = 1
@@ -50,7 +51,16 @@ class PeerRounds:
         while (made := self._open.get(self._round)) and self._there <= made.keys():
             del self._open[self._round]
             self._round += 1
+            if self._observer.sees_nodes:
+                self._see_nodes(made)
             self._close([made[node] for node in sorted(made)])
+
+    def _see_nodes(self, made: Mapping[ClientId, _Committed]) -> None:
+        """Hand over each node's own model."""
+        models = np.full((self._nodes, *next(iter(made.values())).model.shape), np.nan)
+        for node, committed in made.items():
+            models[node] = committed.model
+        self._observer.see_nodes(models)
 
     def _close(self, made: list[_Committed]) -> None:
         models = np.array([each.model for each in made])

@@ -125,6 +125,19 @@ class Observer:
             self._committed = model.copy(), measures
         self._write_round(model, measures)
 
+    @property
+    def sees_nodes(self) -> bool:
+        """Whether the models of nodes are kept."""
+        return self._book.models.of_nodes
+
+    def see_nodes(self, models: Array) -> None:
+        """Take the models of all nodes, shape (M, d), of the round that is committed next.
+
+        Args:
+            models: NaN in the rows of nodes that have left.
+        """
+        self._book.models.see_nodes(models)
+
     def stay(self) -> None:
         """End a round that was given up or not answered, with the last one's model and figures."""
         self.abandoned += 1

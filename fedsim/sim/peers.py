@@ -15,9 +15,9 @@ from fedsim.protocol.transport import Envelope
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.record.summary import DONE, NO_CLIENTS, Ending
-from fedsim.sim.client import Equipment, Worker, settle
+from fedsim.sim.client import Equipment, Worker
 from fedsim.sim.config import PeerMethod, WorldConfig
-from fedsim.sim.engine.light_task import LightTask, Pause
+from fedsim.sim.engine.light_task import LightTask, Pause, settle
 from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.meetings import ALONE, Meetings, Neighbourhood, meetings

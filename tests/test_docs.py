@@ -1,5 +1,6 @@
 """The pages of the documentation: they build, leave nothing out, and their code runs."""
 
+import fcntl
 import os
 import re
 import shlex
@@ -55,8 +56,18 @@ BLOCKS = [
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the pages; a warning fails the build."""
-    folder = tmp_path_factory.mktemp("site")
+    """Build the pages, once for all processes of a run; a warning fails the build."""
+    temporary = tmp_path_factory.getbasetemp()
+    home = temporary.parent if "PYTEST_XDIST_WORKER" in os.environ else temporary
+    folder = home / "site"
+    with (home / "site.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            _build(folder)
+    return folder
+
+
+def _build(folder: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     hushed = os.environ | {"NO_MKDOCS_2_WARNING": "1"}  # an advertisement, not a warning
     done = subprocess.run(
@@ -64,7 +75,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stderr
-    return folder
 
 
 def codes(site: Path, page: str) -> set[str]:

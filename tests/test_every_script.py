@@ -48,6 +48,7 @@ TESTED = {
     "reality/calibrating": "test_reality",
     "reality/kernel": "test_reality_linux",
     "reality/live_links": "test_reality_live",
+    "reality/lora": "sim/test_lora_network",
     "reality/packets": "test_reality",
     "reality/transfers": "test_reality",
     "reality/run": "test_reality_table",

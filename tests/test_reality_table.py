@@ -40,6 +40,10 @@ def test_the_command_computes_the_table_of_the_page_anew(
     monkeypatch.setattr(kernel, "read", lambda *_: measured)
     for rounds in (run.calibrating, run.live_links):
         monkeypatch.setattr(rounds, "find_all", lambda: None)
+    monkeypatch.setattr(run.lora, "NODES", (30, 100))
+    monkeypatch.setattr(run.lora, "PERIODS", 2)
+    monkeypatch.setattr(run.lora, "TRIALS", 1000)
+    monkeypatch.setattr(run.lora, "PUBLISHED", {(30, None): 0.9})
     monkeypatch.setattr(run, "ERRORS", tmp_path / "errors.csv")
     run.main(["--again"])
     head, _, *rows = capsys.readouterr().out.splitlines()
@@ -84,6 +88,26 @@ def test_what_is_stored_is_read_as_it_was_written(run: Any, tmp_path: Path) -> N
     page.write_text("before\n<!-- x -->\nold\n<!-- end of x -->\nbehind\n", encoding="utf-8")
     stored.fill(page, "x", ["one", "two"])
     assert page.read_text(encoding="utf-8").splitlines()[2:4] == ["one", "two"]
+
+
+def test_a_computation_that_is_cut_off_leaves_what_was_stored(run: Any, tmp_path: Path) -> None:
+    """Nor does it leave anything else: half of a table would be taken for a whole one."""
+    stored = importlib.import_module("stored")
+    path = tmp_path / "found.csv"
+    stored.write_findings([(3, [("tcp", "presets", stored.Finding([0.25], 1.0))])], path)
+    before, mode = path.read_bytes(), path.stat().st_mode
+
+    def cut_off() -> Any:
+        yield 4, [("tcp", "presets", stored.Finding([0.5], 1.0))]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stored.write_findings(cut_off(), path)
+    assert path.read_bytes() == before
+    stored.write_findings([], path)
+    assert path.read_text(encoding="utf-8") == "setting,model,fleet,tau,errors\n"
+    assert [*tmp_path.iterdir()] == [path]
+    assert path.stat().st_mode == mode
 
 
 def test_the_errors_against_simgrid_are_those_of_its_table(run: Any) -> None:

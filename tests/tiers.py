@@ -26,6 +26,7 @@ FEW = 15
 LIBRARIES = {
     "torch": ("torch",),
     "flower": ("flwr",),
+    "metrics": ("torchmetrics",),
     "jax": ("jax", "optax"),
     "dask": ("distributed", "dask_jobqueue"),
     "tables": ("openpyxl", "sqlalchemy"),
@@ -46,6 +47,7 @@ FILES = {
     "flower/test_apps.py": "flower",
     "flower/test_every_strategy.py": "flower",
     "flower/test_failures.py": "flower",
+    "flower/test_mods.py": "flower",
     "flower/test_runs.py": "flower",
     "flower/test_server_apps.py": "flower",
     "flower/test_strategies.py": "flower",
@@ -60,6 +62,7 @@ FILES = {
     "problems/test_torch.py": "torch",
     "pytorch/test_lora.py": "torch",
     "pytorch/test_losses.py": "torch",
+    "pytorch/test_metrics.py": "metrics",
     "pytorch/test_personal.py": "torch",
     "pytorch/test_problem.py": "torch",
     "pytorch/test_running.py": "torch",

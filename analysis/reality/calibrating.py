@@ -27,7 +27,7 @@ import numpy as np
 import packets
 import pandas as pd
 from scipy.stats import kendalltau
-from stored import Finding, Findings, read_findings, write_findings
+from stored import Finding, Findings, read_findings, replacing, write_findings
 
 import fedsim
 from fedsim.calibration.api import calibrate
@@ -225,7 +225,8 @@ def simulate(program: Path) -> None:
             rows = tasks(draw(number), Path(folder))
         every.append(by_ns3(draw(number), rows, number, program))
     table = pd.concat(every)[list(COLUMNS)]
-    table.to_csv(TABLE, index=False, float_format="%.9g", lineterminator="\n")
+    with replacing(TABLE) as file:
+        table.to_csv(file, index=False, float_format="%.9g", lineterminator="\n")
 
 
 def read() -> pd.DataFrame:

@@ -22,6 +22,7 @@ from linux.namespaces import links_of, star
 from linux.relay import be_prompt
 from linux.transfers import Control, Transfers, round_trips
 from packets import Case, magnitude
+from stored import replacing
 
 from fedsim.physics.tcp import Tcp
 
@@ -144,7 +145,7 @@ LINUX = packets.Stack(HEADERS, _law_of_linux, APART)
 def measure(plans: Sequence[tuple[str, str]] = PLANS) -> None:
     """Measure cases, and write the table."""
     be_prompt()
-    with TABLE.open("w", newline="", encoding="utf-8") as file:
+    with replacing(TABLE) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         for name, control in plans:
@@ -155,7 +156,6 @@ def measure(plans: Sequence[tuple[str, str]] = PLANS) -> None:
                 times = [np.max(by_linux(case, run, law)) for run in runs]
                 words = " ".join([f"{time:.5g}" for time in times])
                 writer.writerow([name, control, number, words])
-                file.flush()
 
 
 def read(name: str, control: str = "drawn") -> Mapping[int, Sequence[float]]:

@@ -31,7 +31,7 @@ import pandas as pd
 from calibrating import CLIENTS, METHODS, ROUNDS, Setting
 from linux.namespaces import SERVER, Links, Star, inside, star
 from linux.relay import be_prompt
-from stored import Findings, write_findings
+from stored import Findings, replacing, write_findings
 
 from fedsim.calibration.readers import read_recording
 
@@ -217,7 +217,8 @@ def _replace(path: Path, rows: pd.DataFrame, number: int) -> None:
     known = pd.read_csv(path) if path.exists() else rows.iloc[:0]
     table = pd.concat([known[known["setting"] != number], rows])
     table = table.sort_values("setting", kind="stable")
-    table.to_csv(path, index=False, float_format="%.7g", lineterminator="\n")
+    with replacing(path) as file:
+        table.to_csv(file, index=False, float_format="%.7g", lineterminator="\n")
 
 
 def read() -> pd.DataFrame:

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from mrg import SameLosses
+from stored import replacing
 
 from fedsim.physics.packet_loss import IndependentLosses
 from fedsim.physics.radios import ConstantRate
@@ -360,7 +361,7 @@ def by_fedsim(case: Case, model: Sharing, seed: int = 0, *, stack: Stack = NS3) 
 
 def write(program: Path) -> None:
     """Ask ns-3 about all cases, and write the tables."""
-    with TABLE.open("w", newline="", encoding="utf-8") as file:
+    with replacing(TABLE) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         for name, number, case in _cases(SETS, losing=False):
@@ -374,7 +375,7 @@ def _write_ends(
     path: Path, cases: Iterable[tuple[str, int, Case]], seeds: Sequence[int], program: Path
 ) -> None:
     """Write when the last message of each case arrives, by the seeds."""
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with replacing(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["set", "case", "times"])
         for name, number, case in cases:

@@ -5,10 +5,11 @@
     python analysis/reality/run.py --again    after computing all errors anew (long), with or
                                               without --page
 
-Errors are relative, and of times; references are closed forms, other simulators, packets, and the
-sockets of a kernel. What they said is in the repository, and so are the errors (errors.csv, and
-calibrated.csv of both kinds of rounds), so nothing has to be installed; each script of this folder
-that the table names asks its own reference anew.
+Errors are relative, and of times (for LoRa: of the share of frames that are received); references
+are closed forms, other simulators, packets, and the sockets of a kernel. What they said is in the
+repository, and so are the errors (errors.csv, and calibrated.csv of both kinds of rounds), so
+nothing has to be installed; each script of this folder that the table names asks its own reference
+anew.
 """
 
 import csv
@@ -21,6 +22,7 @@ from typing import NamedTuple
 import calibrating
 import kernel
 import live_links
+import lora
 import numpy as np
 import transfers
 import wifi
@@ -60,7 +62,7 @@ class Row(NamedTuple):
     @property
     def takes_long(self) -> bool:
         """Whether its errors are stored by this script: others are stored by their own."""
-        return self.command in {"transfers.py", "kernel.py", "wifi.py"}
+        return self.command in {"transfers.py", "kernel.py", "wifi.py", "lora.py"}
 
     def text(self, found: Sequence[float]) -> str:
         """Return the row of the table, by its errors."""
@@ -120,6 +122,17 @@ def of_linux(rows: Sequence[str]) -> Callable[[], Sequence[float]]:
 def of_cells() -> Sequence[float]:
     """Return the errors of cells of Wi-Fi on held-out cases."""
     return [error for name, _, error in wifi.errors() if name == "held-out"]
+
+
+@cache
+def lora_errors() -> Sequence[tuple[bool, float]]:
+    """Return the errors of shares of frames, and whether they are against LoRaSim's."""
+    return list(lora.errors())
+
+
+def of_lora(*, published: bool) -> Callable[[], Sequence[float]]:
+    """Return what finds the errors of shares against what LoRaSim says, or against the laws."""
+    return lambda: [error for simulated, error in lora_errors() if simulated is published]
 
 
 def _of_fleet(path: Path, fleet: str) -> Sequence[float]:
@@ -196,6 +209,20 @@ ROWS = (
         of_cells,
         "when each of many messages arrives; hidden stations",
         "wifi.py",
+    ),
+    Row(
+        "`lora`, frames received",
+        "pure ALOHA, and draws with capture",
+        of_lora(published=False),
+        "which frame is received; a gateway's own hardware",
+        "lora.py",
+    ),
+    Row(
+        "the same",
+        "LoRaSim's published rates",
+        of_lora(published=True),
+        "fading from frame to frame",
+        "lora.py",
     ),
     Row(
         "`tcp`, a fleet of presets",

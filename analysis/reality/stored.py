@@ -1,9 +1,33 @@
 """What was computed once, as files of the repository, and the pages that are written from them."""
 
 import csv
+import os
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[TextIO]:
+    """Open a text file that takes the place of another one when all of it is written.
+
+    A computation of hours that is interrupted, or fails, leaves the old file as it was.
+
+    Args:
+        path: of the file; its folder has the new one until then.
+    """
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(handle, "w", newline="", encoding="utf-8") as file:  # noqa: PTH123 - a handle
+            yield file
+        Path(name).chmod(path.stat().st_mode if path.exists() else 0o644)
+        os.replace(name, path)  # noqa: PTH105 - beside `str.replace`, Path's is easily misread
+    except BaseException:
+        Path(name).unlink()
+        raise
 
 
 @dataclass(frozen=True)
@@ -26,14 +50,13 @@ COLUMNS = ("setting", "model", "fleet", "tau", "errors")
 
 
 def write_findings(found: Iterable[tuple[int, Findings]], path: Path) -> None:
-    """Write what is found in each setting, as it is found."""
-    with path.open("w", newline="", encoding="utf-8") as file:
+    """Write what is found in each setting."""
+    with replacing(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         for setting, each in found:
             for model, fleet, one in each:
                 writer.writerow([setting, model, fleet, f"{one.tau:.4f}", join(one.errors)])
-            file.flush()
 
 
 def read_findings(path: Path) -> Iterator[tuple[int, Findings]]:
@@ -48,7 +71,7 @@ def read_findings(path: Path) -> Iterator[tuple[int, Findings]]:
 
 def write_errors(errors: Mapping[str, Sequence[float]], path: Path) -> None:
     """Write the errors of each row of a table, by its name."""
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with replacing(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["row", "errors"])
         writer.writerows([name, join(each)] for name, each in errors.items())
@@ -81,4 +104,5 @@ def fill(page: Path, name: str, lines: Iterable[str]) -> None:
     before, rest = page.read_text(encoding="utf-8").split(begin)
     after = rest.split(end)[1]
     text = "".join(f"{line}\n" for line in lines)
-    page.write_text(f"{before}{begin}{text}{end}{after}", encoding="utf-8")
+    with replacing(page) as file:
+        file.write(f"{before}{begin}{text}{end}{after}")

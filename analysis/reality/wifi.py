@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import packets
+from stored import replacing
 
 from fedsim.physics.radios import ConstantRate
 from fedsim.physics.radios.channel import NONE
@@ -161,7 +162,7 @@ def by_ns3(case: Case, seed: int, program: Path) -> list[float]:
 
 def write(program: Path) -> None:
     """Ask ns-3 about all cases, and write the table."""
-    with TABLE.open("w", newline="", encoding="utf-8") as file:
+    with replacing(TABLE) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         for name, of_set in SETS.items():
@@ -170,7 +171,6 @@ def write(program: Path) -> None:
                 for seed in range(RUNS):
                     times = by_ns3(case, seed, program)
                     writer.writerow([name, number, seed, " ".join([f"{t:.6g}" for t in times])])
-                file.flush()
 
 
 def read() -> Iterator[tuple[str, Case, Sequence[Sequence[float]]]]:

@@ -23,8 +23,9 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.local_steps import Model, mean
-from fedsim.algorithms.local_training import LocalUpdates
+from fedsim.algorithms.local_training import LocalUpdates, fit_rule
 from fedsim.blocks.spec import as_written
 from fedsim.ports import Server
 from fedsim.problems.optimizers import (
@@ -91,6 +92,14 @@ class FedOpt(ServerOptimizer):
         """The optimizer as given."""
         rule = self.server_optimizer
         return rule if isinstance(rule, VectorOptimizer) else SGD()
+
+    def configure(self, info: ProblemInfo) -> Self:
+        """Return a copy whose rules fit the model; errors as for `Algorithm.configure`."""
+        if not self.server_rule.whole:
+            return super().configure(info)
+        rule = fit_rule(self.server_rule, info.sent, "server_optimizer")
+        copied = self.model_copy(update={"server_optimizer": rule})
+        return super(FedOpt, copied).configure(info)
 
     @model_validator(mode="after")
     def _takes_vectors(self) -> Self:

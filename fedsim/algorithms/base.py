@@ -19,6 +19,7 @@ from fedsim.errors import DataError, ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Server, Silence
 from fedsim.problems import NoPenalty, Problem, Reference, Regulariser, optimum
 from fedsim.problems.optimizers import Optimizer
+from fedsim.problems.parts import ModelPart
 from fedsim.problems.samples import Features
 from fedsim.wire import Contract
 
@@ -123,6 +124,7 @@ class ProblemInfo:
         folder: of the scenario file, which paths are relative to.
         weights: the clients' shares of all samples, shape (M,); equal by default.
         programs: the problem, if clients run their own programs; else None.
+        parts, sent: the named parts of the whole model, and of what of it is sent, in order.
         refuses: returns why the clients' losses cannot be trained by an optimizer; empty if they
             can.
     """
@@ -150,6 +152,8 @@ class ProblemInfo:
     folder: Path = Path()
     weights: Array | None = None
     programs: Problem | None = None
+    parts: tuple[ModelPart, ...] = ()
+    sent: tuple[ModelPart, ...] = ()
     refuses: Callable[[Optimizer], str] = lambda _: ""
 
     @property

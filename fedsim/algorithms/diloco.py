@@ -25,10 +25,10 @@ With V = 0, or where these steps were cut off, w_i[p] <- u[p]. A client that tak
 first time gets the whole model, and one that has missed rounds all fragments of these; they replace
 its own. Late updates count when it is next the turn of their fragment.
 
-The paper sends 4 bits a value: `wire: {up: {compressor: {kind: dithered, bits: 4}}}`, whose levels
-are uniform (the paper: of a float of 4 bits, E3M0). Its workers exchange updates among themselves;
-here the server sends the fragments, uncompressed, in `wire.values`. Its fragments are whole layers
-of a transformer; here they are equal shares of the vector of all parameters, in their order.
+The paper sends 4 bits a value, as floats (E3M0): `wire: {up: {compressor: e3m0}}`, or of unbiased,
+uniform levels `{kind: dithered, bits: 4}`. Its workers exchange updates among themselves; here the
+server sends the fragments, uncompressed, in `wire.values`. Its fragments are whole layers of a
+transformer; here they are equal shares of the vector of all parameters, in their order.
 """
 
 from collections import defaultdict
@@ -136,6 +136,9 @@ class StreamingDiLoCo(DiLoCo):
         if self.optimizer and self.optimizer.moments and self.optimizer_state == "reset":
             text = "got reset, but a client never begins anew"
             raise ValueError(f"optimizer_state: {text}; give kept")
+        if self.server_rule.whole:
+            text = f"got {self.server_rule.kind}, which is for whole matrices, not for fragments"
+            raise ValueError(f"server_optimizer: {text}; give sgd with nesterov, say")
         if isinstance(self.optimizer, GivenOptimizer) and self.optimizer.scheduled:
             text = f"{self.optimizer.name} has a schedule of its own, which counts whole rounds"
             raise ValueError(f"optimizer: {text}; give `schedule`")

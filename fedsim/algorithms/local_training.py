@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
-from typing import Annotated, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
 from pydantic import Field, PositiveInt, model_validator
 
@@ -25,10 +25,11 @@ from fedsim.algorithms.local_steps import (
     drawn_work,
 )
 from fedsim.blocks.spec import as_written
-from fedsim.errors import ParameterError
+from fedsim.errors import DataError, ParameterError
 from fedsim.memory import format_size
 from fedsim.ports import Array, Client, Message, Payload, Work
-from fedsim.problems.optimizers import SGD, AnyOptimizer, GivenOptimizer, Training
+from fedsim.problems.optimizers import SGD, AnyOptimizer, GivenOptimizer, Optimizer, Training
+from fedsim.problems.parts import ModelPart
 from fedsim.problems.schedules import AnySchedule
 from fedsim.text import quantity
 
@@ -83,6 +84,26 @@ class StepPlan(NamedTuple):
         return self.draws * self.each
 
 
+Rule = TypeVar("Rule", bound=Optimizer)
+
+
+def fit_rule(rule: Rule, parts: Sequence[ModelPart], key: str) -> Rule:
+    """Return an optimizer for a model of these parts.
+
+    Args:
+        rule: the optimizer.
+        parts: of the model.
+        key: of the algorithm, where the optimizer is given.
+
+    Raises:
+        ParameterError: it has no step for them.
+    """
+    try:
+        return rule.fit(parts)
+    except DataError as error:
+        raise ParameterError(key, str(error)) from None
+
+
 class LocalUpdates(LocalSteps[Kept]):
     """A method whose clients send the result of their local steps."""
 
@@ -134,8 +155,8 @@ class LocalUpdates(LocalSteps[Kept]):
     def _local_parts(self) -> Self:
         if self.local_first is not None and not self.local:
             raise ValueError("local_first is for what stays with clients; give local, too")
-        if self.local_first is not None and isinstance(self.optimizer, GivenOptimizer):
-            text = f"{self.optimizer.name} moves all parameters of a module"
+        if self.local_first is not None and self.optimizer and self.optimizer.whole:
+            text = f"{self._optimizer_name} moves all parameters of a module"
             raise ValueError(f"local_first: got steps on parts, but {text}; take adam, say")
         if self.local and (self.personal or self.goes_on):
             text = f"clients of {self.kind} have whole models of their own"
@@ -185,9 +206,14 @@ class LocalUpdates(LocalSteps[Kept]):
                 if getattr(self, key) not in (None, ()):
                     text = "the clients' own programs train as they like"
                     raise ParameterError(key, f"got one, but {text}; leave it out")
-        if self.optimizer is not None and (reason := info.refuses(self.optimizer)):
+        if self.optimizer is None:
+            return super().configure(info)
+        if reason := info.refuses(self.optimizer):
             raise ParameterError("optimizer", reason)
-        return super().configure(info)
+        if not self.optimizer.whole:
+            return super().configure(info)
+        rule = fit_rule(self.optimizer, info.parts, "optimizer")
+        return super(LocalUpdates, self.model_copy(update={"optimizer": rule})).configure(info)
 
     @property
     def takes_means(self) -> bool:

@@ -18,13 +18,19 @@ Its own model is the last theta_i. The paper weights the clients of a round alik
 equal`).
 
 APFL: Deng, Kamani, Mahdavi, "Adaptive Personalized Federated Learning", 2020 (Algorithm 1), with a
-fixed share alpha. Client i mixes m_i = alpha v_i + (1 - alpha) w_i, and steps on both of its parts
-with the same minibatch:
+share alpha that is fixed, or each client's own. Client i mixes m_i = alpha v_i + (1 - alpha) w_i,
+and steps on both of its parts with the same minibatch:
 
     w_i <- w_i - eta g_i(w_i),   v_i <- v_i - eta alpha g_i(m_i),
 
 where alpha g_i(m_i) is the gradient of f_i(m_i) in v_i. Its own model is m_i after the last step;
-w_i is averaged as under FedAvg.
+w_i is averaged as under FedAvg. With `alpha_rate`, each step moves alpha_i, too (equation 10), by
+the gradient of f_i(m_i) in alpha at the models before the step, and keeps it within 0 and 1:
+
+    alpha_i <- alpha_i - eta_alpha <v_i - w_i, g_i(m_i)>.
+
+The authors' program takes this step in the first local step of a round alone, with 0.02 alpha added
+to the gradient; the paper has neither.
 
 All models begin at the server's initial one. Only w travels.
 """
@@ -50,15 +56,17 @@ class OwnModel(KeptOptimizer):
 
     Attributes:
         own: its own model, shape (d,).
-        v: what that is mixed from, shape (d,), under APFL.
+        v, share: what that is mixed from, shape (d,), and the share of it, alpha_i, under APFL; the
+            share is None before the first round.
         state: see `KeptOptimizer`, of the steps on the server's model.
     """
 
-    __slots__ = ("own", "v")
+    __slots__ = ("own", "share", "v")
 
     def __init__(self, initial: Array) -> None:
         super().__init__()
         self.own = self.v = initial
+        self.share: float | None = None
 
 
 class PersonalModels(FedAvg):
@@ -226,12 +234,20 @@ class APFL(PersonalModels):
 
     kind: Literal["apfl"] = "apfl"  # type: ignore[assignment]  # each has its own name
     source: ClassVar[str] = (
-        "Deng, Kamani, Mahdavi: Adaptive Personalized Federated Learning, 2020, algorithm 1, with"
-        " a fixed alpha"
+        "Deng, Kamani, Mahdavi: Adaptive Personalized Federated Learning, 2020, algorithm 1 and"
+        " equation 10"
     )
 
     alpha: float = Field(
-        default=0.5, gt=0, le=1, description="alpha, the share of v_i in a client's own model"
+        default=0.5,
+        gt=0,
+        le=1,
+        description="alpha, the share of v_i in a client's own model; with alpha_rate, at first",
+    )
+    alpha_rate: float | None = Field(
+        default=None,
+        gt=0,
+        description="eta_alpha, the step size of each client's own alpha; null: alpha is fixed",
     )
 
     @model_validator(mode="after")
@@ -242,8 +258,8 @@ class APFL(PersonalModels):
         return self
 
     def kept_values(self, dimension: int) -> int:
-        """Return the numbers of v_i and of the mixture."""
-        return 2 * dimension
+        """Return the numbers of v_i and of the mixture, and alpha_i where it is a client's own."""
+        return 2 * dimension + (self.alpha_rate is not None)
 
     def samples_per_round(self, rows: int) -> float:
         """Return the number of samples of the steps on both models."""
@@ -252,23 +268,37 @@ class APFL(PersonalModels):
     async def handle(self, client: Client[OwnModel], message: Model) -> Update:  # type: ignore[override]
         """Run a client: step on both models with the same minibatches."""
         start, d = message.w.values, len(message.w.values)
-        found = await self._mixed_steps(client, start)
-        w, v = found[:d], found[d:]
-        client.state.v, client.state.own = v, self.alpha * v + (1 - self.alpha) * w
+        share = self.alpha if client.state.share is None else client.state.share
+        found = await self._mixed_steps(client, start, share)
+        w, v = found[:d], found[d : 2 * d]
+        if self.alpha_rate is not None:
+            share = client.state.share = float(found[-1])
+        client.state.v, client.state.own = v, share * v + (1 - share) * w
         return Update(client.pack(w - start))
 
-    def _mixed_steps(self, client: Client[OwnModel], start: Array) -> Awaitable[Array]:
-        """Compute w_i and v_i after the steps of a round, one behind the other."""
+    def _mixed_steps(
+        self, client: Client[OwnModel], start: Array, share: float
+    ) -> Awaitable[Array]:
+        """Compute w_i and v_i after the steps of a round, and alpha_i if it moves, in a row."""
         plan, v = self.plan(client.oracle.rows, client.round), client.state.v
-        eta = self._step_size(client.round)
+        eta, rate = self._step_size(client.round), self.alpha_rate
 
         def work(drawn: Minibatches) -> Work:
             one = client.oracle.sgd_steps(start, eta, drawn)
-            return one._replace(
+            both = np.concatenate([start, v])
+            found = one._replace(
                 kernel=kernels.mixed_steps,
-                arguments=(np.concatenate([start, v]), eta, self.alpha, drawn),
+                arguments=(both, eta, share, drawn),
                 operations=2 * one.operations,
                 samples=2 * one.samples,
+            )
+            if rate is None:
+                return found
+            products = 3.0 * len(start) * len(drawn)  # of v - w and the gradient
+            return found._replace(
+                kernel=kernels.adaptive_mixed_steps,
+                arguments=(both, eta, share, rate, drawn),
+                operations=found.operations + products,
             )
 
         return self._work(client, plan, work)

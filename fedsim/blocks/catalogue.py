@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
 from contextvars import ContextVar
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,19 @@ EXTRAS = {EntryPoint("flower", "fedsim.flower:Flower", "fedsim.algorithms"): "fl
 """Blocks of fedsim that need an extra to be installed, with the module that they need."""
 
 
-def find_installed(registry: Registry[Spec]) -> dict[str, tuple[EntryPoint, ...]]:
-    """Return the entry points for a kind of block by name; several of one name are an error."""
+def find_installed(
+    registry: Registry[Spec], installed: EntryPoints | None = None
+) -> dict[str, tuple[EntryPoint, ...]]:
+    """Return the entry points for a kind of block by name; several of one name are an error.
+
+    Args:
+        registry: of the kind.
+        installed: the entry points of all packages; None to look for them.
+    """
     if registry.base is None:
         return {}
     found: dict[str, tuple[EntryPoint, ...]] = {}
-    points = entry_points(group=registry.group)
+    points = (entry_points() if installed is None else installed).select(group=registry.group)
     for point in sorted(points, key=lambda each: (each.name, each.value)):
         found[point.name] = (*found.get(point.name, ()), point)
     return found
@@ -108,6 +115,7 @@ class BlockCatalogue:
         """
         self._given: dict[str, dict[str, type[Spec]]] = {}
         self._found: dict[str, Points] | None = {} if registries else None
+        self._installed: EntryPoints | None = None  # of all kinds: a search reads every package
         wrong = [text for each in dict.fromkeys(blocks) if (text := self._add(each, registries))]
         if wrong:
             raise BlockError("\n".join(wrong))
@@ -138,7 +146,8 @@ class BlockCatalogue:
         if self._found is None:
             return find_installed(registry)
         if registry.group not in self._found:
-            self._found[registry.group] = find_installed(registry)
+            self._installed = entry_points() if self._installed is None else self._installed
+            self._found[registry.group] = find_installed(registry, self._installed)
         return self._found[registry.group]
 
     def find(self, registry: AnyRegistry, name: str) -> type[Spec] | None:

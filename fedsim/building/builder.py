@@ -276,6 +276,11 @@ class Builder:
         with activity("checking the conditions of the method's theory"):
             concerns = _concerns(algorithm, info)
         every = every_for(scenario, load)
+        among_peers = scenario.network.peers is not None
+        has_own = algorithm.personal or local is not None
+        if scenario.models.clients and not (has_own or among_peers):
+            text = f"got true, but clients of {algorithm.kind} have no models of their own"
+            findings.add("models.clients", f"{text}; give algorithm.local, or leave it out")
         if scenario.tiers and local is not None:
             text = "parts of the model stay with clients, which is not for gateways (tiers) yet"
             findings.add("problem.loss.statistics", text)
@@ -309,6 +314,7 @@ class Builder:
         clients = len(problem.losses)
         sent = problem.dimension if local is None else len(local.shared)
         layers = problem.layers if local is None else local.layers
+        parts = () if isinstance(problem, ProgramProblem) else problem.parts
         policy = scenario.participation.among(clients)
         return ProblemInfo(
             clients=clients,
@@ -334,6 +340,8 @@ class Builder:
             folder=self.plan.folder,
             weights=problem.weights,
             programs=problem if isinstance(problem, ProgramProblem) else None,
+            parts=parts,
+            sent=parts if local is None else local.sent,
             refuses=partial(_refusal, problem),
         )
 

@@ -18,7 +18,7 @@ from fedsim.building.packing import packer
 from fedsim.building.personal import PersonalMethod
 from fedsim.errors import DataError, RunError
 from fedsim.ports import SERVER, Array, ClientId, Oracle, node_name
-from fedsim.problems import Observer, OwnObserver, Problem, Reference
+from fedsim.problems import Observer, Problem, Reference
 from fedsim.problems.parts import LocalParts
 from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation
@@ -26,7 +26,7 @@ from fedsim.protocol.stopping import Observe
 from fedsim.protocol.transport import VALUES, Transport
 from fedsim.record.folder import MODELS
 from fedsim.record.manifest import EVERY
-from fedsim.record.models import Best, CheckpointWriter, ModelTable
+from fedsim.record.models import Best, CheckpointWriter, ModelTable, NodeModels, OwnModels
 from fedsim.record.parts import PartWriter
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.compatibility import held_alike
@@ -321,8 +321,11 @@ class Job:
         asked, best = self.scenario.models, None
         if asked.best is not None:
             best = Best(asked.best, rises=asked.best in _higher(self.scenario))
-        parts, shape = PartWriter(folder, MODELS), self.problem.shape
-        return ModelTable(parts, shape, asked.every, best, of_nodes=asked.nodes)
+        own: OwnModels | None = None
+        if asked.clients:
+            personal = self._personal
+            own = NodeModels() if personal is None else personal.models
+        return ModelTable(PartWriter(folder, MODELS), self.problem.shape, asked.every, best, own)
 
     @cached_property
     def setup(self) -> WorldConfig:
@@ -359,25 +362,25 @@ class Job:
             evaluate = partial(self.evaluation.value, objective=objective)
             return _Observed(evaluate, self.observers)
 
-        def value(w: Array) -> float:
-            models = personal.models(w)
-            pairs = zip(problem.losses, models, strict=True)
-            return problem.total([loss.value(own) for loss, own in pairs], objective)
+        value = personal.objective(problem, objective)
+        return _Observed(value, tuple(map(personal.observer, self.observers)))
 
-        def bind(observe: OwnObserver) -> Observer:
-            return lambda w: observe(personal.models(w))
+    @cached_property
+    def _initial(self) -> Array:
+        """The initial model, shape (d,)."""
+        start = self.scenario.problem.start
+        return start.draw(self.problem, stream(self.seed, "initial model"))
 
-        return _Observed(value, tuple(bind(each) for each in self.observers))
+    @cached_property
+    def _personal(self) -> PersonalMethod | None:
+        """What keeps the clients' own models; None where they have none."""
+        what = self.algorithm, self._initial, len(self.problem.losses), self.local
+        return PersonalMethod(*what) if self.personal else None
 
     def _numerics(self) -> Numerics:
         scenario, problem, method = self.scenario, self.problem, self.algorithm
         wire, seed = scenario.wire, self.seed
-        initial = scenario.problem.start.draw(problem, stream(seed, "initial model"))
-        personal = (
-            PersonalMethod(method, initial, len(problem.losses), self.local)
-            if self.personal
-            else None
-        )
+        initial, personal = self._initial, self._personal
         # The method, after the exchange that fits preprocessing where that is charged.
         exchange, runs = problem.fit_exchange, personal or method
         layers = problem.layers if self.local is None else self.local.layers

@@ -17,7 +17,16 @@ from fedsim.algorithms.local_steps import Minibatches
 from fedsim.algorithms.local_training import LocalUpdates
 from fedsim.errors import DataError, Failed
 from fedsim.ports import Array, Client, ClientId, Message, Oracle, Server, Silence, Work
-from fedsim.problems import Loss, Problem, ProgramProblem, TorchLoss, kernels
+from fedsim.problems import (
+    Loss,
+    Objective,
+    Observer,
+    OwnObserver,
+    Problem,
+    ProgramProblem,
+    TorchLoss,
+    kernels,
+)
 from fedsim.problems.optimizers import SGD, Ranges, Training
 from fedsim.problems.parts import LocalParts, local_parts
 from fedsim.sim.participant import TakeBack
@@ -64,6 +73,8 @@ def _no_statistics(loss: Loss, algorithm: Algorithm) -> str:
             f"got local, but clients of {algorithm.kind} have whole models of their own; take"
             " averaged, which leaves each its own statistics"
         )
+    if getattr(algorithm, "alpha_rate", None) is not None:
+        return "got statistics, which have no gradient to move alpha by; leave out alpha_rate"
     return ""
 
 
@@ -174,6 +185,19 @@ class PersonalMethod:
     def models(self, w: Array) -> OwnModels:
         """Return the clients' models in a round that was closed with the model `w`, shape (d,)."""
         return OwnModels(self._clients, lambda client: self._model(client, w))
+
+    def objective(self, problem: Problem, objective: Objective) -> Callable[[Array], float]:
+        """Return a function of a round's model: the losses of the clients' models, joined."""
+
+        def value(w: Array) -> float:
+            pairs = zip(problem.losses, self.models(w), strict=True)
+            return problem.total([loss.value(own) for loss, own in pairs], objective)
+
+        return value
+
+    def observer(self, observe: OwnObserver) -> Observer:
+        """Return what a measure sees of the clients' models, as a function of a round's model."""
+        return lambda w: observe(self.models(w))
 
     def _model(self, client: ClientId, w: Array) -> Array:
         own = self._seen.get(client)

@@ -114,7 +114,9 @@ def parameters(
     result: Result,
     variant: str | None = None,
     seed: int | None = None,
-    round: int | None = None,  # noqa: A002 - as the column is called
+    round: int | Literal["best"] | None = None,  # noqa: A002 - as the column is called
+    *,
+    client: int | None = None,
 ) -> Any:  # noqa: ANN401 - whatever `init` returns
     """Return the model of a run as a tree of parameters.
 
@@ -123,7 +125,8 @@ def parameters(
         result: of the run.
         variant: of the run; the first one of the scenario if None.
         seed: of the run; may be left out where the variant has one only.
-        round: after which; the last one if None.
+        round: after which, or "best"; the last one if None; see `Result.model`.
+        client: whose own model, from 0; None for the server's.
 
     Raises:
         DataError: the model is not one of these parameters.
@@ -140,7 +143,7 @@ def parameters(
         >>> parameters(init, result)["w"].shape
         (3, 2)
     """
-    model = result.model(variant, seed, round).ravel()
+    model = result.model(variant, seed, round, client=client).ravel()
     flat, unravel = ravel_pytree(init(jax.random.key(0)))
     if flat.size != len(model):
         text = f"got an init of {flat.size} numbers, and a model of {len(model)}"

@@ -9,7 +9,7 @@ its limit as soon as the length is there, so that memory is bounded by that limi
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
-from math import inf, isfinite
+from math import inf
 from typing import NamedTuple
 
 from fedsim.errors import FrameError
@@ -168,8 +168,8 @@ class Report(NamedTuple):
         exchange, flags, received, sent, count = _REPORT.unpack_from(body)
         if len(body) != _REPORT.size + count * _SPAN.size or flags > 7:
             raise FrameError(f"{len(body)} bytes with flags {flags} are no report of {count} spans")
-        spans = tuple(map(WorkSpan._make, _SPAN.iter_unpack(body[_REPORT.size :])))
-        if not (isfinite(received) and isfinite(sent) and received <= sent):
+        spans = tuple([WorkSpan(*each) for each in _SPAN.iter_unpack(body[_REPORT.size :])])
+        if not -inf < received <= sent < inf:
             raise FrameError(f"a report says: received at {received:g} s, answered at {sent:g} s")
         for each in spans:
             if not _is_possible(each):
@@ -183,6 +183,6 @@ _MOST_PIECES = 1_000_000
 
 def _is_possible(span: WorkSpan) -> bool:
     began, ended, pieces, operations, samples, joules = span
-    times = isfinite(began) and isfinite(ended) and began <= ended
+    times = -inf < began <= ended < inf
     amounts = 0 <= operations < inf and 0 <= samples < inf and not joules < 0
     return times and amounts and 1 <= pieces <= _MOST_PIECES

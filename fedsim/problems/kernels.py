@@ -82,6 +82,31 @@ def mixed_steps(
     return np.concatenate([w, v])
 
 
+def adaptive_mixed_steps(
+    loss: LocalLoss, both: Array, eta: float, alpha: float, rate: float, drawn: Minibatches
+) -> Array:
+    """Return w, v and alpha, (2 d + 1,), after steps of `mixed_steps` that move alpha as well.
+
+    Args:
+        loss: f_m.
+        both: w and v at the beginning, one behind the other.
+        eta: the step size of w and v.
+        alpha: the share of v at the beginning.
+        rate: the step size of alpha, which stays within 0 and 1.
+        drawn: the minibatch of each step, for all three; None for all rows.
+    """
+    w, v = np.split(both, 2)
+    every = np.arange(loss.rows) if loss.noisy else None
+    for some in drawn:
+        rows = every if some is None else some
+        g = minibatch_gradient(loss, alpha * v + (1 - alpha) * w, rows)
+        slope = float((v - w) @ g)
+        v = v - eta * alpha * g
+        w = loss.sgd_steps(w, eta, [some], None)
+        alpha = min(max(alpha - rate * slope, 0.0), 1.0)
+    return np.concatenate([w, v, [alpha]])
+
+
 def strong_convexity(loss: LocalLoss) -> Array:
     """Return a mu for which f_m is known to be mu-strongly convex, shape ()."""
     return np.array(known_strong_convexity(loss))

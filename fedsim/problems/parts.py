@@ -85,6 +85,12 @@ class LocalParts:
         """The shapes of the parts that are sent, in order."""
         return tuple(part.shape for part in self.parts if part.name not in self.names)
 
+    @property
+    def sent(self) -> tuple[ModelPart, ...]:
+        """The parts that are sent, one after the other."""
+        names = [part.name for part in self.parts if part.name not in self.names]
+        return parts_of(names, self.layers)
+
     def join(self, shared: Array, own: Array) -> Array:
         """Return the model, shape (d,), of what is sent, (sent,), and what stays, (own,)."""
         w = np.empty(self.dimension)

@@ -222,11 +222,12 @@ class ByteTransport(Transport):
         super().__init__(types)
         # The receivers of a broadcast that are in this process decode it once: payloads are frozen.
         self._last: tuple[bytes, int, tuple[Header, list[Sent]]] | None = None
+        self._shared: Message | None = None  # that message, where it is the same for all of them
 
     def _decode(self, data: bytes, largest: int) -> tuple[Header, list[Sent]]:
         """Return what `decode_message` returns, for the last message without decoding it again."""
         if self._last is None or self._last[1] != largest or self._last[0] != data:
-            self._last = data, largest, decode_message(data, largest)
+            self._last, self._shared = (data, largest, decode_message(data, largest)), None
         return self._last[2]
 
     def encode(self, envelope: Envelope, sender: ClientId) -> Envelope:
@@ -282,6 +283,17 @@ class ByteTransport(Transport):
         header, payloads = self._decode(data, largest)
         if header.sender != sender:
             raise DecodeError(f"node {sender} sends a message in the name of node {header.sender}")
+        message = self._shared
+        if message is None:
+            message = self._make_message(header, payloads, sender, unpacking)
+            if not any(isinstance(payload, Update) for payload in payloads):
+                self._shared = message
+        return Envelope(message, header.round_number, header.exchange, HEADER_BITS)
+
+    def _make_message(
+        self, header: Header, payloads: list[Sent], sender: ClientId, unpacking: Unpacking
+    ) -> Message:
+        """Return a message of decoded payloads, as its receiver sees it."""
         types = self._types
         if header.message_type >= len(types):
             raise DecodeError(
@@ -292,8 +304,7 @@ class ByteTransport(Transport):
             due = len(kind.__dataclass_fields__)
             raise DecodeError(f"a {kind.label} has {due} payloads, and {len(payloads)} came")
         unpacked = [unpacking.unpack(sender, payload) for payload in payloads]
-        message = kind(*unpacked) if unpacked else _bare(kind)
-        return Envelope(message, header.round_number, header.exchange, HEADER_BITS)
+        return kind(*unpacked) if unpacked else _bare(kind)
 
 
 def _bare(kind: type[Message]) -> Message:

@@ -33,11 +33,30 @@ _FLAT = pa.list_(pa.field("element", pa.float64()))  # as Parquet calls it, when
 COLUMNS = pa.schema([("round", pa.int64()), ("model", _FLAT)])
 """The schema of the table: models are flattened."""
 
-NODES = pa.field("nodes", _FLAT)
-"""A further column, where nodes' own models are kept: those of a row, one after the other."""
-
 SHAPE = b"shape"
 """The key of the shape of all models, in the metadata of the table."""
+
+
+CLIENTS = pa.field("clients", _FLAT)
+"""The column of the clients' own models, one after the other, in a run that keeps them."""
+
+OwnModels = Callable[[Array], Sequence[Array]]
+"""Returns the clients' own models, each (d,), in the last round, which was closed with a model."""
+
+
+class NodeModels:
+    """The models of peers in the last round: `OwnModels` of a run among them."""
+
+    def __init__(self) -> None:
+        self._models: Sequence[Array] = ()
+
+    def see(self, models: Array) -> None:
+        """Take the models of all nodes, shape (M, d), before that of their round is seen."""
+        self._models = list(models)
+
+    def __call__(self, _: Array) -> Sequence[Array]:
+        """Return them."""
+        return self._models
 
 
 Figure = Callable[[str], float]
@@ -56,17 +75,28 @@ class Best(NamedTuple):
     rises: bool
 
 
+class KeptModel(NamedTuple):
+    """A model, and those of the clients beside it.
+
+    Attributes:
+        number: of the round.
+        model: the server's, or what the method reports, shape (d,).
+        own: the clients', shape (d,) each; none where they are not kept.
+    """
+
+    number: int
+    model: Array
+    own: Sequence[Array] = ()
+
+
 class CheckpointWriter(Protocol):
     """Receives every model of a run, keeps some, and is closed once, or abandoned.
 
     Attributes:
-        of_nodes: whether it keeps the models of nodes, too.
+        nodes: takes the models of peers, where these are kept; else None.
     """
 
-    of_nodes: bool
-
-    def see_nodes(self, models: Array) -> None:
-        """Receive the models of all nodes, shape (M, d), before that of their round."""
+    nodes: NodeModels | None
 
     def see(self, number: int, model: Array, figure: Figure) -> None:
         """Receive the model of a round, and the figures of that round."""
@@ -76,21 +106,6 @@ class CheckpointWriter(Protocol):
 
     def abandon(self) -> None:
         """Write the remaining models of a run that ends early, if possible."""
-
-
-class _Kept(NamedTuple):
-    """The model of a round, flat, and those of the nodes, if any, one after the other."""
-
-    number: int
-    model: Array
-    nodes: Array
-
-
-def _as_lists(vectors: Sequence[Array]) -> pa.Array:
-    """Return flat vectors as a column of lists."""
-    ends = np.cumsum([0, *(each.size for each in vectors)], dtype=np.int32)
-    values = np.concatenate(vectors) if vectors else np.zeros(0)
-    return pa.ListArray.from_arrays(pa.array(ends), pa.array(values), type=_FLAT)
 
 
 class ModelTable:
@@ -103,7 +118,7 @@ class ModelTable:
             last only.
         best: the figure by which one more is kept, the first of several equal ones; None for none.
             Rounds in which it was not evaluated are passed over. Not beside `every`.
-        of_nodes: whether the models of nodes are kept in the same rounds.
+        own: returns the clients' own models, which are kept, too; None where they are not.
     """
 
     def __init__(
@@ -112,25 +127,20 @@ class ModelTable:
         shape: Sequence[int],
         every: int | None = None,
         best: Best | None = None,
-        *,
-        of_nodes: bool = False,
+        own: OwnModels | None = None,
     ) -> None:
-        schema = COLUMNS.append(NODES) if of_nodes else COLUMNS
-        self._schema = schema.with_metadata({SHAPE: json.dumps(list(shape)).encode()})
-        self.of_nodes = of_nodes
-        self._nodes = np.zeros(0)  # of the round that is seen next, one after the other
+        columns = COLUMNS if own is None else COLUMNS.append(CLIENTS)
+        self._schema = columns.with_metadata({SHAPE: json.dumps(list(shape)).encode()})
+        self._own = own
+        self.nodes = own if isinstance(own, NodeModels) else None
         self._parts = parts
         self._every = every
         self._best, self._least = best, inf
-        self._found: _Kept | None = None  # the best so far
-        self._last: _Kept | None = None
+        self._found: KeptModel | None = None  # the best so far
+        self._last: KeptModel | None = None
         self._kept = 0  # the last round whose model is on disk or queued
-        self._waiting: list[_Kept] = []
+        self._waiting: list[KeptModel] = []
         self._bytes = 0
-
-    def see_nodes(self, models: Array) -> None:
-        """Receive the models of all nodes, shape (M, d), before that of their round."""
-        self._nodes = models.reshape(-1)
 
     def see(self, number: int, model: Array, figure: Figure) -> None:
         """Receive the model of a round, shape (d,); copied, since a method may modify it later.
@@ -138,11 +148,13 @@ class ModelTable:
         Raises:
             OutputError: models cannot be written.
         """
-        self._last = _Kept(number, np.array(model, dtype=np.float64), self._nodes)
+        self._last = KeptModel(number, np.array(model, dtype=np.float64))
+        if self.nodes is not None:  # they may be those of the next round when it is kept
+            self._last = self._complete(self._last)
         if self._best is not None:
             value = -figure(self._best.figure) if self._best.rises else figure(self._best.figure)
             if value < self._least:  # not where it is NaN
-                self._least, self._found = value, self._last
+                self._least, self._found = value, self._complete(self._last)
         if self._every is not None and number % self._every == 0:
             self._keep()
             if self._bytes >= _CHUNK:
@@ -150,25 +162,31 @@ class ModelTable:
 
     def _keep_all(self) -> None:
         """Queue the best model and the last one for writing, in the order of their rounds."""
-        if self._found is not None and self._last is not None and self._found[0] < self._last[0]:
+        if self._found and self._last and self._found.number < self._last.number:
             self._waiting.append(self._found)
         self._keep()
 
+    def _complete(self, kept: KeptModel) -> KeptModel:
+        """Return the model of the last round with those of the clients, if these are kept."""
+        if self._own is None or kept.own:
+            return kept
+        return kept._replace(own=tuple(self._own(kept.model)))
+
     def _keep(self) -> None:
         """Queue the last model for writing."""
-        if self._last is not None and self._last[0] != self._kept:
+        if self._last is not None and self._last.number != self._kept:
             self._kept = self._last.number
-            self._waiting.append(self._last)
-            self._bytes += self._last.model.nbytes + self._last.nodes.nbytes
+            self._waiting.append(self._complete(self._last))
+            self._bytes += self._last.model.nbytes * (1 + len(self._waiting[-1].own))
 
     def _flush(self) -> None:
         waiting, self._waiting, self._bytes = self._waiting, [], 0
         columns = [
             pa.array([each.number for each in waiting], pa.int64()),
-            _as_lists([each.model for each in waiting]),
+            _lists([each.model for each in waiting]),
         ]
-        if self.of_nodes:
-            columns.append(_as_lists([each.nodes for each in waiting]))
+        if self._own is not None:
+            columns.append(_lists([np.concatenate(each.own) for each in waiting]))
         self._parts.write(pa.Table.from_arrays(columns, schema=self._schema))
 
     def close(self) -> None:
@@ -189,6 +207,13 @@ class ModelTable:
             with suppress(OutputError):  # the reason of the run's end is reported already
                 self._flush()
         self._parts.abandon()
+
+
+def _lists(rows: Sequence[Array]) -> pa.Array:
+    """Return arrays as a column of lists."""
+    ends = np.cumsum([0, *(row.size for row in rows)], dtype=np.int32)
+    values = np.concatenate(rows) if rows else np.zeros(0)
+    return pa.ListArray.from_arrays(pa.array(ends), pa.array(values), type=_FLAT)
 
 
 # Readers of recorded models, as arrays in their shape.
@@ -230,8 +255,27 @@ def read_model(folder: Path, number: int) -> Array:
     Raises:
         DataError: a file is damaged.
     """
-    table = _table(folder, filters=[("round", "==", number)])
+    table = _table(folder, COLUMNS.names, filters=[("round", "==", number)])
     return next(_in_shape(table, folder))
+
+
+def read_own_model(folder: Path, number: int, client: int) -> Array:
+    """Return a client's own model of a round that is kept, in its shape.
+
+    Raises:
+        ValueError: the run has not kept the clients' models, or has no such client.
+        DataError: a file is damaged.
+    """
+    table = read_table(folder, MODELS, None, [("round", "==", number)])
+    if CLIENTS.name not in table.column_names:
+        text = f"{folder}: the clients' own models are not kept"
+        raise ValueError(f"{text}; models: {{clients: true}} keeps them, of a method that has them")
+    shape = _shape(table, folder / f"{MODELS}.parquet")
+    own = np.array(table[CLIENTS.name][0].values, dtype=np.float64).reshape(-1, *shape)
+    if not 0 <= client < len(own):
+        raise ValueError(f"got the client {client}; expected 0 to {len(own) - 1}")
+    found: Array = own[client].copy()
+    return found
 
 
 def read_models(folders: Sequence[Path]) -> pd.DataFrame:
@@ -301,6 +345,7 @@ def model_of(
     variant: str | None,
     seed: int | None = None,
     number: int | None = None,
+    client: int | None = None,
 ) -> Array:
     """Return the model of one of several runs after a round; see `fedsim.Result.model`."""
     first = next((path.parent.name for path in folders), BASE)
@@ -312,7 +357,7 @@ def model_of(
             raise ValueError(f"{folder}: no round has ended, so no model is kept")
         text = f"{folder}: no model is kept of round {wanted}, only of {_list_numbers(kept)}"
         raise ValueError(f"{text}; models: {{every: n}} keeps those of every n-th round")
-    return read_model(folder, wanted)
+    return read_model(folder, wanted) if client is None else read_own_model(folder, wanted, client)
 
 
 def nodes_of(
@@ -325,16 +370,16 @@ def nodes_of(
     first = next((path.parent.name for path in folders), BASE)
     folder = folder_of(folders, variant or first, seed)
     table = read_table(folder, MODELS)
-    if NODES.name not in table.column_names:
+    if CLIENTS.name not in table.column_names:
         text = f"{folder}: the models of its nodes are not kept"
-        raise ValueError(f"{text}; models: {{every: n, nodes: true}} keeps them every n-th round")
+        raise ValueError(f"{text}; models: {{every: n, clients: true}} keeps them every n-th round")
     kept = table["round"].to_pylist()
     wanted = max(kept, default=0) if number is None else number
     if wanted not in kept:
         text = f"{folder}: no models of nodes are kept of round {wanted}, only of"
         raise ValueError(f"{text} {_list_numbers(kept)}")
     shape = _shape(table, folder / f"{MODELS}.parquet")
-    flat = np.array(table[NODES.name][kept.index(wanted)].values, dtype=np.float64)
+    flat = np.array(table[CLIENTS.name][kept.index(wanted)].values, dtype=np.float64)
     return flat.reshape(-1, *shape)
 
 

@@ -125,10 +125,7 @@ def _spread(clients: int, whose: NDArray[np.intp], held: Array) -> Array:
 class NullCheckpointWriter:
     """A `CheckpointWriter` that keeps no models."""
 
-    of_nodes = False
-
-    def see_nodes(self, models: Array) -> None:
-        """Ignore the models."""
+    nodes = None
 
     def see(self, number: int, model: Array, figure: Figure) -> None:
         """Ignore the model."""

@@ -219,10 +219,7 @@ class CopiedModels:
         self._original = original
         self._parts = parts
         self._last = 0
-        self.of_nodes = False
-
-    def see_nodes(self, models: Array) -> None:
-        """Do nothing: runs among peers are not re-priced."""
+        self.nodes = None  # runs among peers are not re-priced
 
     def see(self, number: int, model: Array, figure: Figure) -> None:  # noqa: ARG002 - placeholders
         """Register the last round of the run."""

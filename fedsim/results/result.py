@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
@@ -16,6 +16,7 @@ from fedsim.record.models import model_of, nodes_of, read_models
 from fedsim.record.read import missing, run_folders
 from fedsim.record.scenarios import Note, parse, read_text, setting_of
 from fedsim.record.studies import read_study
+from fedsim.results.best import best_round
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,14 +80,19 @@ class Result:
         self,
         variant: str | None = None,
         seed: int | None = None,
-        round: int | None = None,  # noqa: A002 - as the column is called
+        round: int | Literal["best"] | None = None,  # noqa: A002 - as the column is called
+        *,
+        client: int | None = None,
     ) -> Array:
         """Return one model in its shape, (d,) or a matrix, and read no other run's.
 
         Args:
             variant: of the run; the first one of the scenario if None.
             seed: of the run; may be left out where the variant has one only.
-            round: after which; the last one if None.
+            round: after which; the last one if None; "best" for that with the best value of the
+                figure in `models={"best": ...}`.
+            client: whose own model, from 0, as `models={"clients": True}` keeps them; None for the
+                server's.
 
         Raises:
             ValueError: there is no such run, or the model was not kept; the text says which are.
@@ -96,7 +102,8 @@ class Result:
             >>> result.model("gd", seed=1).shape
             (10,)
         """
-        return model_of(self.runs, variant, seed, round)
+        number = best_round(self, variant, seed, None) if round == "best" else round
+        return model_of(self.runs, variant, seed, number, client)
 
     def node_models(
         self,
@@ -104,7 +111,7 @@ class Result:
         seed: int | None = None,
         round: int | None = None,  # noqa: A002 - as the column is called
     ) -> Array:
-        """Return the models of all nodes of a run among peers, which `models.nodes` keeps.
+        """Return the models of all nodes of a run among peers, which `models.clients` keeps.
 
         Args:
             variant: of the run; the first one of the scenario if None.
@@ -203,7 +210,7 @@ class Result:
 
         Args:
             value: "bits", "joules" (of both ends), "messages" or "busy" (s on the air), or
-                "disagreement" of the models, which `models.nodes` keeps.
+                "disagreement" of the models, which `models.clients` keeps.
             layout: of networkx: "kamada-kawai", "spring", "circular", "shell" or "spectral"; or
                 the place of each node, x and y in any unit.
             variant: the first one if None.

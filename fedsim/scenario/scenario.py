@@ -94,9 +94,6 @@ def peering(scenario: ScenarioKeys) -> Iterator[Conflict]:
         elif scenario.network.mixing is not None:
             text = f"got a mixing matrix, but {method.kind} has a server; leave it out"
             yield "network.mixing", text, scenario.network.mixing.kind
-        if scenario.models.nodes:
-            text = f"got nodes: true, but {method.kind} has a server, and one model; leave it out"
-            yield "models.nodes", text, True
         return
     if neighbours is None:
         text = (

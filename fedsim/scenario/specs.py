@@ -355,19 +355,19 @@ class Models(Spec):
         description="that of the round with the best value of this figure: objective, gap, or a "
         "column of the scenario's measures, such as test_accuracy",
     )
-
-    nodes: bool = Field(
+    clients: bool = Field(
         default=False,
-        description="among peers: the model of each node, too, in the rounds whose model is kept",
+        description="beside each of them, the clients' own models, of a method that has them",
     )
 
     @model_serializer(mode="wrap")
-    def _without_unused(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+    def _without_none_best(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Leave out what is not given: scenarios of before keep their bytes, and their keys."""
         written: dict[str, object] = write(self)
-        for name in ("best", "nodes"):
-            if not getattr(self, name):
-                written.pop(name, None)
+        if self.best is None:
+            written.pop("best", None)
+        if not self.clients:
+            written.pop("clients", None)
         return written
 
     @model_validator(mode="after")

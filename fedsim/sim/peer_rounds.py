@@ -51,16 +51,16 @@ class PeerRounds:
         while (made := self._open.get(self._round)) and self._there <= made.keys():
             del self._open[self._round]
             self._round += 1
-            if self._observer.sees_nodes:
-                self._see_nodes(made)
+            if self._observer.nodes is not None:
+                self._observer.nodes.see(self._all_models(made))
             self._close([made[node] for node in sorted(made)])
 
-    def _see_nodes(self, made: Mapping[ClientId, _Committed]) -> None:
-        """Hand over each node's own model."""
+    def _all_models(self, made: Mapping[ClientId, _Committed]) -> Array:
+        """Return each node's own model, shape (M, d); NaN in the rows of those that have left."""
         models = np.full((self._nodes, *next(iter(made.values())).model.shape), np.nan)
         for node, committed in made.items():
             models[node] = committed.model
-        self._observer.see_nodes(models)
+        return models
 
     def _close(self, made: list[_Committed]) -> None:
         models = np.array([each.model for each in made])

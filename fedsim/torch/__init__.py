@@ -3,7 +3,7 @@
     import fedsim, fedsim.torch
 
     result = fedsim.torch.run(Net, train, test=test, algorithm={"kind": "fedavg", ...}, rounds=100)
-    network = fedsim.torch.load_module(Net, result)
+    network = result.module()
 
     problem = fedsim.torch.problem(Net, data=train, test=test, split={"kind": "dirichlet"})
     fedsim.run({"problem": problem, "algorithm": {"kind": "fedavg", ...}})  # the same, in parts
@@ -25,6 +25,15 @@ from fedsim.torch.datasets import dataset
 from fedsim.torch.metrics import metric
 from fedsim.torch.optimizers import optimizer
 from fedsim.torch.problems import problem
-from fedsim.torch.running import load_module, run
+from fedsim.torch.running import TorchResult, load_module, run
 
-__all__ = ["Architecture", "dataset", "load_module", "metric", "optimizer", "problem", "run"]
+__all__ = [
+    "Architecture",
+    "TorchResult",
+    "dataset",
+    "load_module",
+    "metric",
+    "optimizer",
+    "problem",
+    "run",
+]

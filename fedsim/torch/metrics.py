@@ -1,9 +1,10 @@
 """Functions of the user's as measures of a run, such as those of torchmetrics."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, NamedTuple, cast
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -20,87 +21,151 @@ from fedsim.problems.measures.given import NAME
 from fedsim.problems.modules.trainer import AT_ONCE
 from fedsim.scenario.figures import columns
 from fedsim.torch.steps import StepModule
+from fedsim.torch.torchmetrics import check_options, make_metric, metric_class, snake_case
+
+Metric: TypeAlias = str | Callable[..., Any]
+"""A function, an object or a class of torchmetrics, or the name of such a class."""
 
 
-def metric(function: Callable[[Any, Any], Any], name: str) -> GivenMeasure:
-    """Return a function as a measure on the test rows: `measures=[metric(f, "test_iou")]`.
+def metric(
+    function: Metric,
+    name: str = "",
+    *,
+    on: Literal["test", "clients"] = "test",
+    **options: Any,
+) -> GivenMeasure:
+    """Return a function as a measure: `measures=[metric(f, "test_iou")]`.
 
     It is evaluated in `eval()` and without gradients. Where a model is best by it, more is better
     if the name ends in accuracy, acc, precision, recall, f1, auc, r2, score or iou.
 
     Args:
-        function: of outputs and targets of all test rows: logits (n, classes) and classes (n,), or
+        function: of outputs and targets of all rows: logits (n, classes) and classes (n,), or
             numbers (n,) and (n,); where the problem has a step: of the module and a batch, of which
-            the mean over batches of at most 256 test items, weighted by them, is the figure. An
-            object of torchmetrics is copied for each call. It returns a number.
-        name: of the column, such as "test_iou".
+            the mean over batches of at most 256 items, weighted by them, is the figure. It returns
+            a number. An object of torchmetrics is copied for each call; a class of torchmetrics, or
+            its name such as "MulticlassF1Score", is made with the options, and with `num_classes`
+            of the data where it needs that.
+        name: of the column, such as "test_iou"; by default that of a class of torchmetrics, in
+            small letters.
+        on: the rows: those held out, or each client's own; these fill `worst_`, `tenth_`,
+            `median_` and `mean_` with the name behind it: over the clients, the least value (the
+            largest where less is better), the mean over the worst tenth, rounded up, the median,
+            and the mean, in which all count alike.
+        options: further arguments of a class of torchmetrics, by name.
 
     Raises:
-        DataError: the function cannot be called, or the name is none or one of fedsim's.
+        DataError: the function cannot be called, the name is none or one of fedsim's, torchmetrics
+            is not installed or has no such class, or that does not take the options.
 
     Example:
         >>> made = metric(lambda outputs, targets: (outputs - targets).abs().max(), "largest_error")
         >>> made.columns
         ('largest_error',)
     """
-    _check(function, name)
+    found = metric_class(function)
+    if found is None and options:
+        text = f"options are those of a class of torchmetrics; got {', '.join(options)}"
+        raise DataError("measures", f"{text} for {function!r}")
+    if found is not None:
+        check_options(found, options)
+    named = name or ("" if found is None else snake_case(found.__name__))
+    _check(found or function, named, on, is_class=found is not None)
+    passed = PassedMetric(found or cast("Callable[..., Any]", function), named, options)
+    what = (passed.function, sorted(options.items()))
     return GivenMeasure.holding(
-        identity_of(function),
-        PassedMetric(function, name),
-        lambda: identity_of(function),
-        name=name,
+        identity_of(*what), passed, lambda: identity_of(*what), name=named, on=on
     )
 
 
-def _check(function: object, name: object) -> None:
+def _check(function: object, name: object, on: object, *, is_class: bool) -> None:
     """Check a function and its name.
 
     Raises:
         DataError: one of them cannot be used.
     """
-    if not callable(function) or isinstance(function, type):
-        text = "a metric is a function of outputs and targets, or of a module and a batch"
-        raise DataError("measures", f"{text}; got {function!r}")
+    if not callable(function) or (isinstance(function, type) and not is_class):
+        text = "a metric is a function of outputs and targets, or of a module and a batch, or of"
+        raise DataError("measures", f"{text} torchmetrics; got {function!r}")
     if not isinstance(name, str) or not re.fullmatch(NAME, name):
         text = "the name of a metric is one of small letters, digits and _, such as test_iou"
         raise DataError("measures", f"{text}; got {name!r}")
     if name in columns():
         raise DataError("measures", f"the name {name} is that of a measure; take another one")
+    if on not in ("test", "clients"):
+        raise DataError("measures", f"on: got {on!r}; expected test or clients")
 
 
 class PassedMetric(NamedTuple):
     """A function and its name.
 
     Attributes:
-        function: the user's.
+        function: the user's; or a class of torchmetrics.
         name: of the figure.
+        options: of the class.
     """
 
-    function: Callable[[Any, Any], Any]
+    function: Callable[..., Any]
     name: str
+    options: Mapping[str, Any] = MappingProxyType({})
 
     def bind(self, problem: Problem) -> Callable[[Array], float]:
-        """Return the figure of a model; see `fedsim.problems.measures.given.PassedFunction`."""
-        test, loss = held_out_rows(problem, self.name), problem.loss
-        if isinstance(loss, TorchLoss) and not loss.model.predicts:
-            return self._of_batches(test, loss)
-        return self._of_outputs(test, problem)
+        """Return the figure of a model on the test rows; see `PassedFunction`."""
+        test = held_out_rows(problem, self.name)
+        if self._has_classes(problem):
+            held_out_labels(problem, self.name)  # which looks for unknown classes
+        return self._with_object(problem)._figure_of(problem, test)  # noqa: SLF001 - its own class
 
-    def _of_outputs(self, test: Samples, problem: Problem) -> Callable[[Array], float]:
-        """Return the function's value for the outputs and targets of all rows."""
+    def bind_clients(self, problem: Problem) -> Callable[[Sequence[Array]], Array]:
+        """Return the figures of a model for each client, on its rows, shape (M,)."""
+        figure = self._with_object(problem)._figure_of  # noqa: SLF001 - its own class
+        each = [figure(problem, rows) for rows in problem.samples]
+
+        def evaluate(models: Sequence[Array]) -> Array:
+            return np.array([found(w) for found, w in zip(each, models, strict=True)])
+
+        return evaluate
+
+    def _with_object(self, problem: Problem) -> "PassedMetric":
+        """Return this with an object of its class.
+
+        Raises:
+            DataError: it cannot be made.
+        """
+        if not isinstance(self.function, type):
+            return self
+        count = len(problem.loss.classes(problem.labels)) if self._has_classes(problem) else None
+        return self._replace(function=make_metric(self.function, self.options, count))
+
+    @staticmethod
+    def _has_classes(problem: Problem) -> bool:
         loss = problem.loss
+        if isinstance(loss, TorchLoss) and not loss.model.predicts:
+            return False
         try:
-            classes: Array | None = loss.classes(problem.labels)
+            loss.classes(problem.labels)
         except DataError:  # no classifier
-            classes = None
-        if classes is None:
-            targets = torch.from_numpy(test.y.copy())
+            return False
+        return True
+
+    def _figure_of(self, problem: Problem, rows: Samples) -> Callable[[Array], float]:
+        """Return the figure of a model on some rows."""
+        loss = problem.loss
+        if isinstance(loss, TorchLoss) and not loss.model.predicts:
+            return self._of_batches(rows, loss)
+        return self._of_outputs(rows, problem)
+
+    def _of_outputs(self, rows: Samples, problem: Problem) -> Callable[[Array], float]:
+        """Return the function's value for the outputs and targets of all rows."""
+        loss, classes = problem.loss, None
+        if self._has_classes(problem):
+            classes = loss.classes(problem.labels)
+            targets = torch.from_numpy(class_places(loss.class_labels(rows.y), classes))
         else:
-            _, labels, classes = held_out_labels(problem, self.name)
-            targets = torch.from_numpy(class_places(labels, classes))
+            targets = torch.from_numpy(rows.y.copy())
 
         def evaluate(w: Array) -> float:
-            found = loss.regress(test.X, w) if classes is None else loss.scores(test.X, w, classes)
+            found = loss.regress(rows.X, w) if classes is None else loss.scores(rows.X, w, classes)
             return self._number(torch.from_numpy(np.ascontiguousarray(found)), targets)
 
         return evaluate

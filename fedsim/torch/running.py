@@ -1,6 +1,7 @@
 """A PyTorch module trained in one call, and a module with the model of a run given back."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
@@ -8,19 +9,49 @@ import torch
 from torch import nn
 
 from fedsim.errors import DataError
+from fedsim.problems import GivenMeasure
 from fedsim.problems.architectures import PassedModule
 from fedsim.problems.modules import layers_of
 from fedsim.problems.modules.module import numbers_of
-from fedsim.record.columns import higher_is_better
-from fedsim.record.models import folder_of, read_rounds
 from fedsim.results import Result
+from fedsim.results.best import best_round
 from fedsim.running import api
+from fedsim.torch.metrics import Metric, metric
 from fedsim.torch.problems import Criterion, Module, RowLoss, Rows, problem
 from fedsim.torch.steps import BatchLoss, Collate
 
 Best = Literal["best"]
 
 M = TypeVar("M", bound=nn.Module)
+
+
+@dataclass(frozen=True, repr=False)
+class TorchResult(Result):
+    """What `run` returns: a `Result` that gives the module back, too.
+
+    Attributes:
+        network: what was trained, as it was passed.
+    """
+
+    network: Module = nn.Identity  # beside the defaults of `Result`
+
+    def module(
+        self,
+        variant: str | None = None,
+        round: int | Best | None = None,  # noqa: A002 - as the column is called
+        *,
+        seed: int | None = None,
+        client: int | None = None,
+        measure: str | None = None,
+    ) -> Any:  # noqa: ANN401 - whatever was passed
+        """Return the module with the parameters of a model; see `load_module`.
+
+        Example:
+            >>> result.module("chb", "best").training, result.module(client=3).training
+            (False, False)
+        """
+        which = (variant, seed, round)
+        return load_module(self.network, self, *which, client=client, measure=measure)
 
 
 def run(
@@ -33,14 +64,16 @@ def run(
     split: Mapping[str, Any] | str | None = None,
     step: BatchLoss | None = None,
     collate: Collate | None = None,
+    metrics: Mapping[str, Metric] | None = None,
     rounds: int | None = None,
     out: str | Path | None = None,
     jobs: int = 1,
     **scenario: Any,
-) -> Result:
+) -> TorchResult:
     """Train a module at the clients, and return what that takes: bits, seconds, joules, accuracy.
 
-    It is `fedsim.run` of a scenario whose problem is `fedsim.torch.problem(module, loss, ...)`.
+    It is `fedsim.run` of a scenario whose problem is `fedsim.torch.problem(module, loss, ...)`, and
+    the result gives the module back: `result.module()`.
 
     Args:
         module: a module with the initial parameters; or a class or function that creates one.
@@ -54,6 +87,9 @@ def run(
         step: of items of any form, and `collate`: see `fedsim.torch.problem`. With test items,
             `measures` is `["test_loss"]` then, unless given.
         collate: makes a batch of a list of items.
+        metrics: further measures of test rows by their names: functions of outputs and targets, and
+            objects, classes or names of torchmetrics, such as {"macro_f1": "MulticlassF1Score"};
+            see `metric`, of which `measures` takes those of each client.
         rounds: after which the run ends; short for `stop={"rounds": rounds}`.
         out: the folder of the run folders; if None, a temporary one until this session ends.
         jobs: the number of runs at a time.
@@ -68,7 +104,7 @@ def run(
         >>> rows = np.eye(4), [0, 1, 0, 1]
         >>> method = {"kind": "fedavg", "step_size": 0.1, "local_steps": 1}
         >>> result = run(nn.Linear(4, 2), rows, algorithm=method, rounds=3, fleet=[{"count": 2}])
-        >>> len(result.rounds), load_module(nn.Linear(4, 2), result).out_features
+        >>> len(result.rounds), result.module().out_features
         (3, 2)
     """
     if rounds is not None:
@@ -77,7 +113,23 @@ def run(
     classes = getattr(made.loss, "criterion", "") == "cross-entropy"
     if test is not None and (classes or step is not None):
         scenario.setdefault("measures", ["test_accuracy" if classes else "test_loss"])
-    return api.run({"problem": made, "algorithm": algorithm, **scenario}, out=out, jobs=jobs)
+    if metrics is not None:
+        scenario["measures"] = [*scenario.get("measures", ()), *_by_name(metrics)]
+    found = api.run({"problem": made, "algorithm": algorithm, **scenario}, out=out, jobs=jobs)
+    held = {each.name: getattr(found, each.name) for each in fields(found)}
+    return TorchResult(**held, network=module)
+
+
+def _by_name(metrics: object) -> list[GivenMeasure]:
+    """Return metrics as measures.
+
+    Raises:
+        DataError: they have no names, or one of them cannot be used.
+    """
+    if not isinstance(metrics, Mapping):
+        text = 'metrics are given by their names, such as {"f1": function}'
+        raise DataError("metrics", f"{text}; got {type(metrics).__name__}")
+    return [metric(each, name) for name, each in metrics.items()]
 
 
 def _stop_after(rounds: int, stop: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -99,7 +151,8 @@ def load_module(
     seed: int | None = None,
     round: int | Best | None = None,  # noqa: A002 - as the column is called
     *,
-    measure: str = "test_accuracy",
+    client: int | None = None,
+    measure: str | None = None,
 ) -> M:
     """Return a module with the parameters of a run's model, ready to be used: in `eval()`.
 
@@ -111,7 +164,10 @@ def load_module(
         round: after which; the last one if None; "best" for that with the best value of `measure`
             among the rounds whose model was kept: all with `models={"every": 1}`, the best and the
             last with `models={"best": "test_accuracy"}`.
-        measure: a column of `result.rounds`, for "best".
+        client: whose own model, from 0, as `models={"clients": True}` keeps them under methods with
+            personal models; None for the server's.
+        measure: a column of `result.rounds`, for "best"; by default that of `models.best`, and
+            test_accuracy where none is given.
 
     Raises:
         DataError: the model is not one of this module, or there is no such column.
@@ -125,7 +181,7 @@ def load_module(
         False
     """
     number = best_round(result, variant, seed, measure) if round == "best" else round
-    model = torch.from_numpy(result.model(variant, seed, number).ravel())
+    model = torch.from_numpy(result.model(variant, seed, number, client=client).ravel())
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)  # as the run made it: tensors that are not trained follow from it
         made = cast("M", PassedModule(module).module())
@@ -140,27 +196,3 @@ def load_module(
         for layer, each in zip(layers, numbers_of(made, statistics=layers is both), strict=True):
             each.copy_(model[layer.start : layer.stop].view(layer.shape))
     return made.eval()
-
-
-def best_round(result: Result, variant: str | None, seed: int | None, measure: str) -> int:
-    """Return the round with the best value of a measure, of those whose model was kept.
-
-    It is the first of several equal ones.
-
-    Raises:
-        DataError: the measure is no column of `result.rounds`, or no kept round has a value of it.
-        ValueError: there is no such run.
-    """
-    rounds = result.rounds
-    if measure not in rounds:
-        raise DataError("measure", f"got {measure!r}; expected one of {', '.join(rounds.columns)}")
-    own = variant or result.runs[0].parent.name
-    folder = folder_of(result.runs, own, seed)
-    of_run = (rounds["variant"] == own) & (rounds["seed"] == int(folder.name.removeprefix("seed-")))
-    kept = rounds[of_run & rounds["round"].isin(read_rounds(folder))]
-    values = kept.set_index("round")[measure].dropna()
-    if values.empty:
-        text = f"no round of {own} whose model was kept has a value of {measure}"
-        raise DataError("measure", f"{text}; models: {{best: {measure}}} keeps the best one's")
-    place = int(values.argmax() if higher_is_better(measure) else values.argmin())
-    return int(values.index[place])

@@ -3,6 +3,7 @@
 from fedsim.wire.codec import HEADER_BITS, decode, decode_message, encode, encode_message
 from fedsim.wire.compressors import (
     COMPRESSORS,
+    E3M0,
     QSGD,
     Compressor,
     Contract,
@@ -32,6 +33,7 @@ from fedsim.wire.payloads import (
     Dense,
     Empty,
     Encodable,
+    FourBits,
     LowRank,
     Octets,
     PartsPayload,
@@ -48,6 +50,7 @@ from fedsim.wire.payloads.rows import weighted_sum
 
 __all__ = [
     "COMPRESSORS",
+    "E3M0",
     "HEADER_BITS",
     "PACKERS",
     "QSGD",
@@ -62,6 +65,7 @@ __all__ = [
     "ErrorFeedback",
     "ErrorFeedback21",
     "Feedback",
+    "FourBits",
     "HardThreshold",
     "Identity",
     "Layered",

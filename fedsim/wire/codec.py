@@ -18,7 +18,7 @@ import numpy as np
 from fedsim.errors import DecodeError
 from fedsim.ports import SERVER, Noted, Payload
 from fedsim.wire.bitstream import LARGEST_DIMENSION, Reader
-from fedsim.wire.payloads import PAYLOADS, Empty, Encodable, Update
+from fedsim.wire.payloads import PAYLOADS, Dense, Empty, Encodable, Update
 from fedsim.wire.payloads.base import first_byte
 
 VERSION = 2
@@ -183,7 +183,9 @@ def _payload(reader: Reader, first: int, before: int) -> Encodable:
     kind, form = _READERS[first]
     payload = kind.read(reader, form)
     # The canonical form is enforced here, once for all payloads. It costs one encoding for each
-    # decoding, only in runs that send real bytes.
+    # decoding, only in runs that send real bytes; of a whole vector there is no other form.
+    if isinstance(payload, Dense) and payload.canonical:
+        return payload
     _check_written(reader.last((before - reader.left) // 8), encode(payload))
     return payload
 

@@ -1,6 +1,7 @@
 """Value formats: the floating-point formats of a payload's numbers."""
 
 from enum import Enum
+from math import isnan
 from typing import Any, Self
 
 import numpy as np
@@ -44,6 +45,8 @@ class ValueFormat(Enum):
         """Return the values as they arrive when they are sent: a read-only float64 copy."""
         if self is ValueFormat.FLOAT64:
             rounded = np.array(values, dtype=np.float64)
+        elif self is ValueFormat.FLOAT32 and _are_plain(values):
+            rounded = np.asarray(values).astype(self.dtype).astype(np.float64)
         else:
             with np.errstate(over="ignore", invalid="ignore"):
                 rounded = np.asarray(self._widen(self._narrow(np.asarray(values))))
@@ -66,6 +69,8 @@ class ValueFormat(Enum):
         """Encode values that are already rounded, in C order; every NaN with the same bits."""
         # The sign and the payload bits of a computed NaN depend on the processor. Without this,
         # equal runs on two machines would differ in their messages' bytes.
+        if values.size <= _FEW and not has_nan(values):
+            return self._narrow(values).tobytes()
         unclear = np.isnan(values)
         return self._narrow(
             np.where(unclear, np.nan, values) if unclear.any() else values
@@ -76,8 +81,12 @@ class ValueFormat(Enum):
         if self is ValueFormat.FLOAT64:  # a copy, and no conversion that could warn
             values = np.frombuffer(data, dtype=self.dtype).astype(np.float64)
         else:
-            with np.errstate(invalid="ignore"):  # a received signalling NaN is a NaN
-                values = self._widen(np.frombuffer(data, dtype=self.dtype))
+            sent = np.frombuffer(data, dtype=self.dtype)
+            if self is ValueFormat.FLOAT32 and _are_plain(sent):
+                values = sent.astype(np.float64)
+            else:
+                with np.errstate(invalid="ignore"):  # a received signalling NaN is a NaN
+                    values = self._widen(sent)
         values.flags.writeable = False
         return values
 
@@ -92,6 +101,23 @@ class ValueFormat(Enum):
         if self is ValueFormat.BFLOAT16:
             values = (values.astype("<u4") << 16).view("<f4")
         return values.astype(np.float64)
+
+
+_FEW = 256
+"""So many values are looked at before a conversion: to set how NumPy warns takes longer."""
+
+_SMALL = 1e38
+"""Of values whose squares sum up to less, none is near the end of the range of float32."""
+
+
+def has_nan(values: NDArray[np.floating]) -> bool:
+    """Return whether one of the values is NaN: their sum of squares is then, and only then."""
+    return isnan(np.vdot(values, values))
+
+
+def _are_plain(values: NDArray[np.floating]) -> bool:
+    """Return whether these are a few values whose conversion to and from float32 never warns."""
+    return values.size <= _FEW and bool(np.vdot(values, values) < _SMALL)
 
 
 def _upper_half(values: Array) -> NDArray[np.uint16]:

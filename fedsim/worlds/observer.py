@@ -9,6 +9,7 @@ from fedsim.ports import SERVER, Array
 from fedsim.progress import activity
 from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.protocol.stopping import Observe, RunStopped, Stop
+from fedsim.record.models import NodeModels
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import OWN, Traffic
 from fedsim.record.schema import NO_PEER, Event
@@ -126,17 +127,12 @@ class Observer:
         self._write_round(model, measures)
 
     @property
-    def sees_nodes(self) -> bool:
-        """Whether the models of nodes are kept."""
-        return self._book.models.of_nodes
+    def nodes(self) -> NodeModels | None:
+        """Takes the models of peers before their round is committed, where these are kept.
 
-    def see_nodes(self, models: Array) -> None:
-        """Take the models of all nodes, shape (M, d), of the round that is committed next.
-
-        Args:
-            models: NaN in the rows of nodes that have left.
+        The rows of nodes that have left are NaN.
         """
-        self._book.models.see_nodes(models)
+        return self._book.models.nodes
 
     def stay(self) -> None:
         """End a round that was given up or not answered, with the last one's model and figures."""

@@ -31,6 +31,7 @@ COMPRESSORS: dict[str, dict[str, Any]] = {
     "natural": {},
     "terngrad": {},
     "scaled-sign": {},
+    "e3m0": {},
     "dithered": {"bits": 4},
     "low-rank": {"rank": 2},
 }

@@ -154,6 +154,35 @@ class APFLLoop(Loop):
         return w
 
 
+class AdaptiveLoop(Loop):
+    """Deng et al., equation 10: alpha_i goes by the gradient of f_i(alpha v + (1 - alpha) w)."""
+
+    def __init__(self, problem: Local) -> None:
+        super().__init__(problem)
+        self.alphas = [0.4 for _ in SIZES]
+
+    def client(self, m: int, w: Array) -> Array:
+        """Three steps on all three, each by the values before it."""
+        v, alpha = self.copies[m], self.alphas[m]
+        for _ in range(3):
+            gradient = drawn(self.problem, m)
+            slope = gradient(alpha * v + (1 - alpha) * w)
+            v, w, alpha = (
+                v - ETA * alpha * slope,
+                w - ETA * gradient(w),
+                float(np.clip(alpha - 4.0 * np.dot(v - w, slope), 0, 1)),
+            )
+        self.copies[m], self.alphas[m], self.own[m] = v, alpha, alpha * v + (1 - alpha) * w
+        return w
+
+    def rounds(self, cohorts: list[list[int]], share: float = 1.0) -> tuple[list[Array], Array]:
+        """Return the models; the shares have moved, apart from each other."""
+        found = super().rounds(cohorts, share)
+        assert len({0.4, *self.alphas}) > 2
+        assert all(0 <= each <= 1 for each in self.alphas)
+        return found
+
+
 METHODS: dict[str, tuple[dict[str, Any], type[Loop], float]] = {
     "ditto": (
         {"local_steps": 3, "personal_steps": 2, "personal_rate": 0.2, "mu": MU},
@@ -172,6 +201,7 @@ METHODS: dict[str, tuple[dict[str, Any], type[Loop], float]] = {
         0.8,
     ),
     "apfl": ({"local_steps": 3, "alpha": 0.4}, APFLLoop, 1.0),
+    "apfl, adaptive": ({"local_steps": 3, "alpha": 0.4, "alpha_rate": 4.0}, AdaptiveLoop, 1.0),
 }
 
 
@@ -182,7 +212,7 @@ def test_each_is_its_paper_s_loop(
     kind: str, cohort: str, batch: int | None, tmp_path: Path
 ) -> None:
     problem, (keys, loop, share) = local(tmp_path, "logistic", batch), METHODS[kind]
-    algorithm = {"kind": kind, "step_size": ETA, **keys}
+    algorithm = {"kind": kind.split(",", maxsplit=1)[0], "step_size": ETA, **keys}
     seen = run(problem, algorithm, tmp_path, **(TWO if cohort == "two" else {}))
     models, own = loop(problem).rounds(seen.cohorts, share)
     check_near(seen.models, models)

@@ -74,6 +74,10 @@ def described(oracle: LossOracle, w: Array, loss: Loss, rng: np.random.Generator
             kernel=kernels.mixed_steps,
             arguments=(np.concatenate([w, 0.5 * w]), 0.1, 0.3, oracle.draws(3, 7, rng)),
         ),
+        made[6]._replace(
+            kernel=kernels.adaptive_mixed_steps,
+            arguments=(np.concatenate([w, 0.5 * w]), 0.1, 0.3, 0.2, oracle.draws(3, 7, rng)),
+        ),
         made[-1]._replace(
             kernel=kernels.alternating_steps,
             arguments=(w, oracle.draws(3, 5, rng), *(Training(Adam(), (0.1,) * k) for k in (1, 2))),

@@ -29,11 +29,13 @@ def distance(arrays: dict[str, Any]) -> float:
     return sum(float(((array - 1) ** 2).sum()) for array in arrays.values())
 
 
-def client_app(step: Step, judge: Callable[[dict[str, Any]], float] = distance) -> ClientApp:
-    """Return an app whose clients train by a step, and judge a model."""
+def client_app(
+    step: Step, judge: Callable[[dict[str, Any]], float] = distance, *mods: Any
+) -> ClientApp:
+    """Return an app whose clients train by a step, within mods, and judge a model."""
     made = ClientApp()
 
-    @made.train()
+    @made.train(mods=list(mods))
     def train(msg: Message, context: Context) -> Message:
         record = msg.content["arrays"]
         assert isinstance(record, ArrayRecord)

@@ -15,6 +15,7 @@ _ANONYMOUS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}
 def functions_of(folder: Path) -> Functions:
     """Return all functions of this process that come from files of a folder."""
     found: dict[tuple[str, CodeType], list[FunctionType]] = {}
+    gc.unfreeze()  # what is frozen is not among the objects below
     for each in gc.get_objects():
         # `isinstance` would ask for `__class__`, which objects of others compute and warn at.
         if type(each) is FunctionType and each.__code__.co_filename.startswith(f"{folder}/"):

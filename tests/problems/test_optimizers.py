@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from fedsim.blocks.spec import Spec
+from fedsim.errors import DataError
 from fedsim.problems.optimizers import (
     OPTIMIZERS,
     SGD,
@@ -19,12 +20,14 @@ from fedsim.problems.optimizers import (
     Adam,
     AdamW,
     AnyOptimizer,
+    Muon,
     OptimizerState,
     Training,
     VectorOptimizer,
     Yogi,
     join_state,
 )
+from fedsim.problems.parts import parts_of
 from fedsim.problems.schedules import (
     SCHEDULES,
     AnySchedule,
@@ -33,6 +36,7 @@ from fedsim.problems.schedules import (
     InverseSquareRootSchedule,
     StepSchedule,
 )
+from fedsim.problems.vectors import orthogonal
 
 STEPS = 12
 RULES: dict[str, tuple[VectorOptimizer, Callable[[Any], Any]]] = {
@@ -103,6 +107,70 @@ def test_a_state_that_is_written_and_read_goes_on_as_if_it_had_not_been(name: st
         rule.step(w, g, 0.1, state)
         rule.step(v, g, 0.1, read)
     assert w.tobytes() == v.tobytes()
+
+
+SHAPES = [(5, 3), (5,), (2, 3, 2), (1, 4), (3, 4)]
+PARTS = parts_of(["tall", "bias", "kernel", "row", "head"], SHAPES)
+PLACES = [slice(part.start, part.stop) for part in PARTS]
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+@pytest.mark.parametrize("scale", ["original", "match-rms-adamw"])
+@pytest.mark.parametrize("tensors", [False, True], ids=["numpy", "tensor"])
+def test_muon_is_that_of_torch_and_adamw_for_what_is_no_matrix(
+    nesterov: bool, scale: Any, tensors: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)  # as precise as ours
+    rule = Muon(nesterov=nesterov, scale=scale, adamw=("he*",)).fit(PARTS)
+    start = np.random.default_rng(9).standard_normal(PARTS[-1].stop)
+    # Torch's takes matrices alone: a kernel is one of as many rows as it has outputs.
+    kinds = [(5, 3), (5,), (2, 6), (1, 4), (3, 4)]
+    theirs = [
+        torch.nn.Parameter(torch.tensor(start[place]).reshape(shape))
+        for place, shape in zip(PLACES, kinds, strict=True)
+    ]
+    rest: Any = torch.optim.AdamW([theirs[1], *theirs[3:]], lr=0.1, weight_decay=0.1)
+    adjust = scale.replace("-", "_")
+    own: Any = torch.optim.Muon(
+        [theirs[0], theirs[2]], lr=0.1, nesterov=nesterov, adjust_lr_fn=adjust, weight_decay=0.1
+    )
+    w: Any = torch.tensor(start) if tensors else start.copy()
+    state = rule.begin(w)
+    for g in gradients(5, PARTS[-1].stop):
+        for parameter, place in zip(theirs, PLACES, strict=True):
+            parameter.grad = torch.tensor(g[place]).reshape(parameter.shape)
+        own.step()
+        rest.step()
+        rule.step(w, torch.tensor(g) if tensors else g, 0.1, state)
+        expected = np.concatenate([each.detach().numpy().ravel() for each in theirs])
+        np.testing.assert_allclose(np.asarray(w), expected, rtol=1e-12, atol=1e-12)
+    assert state.steps == STEPS
+
+
+def test_muon_s_matrix_has_singular_values_near_one() -> None:
+    matrix = np.random.default_rng(2).standard_normal((6, 40))
+    found = orthogonal(matrix, 5)
+    left, values, right = np.linalg.svd(matrix, full_matrices=False)
+    a, b, c = 3.4445, -4.7750, 2.0315
+    values = values / np.linalg.norm(matrix)
+    for _ in range(5):  # what is done to a matrix is done to each singular value
+        values = a * values + b * values**3 + c * values**5
+    np.testing.assert_allclose(found, left * values @ right, rtol=0, atol=1e-12)
+    assert 0.6 < values.min() < values.max() < 1.3
+    np.testing.assert_allclose(orthogonal(matrix.T, 5), found.T, rtol=0, atol=1e-12)
+
+
+def test_muon_costs_its_products() -> None:
+    """A product of (m, k) and (k, n) is 2 m k n; AdamW's 13 for the other numbers."""
+    rule = Muon(adamw=("he*", "kernel")).fit(PARTS)
+    once = 2 * 3 * 5 * 3 + 2 * 3**3 + 2 * 3 * 3 * 5
+    whole = 5 * once + 10 * 15 + 13 * (5 + 12 + 4 + 12)
+    assert rule.operations * PARTS[-1].stop == pytest.approx(whole)
+
+
+def test_muon_needs_a_matrix() -> None:
+    with pytest.raises(DataError, match=r"none to take it among w \(7,\); take adamw"):
+        Muon().fit(parts_of(["w"], [(7,)]))
 
 
 def test_gradients_are_not_changed_by_a_step() -> None:

@@ -166,6 +166,46 @@ def test_statistics_of_batch_normalisation_stay_or_are_averaged(
     assert flat(module) == pytest.approx(expected[-1][0], abs=1e-10)
 
 
+WHOLE: dict[str, dict[str, Any]] = {
+    "fedper": {"local": [HEAD]},
+    "ditto": {"kind": "ditto", "personal_rate": 0.1},
+    "pfedme": {"kind": "pfedme"},
+    "apfl": {"kind": "apfl", "alpha_rate": 0.5},
+}
+
+
+@pytest.mark.parametrize("method", WHOLE)
+def test_each_client_s_own_module_is_given_back(method: str, tmp_path: Path) -> None:
+    """That of the last round and of the best, as the observer has seen them."""
+    whole = scenario(network(), **WHOLE[method])
+    seen = own_models(built(whole), tmp_path)
+    whole |= {"models": {"best": "objective", "clients": True}}
+    result = fedsim.run(whole, out=tmp_path / "runs")
+    best = int(result.rounds["objective"].argmin())
+    for client in range(len(SIZES)):
+        made = fedsim.torch.load_module(network(), result, client=client)
+        assert flat(made).tobytes() == seen[-1][client].tobytes()
+        assert not made.training
+        own = result.model(round="best", client=client)
+        assert own.tobytes() == seen[best][client].tobytes()
+    assert len({flat_hash(seen[-1][m]) for m in range(len(SIZES))}) == len(SIZES)
+    assert result.models.columns.tolist() == ["variant", "seed", "round", "model"]
+    with pytest.raises(ValueError, match="got the client 3; expected 0 to 2"):
+        result.model(client=3)
+
+
+def flat_hash(model: Array) -> bytes:
+    return model.tobytes()
+
+
+def test_models_of_clients_are_kept_where_they_are_asked_for(tmp_path: Path) -> None:
+    result = fedsim.run(scenario(network(), local=[HEAD]), out=tmp_path)
+    with pytest.raises(ValueError, match=r"are not kept; models: {clients: true} keeps them"):
+        result.model(client=0)
+    with pytest.raises(ScenarioError, match="clients of fedavg have no models of their own"):
+        fedsim.check(scenario(network()) | {"models": {"clients": True}})
+
+
 def test_a_client_that_misses_rounds_goes_on_with_its_own_part(tmp_path: Path) -> None:
     whole = scenario(network(), local=[HEAD])
     whole["participation"] = {"kind": "uniform", "count": 1}
@@ -184,6 +224,7 @@ def refusals() -> Iterator[tuple[str, str, dict[str, Any], str]]:
     yield "BatchNorm1d", "refused", {}, "loss.statistics: local or averaged"
     yield "BatchNorm1d", "averaged", {"kind": "fedadam"}, "beyond means of the clients' models"
     yield "BatchNorm1d", "local", {"kind": "ditto"}, "have whole models of their own; take averaged"
+    yield "BatchNorm1d", "averaged", {"kind": "apfl", "alpha_rate": 1.0}, "leave out alpha_rate"
     yield "LayerNorm", "refused", {"local": [STATISTICS]}, "is the name of no part of the model"
     given = {
         "optimizer": fedsim.torch.optimizer(torch.optim.SGD),

@@ -34,7 +34,7 @@ class Network(nn.Module):
         return out
 
 
-def trained_in(folder: Path, **keys: Any) -> fedsim.Result:
+def trained_in(folder: Path, **keys: Any) -> fedsim.torch.TorchResult:
     given: dict[str, Any] = {"algorithm": METHOD, "test": TEST, "rounds": 6, "fleet": FLEET}
     return fedsim.torch.run(Network, ROWS, out=folder, **(given | keys))
 
@@ -52,6 +52,26 @@ def test_it_is_the_run_of_the_scenario_that_it_stands_for(tmp_path: Path) -> Non
     whole = fedsim.run({"problem": problem, "algorithm": METHOD, **keys}, out=tmp_path / "whole")
     assert short.rounds.equals(whole.rounds)
     assert short.events.equals(whole.events)
+
+
+def test_a_result_gives_the_best_module_of_a_variant_and_that_of_a_client(tmp_path: Path) -> None:
+    keys: dict[str, Any] = {
+        "variants": {"all": {}, "head": {"algorithm": {"local": ["last.bias"]}}},
+        "models": {"best": "test_accuracy"},
+        "stop": {"plateau": {"measure": "test_accuracy", "rounds": 3, "least": 0.001}},
+    }
+    result = trained_in(tmp_path, **keys)
+    for variant in ("all", "head"):
+        own = result.rounds[result.rounds["variant"] == variant]
+        best = result.module(variant, "best")
+        assert isinstance(best, Network)
+        if variant == "all":  # the model itself is measured, not its clients'
+            assert accuracy(best) == own["test_accuracy"].max()
+            assert accuracy(result.module("all")) == own["test_accuracy"].iloc[-1]
+    kept = {"models": {"clients": True}, "rounds": 2}
+    head = trained_in(tmp_path / "own", algorithm=METHOD | {"local": ["last.bias"]}, **kept)
+    biases = [head.module(client=m).last.bias.detach().numpy() for m in range(4)]
+    assert len({each.tobytes() for each in biases}) == 4
 
 
 def test_the_module_of_a_run_has_the_accuracy_that_the_run_has_seen(tmp_path: Path) -> None:

@@ -23,7 +23,30 @@ from tests.tiers import some
 SIZES, FEATURES, CLASSES = (7, 12, 5), 6, 3
 ROUNDS, EPOCHS, BATCH, ETA = 4, 2, 4, 0.05
 
-Make = Callable[[Any], torch.optim.Optimizer]
+Make = Callable[[Any], Any]
+
+
+class MuonAndAdamW:
+    """PyTorch's Muon for the matrices among some parameters, and its AdamW for the others."""
+
+    def __init__(self, parameters: Any) -> None:
+        every = list(parameters)
+        matrices = [each for each in every if each.ndim == 2]
+        others = [each for each in every if each.ndim < 2]
+        rule: dict[str, Any] = {"lr": ETA, "weight_decay": 0.1}
+        self._both: tuple[Any, Any] = (
+            torch.optim.Muon(matrices, adjust_lr_fn="match_rms_adamw", **rule),
+            torch.optim.AdamW(others, **rule),
+        )
+
+    def zero_grad(self) -> None:
+        for each in self._both:
+            each.zero_grad()
+
+    def step(self) -> None:
+        for each in self._both:
+            each.step()
+
 
 RULES: dict[str, tuple[dict[str, Any], Make]] = {
     "nesterov": (
@@ -36,6 +59,7 @@ RULES: dict[str, tuple[dict[str, Any], Make]] = {
         lambda p: torch.optim.AdamW(p, ETA, weight_decay=0.1),
     ),
     "adagrad": ({"kind": "adagrad"}, lambda p: torch.optim.Adagrad(p, ETA)),
+    "muon": ({"kind": "muon"}, MuonAndAdamW),
 }
 
 
@@ -97,7 +121,14 @@ def plain_loop(make: Make, kept: bool, clip: float | None, mu: float) -> list[Ar
     return models
 
 
-@pytest.mark.parametrize("rule", some(RULES, "nesterov", "adam"))
+@pytest.fixture
+def as_precise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch's Muon goes on in the numbers that it is given, not in bfloat16."""
+    monkeypatch.setattr(Tensor, "bfloat16", Tensor.clone)
+
+
+@pytest.mark.usefixtures("as_precise")
+@pytest.mark.parametrize("rule", some(RULES, "nesterov", "adam", "muon"))
 @pytest.mark.parametrize("state", ["reset", "kept"])
 @pytest.mark.parametrize("more", some(["plain", "clipped and pulled"], "clipped and pulled"))
 def test_a_module_is_that_of_the_plain_loop(

@@ -161,6 +161,7 @@ GOOD: dict[str, Blocks] = {
     | wire("up", {"kind": "terngrad"}, "ef21")
     | radio(loss={"kind": "independent", "rate": "1 %"}),
     "few bits": wire("up", {"kind": "dithered", "bits": 4}),
+    "floats of four bits": wire("up", {"kind": "e3m0"}),
     "powers of two": wire("up", {"kind": "natural"}),
     "many levels": wire("up", {"kind": "qsgd"}),
 }  # fmt: skip

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from fedsim.errors import Fault, ScenarioError
-from fedsim.scenario import Scenario, load
+from fedsim.scenario import Scenario, load, schema
+
+SCHEMA = schema()
+"""The schema of a scenario, which takes a second to make."""
 
 LINES = (
     "# A scenario that is right",  # 1

@@ -21,16 +21,13 @@ from fedsim.protocol.silence import SILENCES
 from fedsim.scenario import (
     dump,
     load,
-    schema,
 )
 from fedsim.scenario.located import Origin
 from fedsim.scenario.yaml import read_text
 from fedsim.wire import COMPRESSORS
 from tests.scenario.blocks import CYCLES, GOOD, TOP, battery, group, wire
-from tests.scenario.examples import faults, least, made
+from tests.scenario.examples import SCHEMA, faults, least, made
 from tests.scenario.wrong_blocks import CONFLICTS, WRONG_BLOCKS
-
-SCHEMA = schema()
 
 
 def said(part: Any, key: str) -> set[str]:

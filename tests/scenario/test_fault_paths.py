@@ -14,10 +14,8 @@ from fedsim.algorithms import Algorithm
 from fedsim.blocks.quantities import Rate
 from fedsim.blocks.spec import Spec
 from fedsim.ports import Client, Message, Server, Silence
-from fedsim.scenario import compatibility, load, scenario, schema
-from tests.scenario.examples import faults, least, written
-
-SCHEMA = schema()
+from fedsim.scenario import compatibility, load, scenario
+from tests.scenario.examples import SCHEMA, faults, least, written
 
 
 class Part(Spec):

@@ -19,7 +19,8 @@ STATES = {"distributed-iht", "fed-ht", "fediter-ht", "fedgradmp", "fedasync"}
 SIGNS = {"signsgd"}
 IN_FULL = {*SIGNS, "streaming-diloco"}
 """The methods whose servers' messages are not compressed."""
-BIASED = [kind for kind in COMPRESSORS if kind in ("top-k", "scaled-sign", "threshold", "low-rank")]
+CONTRACTING = ("top-k", "scaled-sign", "threshold", "low-rank", "e3m0")
+BIASED = [kind for kind in COMPRESSORS if kind in CONTRACTING]
 WORLDS: dict[str, dict[str, Any]] = {
     "all": {},
     "a sample": {"participation": {"kind": "uniform", "count": 2}},

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from types import ModuleType
 from typing import Any, Literal
 
@@ -48,9 +48,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
     def pretend(**points: str) -> None:
         group = ALGORITHMS.group
         found = [EntryPoint(name, value, group) for name, value in points.items()]
-        monkeypatch.setattr(
-            installed, "entry_points", lambda group: [one for one in found if one.group == group]
-        )
+        monkeypatch.setattr(installed, "entry_points", lambda: EntryPoints(found))
 
     return pretend
 

@@ -102,7 +102,7 @@ def groups() -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({"count": st.integers(1, 10**6)}, optional=options)
 
 
-SIZED, PLAIN = ["top-k", "rand-k"], ["identity", "natural", "scaled-sign", "low-rank"]
+SIZED, PLAIN = ["top-k", "rand-k"], ["identity", "natural", "scaled-sign", "low-rank", "e3m0"]
 compressors = (
     st.fixed_dictionaries({"kind": st.sampled_from(SIZED), "fraction": st.floats(1e-9, 1)})
     | st.fixed_dictionaries({"kind": st.sampled_from(SIZED), "count": st.integers(1, 10**9)})

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,9 @@ from fedsim.scenario import (
 from fedsim.scenario.located import Origin
 from fedsim.scenario.yaml import read_text
 from fedsim.wire import COMPRESSORS
-from tests.scenario.examples import LINES, written
+from tests.scenario.examples import LINES, SCHEMA, written
 from tests.scenario.test_methods import Nesterov
 from tests.scenario.wrong import WRONG
-
-SCHEMA = schema()
 
 
 def pieces(part: Any) -> Iterator[dict[str, Any]]:
@@ -187,9 +185,7 @@ def test_a_users_algorithm_is_in_its_schema_only() -> None:
 
 def test_an_installed_algorithm_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [EntryPoint("nesterov", "tests.scenario.test_methods:Nesterov", ALGORITHMS.group)]
-    monkeypatch.setattr(
-        catalogue, "entry_points", lambda group: points if group == ALGORITHMS.group else []
-    )
+    monkeypatch.setattr(catalogue, "entry_points", lambda: EntryPoints(points))
     assert schema() == schema([Nesterov])
     points[:] = [EntryPoint("broken", "no.such.module:Mine", ALGORITHMS.group)]
     with pytest.raises(BlockError, match=r"no\.such\.module"):

@@ -1,16 +1,17 @@
 """LoRa radios around a gateway: windows, duty cycles, retransmissions, ADR, energy, LoRaSim."""
 
-from math import exp, inf, log10, sqrt
+import importlib
+from math import exp, log10, sqrt
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from fedsim.physics.radios.lora import LoRa, LoRaRadio
 from fedsim.physics.radios.lorawan import LoRaGateway, adapt
 from fedsim.record.schema import Event
 from fedsim.sim.network.lora.network import LoRaNetwork
+from tests.conftest import ROOT
 
 from .stars import Network, Sent, Span
 
@@ -212,60 +213,19 @@ def test_adr_reaches_a_device_with_the_next_frame_down() -> None:
 
 # -- LoRaSim -----------------------------------------------------------------------------
 
-PERIOD = 1000.0
+
+@pytest.fixture
+def lora(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return LoRaSim's experiment."""
+    monkeypatch.syspath_prepend(str(ROOT / "analysis/reality"))
+    return importlib.import_module("lora")
 
 
-SPARED = 3 * 2**12 / 125e3
-"""LoRaSim's rule of preambles: an overlap with the first 3 of 8 symbols is harmless, s."""
-
-
-def distances_to_losses(rng: np.random.Generator, nodes: int) -> NDArray[np.float64]:
-    """LoRaSim's path losses, as its code has them: 127.41 dB + 20.8 dB ln(d / 40 m), over a disc.
-
-    The disc is as wide as SF12 reaches; how losses differ does not depend on its width.
-    """
-    furthest = 40 * np.exp((14 + 137 - 127.41) / 20.8)
-    return np.asarray(127.41 + 20.8 * np.log(furthest * np.sqrt(rng.random(nodes)) / 40))
-
-
-def extraction_rate(nodes: int, capture: float | None, seed: int) -> tuple[float, float]:
-    """Simulate LoRaSim's experiment; return its data extraction rate and standard error."""
-    rng = np.random.default_rng(seed)
-    radios = [
-        radio("lora-sf12", f"{loss:.6f} dB", tries=1, coding=4, lorawan={"device_class": "b"})
-        for loss in distances_to_losses(rng, nodes)
-    ]
-    around = network(*radios, capture=None if capture is None else f"{capture} dB")
-    messages, span = list[Sent](), 20 * PERIOD
-    for client in range(nodes):
-        times = rng.exponential(PERIOD, 60).cumsum()
-        messages += [Sent(float(t), client, 8 * 7, up=True) for t in times[times < span]]
-    around.send(messages)
-    ends = [span.arrived for span in sorted(run(around, 1.2 * span), key=lambda each: each.begin)]
-    batches = [np.mean(part) for part in np.array_split(np.array(ends, float), 20)]
+def extraction_rate(lora: Any, nodes: int, capture: float | None) -> tuple[float, float]:
+    """Return the data extraction rate of LoRaSim's experiment, and its standard error."""
+    received = lora.by_fedsim(nodes, capture, seed=nodes)
+    batches = [np.mean(part) for part in np.array_split(received.astype(float), 20)]
     return float(np.mean(batches)), float(np.std(batches, ddof=1) / sqrt(20))
-
-
-def monte_carlo(
-    nodes: int, capture: float, rng: np.random.Generator, spared: float = 0.0
-) -> tuple[float, float]:
-    """Recompute the same without an engine: one frame, and the Poisson frames that overlap it.
-
-    Args:
-        nodes: as above.
-        capture: dB.
-        rng: draws losses and rivals.
-        spared: of an overlap, how much is harmless, s.
-    """
-    seconds, trials = 1.71213 - spared, 100_000
-    rivals = rng.poisson(2 * seconds * (nodes - 1) / PERIOD, trials)
-    own = distances_to_losses(rng, trials)
-    strongest = np.full(trials, inf)
-    for number in range(int(rivals.max())):
-        losses = distances_to_losses(rng, trials)
-        strongest = np.where(number < rivals, np.minimum(strongest, losses), strongest)
-    kept = float((strongest - own >= capture).mean())
-    return kept, sqrt(kept * (1 - kept) / trials)
 
 
 def test_the_frame_of_lorasim_takes_1712_ms() -> None:
@@ -276,32 +236,35 @@ def test_the_frame_of_lorasim_takes_1712_ms() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", [30, 100, 300])
-def test_the_data_extraction_rate_is_alohas(nodes: int) -> None:
+def test_the_data_extraction_rate_is_alohas(lora: Any, nodes: int) -> None:
     """Nodes that send 20 bytes each 1000 s: DER = exp(-2 (N - 1) T / period) without capture.
 
     A node never overlaps itself, and one whose time comes in its duty cycle's silence waits.
     """
-    rate, error = extraction_rate(nodes, None, seed=nodes)
+    rate, error = extraction_rate(lora, nodes, None)
     assert error < 0.03
-    assert abs(rate - exp(-2 * (nodes - 1) * 1.71213 / PERIOD)) < 4 * error
+    assert abs(rate - exp(-2 * (nodes - 1) * 1.71213 / 1000)) < 4 * error
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", [100, 200, 300])
-def test_the_data_extraction_rate_with_capture_is_that_of_a_monte_carlo(nodes: int) -> None:
-    rate, error = extraction_rate(nodes, 6.0, seed=nodes)
-    expected, spread = monte_carlo(nodes, 6.0, np.random.default_rng(5))
-    assert expected > exp(-2 * (nodes - 1) * 1.71213 / PERIOD) + 0.03
+def test_the_data_extraction_rate_with_capture_is_that_of_a_monte_carlo(
+    lora: Any, nodes: int
+) -> None:
+    rate, error = extraction_rate(lora, nodes, 6.0)
+    expected = lora.monte_carlo(nodes, 6.0, np.random.default_rng(5))
+    spread = sqrt(expected * (1 - expected) / lora.TRIALS)
+    assert expected > exp(-2 * (nodes - 1) * 1.71213 / 1000) + 0.03
     assert abs(rate - expected) < 4 * sqrt(error**2 + spread**2)
 
 
-def test_lorasims_published_rates_are_these_and_its_rule_of_preambles() -> None:
+def test_lorasims_published_rates_are_these_and_its_rule_of_preambles(lora: Any) -> None:
     """Bor et al., corrected version (eprints.lancs.ac.uk/81674), as quoted: 200 nodes of SN1 have a
     DER of 0.51 without capture and 0.64 with it."""
     rng = np.random.default_rng(11)
-    simple = exp(-2 * 199 * 1.71213 / PERIOD)
-    spared, _ = monte_carlo(200, 6.0, rng, SPARED)
-    strict, _ = monte_carlo(200, 6.0, rng)
-    assert simple == pytest.approx(0.51, abs=0.01)
-    assert spared == pytest.approx(0.64, abs=0.01)
+    spared = lora.monte_carlo(200, 6.0, rng, lora.SPARED)
+    strict = lora.monte_carlo(200, 6.0, rng)
+    assert lora.aloha(200) == pytest.approx(exp(-2 * 199 * 1.71213 / 1000), rel=1e-12)
+    assert lora.aloha(200) == pytest.approx(lora.PUBLISHED[200, None], abs=0.01)
+    assert spared == pytest.approx(lora.PUBLISHED[200, 6.0], abs=0.01)
     assert 0.01 < spared - strict < 0.03  # what fedsim, which has no such rule, is below

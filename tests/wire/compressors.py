@@ -6,6 +6,7 @@ from hypothesis.extra import numpy as hnp
 
 from fedsim.ports import Array
 from fedsim.wire import (
+    E3M0,
     QSGD,
     Compressor,
     Dithered,
@@ -35,6 +36,7 @@ ALL: dict[str, Compressor] = {
     "natural": Natural(),
     "terngrad": TernGrad(),
     "sign": ScaledSign(),
+    "e3m0": E3M0(),
     "dithered 2": Dithered(bits=2),
     "dithered 5": Dithered(bits=5),
     "low rank": PowerSGD(),

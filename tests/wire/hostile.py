@@ -15,6 +15,7 @@ from fedsim.errors import DecodeError
 from fedsim.wire import (
     Dense,
     Encodable,
+    FourBits,
     LowRank,
     Octets,
     PartsPayload,
@@ -87,6 +88,7 @@ def genuine(rng: np.random.Generator) -> list[bytes]:
             Quantized.of(1.5, np.sign(levels), 1),
             Sign(0.5, (vector < 0).astype(np.uint8)),
             Powers(rng.integers(512, size=dimension)),
+            FourBits(1.5, rng.choice([*range(8), *range(9, 16)], dimension)),
             SparsePowers.of(np.where(sparse, rng.integers(512, size=dimension), 0)),
             Octets(rng.bytes(dimension)),
             PartsPayload(

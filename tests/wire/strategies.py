@@ -8,6 +8,7 @@ from fedsim.wire import (
     Dense,
     Empty,
     Encodable,
+    FourBits,
     LowRank,
     Octets,
     PartsPayload,
@@ -93,6 +94,13 @@ def sparse_powers(draw: st.DrawFn) -> SparsePowers:
 
 
 @st.composite
+def four_bits(draw: st.DrawFn) -> FourBits:
+    codes = st.sampled_from([code for code in range(16) if code != 8])
+    scale = draw(st.floats(0, 2**99, width=32) | st.sampled_from([np.inf, np.nan]))
+    return FourBits(abs(scale), draw(hnp.arrays(np.intp, draw(dimensions), elements=codes)))
+
+
+@st.composite
 def low_rank(draw: st.DrawFn) -> LowRank:
     dimension = draw(st.integers(0, 60))
     rows = draw(st.integers(1, dimension)) if dimension else 0
@@ -108,7 +116,8 @@ def low_rank(draw: st.DrawFn) -> LowRank:
 def vectors_of() -> st.SearchStrategy[Encodable]:
     """Return payloads of vectors, of which several may be in a row."""
     flat = dense().filter(lambda payload: payload.values.ndim == 1)
-    others = sparse(), seeded(), quantized(), sign(), powers(), sparse_powers(), low_rank()
+    short = sign(), powers(), sparse_powers(), four_bits()
+    others = sparse(), seeded(), quantized(), *short, low_rank()
     return st.one_of(flat, *others)
 
 
@@ -123,6 +132,7 @@ payloads: st.SearchStrategy[Encodable] = st.one_of(
     powers(),
     sparse_powers(),
     low_rank(),
+    four_bits(),
     st.builds(Octets, st.binary(max_size=300)),
     st.builds(PartsPayload, st.lists(vectors_of(), max_size=4).map(tuple)),
 )

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from fedsim.ports import Array
 from fedsim.wire import (
     COMPRESSORS,
+    E3M0,
     QSGD,
     Compressor,
     Dithered,
@@ -106,6 +107,8 @@ def test_vectors_far_from_one_keep_their_directions(name: str, size: float) -> N
     (Dithered(bits=3), [3, -1, 2], [3, -1, 2]),
     (Natural(), [1, -0.25, 2.0**-126, 0], [1, -0.25, 2.0**-126, 0]),
     (TernGrad(), [2, -2, 0], [2, -2, 0]),
+    (E3M0(), [8, -3, 2.9, 0.1, -0.0626, 0.06], [8, -4, 2, 0.125, -0.125, 0]),
+    (E3M0(), [1, 0.75, 0.74, -0.375, 2**-7, 0], [1, 1, 0.5, -0.5, 2**-6, 0]),
 ])  # fmt: skip
 def test_what_arrives_by_hand(
     compressor: Compressor, vector: list[float], values: list[float]

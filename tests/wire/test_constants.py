@@ -9,6 +9,7 @@ from hypothesis import given
 
 from fedsim.ports import Array
 from fedsim.wire import (
+    E3M0,
     QSGD,
     Compressor,
     Contract,
@@ -138,7 +139,7 @@ def test_these_attain_their_omega_at_the_worst_vector(name: str) -> None:
 
 
 @given(vectors())
-@pytest.mark.parametrize("name", ["top 2", "top 30 %", "sign", "threshold", "identity"])
+@pytest.mark.parametrize("name", ["top 2", "top 30 %", "sign", "threshold", "identity", "e3m0"])
 def test_the_deterministic_are_within_their_delta(name: str, vector: Array) -> None:
     compressor = ALL[name]
     error = square(compressor.compress(vector, np.random.default_rng(0), F64).values - vector)
@@ -153,6 +154,8 @@ def test_the_deterministic_are_within_their_delta(name: str, vector: Array) -> N
     (TopK(count=3), np.full(10, -2.0)),
     (TopK(fraction=0.5), np.ones(10)),
     (ScaledSign(), np.array([0, 0, 3.0, 0])),
+    (E3M0(), np.array([1.0, *9 * [-0.75]])),
+    (E3M0(), np.array([1.0, *(2**17 - 1) * [np.nextafter(2.0**-7, 0)]])),
 ])  # fmt: skip
 def test_these_attain_their_delta(compressor: Compressor, vector: Array) -> None:
     values = compressor.compress(vector, np.random.default_rng(0), F64).values

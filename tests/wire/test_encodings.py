@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from fedsim.errors import DecodeError
 from fedsim.wire import (
     Dense,
     Empty,
     Encodable,
+    FourBits,
     LowRank,
     Octets,
     Powers,
@@ -91,6 +93,8 @@ CASES: dict[str, tuple[Encodable | Update, str]] = {
     ),
     "quantized, nothing": (Quantized.of(0.0, levels(64), 5), "51 40 05 00000000 01 00"),
     "sign": (Sign(0.25, np.array([1, 0, 0, 1], dtype=np.uint8)), "61 04 0000803e 09"),
+    # 1/2, -1/2, and 1/2 2^-6: 1110 1111, 1000 and padding.
+    "four bits": (FourBits(0.5, np.array([7, 15, 1])), "d1 03 0000003f f7 01"),
     # 1 is exponent 127, -2 is 256 + 128: 1111 1110 0 and 0000 0001 1.
     "powers": (Powers(np.array([127, 384])), "71 02 7f 00 03"),
     # Coordinate 3 of 8 in three bits, and the nine bits of a 1: 110 and 1111 1110 0.
@@ -130,6 +134,15 @@ def test_a_level_is_so_many_steps_of_the_norm() -> None:
     payload = Quantized.of(3.0, levels(10, i2=4, i7=-1), 4)
     assert payload.values.tolist() == [0, 0, 3, 0, 0, 0, 0, -0.75, 0, 0]
     assert np.isnan(Quantized.of(np.inf, levels(3), 4).values).all()
+
+
+def test_floats_of_four_bits_are_halves_of_halves_of_the_scale() -> None:
+    values = FourBits(64.0, np.arange(16)).values
+    assert values.tolist() == [0, 1, 2, 4, 8, 16, 32, 64, 0, -1, -2, -4, -8, -16, -32, -64]
+    with pytest.raises(DecodeError, match="a negative zero"):
+        decode(bytes.fromhex("d1 01 0000003f 08"))
+    with pytest.raises(DecodeError, match=r"a scale of -0\.5"):
+        decode(bytes.fromhex("d1 01 000000bf 07"))
 
 
 def test_exponents_reach_from_zero_to_infinity() -> None:

@@ -9,6 +9,7 @@ from fedsim.conformance import check_compressor
 from fedsim.errors import DecodeError
 from fedsim.ports import Array
 from fedsim.wire import (
+    E3M0,
     QSGD,
     Compressor,
     Dense,
@@ -48,6 +49,7 @@ EVERY: list[Compressor] = [
     Natural(),
     TernGrad(),
     ScaledSign(),
+    E3M0(),
     Dithered(bits=4),
     PowerSGD(),
 ]

@@ -238,7 +238,7 @@ METHODS: dict[str, Draw] = {
     },
     "apfl": lambda dice, facts: {
         **_lengths(dice),
-        **dice.options({"alpha": dice.whole(1, 10) / 10}),
+        **dice.options({"alpha": dice.whole(1, 10) / 10, "alpha_rate": dice.size(1e-3, 9)}),
         **dice.options({"optimizer": {"kind": "sgd"}, "schedule": _schedule(dice)}),
     },
     "scaffold": lambda dice, facts: _local(dice) | dice.options({"server_rate": 0.5}),

@@ -31,6 +31,7 @@ WHOLE = {
     "JaxLoss": "functions that Python hands over",
     "GivenModule": "a module that Python hands over",
     "GivenMeasure": "a function that Python hands over",
+    "Muon": "refused by models without matrices: tests/problems/test_optimizers.py",
     "GivenOptimizer": "an optimizer that Python hands over",
 }
 """Classes that are not drawn, with the reason."""
@@ -39,6 +40,7 @@ FIELDS = {
     "Scenario.variants": "a world is one run",
     "Scenario.sweep": "a world is one run",
     "Scenario.seeds": "a world is one run",
+    "Models.clients": "refused by most methods: tests/pytorch/test_personal.py",
     "Scenario.tiers": "gateways have tests of their own, tests/sim/test_gateways.py",
     "Contacts.path": "a file: tests/physics/test_graphs_in_time.py",
     "PositionTraces.path": "a file: tests/physics/test_graphs_in_time.py",

@@ -99,8 +99,8 @@ def test_every_kind_of_every_block_is_drawn() -> None:
             seen.setdefault("keys", set()).update(block)
     expected = {
         "algorithm": _names(ALGORITHMS),
-        "optimizer": _names(OPTIMIZERS) - {"given"},
-        "server_optimizer": _names(OPTIMIZERS) - {"given"},
+        "optimizer": _names(OPTIMIZERS) - {"given", "muon"},
+        "server_optimizer": _names(OPTIMIZERS) - {"given", "muon"},
         "schedule": _names(SCHEDULES),
         "peers": _names(OVERLAYS),
         "loss": (_names(LOSSES) - {"jax"}) | _names(PACKET_LOSSES),

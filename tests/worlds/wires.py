@@ -22,6 +22,7 @@ COMPRESSORS: dict[str, Callable[[Dice], Block]] = {
     "natural": lambda dice: {},
     "terngrad": lambda dice: {},
     "scaled-sign": lambda dice: {},
+    "e3m0": lambda dice: {},
     "dithered": lambda dice: {"bits": dice.whole(2, 24)},
     "low-rank": lambda dice: {"rank": dice.whole(1, 2), **dice.options({"rows": 2})},
 }

@@ -94,7 +94,7 @@ def plot_network(
         runs: a `Result`.
         value: "bits", "joules" (of both ends), "messages" or "busy" (s on the air); or
             "disagreement", the norm of the difference of the two ends' models, and at a node of its
-            difference to the mean model; `models: {every: 1, nodes: true}` keeps what that needs.
+            difference to the mean model; `models: {every: 1, clients: true}` keeps what that needs.
         layout: of networkx: "kamada-kawai", "spring", "circular", "shell" or "spectral"; or the
             place of each node, x and y in any unit.
         variant: the first one if None.

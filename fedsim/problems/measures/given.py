@@ -1,15 +1,19 @@
 """A measure passed in from Python: a function of the user's, under a name of the user's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, Protocol
 
-from pydantic import Field
+import numpy as np
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from fedsim.blocks.in_memory import Holding
 from fedsim.ports import Array
-from fedsim.problems.measures.base import Measure, Observer
+from fedsim.problems.measures.base import Figures, Measure, Observer, OwnObserver
 from fedsim.problems.problem import Objective, Problem
 from fedsim.record.columns import higher_is_better
+
+OVER_CLIENTS = ("worst", "tenth", "median", "mean")
+"""What is said of a figure of each client."""
 
 NAME = "[a-z][a-z0-9_]*"
 """The names of columns that are accepted, a regular expression."""
@@ -25,12 +29,19 @@ class PassedFunction(Protocol):
             DataError: the problem lacks what it needs.
         """
 
+    def bind_clients(self, problem: Problem) -> Callable[[Sequence[Array]], Array]:
+        """Return the function that maps a model for each client to their figures, shape (M,)."""
+
 
 class _OwnColumns:
     """The columns of the class, of which there are none, and of each instance."""
 
     def __get__(self, instance: "GivenMeasure | None", owner: type) -> tuple[str, ...]:
-        return () if instance is None else (instance.name,)
+        if instance is None:
+            return ()
+        if instance.on == "test":
+            return (instance.name,)
+        return tuple(f"{which}_{instance.name}" for which in OVER_CLIENTS)
 
 
 class _OwnHigher:
@@ -39,7 +50,7 @@ class _OwnHigher:
     def __get__(self, instance: "GivenMeasure | None", owner: type) -> frozenset[str]:
         if instance is None or not higher_is_better(instance.name):
             return frozenset()
-        return frozenset({instance.name})
+        return frozenset(instance.columns)
 
 
 class GivenMeasure(Holding, Measure):
@@ -54,9 +65,42 @@ class GivenMeasure(Holding, Measure):
 
     kind: Literal["given"] = "given"
     name: str = Field(pattern=f"^{NAME}$", description="of the column")
+    on: Literal["test", "clients"] = Field(
+        default="test", description="the rows: those held out, or each client's own"
+    )
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
-        """Return the function's value; see `Measure.bind`."""
-        figure: PassedFunction = self.value("measures")
-        found = figure.bind(problem)
+    @model_serializer(mode="wrap")
+    def _without_test(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what is not given: scenarios of before keep their bytes."""
+        written: dict[str, object] = write(self)
+        if self.on == "test":
+            written.pop("on", None)
+        return written
+
+    @property
+    def _figure(self) -> PassedFunction:
+        found: PassedFunction = self.value("measures")
+        return found
+
+    def bind(self, problem: Problem, objective: Objective) -> Observer:
+        """Return the function's value, or those over the clients; see `Measure.bind`."""
+        if self.on == "clients":
+            observe, count = self.bind_own(problem, objective), len(problem.samples)
+            return lambda w: observe([w] * count)
+        found = self._figure.bind(problem)
         return lambda w: {self.name: found(w)}
+
+    def bind_own(self, problem: Problem, objective: Objective) -> OwnObserver:
+        """Return the function's values for each client's own model; see `Measure.bind_own`."""
+        if self.on == "test":
+            return super().bind_own(problem, objective)
+        found = self._figure.bind_clients(problem)
+
+        def evaluate(models: Sequence[Array]) -> Figures:
+            each = np.sort(found(models))  # the worst first
+            each = each if higher_is_better(self.name) else each[::-1]
+            tenth = -(-len(each) // 10)
+            figures = each[0], each[:tenth].mean(), np.median(each), each.mean()
+            return dict(zip(self.columns, map(float, figures), strict=True))
+
+        return evaluate

@@ -4,7 +4,7 @@ from fedsim.blocks.registry import Registry
 from fedsim.wire.compressors.base import Compressor, Contract, Sender, Sized
 from fedsim.wire.compressors.dense import Identity, PowerSGD
 from fedsim.wire.compressors.layered import Layered
-from fedsim.wire.compressors.quantized import QSGD, Dithered, Natural, ScaledSign, TernGrad
+from fedsim.wire.compressors.quantized import E3M0, QSGD, Dithered, Natural, ScaledSign, TernGrad
 from fedsim.wire.compressors.sparse import HardThreshold, RandK, TopK
 
 COMPRESSORS: Registry[Compressor] = Registry(
@@ -19,6 +19,7 @@ COMPRESSORS: Registry[Compressor] = Registry(
         TernGrad,
         ScaledSign,
         Dithered,
+        E3M0,
         PowerSGD,
     ),
     Compressor,
@@ -27,6 +28,7 @@ COMPRESSORS: Registry[Compressor] = Registry(
 
 __all__ = [
     "COMPRESSORS",
+    "E3M0",
     "QSGD",
     "Compressor",
     "Contract",

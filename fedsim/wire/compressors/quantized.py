@@ -13,7 +13,15 @@ from fedsim.ports import Array
 from fedsim.wire.bitstream import Numbers
 from fedsim.wire.compressors.base import Compressor, Contract
 from fedsim.wire.formats import ValueFormat
-from fedsim.wire.payloads import LARGEST_STEPS, Encodable, Powers, Quantized, Sign, SparsePowers
+from fedsim.wire.payloads import (
+    LARGEST_STEPS,
+    Encodable,
+    FourBits,
+    Powers,
+    Quantized,
+    Sign,
+    SparsePowers,
+)
 from fedsim.wire.payloads.dense import euclidean
 
 
@@ -187,6 +195,44 @@ class Natural(Compressor):
     def contract(self, dimension: int) -> Contract:
         """Return: unbiased."""
         return Contract("unbiased", 1 / 8)
+
+
+class E3M0(Compressor):
+    """The nearest float of four bits: sign, three bits of exponent, none of significand.
+
+    The levels are the largest magnitude times 1, 1/2, ..., 1/64, and 0; a coordinate goes to the
+    nearest, and halfway between two to the larger. The paper names the format alone: the scale is
+    fedsim's. The error of a coordinate x, as a share of the largest magnitude, is x/3 at most, and
+    x where it is below 1/128. At worst the other d - 1 coordinates are all at 3/4, or at 1/128.
+    """
+
+    source: ClassVar[str] = (
+        "Douillard et al.: Streaming DiLoCo with Overlapping Communication: Towards a Distributed"
+        " Free Lunch, 2025, section 3.3 (the format)"
+    )
+    law: ClassVar[str] = "contractive, delta = 1 - max(n/(16 + 9 n), n/(2^14 + n)), n = d - 1"
+
+    kind: Literal["e3m0"] = "e3m0"
+
+    def compress(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> FourBits:
+        """Return the scale, rounded up to a float32, and the nearest level of each coordinate."""
+        magnitudes = np.abs(vector)
+        scale = float32_above(float(magnitudes.max(initial=0.0)))
+        if not 0 < scale < np.inf:
+            return FourBits(scale, np.zeros(vector.size, dtype=np.intp))
+        exponents = np.searchsorted(_HALFWAY, magnitudes / scale, side="right")
+        return FourBits(scale, exponents + 8 * (np.signbit(vector) & (exponents > 0)))
+
+    def contract(self, dimension: int) -> Contract:
+        """Return: contractive, for the worst vector."""
+        others = max(dimension - 1, 0)
+        return Contract(
+            "contractive", 1 - max(others / (16 + 9 * others), others / (2**14 + others))
+        )
+
+
+_HALFWAY = np.array([2.0**-7, *(1.5 * 2.0 ** (k - 7) for k in range(1, 7))])
+"""Where the levels 2^(k - 7) of `E3M0` meet, k = 1 to 7, and at first 0 and the least of them."""
 
 
 class ScaledSign(Compressor):

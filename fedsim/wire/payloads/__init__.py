@@ -12,6 +12,7 @@ of a million messages serialises none of them.
 | SeededSparse | d and k, seed (8 bytes), the k values in the order of their indices |
 | Quantized | d and s, norm, code of the levels (1 byte), the levels |
 | Sign | d, scale, one bit a coordinate, set if negative |
+| FourBits | d, scale, four bits a coordinate: sign and exponent |
 | Powers | d, nine bits a coordinate: sign and exponent |
 | SparsePowers | d and k, index code (1 byte), the indices, nine bits for each of k |
 | Octets | their number, and the bytes |
@@ -28,7 +29,14 @@ format but the number of the vector that it changes.
 from fedsim.wire.payloads.base import MOST_UPDATED, Encodable, Octets, Update
 from fedsim.wire.payloads.composite import PartsPayload
 from fedsim.wire.payloads.dense import Dense, Empty, LowRank, Scalar
-from fedsim.wire.payloads.quantized import LARGEST_STEPS, Powers, Quantized, Sign, SparsePowers
+from fedsim.wire.payloads.quantized import (
+    LARGEST_STEPS,
+    FourBits,
+    Powers,
+    Quantized,
+    Sign,
+    SparsePowers,
+)
 from fedsim.wire.payloads.sparse import SeededSparse, Sparse, draw_indices
 
 PAYLOADS: tuple[type[Encodable], ...] = (
@@ -43,6 +51,7 @@ PAYLOADS: tuple[type[Encodable], ...] = (
     SparsePowers,
     Octets,
     PartsPayload,
+    FourBits,
 )
 """Every self-contained payload with a body: not `Update`, nor `Empty`, which has no bytes."""
 
@@ -53,6 +62,7 @@ __all__ = [
     "Dense",
     "Empty",
     "Encodable",
+    "FourBits",
     "LowRank",
     "Octets",
     "PartsPayload",

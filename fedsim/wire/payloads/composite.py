@@ -14,7 +14,7 @@ from fedsim.wire.bitstream import Reader, varint, varint_size
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads.base import Encodable, first_byte, frozen
 from fedsim.wire.payloads.dense import Dense, LowRank
-from fedsim.wire.payloads.quantized import Powers, Quantized, Sign, SparsePowers
+from fedsim.wire.payloads.quantized import FourBits, Powers, Quantized, Sign, SparsePowers
 from fedsim.wire.payloads.sparse import SeededSparse, Sparse
 
 _KINDS: tuple[type[Encodable], ...] = (
@@ -26,6 +26,7 @@ _KINDS: tuple[type[Encodable], ...] = (
     Powers,
     SparsePowers,
     LowRank,
+    FourBits,
 )
 _READERS: Mapping[int, tuple[type[Encodable], ValueFormat]] = MappingProxyType(
     {first_byte(each.kind, form): (each, form) for each in _KINDS for form in each.formats}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedsim.errors import DecodeError
 from fedsim.ports import DENSE, Array, Structure
 from fedsim.wire.bitstream import Reader, varint, varint_size
-from fedsim.wire.formats import ValueFormat
+from fedsim.wire.formats import ValueFormat, has_nan
 from fedsim.wire.payloads.base import ANY_FORMAT, Encodable, frozen
 from fedsim.wire.payloads.quantized import Sign
 from fedsim.wire.payloads.sparse import Sparse
@@ -56,6 +56,11 @@ class Dense:
         """The length of the encoding."""
         values = self.values
         return 8 * (2 + 4 * values.ndim + self.format.size * values.size)
+
+    @property
+    def canonical(self) -> bool:
+        """Whether no other bytes than those of its encoding are read as this payload."""
+        return not has_nan(self.values)
 
     def body(self) -> bytes:
         """Encode the shape and the values."""

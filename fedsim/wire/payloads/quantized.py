@@ -1,4 +1,4 @@
-"""Payloads of quantized coordinates: levels of a norm, signs, powers of two."""
+"""Payloads of quantized coordinates: levels of a norm, signs, powers of two, short floats."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -201,6 +201,65 @@ class Sign:
         negative = reader.bits(dimension)
         reader.align()
         return cls(scale, negative)
+
+
+# Payloads of floats of four bits.
+
+_E3M0_BITS = 4
+_E3M0_LEVELS = 7
+"""Magnitudes above zero: a float of three bits of exponent and none of significand."""
+
+
+@dataclass(frozen=True, eq=False)
+class FourBits:
+    """A float of four bits for each coordinate, E3M0, times one scale for all.
+
+    The sign is one bit, and three are the exponent k: a magnitude is scale 2^(k - 7) for k = 1 to
+    7, and 0 for k = 0.
+
+    Attributes:
+        scale: the largest magnitude, a float32, not negative.
+        codes: 8 if negative, plus k, shape (d,); never 8 alone.
+    """
+
+    kind: ClassVar[int] = 13
+    formats: ClassVar[tuple[ValueFormat, ...]] = FLOAT32_ONLY
+    format: ClassVar[ValueFormat] = ValueFormat.FLOAT32
+    scale: float
+    codes: Numbers
+
+    @cached_property
+    def values(self) -> Array:
+        """The decoded vector, read-only, shape (d,); all NaN if the scale is not finite."""
+        if not np.isfinite(self.scale):
+            return frozen(np.full(self.codes.size, np.nan))
+        exponents = self.codes & 7
+        sizes = np.where(exponents, np.ldexp(self.scale, exponents - _E3M0_LEVELS), 0.0)
+        return frozen(np.where(self.codes & 8, -sizes, sizes))
+
+    @property
+    def bits(self) -> int:
+        """The length of the encoding."""
+        size = self.codes.size
+        return 8 * (1 + varint_size(size) + 4 + whole_bytes(_E3M0_BITS * size))
+
+    def body(self) -> bytes:
+        """Encode the dimension, the scale and the codes."""
+        scale = ValueFormat.FLOAT32.encode(np.array(self.scale))
+        codes = concatenate(fixed_width(self.codes, _E3M0_BITS))
+        return varint(self.codes.size) + scale + codes
+
+    @classmethod
+    def read(cls, reader: Reader, form: ValueFormat) -> Self:
+        """Decode the dimension, the scale and the codes."""
+        dimension, scale = reader.dimension(), float(reader.values(1, form)[0])
+        if np.signbit(scale) and not np.isnan(scale):
+            raise DecodeError(f"a scale of {scale}")
+        codes = reader.fixed_width(dimension, _E3M0_BITS)
+        reader.align()
+        if (codes == 8).any():
+            raise DecodeError("a negative zero among floats of four bits")
+        return cls(scale, codes)
 
 
 # Payloads of powers of two: sign and exponent of a float32, nine bits a coordinate.

@@ -37,7 +37,7 @@ def acknowledge(
         _repair(W, F, m, count, delivered, repaired, news, now)
 
 
-@piece
+@part
 def _undo(W: Integers, F: Reals, m: int) -> None:
     """Go on as before the timer ran out."""
     boards.lose_none(W, m)
@@ -81,12 +81,12 @@ def _repair_by_rack(
         senders.restart_timer(W, F, m, now)
 
 
-@piece
+@part
 def _sent_at(F: Reals, m: int, number: int) -> float:
     return F[boards.segment(m, number) + at.SENT_AT]
 
 
-@piece
+@part
 def _was_early(W: Integers, F: Reals, m: int, number: int, early: int, echo: float) -> bool:
     """Return whether nothing was lost when the timer ran out: see `RackSender`."""
     if W[m + at.STATE] != at.LOSS:
@@ -101,7 +101,7 @@ def _was_early(W: Integers, F: Reals, m: int, number: int, early: int, echo: flo
     return 0 <= early < W[m + at.TIMED] and boards.is_first_news(W, m, early)
 
 
-@piece
+@part
 def _change_state(W: Integers, F: Reals, m: int, count: int, news: int) -> None:
     """Leave what is repaired behind, and notice what arrives out of order."""
     if W[m + at.STATE] >= at.RECOVERY and W[m + at.UNKNOWN] >= W[m + at.RECOVER]:

@@ -7,7 +7,7 @@ there is a list, too.
 from math import inf
 
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import part, piece
+from fedsim.sim.network.tcp.compiled.compiler import part
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.rack import AT_ONCE
 from fedsim.sim.network.tcp.scoreboard import DUPLICATES
@@ -88,7 +88,7 @@ def _lose(W: Integers, m: int, number: int) -> None:
     W[m + at.HINT] = min(W[m + at.HINT], number)
 
 
-@piece
+@part
 def send_again(W: Integers, F: Reals, m: int, number: int, now: float) -> None:
     """Note a retransmission."""
     s = segment(m, number)
@@ -113,7 +113,7 @@ def _deliver(W: Integers, F: Reals, m: int, number: int, now: float) -> None:
         W[m + at.DELIVERED], F[m + at.NEWEST_TRIP] = order, trip
 
 
-@piece
+@part
 def take(W: Integers, F: Reals, m: int, number: int, now: float) -> bool:
     """Note a segment that has arrived out of order; return whether that is news."""
     if number < W[m + at.UNKNOWN] or has(W, m, number, at.HAS_ARRIVED):
@@ -130,7 +130,7 @@ def take(W: Integers, F: Reals, m: int, number: int, now: float) -> bool:
     return True
 
 
-@piece
+@part
 def _note_highest(W: Integers, m: int, number: int) -> None:
     """Lose what three segments have arrived after: see `Scoreboard.take`."""
     first, h = W[m + at.UNKNOWN], m + at.HIGHEST
@@ -156,7 +156,7 @@ def _note_highest(W: Integers, m: int, number: int) -> None:
     _lose_below_highest(W, m)
 
 
-@piece
+@part
 def _lose_below_highest(W: Integers, m: int) -> None:
     first, h = W[m + at.UNKNOWN], m + at.HIGHEST
     if W[m + at.HIGHESTS] == DUPLICATES and W[h] > W[m + at.EDGE]:
@@ -166,7 +166,7 @@ def _lose_below_highest(W: Integers, m: int) -> None:
         W[m + at.EDGE] = W[h]
 
 
-@piece
+@part
 def acknowledge(W: Integers, F: Reals, m: int, number: int, now: float) -> tuple[int, int]:
     """Note that all segments before one have arrived: see `Scoreboard.acknowledge`."""
     first = W[m + at.UNKNOWN]
@@ -192,13 +192,13 @@ def acknowledge(W: Integers, F: Reals, m: int, number: int, now: float) -> tuple
     return delivered, repaired
 
 
-@piece
+@part
 def is_repaired(W: Integers, m: int, number: int) -> bool:
     """Return whether a segment was sent again, and has not arrived."""
     return W[segment(m, number)] & (at.IS_AGAIN | at.HAS_ARRIVED) == at.IS_AGAIN
 
 
-@piece
+@part
 def outruns_second(W: Integers, m: int) -> bool:
     """Return whether the first segment behind the first one whose fate is known is lost."""
     count = W[m + at.HIGHESTS]
@@ -211,7 +211,7 @@ def outruns_second(W: Integers, m: int) -> bool:
     return False
 
 
-@piece
+@part
 def lose_first(W: Integers, m: int) -> None:
     """Take the first segment for lost."""
     first = W[m + at.UNKNOWN]
@@ -220,7 +220,7 @@ def lose_first(W: Integers, m: int) -> None:
         _lose(W, m, first)
 
 
-@piece
+@part
 def lose_all(W: Integers, m: int) -> None:
     """Take all that are not known to have arrived for lost."""
     first, end = W[m + at.UNKNOWN], W[m + at.NEXT]
@@ -235,7 +235,7 @@ def lose_all(W: Integers, m: int) -> None:
     W[m + at.HINT] = first
 
 
-@piece
+@part
 def lose_none(W: Integers, m: int) -> None:
     """Take nothing for lost any more."""
     W[m + at.AGAIN] = W[m + at.LOST] = W[m + at.EDGE] = 0
@@ -245,7 +245,7 @@ def lose_none(W: Integers, m: int) -> None:
         W[s + at.ORDER] = 0
 
 
-@piece
+@part
 def lose_late(W: Integers, F: Reals, m: int, now: float) -> None:
     """Take for lost what had the time to arrive, and the first segment in any case."""
     first = W[m + at.UNKNOWN]
@@ -290,7 +290,7 @@ def find_lost(W: Integers, F: Reals, m: int, patience: float, now: float) -> flo
     return last if last > 0 else inf
 
 
-@piece
+@part
 def is_first_news(W: Integers, m: int, number: int) -> bool:
     """Return whether nothing is known of a segment that was never sent again."""
     return not has(W, m, number, at.HAS_ARRIVED | at.IS_REPEATED)
@@ -309,7 +309,7 @@ def first_lost(W: Integers, m: int) -> int:
     return number if number < end else -1
 
 
-@piece
+@part
 def first_unknown(W: Integers, m: int) -> int:
     """Return the first segment that has neither arrived nor was sent again, or -1, as for Linux."""
     if W[at.LINUX]:

@@ -3,12 +3,12 @@
 from math import inf
 
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import part, piece
+from fedsim.sim.network.tcp.compiled.compiler import part
 from fedsim.sim.network.tcp.compiled.events import forget, free_node, push, take_node
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 
 
-@piece
+@part
 def open_flows(W: Integers, F: Reals, q: int) -> None:
     """Let a link be shared by flows."""
     W[q + at.STREAMS] = 1
@@ -46,7 +46,7 @@ def _touch(W: Integers, F: Reals, q: int) -> None:
         push(W, F, F[at.NOW], at.SETTLE, at.FLOWS_SETTLE, at.NOTHING, q)
 
 
-@piece
+@part
 def remove_flow(W: Integers, F: Reals, node: int) -> None:
     """Cancel a flow that is not over."""
     q = W[node + at.FLOW_LINK]
@@ -65,7 +65,7 @@ def remove_flow(W: Integers, F: Reals, node: int) -> None:
     _touch(W, F, q)
 
 
-@piece
+@part
 def _unlink_new(W: Integers, q: int, node: int) -> None:
     before, each = 0, W[q + at.NEW_FIRST]
     while each != node:
@@ -79,7 +79,7 @@ def _unlink_new(W: Integers, q: int, node: int) -> None:
         W[q + at.NEW_LAST] = before
 
 
-@piece
+@part
 def _link(W: Integers, q: int, node: int) -> None:
     first = W[q + at.FLOW_FIRST]
     W[node + at.LINK], W[node + at.FLOW_BEFORE] = first, 0
@@ -99,7 +99,7 @@ def _unlink(W: Integers, q: int, node: int) -> None:
         W[behind + at.FLOW_BEFORE] = before
 
 
-@piece
+@part
 def _remaining(W: Integers, F: Reals, q: int, node: int) -> float:
     now = F[at.NOW]
     if not W[node + at.FLOW_MOVED]:
@@ -110,7 +110,7 @@ def _remaining(W: Integers, F: Reals, q: int, node: int) -> float:
     return F[node + at.FLOW_MARK] - F[q + at.VIRTUAL] - served
 
 
-@piece
+@part
 def settle(W: Integers, F: Reals, q: int) -> None:
     """Admit what has come, recompute the share, and wait for the next end."""
     W[q + at.SETTLING] = 0
@@ -171,7 +171,7 @@ def _find(W: Integers, F: Reals, q: int, capped: int, word: int, sign: float) ->
     return found
 
 
-@piece
+@part
 def _balance(W: Integers, F: Reals, q: int) -> None:
     """Move flows between the sides until all rates are min(cap, share)."""
     now = F[at.NOW]
@@ -246,7 +246,7 @@ def _wait(W: Integers, F: Reals, q: int) -> None:
         W[q + at.END_TIMER] = push(W, F, max(end, now), at.NORMAL, at.FLOW_ENDS, at.NOTHING, q)
 
 
-@piece
+@part
 def end_flows(W: Integers, F: Reals, q: int) -> int:
     """End all flows that do now; return those of messages, in the order in which they came."""
     W[q + at.END_TIMER] = 0

@@ -76,7 +76,7 @@ def _end_handshake(W: Integers, F: Reals, m: int) -> None:
 # Messages.
 
 
-@piece
+@part
 def _make_message(W: Integers, total: int) -> int:
     """Return the record of a new message, or `FULL`."""
     size = 0
@@ -101,7 +101,7 @@ def _make_message(W: Integers, total: int) -> int:
     return m
 
 
-@piece
+@part
 def _reset_sender(W: Integers, F: Reals, m: int) -> None:
     reset_window(W, F, m)
     W[m + at.UNSAID] = 2
@@ -169,7 +169,7 @@ def stop(buffer: int, m: int) -> None:
 # What happens.
 
 
-@piece
+@part
 def _burst(W: Integers, F: Reals, kind: int, m: int, q: int) -> int:
     """Return how many segments an event may send, or flows, at most."""
     if kind >= at.FLOWS_SETTLE:
@@ -181,7 +181,7 @@ def _burst(W: Integers, F: Reals, kind: int, m: int, q: int) -> int:
     return min(most, 2 * W[m + at.TOTAL]) + at.SPARE
 
 
-@piece
+@part
 def _has_room(W: Integers, F: Reals, kind: int, m: int, q: int) -> bool:
     """Make room for all that an event may bring; return whether the buffer has any."""
     most = _burst(W, F, kind, m, q)

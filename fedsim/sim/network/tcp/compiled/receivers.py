@@ -4,7 +4,7 @@ from math import inf
 
 from fedsim.sim.network.tcp.compiled import layout as at
 from fedsim.sim.network.tcp.compiled.boards import has, segment
-from fedsim.sim.network.tcp.compiled.compiler import part, piece
+from fedsim.sim.network.tcp.compiled.compiler import part
 from fedsim.sim.network.tcp.compiled.events import call, take_node
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.receiver import EVERY, GROWS
@@ -84,7 +84,7 @@ def _is_early(W: Integers, m: int, number: int) -> int:
     return 1 if has(W, m, number, at.IS_EARLY) else 0
 
 
-@piece
+@part
 def take_train(
     W: Integers,
     F: Reals,

@@ -101,7 +101,7 @@ def _claim_anew(W: Integers, F: Reals, m: int, count: int) -> None:
     W[m + at.CLAIM] = count
 
 
-@piece
+@part
 def _longest_train(W: Integers, F: Reals, m: int, todo: int, span: float) -> int:
     """Return how many segments travel together."""
     if is_crowded(W, m):
@@ -330,7 +330,7 @@ def _time_out(W: Integers, F: Reals, m: int, now: float) -> None:
         flight = boards.flight(W, m)
         boards.lose_all(W, m)
         W[m + at.RECOVERS] = 1
-        _begin_anew(W, F, m, flight, 1, now)
+        _begin_anew(W, F, m, flight, at.ALONE, now)
     elif now >= F[m + at.OVERTAKEN_BY]:
         F[m + at.OVERTAKEN_BY] = inf
         look_for_losses(W, F, m, now)
@@ -359,7 +359,7 @@ def _lose_late(W: Integers, F: Reals, m: int, now: float) -> None:
     W[m + at.ONLY_NEW] = W[m + at.PROBED] = 0
     W[m + at.RETRIES] = retries + 1
     boards.lose_late(W, F, m, now)
-    _begin_anew(W, F, m, flight, 1 if not harmed or over else 0, now)
+    _begin_anew(W, F, m, flight, at.ALONE if not harmed or over else at.NOTHING, now)
 
 
 @part

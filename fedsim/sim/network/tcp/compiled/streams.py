@@ -3,7 +3,7 @@
 from math import inf
 
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import part, piece
+from fedsim.sim.network.tcp.compiled.compiler import part
 from fedsim.sim.network.tcp.compiled.events import call, free_node
 from fedsim.sim.network.tcp.compiled.flows import add_flow, open_flows, remove_flow
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
@@ -12,7 +12,7 @@ from fedsim.sim.network.tcp.compiled.windows import utilisation
 from fedsim.sim.network.tcp.stream import APART, LATE, WIDEST, WINDOWS
 
 
-@piece
+@part
 def may_flow(F: Reals, m: int, p: int, left: int) -> bool:
     """Return whether what is left of a message may flow as a stream, for all its window shows."""
     size = F[m + at.SIZE]
@@ -27,7 +27,7 @@ def _share(W: Integers, F: Reals, p: int, number: int) -> float:
     return F[q + at.RATE] / max(W[q + at.FLOWS], 1)
 
 
-@piece
+@part
 def narrow_link(W: Integers, F: Reals, p: int) -> int:
     """Return which link of a path alone holds its messages up, or -1."""
     stages, some = W[p + at.STAGES], False
@@ -53,7 +53,7 @@ def narrow_link(W: Integers, F: Reals, p: int) -> int:
     return least if W[q + at.MANAGED] or fits >= WIDEST * W[q + at.FLOWS] else -1
 
 
-@piece
+@part
 def begin_stream(W: Integers, F: Reals, m: int, number: int, left: int) -> None:
     """Let segments flow over a link, at the fair share of it that windows can fill."""
     p = W[m + at.PATH]
@@ -85,7 +85,7 @@ def _flow(W: Integers, F: Reals, m: int, q: int, bits: float, cap: float, count:
     W[m + at.STREAM_LOGGED] = count
 
 
-@piece
+@part
 def end_stream(W: Integers, F: Reals, m: int) -> None:
     """Let the last bits of a stream arrive, after what was lost of the segments before it."""
     p = W[m + at.PATH]
@@ -102,7 +102,7 @@ def end_stream(W: Integers, F: Reals, m: int) -> None:
     call(W, F, F[at.NOW] + rest, at.FINISH, m, at.NOTHING)
 
 
-@piece
+@part
 def _rest(W: Integers, F: Reals, p: int, number: int, bits: float) -> float:
     """Return how long a segment takes from the end of a stage on, s: see `TcpPath.rest`."""
     delays = sum_over(W, F, p, number, 0.0)
@@ -126,7 +126,7 @@ def sum_over(W: Integers, F: Reals, p: int, first: int, bits: float) -> float:
     return total + lost if W[at.COMPENSATED] else total
 
 
-@piece
+@part
 def leave_stream(W: Integers, F: Reals, m: int, whole: int) -> None:
     """Leave the link to the others."""
     p = W[m + at.PATH]

@@ -228,7 +228,7 @@ def _wait_for_more(W: Integers, F: Reals, m: int, last: float) -> None:
         call(W, F, F[m + at.DUE], at.LATE_ONE, m, at.NOTHING)
 
 
-@piece
+@part
 def look_for_late(W: Integers, F: Reals, m: int) -> None:
     """Let the receiver acknowledge a segment that no other has followed, if it is time to."""
     W[m + at.WAITS] = 0

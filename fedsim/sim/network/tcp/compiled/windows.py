@@ -3,7 +3,7 @@
 from math import ceil, inf
 
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import part, piece
+from fedsim.sim.network.tcp.compiled.compiler import part
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.window import (
     CLAMP,
@@ -19,7 +19,7 @@ from fedsim.sim.network.tcp.window import (
 _THIRD, _THREE, _TWO, _FOUR = range(at.POWERS, at.POWERS + 4)
 
 
-@piece
+@part
 def reset_window(W: Integers, F: Reals, m: int) -> None:
     """Let a connection begin."""
     F[m + at.SIZE], F[m + at.THRESHOLD], F[m + at.TIMEOUT] = W[at.INITIAL], inf, 1.0
@@ -68,7 +68,7 @@ def restore_timeout(W: Integers, F: Reals, m: int) -> None:
 # Growth.
 
 
-@piece
+@part
 def looks(W: Integers, F: Reals, m: int) -> bool:
     """Return whether single round trips may end slow start."""
     return W[at.CUBIC] != 0 and W[at.LINUX] != 0 and F[m + at.SIZE] < F[m + at.THRESHOLD]
@@ -85,7 +85,7 @@ def note_acknowledgement(W: Integers, F: Reals, m: int, now: float) -> None:
         _look_for_full_pipe(W, F, m, trip, now)
 
 
-@piece
+@part
 def _look_for_full_pipe(W: Integers, F: Reals, m: int, trip: float, now: float) -> None:
     """Leave slow start where long trains of acknowledgements or delays show a full pipe."""
     shortest = F[m + at.SHORTEST]
@@ -138,7 +138,7 @@ def _begin_round(W: Integers, F: Reals, m: int, sent: int, now: float) -> None:
     F[m + at.ROUND_TRIP], W[m + at.SAMPLES] = inf, 0
 
 
-@piece
+@part
 def _follow_cubic(W: Integers, F: Reals, m: int, count: int, now: float) -> None:
     """Grow along the curve, by a segment for an acknowledgement at most."""
     W[m + at.CREDIT] += count
@@ -160,7 +160,7 @@ def _follow_cubic(W: Integers, F: Reals, m: int, count: int, now: float) -> None
         W[m + at.CREDIT] -= per
 
 
-@piece
+@part
 def utilisation(W: Integers, F: Reals, queue: float) -> float:
     """Return the mean share of a link's rate that a window fills; see `Window.utilisation`."""
     full, low = 1 + queue, F[at.BETA] * (1 + queue)
@@ -191,7 +191,7 @@ def _reduce(W: Integers, F: Reals, m: int, flight: int) -> None:
     F[m + at.THRESHOLD] = float(max(int(size * beta), 2))
 
 
-@piece
+@part
 def begin_recovery(
     W: Integers, F: Reals, m: int, flight: int, outstanding: int, delivered: int
 ) -> None:
@@ -220,7 +220,7 @@ def recover(W: Integers, F: Reals, m: int, delivered: int, flight: int, repaired
     F[m + at.SIZE] = flight + max(send, 0.0 if W[m + at.OUT] else 1.0)
 
 
-@piece
+@part
 def _share_of_threshold(W: Integers, F: Reals, m: int) -> float:
     """Return how many segments may have left so far: see `Window._share_of_threshold`."""
     delivered, threshold = W[m + at.ARRIVALS], F[m + at.THRESHOLD]
@@ -231,7 +231,7 @@ def _share_of_threshold(W: Integers, F: Reals, m: int) -> float:
     return ceil(product / (W[m + at.FLIGHT] * payload)) / payload
 
 
-@piece
+@part
 def _count_owed(W: Integers, m: int, delivered: int) -> int:
     """Return how many segments may follow where a retransmission has arrived."""
     ahead = W[m + at.ARRIVALS] - W[m + at.OUT]
@@ -240,7 +240,7 @@ def _count_owed(W: Integers, m: int, delivered: int) -> int:
     return max(ahead, delivered) + 1
 
 
-@piece
+@part
 def shrink(
     W: Integers, F: Reals, m: int, flight: int, sent: int, now: float, reduces: int, left: int
 ) -> None:
@@ -256,7 +256,7 @@ def shrink(
     F[m + at.SIZE] = 1.0 + left
 
 
-@piece
+@part
 def undo_time_out(W: Integers, F: Reals, m: int) -> None:
     """Go on as before the timer ran out."""
     F[m + at.SIZE] = max(F[m + at.SIZE], F[m + at.SIZE_BEFORE])

@@ -1,0 +1,209 @@
+"""Which share of frames does a LoRa gateway receive, beside closed forms and LoRaSim?
+
+    python analysis/reality/lora.py    the shares (a minute)
+
+The experiment is that of LoRaSim (Bor, Roedig, Voigt, Alonso: Do LoRa low-power wide-area networks
+scale? MSWiM 2016, corrected version, eprints.lancs.ac.uk/81674): each node sends 20 bytes at SF12,
+125 kHz and a code rate of 4/8 every 1000 s in the mean, all on one channel. Without capture pure
+ALOHA has a closed form, exp(-2 G) with G frames of the others in the time of one (Abramson 1970);
+with capture one frame and its rivals are drawn, without an engine. What LoRaSim says is read off
+its curves, as quoted by others.
+"""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import exp, inf
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.building import Builder
+from fedsim.ports import Array, ClientId, Message, Payload
+from fedsim.protocol.transport import Envelope
+from fedsim.record.recorder import RunRecorder
+from fedsim.record.rounds import Traffic
+from fedsim.scenario import load
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.fleet import Fleet
+
+PERIOD = 1000.0
+"""The mean time between two frames of a node, s."""
+
+AIRTIME = 1.71213
+"""Of a frame of 20 bytes at SF12, 125 kHz and a code rate of 4/8, s."""
+
+BITS = 8 * 7
+"""Of a message: LoRaWAN adds 13 bytes."""
+
+SPARED = 3 * 2**12 / 125e3
+"""LoRaSim's rule of preambles: an overlap with the first 3 of 8 symbols is harmless, s."""
+
+CAPTURE = 6.0
+"""By how much the stronger of two frames has to be stronger to be received, dB."""
+
+NODES = (30, 100, 200, 300)
+PERIODS, TRIALS = 20, 100_000
+
+PUBLISHED: Mapping[tuple[int, float | None], float] = {(200, None): 0.51, (200, CAPTURE): 0.64}
+"""LoRaSim's data extraction rates, by the number of nodes and the capture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A payload of which only the length matters; see `fedsim.ports.Payload`."""
+
+    bits: int
+
+    @property
+    def values(self) -> Array:
+        """Nothing."""
+        return np.zeros(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(Message):
+    """What a node sends."""
+
+    load: Payload
+
+
+def losses(rng: np.random.Generator, nodes: int) -> NDArray[np.float64]:
+    """Draw path losses as LoRaSim has them: 127.41 dB + 20.8 dB ln(d / 40 m), over a disc.
+
+    The disc is as wide as SF12 reaches; how losses differ does not depend on its width.
+    """
+    furthest = 40 * np.exp((14 + 137 - 127.41) / 20.8)
+    return np.asarray(127.41 + 20.8 * np.log(furthest * np.sqrt(rng.random(nodes)) / 40))
+
+
+def by_fedsim(nodes: int, capture: float | None, seed: int) -> NDArray[np.bool_]:
+    """Return which frames are received, in the order of their sending, of `PERIODS` of all nodes.
+
+    Args:
+        nodes: their number.
+        capture: dB; None for none.
+        seed: of the path losses and the times.
+    """
+    rng = np.random.default_rng(seed)
+    modem = {"kind": "lora-sf12", "latency": "0 s", "tries": 1, "coding": 4}
+    fleet = [
+        {
+            "device": "cortex-m7",
+            "radio": {**modem, "lorawan": {"device_class": "b", "path_loss": f"{loss:.6f} dB"}},
+        }
+        for loss in losses(rng, nodes)
+    ]
+    gateway = {"channels": 1, "capture": None if capture is None else f"{capture} dB"}
+    scenario = {
+        "problem": {
+            "loss": {"kind": "squared", "l2": 1.0},
+            "data": {
+                "kind": "sparse-linear",
+                "clients": nodes,
+                "rows": 1,
+                "features": 1,
+                "ones": 1,
+            },
+            "split": {"kind": "groups"},
+            "optimum": "unknown",
+        },
+        "algorithm": {"kind": "gd", "step_size": 1.0},
+        "fleet": fleet,
+        "network": {"lora": gateway},
+        "participation": {
+            "kind": "full",
+            "deadline": "1 d",
+        },  # of rounds, of which there are none here
+        "stop": {"rounds": 1},
+    }
+    starts = rng.exponential(PERIOD, (nodes, 3 * PERIODS)).cumsum(axis=1)
+    sent = sorted(
+        (float(start), node)
+        for node in range(nodes)
+        for start in starts[node]
+        if start < PERIODS * PERIOD
+    )
+    return _send(scenario, sent)
+
+
+def _send(scenario: Mapping[str, object], sent: list[tuple[float, ClientId]]) -> NDArray[np.bool_]:
+    """Return which messages arrive over the network of a scenario, sent by nodes at some times."""
+    variant = load(scenario)
+    calendar, came = Calendar(), np.zeros(len(sent), bool)
+    setup = Builder(variant).check()[0].setup
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        RunRecorder(Path(folder), len(setup.fleet)) as book,
+    ):
+        network = Fleet(setup, calendar, book.log, Traffic()).network()
+
+        def receive(_: ClientId, envelope: Envelope) -> None:
+            came[envelope.exchange] = True
+
+        def send(number: int) -> None:
+            network.send_up(sent[number][1], Envelope(Reading(Load(BITS)), 1, number, 0, word=0))
+
+        network.connect(receive, receive, lambda *_: None)
+        for number, (start, _) in enumerate(sent):
+            calendar.at(start, send, number)
+        until = 1.2 * PERIODS * PERIOD
+        calendar.at(until, lambda: None)
+        while calendar.peek() <= until:
+            calendar.step()
+        network.close()
+    return came
+
+
+def aloha(nodes: int) -> float:
+    """Return the share of pure ALOHA, without capture."""
+    return exp(-2 * (nodes - 1) * AIRTIME / PERIOD)
+
+
+def monte_carlo(nodes: int, capture: float, rng: np.random.Generator, spared: float = 0.0) -> float:
+    """Return the same with capture: of one frame, and the Poisson frames that overlap it.
+
+    Args:
+        nodes: as above.
+        capture: dB.
+        rng: draws losses and rivals.
+        spared: of an overlap, how much is harmless, s.
+    """
+    rivals = rng.poisson(2 * (AIRTIME - spared) * (nodes - 1) / PERIOD, TRIALS)
+    own = losses(rng, TRIALS)
+    strongest = np.full(TRIALS, inf)
+    for number in range(int(rivals.max())):
+        strongest = np.where(number < rivals, np.minimum(strongest, losses(rng, TRIALS)), strongest)
+    return float((strongest - own >= capture).mean())
+
+
+def shares() -> Iterator[tuple[int, float | None, float, float, float | None]]:
+    """Yield the nodes, the capture, and the share by fedsim, by the law, and LoRaSim's if known."""
+    for capture in (None, CAPTURE):
+        for nodes in NODES:
+            ours = float(by_fedsim(nodes, capture, seed=nodes).mean())
+            rng = np.random.default_rng(5)
+            law = aloha(nodes) if capture is None else monte_carlo(nodes, capture, rng)
+            yield nodes, capture, ours, law, PUBLISHED.get((nodes, capture))
+
+
+def errors() -> Iterator[tuple[bool, float]]:
+    """Yield whether it is LoRaSim that a share was held against, and its relative error."""
+    for _, _, ours, law, published in shares():
+        yield False, ours / law - 1.0
+        if published is not None:
+            yield True, ours / published - 1.0
+
+
+def main() -> None:
+    """Print the shares."""
+    print("| nodes | capture | fedsim | closed form or Monte Carlo | LoRaSim, published |")
+    print("|---|---|---|---|---|")
+    for nodes, capture, ours, law, published in shares():
+        named = "none" if capture is None else f"{capture:g} dB"
+        print(f"| {nodes} | {named} | {ours:.3f} | {law:.3f} | {published or ''} |")
+
+
+if __name__ == "__main__":
+    main()

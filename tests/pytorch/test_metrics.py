@@ -1,0 +1,100 @@
+"""Classes of torchmetrics as measures, on test rows and client by client."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torchmetrics
+from sklearn.metrics import cohen_kappa_score, f1_score
+from torch import Tensor, nn
+
+import fedsim
+import fedsim.torch
+from fedsim.errors import DataError, ScenarioError
+from fedsim.torch import metric
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(95, 5)).astype(np.float32)
+Y = (X @ RNG.normal(size=(5, 3))).argmax(axis=1)
+OWNERS = np.arange(65) % 11
+KEYS: dict[str, Any] = {
+    "algorithm": {"kind": "fedavg", "step_size": 0.1, "local_steps": 2},
+    "test": (X[65:], Y[65:]),
+    "rounds": 2,
+}
+
+
+def trained(folder: Path, **keys: Any) -> fedsim.torch.TorchResult:
+    torch.manual_seed(1)
+    return fedsim.torch.run(nn.Linear(5, 3), (X[:65], Y[:65], OWNERS), out=folder, **KEYS, **keys)
+
+
+def predicted(result: fedsim.torch.TorchResult, rows: Any) -> Any:
+    with torch.no_grad():
+        return result.module()(torch.tensor(rows)).argmax(dim=1).numpy()
+
+
+def test_a_class_by_name_or_itself_is_made_for_the_classes_of_the_data(tmp_path: Path) -> None:
+    made = torchmetrics.classification.MulticlassCohenKappa
+    result = trained(
+        tmp_path,
+        metrics={
+            "macro_f1": "MulticlassF1Score",
+            "kappa": made,
+            "given_kappa": made(num_classes=3),
+        },
+        measures=[metric("MulticlassF1Score", average="micro")],
+    )
+    last, found = result.rounds.iloc[-1], predicted(result, X[65:])
+    assert last["macro_f1"] == pytest.approx(f1_score(Y[65:], found, average="macro"), abs=1e-6)
+    micro = f1_score(Y[65:], found, average="micro")
+    assert last["multiclass_f1_score"] == pytest.approx(micro, abs=1e-6)
+    kappa = cohen_kappa_score(Y[65:], found)
+    assert last["kappa"] == last["given_kappa"] == pytest.approx(kappa, abs=1e-6)
+
+
+def test_over_clients_there_are_the_worst_its_tenth_the_median_and_the_mean(
+    tmp_path: Path,
+) -> None:
+    def error(outputs: Tensor, targets: Tensor) -> Tensor:
+        return (outputs.argmax(dim=1) != targets).double().mean()
+
+    measures = [
+        metric("MulticlassAccuracy", "own_accuracy", on="clients", average="micro"),
+        metric(error, "own_error", on="clients"),
+    ]
+    result = trained(tmp_path, measures=measures)
+    last, right = result.rounds.iloc[-1], predicted(result, X[:65]) == Y[:65]
+    shares = np.sort([right[m == OWNERS].mean() for m in range(11)])
+    expected = shares[0], shares[:2].mean(), np.median(shares), shares.mean()
+    for which, share in zip(("worst", "tenth", "median", "mean"), expected, strict=True):
+        assert last[f"{which}_own_accuracy"] == pytest.approx(share, abs=1e-6)
+        assert last[f"{which}_own_error"] == pytest.approx(1 - share, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("MultiClassF1Score", {}, "did you mean MulticlassF1Score"),
+        ("MulticlassF1Score", {"classes": 3}, "MulticlassF1Score has no option classes; it has"),
+        (len, {"top_k": 3}, "options are those of a class of torchmetrics; got top_k"),
+    ],
+)
+def test_what_torchmetrics_does_not_have_is_named(
+    name: Any, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(DataError, match=said):
+        metric(name, **options)
+
+
+def test_a_class_that_cannot_be_made_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="cannot be made with average='x', num_classes=3"):
+        trained(tmp_path, measures=[metric("MulticlassF1Score", average="x")])
+    assert not list(tmp_path.iterdir())
+
+
+def test_metrics_have_names(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="metrics are given by their names"):
+        trained(tmp_path, metrics=["MulticlassF1Score"])

@@ -8,7 +8,14 @@ has an example of each. An architecture of PyTorch derives from `fedsim.torch.Ar
 loads PyTorch.
 """
 
-from fedsim.algorithms import Algorithm, Concern, PeerAlgorithm, ProblemInfo, StepSize
+from fedsim.algorithms import (
+    Algorithm,
+    Concern,
+    PairwiseAlgorithm,
+    PeerAlgorithm,
+    ProblemInfo,
+    StepSize,
+)
 from fedsim.blocks.quantities import (
     Bits,
     Bytes,
@@ -54,6 +61,7 @@ from fedsim.ports import (
     Message,
     Node,
     Oracle,
+    PairNode,
     Payload,
     Reply,
     Server,
@@ -135,6 +143,8 @@ __all__ = [
     "Overlay",
     "PacketLoss",
     "PacketRadio",
+    "PairNode",
+    "PairwiseAlgorithm",
     "Payload",
     "PeerAlgorithm",
     "Penalty",

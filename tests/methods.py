@@ -79,13 +79,16 @@ PEERS: dict[str, dict[str, Any]] = {
     "choco-sgd": {"step_size": "0.5/L_max", "gamma": 0.5},
     "sparq-sgd": {"gamma": 0.5, "threshold": 1.0, **LOCAL},
     "cola": {"penalty": 0.5, "rho": 10.0, "threshold": 0.1},
+    "coke": {"penalty": 0.2, "threshold": 0.1, "solver": {"kind": "newton"}},
     "sgp": {"step_size": "0.5/L_max"},
     "gossip": {},
     "choco-gossip": {"gamma": 0.5},
     "push-sum": {},
+    "pairwise-gossip": {"every": "1 ms"},
+    "ad-psgd": {"step_size": "0.5/L_max"},
 }
 """A block for every method of peers."""
-AVERAGES = {"gossip", "choco-gossip", "push-sum"}
+AVERAGES = {"gossip", "choco-gossip", "push-sum", "pairwise-gossip"}
 """Methods of peers that average drawn vectors: they compute nothing, and see no objective."""
 PROBLEMS = {
     **dict.fromkeys(("fedmid", "fed-dual-avg", "fast-fedda", "c-fedda", "mc-fedda"), PENALISED),

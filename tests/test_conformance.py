@@ -14,6 +14,9 @@ from tests.tiers import some
 WORSE = {
     # A model stands for all that its sender knows, and most of it is not there, without memory.
     "nids": ["rand-k"],
+    # Multipliers add up to 0 only while both ends of an edge have the same models, and a node jumps
+    # to a minimum of what it has.
+    "coke": ["late replies, dropped", "late replies, kept", "rand-k"],
     # Lost mass is never given back, and gradients are taken at a model divided by it.
     "sgp": ["messages lost for good"],
 }

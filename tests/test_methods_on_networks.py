@@ -35,7 +35,7 @@ ASKED = [k for each in ALGORITHMS if each.asks != "program" for k in kinds_of(ea
 
 def scenario(kind: str, **more: Any) -> dict[str, Any]:
     whole = methods.scenario(kind)
-    block = whole["algorithm"] | (SOLVER if kind == "fedgradmp" else {})
+    block = whole["algorithm"] | (SOLVER if "solver" in whole["algorithm"] else {})
     if "sparsity" in block:
         block["sparsity"] = 150  # so few that ten say nothing
     if isinstance(block.get("step_size"), str):  # of 1/L, which a network does not have

@@ -15,7 +15,7 @@ from fedsim.algorithms.censored import (
     HeavyBall,
     LazyGradient,
 )
-from fedsim.algorithms.censored_peers import Cola
+from fedsim.algorithms.censored_peers import Coke, Cola
 from fedsim.algorithms.charge_aware import ChargeAwareHeavyBall
 from fedsim.algorithms.choco import ChocoGossip, ChocoSgd, SparqSgd
 from fedsim.algorithms.composite import FedDualAvg, FedMid
@@ -33,6 +33,7 @@ from fedsim.algorithms.local_steps import SendsModels
 from fedsim.algorithms.marina import Marina, PPMarina
 from fedsim.algorithms.marina_p import MarinaP
 from fedsim.algorithms.matching_pursuit import FedGradMP
+from fedsim.algorithms.pairwise import ADPSGD, PairwiseAlgorithm, PairwiseGossip
 from fedsim.algorithms.peer_mixing import PeerAlgorithm
 from fedsim.algorithms.personal import APFL, Ditto, PFedMe
 from fedsim.algorithms.push_sum import PushSum, StochasticGradientPush
@@ -97,8 +98,11 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         ChocoSgd,
         SparqSgd,
         Cola,
+        Coke,
+        ADPSGD,
         StochasticGradientPush,
         Gossip,
+        PairwiseGossip,
         ChocoGossip,
         PushSum,
     ),
@@ -107,6 +111,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
 """Every algorithm that a scenario can name by its kind."""
 
 __all__ = [
+    "ADPSGD",
     "ALGORITHMS",
     "APFL",
     "DPSGD",
@@ -118,6 +123,7 @@ __all__ = [
     "ChargeAwareHeavyBall",
     "ChocoGossip",
     "ChocoSgd",
+    "Coke",
     "Cola",
     "CompressedDescent",
     "Concern",
@@ -160,6 +166,8 @@ __all__ = [
     "Nids",
     "PFedMe",
     "PPMarina",
+    "PairwiseAlgorithm",
+    "PairwiseGossip",
     "PeerAlgorithm",
     "ProblemInfo",
     "PushSum",

@@ -17,7 +17,7 @@ from pydantic import Field, PositiveInt
 from fedsim.algorithms.base import StepSize
 from fedsim.algorithms.local_steps import Model, local_steps
 from fedsim.algorithms.peer_mixing import PeerAlgorithm, Spread, drawn_vector, mix
-from fedsim.ports import Array, Meaning, Message, Node
+from fedsim.ports import Array, Meaning, Message, Node, PairNode
 
 
 class SendsPeerModels(PeerAlgorithm):
@@ -48,7 +48,7 @@ class Descends(PeerAlgorithm):
         """The step size as a number, after `configure`."""
         return float(self.step_size)
 
-    async def gradient(self, node: Node, x: Array) -> Array:
+    async def gradient(self, node: Node | PairNode, x: Array) -> Array:
         """Compute a stochastic gradient of a node's loss, shape (d,)."""
         return await node.compute(node.oracle.minibatch(x, self.batch, node.rng))
 

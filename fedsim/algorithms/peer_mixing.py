@@ -14,7 +14,7 @@ from pydantic import Field
 
 from fedsim.algorithms.base import Algorithm
 from fedsim.physics.overlay import Need
-from fedsim.ports import Array, Client, ClientId, Node, Payload, Server
+from fedsim.ports import Array, Client, ClientId, Node, PairNode, Payload, Server
 
 # Base class of algorithms among peers: every node runs the same coroutine.
 
@@ -34,6 +34,9 @@ class PeerAlgorithm(Algorithm):
     graph_may_change: ClassVar[bool] = False
     """Whether its theory covers graphs that change from exchange to exchange, and `live` reads
     neighbours and weights of an exchange only after it."""
+
+    weighs: ClassVar[bool] = True
+    """Whether it reads the weights of the mixing matrix; else `network.mixing` is refused."""
 
     @abstractmethod
     async def live(self, node: Node) -> None:
@@ -57,7 +60,7 @@ Spread = Field(
 )
 
 
-def drawn_vector(node: Node, spread: float) -> Array:
+def drawn_vector(node: Node | PairNode, spread: float) -> Array:
     """Return a node's vector of which peers compute the mean: drawn around the initial model."""
     return node.initial + spread * node.rng.standard_normal(node.initial.shape)
 

@@ -20,7 +20,8 @@ from fedsim.algorithms.base import ProblemInfo, StepSize, resolve
 from fedsim.algorithms.concerns import Concern
 from fedsim.blocks.spec import Spec
 from fedsim.errors import ParameterError
-from fedsim.ports import Array, Client, Oracle
+from fedsim.ports import Array, Client
+from fedsim.problems.proximal import Minimisable
 
 HALVINGS = 30
 """The largest number of halvings of a Newton step that increases the loss."""
@@ -56,7 +57,7 @@ class Solver(Spec):
         yield from ()
 
     @abstractmethod
-    async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
+    async def minimise(self, client: Client, oracle: Minimisable, c: Array) -> Array:
         """Return coefficients, shape (k,), that minimise a loss, exactly or approximately.
 
         Args:
@@ -86,7 +87,7 @@ class Exact(Solver):
             )
         return super().configure(info, smoothness)
 
-    async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
+    async def minimise(self, client: Client, oracle: Minimisable, c: Array) -> Array:
         """Return the minimiser; see `Solver.minimise`."""
         return await client.compute(oracle.newton(c))
 
@@ -118,7 +119,7 @@ class Newton(Solver):
         """See `Solver.samples`."""
         return float(self.steps * rows)
 
-    async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
+    async def minimise(self, client: Client, oracle: Minimisable, c: Array) -> Array:
         """Return an approximate minimiser; see `Solver.minimise`."""
         value = await client.compute(oracle.value(c))
         for _ in range(self.steps):
@@ -174,7 +175,7 @@ class _Certified(_Stepping):
             )
             yield Concern("solver.accuracy", text)
 
-    async def gradient_bound(self, client: Client, oracle: Oracle) -> float:
+    async def gradient_bound(self, client: Client, oracle: Minimisable) -> float:
         """Return mu delta, the norm of the gradient at which it stops."""
         return self.accuracy * float(await client.compute(oracle.strong_convexity()))
 
@@ -189,7 +190,7 @@ class DescentSolver(_Certified):
         """See `Solver.samples`."""
         return float(self.steps * rows)
 
-    async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
+    async def minimise(self, client: Client, oracle: Minimisable, c: Array) -> Array:
         """Return an approximate minimiser; see `Solver.minimise`."""
         allowed = await self.gradient_bound(client, oracle)
         for _ in range(self.steps):
@@ -222,7 +223,7 @@ class VarianceReduced(_Certified):
         """See `Solver.samples`."""
         return float(self.epochs * (rows + self.inner * self.batch))
 
-    async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
+    async def minimise(self, client: Client, oracle: Minimisable, c: Array) -> Array:
         """Return an approximate minimiser; see `Solver.minimise`."""
         allowed = await self.gradient_bound(client, oracle)
         for _ in range(self.epochs):
@@ -246,7 +247,7 @@ class StochasticDescent(_Stepping):
         """See `Solver.samples`."""
         return float(self.steps * self.batch)
 
-    async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
+    async def minimise(self, client: Client, oracle: Minimisable, c: Array) -> Array:
         """Return an approximate minimiser; see `Solver.minimise`."""
         for _ in range(self.steps):
             g = await client.compute(oracle.minibatch(c, self.batch, client.rng))

@@ -14,10 +14,11 @@ from fedsim.building.fleet import BuiltGroup, build_groups
 from fedsim.building.inputs import Findings
 from fedsim.building.lora import check_lora
 from fedsim.building.network import Files, topology
-from fedsim.building.overlay import build_overlay
+from fedsim.building.overlay import build_medium, build_overlay, check_medium
 from fedsim.building.tiers import build_hierarchy, links_of_tiers
-from fedsim.physics.graphs_in_time import PeerGraph
+from fedsim.physics.failures import PeerGraph
 from fedsim.physics.hierarchy import Hierarchy
+from fedsim.physics.medium import RadioGraph
 from fedsim.physics.topology import Topology
 from fedsim.scenario import Group, Scenario
 
@@ -30,6 +31,7 @@ class Deployment(NamedTuple):
         groups: what the clients of each group have in common.
         topology: the links between clients and server; None only where a graph is wrong.
         overlay: the neighbours of each peer; None if there is a server.
+        medium: the peers in range of each other; None where they send over links.
         tiers: what the gateways of each tier have in common.
         hierarchy: which server each client and gateway has; None without tiers.
     """
@@ -40,6 +42,7 @@ class Deployment(NamedTuple):
     overlay: PeerGraph | None = None
     tiers: tuple[BuiltGroup, ...] = ()
     hierarchy: Hierarchy | None = None
+    medium: RadioGraph | None = None
 
     @property
     def kinds(self) -> tuple[BuiltGroup, ...]:
@@ -86,4 +89,6 @@ def deploy(
     check_supplies((*fleet, *tiers), findings)
     check_flicker((*fleet, *tiers), findings)
     overlay = build_overlay(scenario, len(members), files, findings, seed)
-    return Deployment(members, fleet, links, overlay, tiers, tree)
+    medium = build_medium(scenario, overlay, len(members), files, findings, seed)
+    check_medium(scenario, fleet, findings)
+    return Deployment(members, fleet, links, overlay, tiers, tree, medium)

@@ -130,6 +130,7 @@ def assemble(
         rng=partial(stream, seed),
         topology=deployment.topology,
         overlay=deployment.overlay,
+        medium=deployment.medium,
         hierarchy=deployment.hierarchy,
         hops=hops,
         sharing=scenario.network.model,

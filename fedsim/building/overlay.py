@@ -1,18 +1,28 @@
 """The neighbours of peers: from what a scenario says to a graph with weights."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from fedsim.algorithms import PeerAlgorithm
+from fedsim.building.fleet import BuiltGroup
 from fedsim.building.inputs import Findings
 from fedsim.building.network import Files
 from fedsim.errors import DataError
-from fedsim.physics.graphs_in_time import (
-    NeighboursByExchange,
-    NeighboursInTime,
-    OnePeer,
+from fedsim.physics.failures import (
+    EdgeFailures,
+    FailingByExchange,
+    FailingInTime,
     OverlayInTime,
     PeerGraph,
 )
+from fedsim.physics.graphs_in_time import (
+    Matchings,
+    NeighboursByExchange,
+    NeighboursInTime,
+    OnePeer,
+    OverlayCycle,
+)
+from fedsim.physics.medium import RadioGraph
 from fedsim.physics.overlay import Neighbours, Overlay
 from fedsim.physics.spectral import contracts
 from fedsim.scenario import Scenario
@@ -43,6 +53,8 @@ def build_overlay(
                 return _changing(scenario, neighbours, nodes, findings, seed)
             overlay = neighbours.overlay(nodes, stream(seed, "overlay"))
             overlay.check_neighbours()
+            if scenario.network.failures is not None:
+                return _changing(scenario, neighbours, nodes, findings, seed, overlay)
         except DataError as error:
             findings.add(f"network.peers.{error.key}", str(error))
         else:
@@ -51,31 +63,84 @@ def build_overlay(
 
 
 def _changing(
-    scenario: Scenario, neighbours: Neighbours, nodes: int, findings: Findings, seed: int
+    scenario: Scenario,
+    neighbours: Neighbours,
+    nodes: int,
+    findings: Findings,
+    seed: int,
+    overlay: Overlay | None = None,
 ) -> PeerGraph | None:
     """Return neighbours that change, if they are what the method needs.
+
+    An overlay is given where they stay, and only their edges fail.
 
     Raises:
         DataError: there are none.
     """
-    mixing, method = scenario.network.mixing, scenario.algorithm
+    mixing, method, failures = (
+        scenario.network.mixing,
+        scenario.algorithm,
+        scenario.network.failures,
+    )
+    place, seen = "network.peers.kind", neighbours.kind
+    if overlay is not None:
+        place, seen = "network.failures", "failures of edges"
     if not (isinstance(method, PeerAlgorithm) and method.graph_may_change):
-        text = f"got {neighbours.kind}, but {method.kind} needs a graph that stays as it is"
-        findings.add("network.peers.kind", text)
+        findings.add(place, f"got {seen}, but {method.kind} needs a graph that stays as it is")
         return None
-    default = "out-degree" if isinstance(neighbours, OnePeer) else "metropolis"
+    directed = isinstance(neighbours, OnePeer) or (overlay is not None and overlay.directed)
+    default = "out-degree" if directed else "metropolis"
     if mixing is not None and mixing.kind != default:
         text = f"got {mixing.kind}, but the weights of {neighbours.kind} are those of {default},"
         findings.add("network.mixing.kind", f"{text} of each exchange anew; leave it out")
         return None
+    streams = partial(stream, seed, "overlay")
+    graphs: Overlay | OverlayCycle | Matchings | None = overlay
     if isinstance(neighbours, NeighboursByExchange):
-        graphs = neighbours.sequence(nodes, partial(stream, seed, "overlay"))
-        graphs.of(1).check(method.needs)
+        turns = neighbours.sequence(nodes, streams)
+        turns.of(1).check(method.needs)
+        graphs = turns
+    if failures is not None:
+        if wrong := _unfit(failures, neighbours, method, directed=directed):
+            findings.add("network.failures", wrong)
+            return None
+        if graphs is not None and not failures.in_time:
+            drawn = partial(stream, seed, "failures")
+            return FailingByExchange(graphs, failures.probability, drawn)
+    elif graphs is not None:
         return graphs
-    assert isinstance(neighbours, NeighboursInTime), "there are two"  # noqa: S101
-    made = OverlayInTime(nodes, neighbours, partial(stream, seed, "overlay"))
+    moving = neighbours if isinstance(neighbours, NeighboursInTime) else None
+    made = OverlayInTime(nodes, _law(moving, overlay, failures), streams)
     made.play()
     return made
+
+
+def _law(
+    moving: NeighboursInTime | None, overlay: Overlay | None, failures: EdgeFailures | None
+) -> NeighboursInTime | FailingInTime:
+    """Return the law of a graph that changes in time: by itself, as its edges fail, or both."""
+    base = moving or overlay
+    if failures is not None and base is not None:
+        return FailingInTime(base, failures)
+    assert moving is not None, "what does not fail changes by itself"  # noqa: S101
+    return moving
+
+
+def _unfit(
+    failures: EdgeFailures, neighbours: Neighbours, method: PeerAlgorithm, *, directed: bool
+) -> str:
+    """Return why the edges of a graph cannot fail in this way; empty if they can."""
+    kind = neighbours.kind
+    if failures.in_time and (directed or isinstance(neighbours, NeighboursByExchange)):
+        return f"got up and down, but the edges of {kind} are not those of a time; use probability"
+    if not failures.in_time and isinstance(neighbours, NeighboursInTime):
+        return f"got a probability, but {kind} changes in time; give up and down"
+    if directed and method.needs != "column-stochastic":
+        return (
+            f"got directed edges that fail, but without them W is column stochastic alone, and"
+            f" {method.kind} needs a doubly stochastic one; use undirected edges, or push-sum"
+        )
+    return ""
 
 
 def _mix(scenario: Scenario, overlay: Overlay, findings: Findings) -> Overlay | None:
@@ -105,3 +170,73 @@ def _mix(scenario: Scenario, overlay: Overlay, findings: Findings) -> Overlay | 
         findings.add("network.mixing.kind", text)
         return None
     return mixed
+
+
+# The medium that they share.
+
+
+def build_medium(
+    scenario: Scenario,
+    overlay: PeerGraph | None,
+    nodes: int,
+    files: Files,
+    findings: Findings,
+    seed: int,
+) -> RadioGraph | None:
+    """Return which peers are in range of each other, if they share a medium.
+
+    Args:
+        scenario: what was written.
+        overlay: the neighbours of peers.
+        nodes: the number of peers.
+        files: where a file of edges is read.
+        findings: takes what is wrong; the result is None then.
+        seed: of graphs that are drawn.
+    """
+    medium = scenario.network.medium
+    if medium is None or overlay is None:
+        return None
+    law, place = medium.graph, "network.medium.graph"
+    if law is None:
+        if isinstance(overlay, Overlay):
+            return RadioGraph.of(medium, overlay)
+        text = "missing: the neighbours change, so that they do not say which nodes are in range;"
+        findings.add(place, f"{text} give a graph of these, such as {{kind: complete}}")
+        return None
+    with findings.at(f"{place}.path"):
+        try:
+            return RadioGraph.of(medium, _in_range(law, nodes, files, seed))
+        except DataError as error:
+            findings.add(f"{place}.{error.key}", str(error))
+    return None
+
+
+def _in_range(law: Neighbours, nodes: int, files: Files, seed: int) -> Overlay:
+    """Return the graph of nodes in range.
+
+    Raises:
+        DataError, OSError: it is none, or it changes, or has directed edges.
+    """
+    if isinstance(law, NeighboursByExchange | NeighboursInTime):
+        raise DataError("kind", f"got {law.kind}, but nodes in range stay so; give another")
+    made = law.read_edges(files.pairs).overlay(nodes, stream(seed, "medium"))
+    if made.directed:
+        text = "got directed edges, but nodes in range hear each other"
+        raise DataError("kind", f"{text}; give undirected ones")
+    return made
+
+
+def check_medium(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Findings) -> None:
+    """Find radios that cannot send to others in range as soon as the medium is free."""
+    for group in groups if scenario.network.medium is not None else ():
+        both = group.rates.up, group.rates.down
+        if group.radio.cellular:
+            why = "speaks to a base station"
+        elif any(law.signal is not None for law in both):
+            why = "follows a trace"
+        elif not all(law.continuous for law in both):
+            why = "has to keep silent after a message"
+        else:
+            continue
+        text = f"the radio of {group.name} {why}, but under network.medium a radio sends to those"
+        findings.add(f"{group.place}.radio", f"{text} in range, at any time; use another, or links")

@@ -112,7 +112,7 @@ def _check_peers(losing: Sequence[BuiltGroup], scenario: Scenario, findings: Fin
 
 def _loses_messages(group: BuiltGroup, scenario: Scenario) -> bool:
     """Return whether a message of a group can be lost for good."""
-    cell = scenario.network.broadcast == "cell"
+    cell = scenario.network.broadcast == "cell" or scenario.network.medium is not None
     if loses_frames(group.radio, scenario.network.gateway_of_lora):
         return True
     return group.radio.loss.mean > 0 and (group.radio.most_tries is not None or cell)
@@ -288,6 +288,9 @@ def relays_of(deployment: Deployment) -> set[ClientId]:
 
 def _relays(deployment: Deployment) -> Iterator[ClientId]:
     topology, overlay = deployment.topology, deployment.overlay
+    if deployment.medium is not None and overlay is not None:
+        yield from deployment.medium.relays(overlay.pairs())
+        return
     if topology is None or topology.paths is None:
         return
     for route in (*topology.up, *topology.down):

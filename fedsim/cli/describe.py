@@ -255,6 +255,7 @@ _SAID: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("overlay", "geometric"): {"range": 0.4},
     ("overlay", "contacts"): {"path": "contacts.csv"},
     ("overlay", "random-waypoint"): {"range": "100 m"},
+    ("overlay", "levy-walk"): {"range": "100 m"},
     ("overlay", "positions"): {"path": "positions.csv", "range": "100 m"},
     ("mixing", "matrix"): {"weights": [[0, 1, 0.5], [1, 0, 0.5]]},
     ("participation", "uniform"): {"count": 10},

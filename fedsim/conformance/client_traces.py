@@ -34,6 +34,7 @@ class Body:
         slowed: whether others of its cell, with other radios, may set the rate of a broadcast.
         shared: whether it shares the air of a Wi-Fi cell, in which frames have more than their
             bits, collide, and are answered.
+        hops: whether its messages go from node to node, each at the rate of the slower of two.
         gateway: of its LoRa radio, whose frames may collide; None where there is none.
     """
 
@@ -47,6 +48,7 @@ class Body:
     slowed: bool = False
     shared: bool = False
     gateway: LoRaGateway | None = None
+    hops: bool = False
 
 
 @dataclass(frozen=True)

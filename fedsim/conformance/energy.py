@@ -94,7 +94,8 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
         and network.server.discipline == "fair"  # a queue holds up even where the link has no limit
         and min(network.server.uplink, network.server.downlink) == inf
     )
-    down = free or network.peers is not None  # a peer's downlink is limited by its radio alone
+    # A peer's downlink is limited by its radio alone, but for that of a medium.
+    down = free or (network.peers is not None and network.medium is None)
     factor = 0.97 if network.model == "lv08" else 1.0
     bodies = list[Body]()
     for group in scenario.fleet or (Group(count=clients),):
@@ -104,7 +105,7 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
             name = node_name(len(bodies))
             lora = network.gateway_of_lora if isinstance(group.radio, LoRaRadio) else None
             shared = network.wifi is not None and not group.radio.cellular
-            of_network = (free, down, factor, False, shared, lora)
+            of_network = (free, down, factor, False, shared, lora, network.medium is not None)
             bodies.append(Body(name, group.device, group.radio, empty, *of_network))
     return bodies
 
@@ -171,13 +172,14 @@ def _overlaps(spans: Iterable[Span], what: str, end: float) -> Iterator[str]:
 
 def _check_coverage(known: ClientTrace, end: float) -> Iterator[str]:
     """A radio's messages, promotions, stages and rest cover all time, each instant once."""
-    for up, way in ((True, "up"), (False, "down")):
+    both = ((True, "up"), (False, "down"))
+    for up, way in both[:1] if known.body.hops else both:  # slots of several senders alternate
         legs = [(leg.begin, leg.end) for leg in known.legs if leg.up == up and leg.seconds > 0]
         yield from _overlaps(legs, f"messages {way}", end)
     busy = _union((leg.begin, leg.end) for leg in known.legs)
     states = [(row["t"] - row["duration"], row["t"]) for row in known.of("promotion", "tail")]
     yield from _overlaps([*busy, *states], "states of the radio", end)
-    if known.body.radio.states.stateful:
+    if known.body.radio.states.stateful and not known.body.hops:
         yield from _gaps(known, _union([*busy, *states]), end)
 
 
@@ -241,12 +243,39 @@ def _stages(known: ClientTrace, end: float) -> Iterator[str]:
 
 def _messages(known: ClientTrace, end: float) -> Iterator[str]:
     """Messages cost bits, time on the air, and connected power while any is in progress."""
+    if known.body.hops:
+        yield from _check_hops(known)
+        return
     least, most = _price(known)
     logged = fsum(row["joules"] for row in known.of("send", "receive", "retransmit"))
     slack = _CLOSE * most + _CLOCK * end * _Powers(known.body.radio).highest
     if not least - slack <= logged <= most + slack:
         by = f"{least:g} J" if least == most else f"{least:g} J to {most:g} J"
         yield f"its messages cost {logged:g} J in the log, and {by} by their bits and spans"
+
+
+def _awake(body: Body) -> float:
+    """Return what a radio that never rests draws beyond its power at rest, W."""
+    return body.radio.states.stages[0].power if body.hops and body.radio.states.stateful else 0.0
+
+
+def _check_hops(known: ClientTrace) -> Iterator[str]:
+    """What is sent on a hop costs its bits, and its span, which may have gaps between slots."""
+    powers, radio = _Powers(known.body.radio), known.body.radio
+    watts = max(powers.connected + powers.air[1] - _awake(known.body), 0.0)
+    peak = radio.rates(dict.fromkeys(radio.traces, _ANY)).up.peak
+    for row in known.of("send", "forward"):
+        bits = sum(int(row[key]) for key in BITS)
+        if not bits or row["detail"] or not row["joules"]:
+            continue
+        fixed = powers.bit[1] * bits
+        least, most = fixed + watts * bits / peak, fixed + watts * row["duration"]
+        drained = row["state_of_charge"] is not None  # an empty battery gives less
+        if row["joules"] > most * (1 + _CLOSE) or (
+            row["joules"] < least * (1 - _CLOSE) and not drained
+        ):
+            text = f"a message sent at {row['t']:g} s costs {row['joules']:g} J"
+            yield f"{text}, and {least:g} J to {most:g} J by power"
 
 
 def _check_forwarding(known: ClientTrace, _end: float) -> Iterator[str]:
@@ -257,7 +286,7 @@ def _check_forwarding(known: ClientTrace, _end: float) -> Iterator[str]:
     radio = known.body.radio
     rates = radio.rates(dict.fromkeys(radio.traces, _ANY))
     up, down = rates.up.constant, rates.down.constant
-    if radio.traces or up is None or down is None:
+    if radio.traces or up is None or down is None or known.body.hops:
         return
     draw = radio.draw
     bit = draw.energy_up + draw.energy_down
@@ -380,7 +409,7 @@ def _idle(every: Sequence[ClientTrace], idle: Sequence[float], end: float) -> It
     """Idle power of device and radio flows except while the battery is empty."""
     for known, joules in zip(every, idle, strict=True):
         body = known.body
-        watts = body.device.idle + body.radio.resting
+        watts = body.device.idle + body.radio.resting + _awake(body)
         on = end - fsum(until - since for since, until in known.off(end))
         if not _near(joules, watts * on, _CLOSE * watts * end):
             yield f"{body.name}: {joules:g} J at rest, and {watts * on:g} J by its idle power"

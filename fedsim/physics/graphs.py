@@ -16,7 +16,7 @@ from fedsim.blocks.spec import Given, as_written
 from fedsim.blocks.wording import printable
 from fedsim.errors import DataError
 from fedsim.physics.graphs_in_time import Contacts, OnePeer, RandomMatching
-from fedsim.physics.mobility import PositionTraces, RandomWaypoint
+from fedsim.physics.mobility import LevyWalk, PositionTraces, RandomWaypoint
 from fedsim.physics.overlay import Neighbours, ReadPairs, check_source
 from fedsim.ports import ClientId
 
@@ -385,6 +385,7 @@ OVERLAYS: Registry[Neighbours] = Registry(
         RandomMatching,
         Contacts,
         RandomWaypoint,
+        LevyWalk,
         PositionTraces,
     ),
     Neighbours,

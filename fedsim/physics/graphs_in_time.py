@@ -14,7 +14,7 @@ from itertools import accumulate, permutations
 from math import inf
 from operator import matmul
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -322,33 +322,6 @@ class NeighboursInTime(Neighbours):
 
 ReadFile = Callable[..., Array]
 """Calls a reader, its first argument, with the path of a file, the second one."""
-
-
-@dataclass(frozen=True, slots=True)
-class OverlayInTime:
-    """The neighbours of peers in a graph that changes in time.
-
-    Attributes:
-        nodes: their number.
-        law: of the changes.
-        stream: returns the random stream of the graph, at its beginning.
-    """
-
-    nodes: int
-    law: NeighboursInTime
-    stream: Callable[[], np.random.Generator]
-
-    def play(self) -> GraphInTime:
-        """Return the graph before the time 0."""
-        return GraphInTime(self.nodes, self.law.changes(self.nodes, self.stream()))
-
-    def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
-        """Yield which node may ever send to which: every node to every other one."""
-        return permutations(range(self.nodes), 2)
-
-
-PeerGraph: TypeAlias = Overlay | OverlayCycle | Matchings | OverlayInTime
-"""The neighbours of peers: always the same, changing by exchanges, or in time."""
 
 
 # Contacts that were recorded.

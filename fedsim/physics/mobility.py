@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
-from math import asinh, hypot, inf, log, sqrt
+from math import asinh, cos, hypot, inf, log, pi, sin, sqrt
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
@@ -241,6 +241,126 @@ def mean_distance(width: float, height: float) -> float:
     ends = a**3 / b**2 + b**3 / a**2 + d * (3 - a**2 / b**2 - b**2 / a**2)
     return (ends + 2.5 * (b * b / a * asinh(a / b) + a * a / b * asinh(b / a))) / 15
 
+
+class LevyWalk(Moving):
+    """Nodes move in flights of random directions, whose lengths and pauses have heavy tails.
+
+    Rhee, Shin, Hong, Lee, Kim, Chong, "On the Levy-Walk Nature of Human Mobility", IEEE/ACM Trans.
+    Netw. 2011: lengths and pauses follow truncated power laws of densities l^-(1 + alpha) and
+    t^-(1 + beta). A flight of l metres has the speed `speed` * l^`speed_exponent`, constant by
+    default. Nodes are reflected at the edges of a rectangle, so that their places are uniform;
+    places, flights and pauses are stationary from the beginning.
+    """
+
+    kind: Literal["levy-walk"] = "levy-walk"
+    width: Metres = as_written("1 km", "of the rectangle")
+    height: Metres = as_written("1 km", "of the rectangle")
+    alpha: float = Field(default=1.6, gt=0, le=3, description="exponent of flight lengths")
+    beta: float = Field(default=0.8, gt=0, le=3, description="exponent of pauses")
+    min_flight: Metres = as_written("1 m", "the shortest flight")
+    max_flight: Metres = as_written("1 km", "the longest flight")
+    min_pause: Seconds = as_written("20 s", "the shortest pause; 0 s for no pauses")
+    max_pause: Seconds = as_written("1 h", "the longest pause")
+    speed: MetresPerSecond = as_written("1 m/s", "of a flight of a metre")
+    speed_exponent: float = Field(
+        default=0.0, ge=0, le=1, description="rho: how speed grows with length, 0 for not"
+    )
+
+    @model_validator(mode="after")
+    def _rises(self) -> Self:
+        for what, low, high in (
+            ("flight", self.min_flight, self.max_flight),
+            ("pause", self.min_pause, self.max_pause),
+        ):
+            if high < low:
+                text = f"got {high:g}, below min_{what}, {low:g}; give at least that"
+                raise failure((f"max_{what}", text, None))
+        return self
+
+    def legs(self, nodes: int, rng: np.random.Generator) -> Sequence[Iterator[MotionLeg]]:
+        """See `Moving.legs`."""
+        seeds = rng.integers(2**63, size=nodes).tolist()
+        return [self._walk(np.random.default_rng(seed)) for seed in seeds]
+
+    def _walk(self, rng: np.random.Generator) -> Iterator[MotionLeg]:
+        place, time = (self.width * rng.random(), self.height * rng.random()), 0.0
+        flights, pauses = (self.min_flight, self.max_flight), (self.min_pause, self.max_pause)
+        slower = 1 - self.speed_exponent  # a flight takes l^slower / speed
+        travel = power_mean(self.alpha, slower, *flights) / self.speed
+        rest = power_mean(self.beta, 1.0, *pauses) if self.min_pause else 0.0
+        # What is met at a moment is met in proportion to the time it takes, at any part of it.
+        share, rests = 1 - rng.random(), rng.random() * (travel + rest) < rest
+        length = draw_power(rng, self.alpha - (0.0 if rests else slower), *flights)
+        pause = draw_power(rng, self.beta - 1.0, *pauses) if rests else 0.0
+        while True:
+            if pause:
+                yield MotionLeg(time, time + share * pause, *place, 0.0, 0.0)
+                time, share = time + share * pause, 1.0
+            speed, angle = self.speed * length**self.speed_exponent, 2 * pi * rng.random()
+            velocity = speed * cos(angle), speed * sin(angle)
+            for leg in self._bounce(time, place, velocity, share * length / speed):
+                yield leg
+                time, span = leg.end, leg.end - leg.begin
+                place = leg.x + leg.vx * span, leg.y + leg.vy * span
+            share = 1.0
+            length = draw_power(rng, self.alpha, *flights)
+            pause = draw_power(rng, self.beta, *pauses) if self.min_pause else 0.0
+
+    def _bounce(
+        self,
+        time: float,
+        place: tuple[float, float],
+        velocity: tuple[float, float],
+        span: float,
+    ) -> Iterator[MotionLeg]:
+        """Yield the legs of a flight, one from wall to wall."""
+        (x, y), (vx, vy), end = place, velocity, time + span
+        while time < end:
+            walls = [
+                ((size if v > 0 else 0.0) - at) / v if v else inf
+                for at, v, size in ((x, vx, self.width), (y, vy, self.height))
+            ]
+            first = max(min(walls), 0.0)
+            stop = min(time + first, end)
+            if stop > time:
+                yield MotionLeg(time, stop, x, y, vx, vy)
+            x = min(max(x + vx * (stop - time), 0.0), self.width)
+            y = min(max(y + vy * (stop - time), 0.0), self.height)
+            time = stop
+            if walls[0] <= first:
+                vx = -vx
+            if walls[1] <= first:
+                vy = -vy
+
+
+def draw_power(rng: np.random.Generator, exponent: float, low: float, high: float) -> float:
+    """Draw from a truncated power law of density x^-(1 + exponent) between two bounds above 0."""
+    share = rng.random()
+    if abs(exponent) < _FLAT:
+        return float(low * (high / low) ** share)
+    ends = low**-exponent, high**-exponent
+    return float((ends[0] + share * (ends[1] - ends[0])) ** (-1 / exponent))
+
+
+def power_mean(exponent: float, power: float, low: float, high: float) -> float:
+    """Return the mean of x^power under the law of `draw_power`.
+
+    >>> round(power_mean(2.0, 1.0, 1.0, 1e9), 6)
+    2.0
+    """
+    return _integral(power - exponent, low, high) / _integral(-exponent, low, high)
+
+
+def _integral(power: float, low: float, high: float) -> float:
+    """Return the integral of x^(power - 1) between two bounds."""
+    if low == high:
+        return float(low**power)  # of a point; the same in both of a quotient
+    if abs(power) < _FLAT:
+        return log(high / low)
+    return float((high**power - low**power) / power)
+
+
+_FLAT = 1e-9  # exponents nearer to 0 are taken for it
 
 _COLUMNS = ("client", "time", "x", "y")
 

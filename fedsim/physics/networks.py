@@ -14,7 +14,9 @@ from fedsim.blocks.spec import Block, Given, Keys, KindFirst, Spec, as_written
 from fedsim.blocks.wording import show
 from fedsim.errors import DataError
 from fedsim.physics.cells import CellSharing
+from fedsim.physics.failures import EdgeFailures
 from fedsim.physics.graphs import OVERLAYS
+from fedsim.physics.medium import Medium
 from fedsim.physics.mixing import MIXING, Mixing
 from fedsim.physics.overlay import Neighbours, check_source
 from fedsim.physics.radios.lorawan import LoRaGateway
@@ -40,7 +42,7 @@ _WIFI = "Wi-Fi cells, whose clients share the air; null for radios that do not m
 _BROADCAST = "a copy for each client, or one transmission received by all clients of a group"
 _LORA = "the gateway of the fleet's LoRa radios, at which frames collide; null for none"
 _CELL = "the cells of the fleet's LTE and 5G radios; null where each has one to itself"
-_OPTIONAL = ("tcp", "lora", "cell", "wifi", "mixing")
+_OPTIONAL = ("tcp", "lora", "cell", "wifi", "mixing", "medium", "failures")
 _PEERS = "the neighbours of nodes, for a method of peers, which has no server"
 
 AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Block | None]
@@ -50,6 +52,9 @@ AnyMixing = Given[Annotated[Mixing, OneOf(MIXING)] | None, Mixing | Block | None
 """A field for a mixing matrix."""
 
 _MIXES = "the mixing matrix of peers; metropolis, or out-degree in a directed graph, by default"
+
+_FAILS = "failures of the edges between peers, at random; null where they do not fail"
+_MEDIUM = "the medium that peers in range of each other share; null where they send over links"
 
 ReadGraph = Callable[[Path], "nx.Graph[str]"]
 """Reads a file of edges with the attributes of `fedsim.physics.topology.build_routes`."""
@@ -80,6 +85,8 @@ class Network(KindFirst):
     broadcast: Broadcast = Field(default="unicast", description=_BROADCAST)
     peers: AnyOverlay = as_written(None, _PEERS)
     mixing: AnyMixing = as_written(None, _MIXES)
+    failures: Given[EdgeFailures | None, EdgeFailures | Keys | None] = as_written(None, _FAILS)
+    medium: Given[Medium | None, Medium | Keys | None] = as_written(None, _MEDIUM)
     tcp: Given[Tcp | None, Tcp | Keys | None] = as_written(None, _TCP)
     wifi: Given[Wifi | None, Wifi | Keys | None] = as_written(None, _WIFI)
 
@@ -118,6 +125,22 @@ class Network(KindFirst):
         if self.gateway_of_lora is not None:
             text = "got a gateway beside wifi, in whose cells all radios are; give one of both"
             raise failure(("lora", text, self.gateway_of_lora))
+        return self
+
+    @model_validator(mode="after")
+    def _ways_of_medium(self) -> Self:
+        """Refuse links beside a medium, and a server in it."""
+        if self.failures is not None and self.peers is None:
+            text = "got failures of edges between peers; give peers, or leave it out"
+            raise failure(("failures", text, None))
+        if self.medium is None:
+            return self
+        if self.peers is None:
+            text = "got a medium, which peers in range share; give peers, or leave it out"
+            raise failure(("medium", text, None))
+        if self.topology != "star" or getattr(self, "server", ServerLink()) != ServerLink():
+            text = "got links beside medium, in which messages go from radio to radio; leave one"
+            raise failure(("medium", f"{text} of the two out", None))
         return self
 
     @model_serializer(mode="wrap")

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import connected_components, shortest_path
 
-from fedsim.physics.graphs_in_time import Matchings, OverlayCycle, OverlayInTime, PeerGraph
+from fedsim.physics.failures import FailingByExchange, OverlayInTime, PeerGraph
+from fedsim.physics.graphs_in_time import Matchings, OverlayCycle
 from fedsim.physics.overlay import Matrix, Overlay
 
 LARGEST = 1000
@@ -163,6 +164,9 @@ def describe_any(overlay: PeerGraph) -> str:
             f" neighbours on average and none for {facts.alone:.1%} of the time, and paths join all"
             f" nodes for {facts.connected:.1%} of it"
         )
+    if isinstance(overlay, FailingByExchange):
+        text = describe_any(overlay.base).partition(": ")[0]
+        return f"{text}; each edge is missing in {overlay.probability:.3g} of the exchanges"
     if isinstance(overlay, Matchings):
         return (
             f"{overlay.nodes:,} nodes, paired at random in each exchange, which makes the expected"

@@ -25,7 +25,7 @@ from fedsim.ports.messages import (
     node_name,
 )
 from fedsim.ports.work import Basis, Oracle, Work, alike
-from fedsim.ports.worlds import Client, Node, Server
+from fedsim.ports.worlds import Client, Node, PairNode, Server
 
 __all__ = [
     "DENSE",
@@ -44,6 +44,7 @@ __all__ = [
     "Noted",
     "Oracle",
     "Packer",
+    "PairNode",
     "Payload",
     "Reply",
     "Server",

@@ -223,3 +223,52 @@ class Node(Client, Protocol):
             measures: further figures; the round table has their mean over the nodes.
         """
         ...
+
+
+class PairNode(Client, Protocol):
+    """The world as seen by a peer that meets its neighbours one by one, at times of its own.
+
+    There are no common rounds. A node is busy from `contact` until `commit`: its model then changes
+    by its own coroutine alone. A neighbour that is not busy answers at once; see
+    `PairwiseAlgorithm.answer`. One that is busy holds an offer back until it is free, or refuses
+    it, so that nodes never wait for each other in a circle.
+    """
+
+    model: Array
+    """What the node has by now, shape (d,): at first the initial model. It is replaced, and never
+    changed in place. Offers of others may change it while the node sleeps or computes."""
+
+    @property
+    def neighbours(self) -> Sequence[ClientId]:
+        """The neighbours that it may contact, in order, without those that have left for good."""
+        ...
+
+    @property
+    def initial(self) -> Array:
+        """The initial model, which is the same at every node, shape (d,)."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for some time, in which the node answers offers."""
+        ...
+
+    async def contact(self, neighbour: ClientId, message: Message) -> Reply | None:
+        """Offer a neighbour something, and wait for its answer.
+
+        Returns:
+            The answer, after which the node is busy until it commits; or None where the neighbour
+            has refused or left, or the deadline of the scenario has passed. The node is then free.
+        """
+        ...
+
+    def commit(self, model: Array, **measures: float) -> None:
+        """Count an exchange, with the model that it leaves the node with; the node is free again.
+
+        After as many of them as nodes are left, a round is over: the observer evaluates the mean of
+        all nodes' models, and the stop rules are applied. If one applies, the call does not return.
+
+        Args:
+            model: of the node, shape (d,).
+            measures: further figures; the round table has their mean over the exchanges.
+        """
+        ...

@@ -6,6 +6,7 @@ of earlier ones are dropped: they hold models that have been replaced.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
 from operator import itemgetter
 
 from fedsim.ports import ClientId, Message, Reply, node_name
@@ -114,7 +115,13 @@ class PeerProtocol:
             raise ValueError(f"{names}: no neighbour of {node_name(self.id)}")
         quiet = BEACON if self._beacons else None
         sent = [(one, message.get(one, quiet)) for one in self.neighbours]
-        return [(self._wrap(what), (one,)) for one, what in sent if what is not None]
+        runs = groupby(sent, lambda each: id(each[1]))  # such as one beacon for all
+        post: list[tuple[Envelope, Sequence[ClientId]]] = []
+        for _, run in runs:
+            ones, whats = zip(*run, strict=True)
+            if whats[0] is not None:
+                post.append((self._wrap(whats[0]), ones))
+        return post
 
     def _wrap(self, message: Message) -> Envelope:
         envelope = Envelope(message, self.round, self._exchanges + 1, self._header_bits)

@@ -54,7 +54,7 @@ class ReplyOutcome(Enum):
 _REPLY = partial(tuple.__new__, Reply)
 """Creates a `Reply` from its fields in half the time of `Reply` itself."""
 
-_by_client_and_round = itemgetter(0, 1)
+_by_client, _by_client_and_round = itemgetter(0), itemgetter(0, 1)
 
 Post = Sequence[tuple[Envelope, Sequence[ClientId]]]
 """Envelopes to send, each with its receivers."""
@@ -361,7 +361,10 @@ class ServerProtocol:
         """End the exchange, and return the counted replies, sorted by client and round."""
         ended, late = self._end(), self.late
         self.late = []
-        return sorted(late + ended.replies, key=_by_client_and_round)
+        if late or self._asynchronous:
+            return sorted(late + ended.replies, key=_by_client_and_round)
+        ended.replies.sort(key=_by_client)  # all are of one round
+        return ended.replies
 
     def abandon(self) -> list[tuple[Reply, ReplyOutcome]]:
         """End a given-up exchange and its round; return the replies that are late now.

@@ -165,7 +165,10 @@ def _to_the_server(graph: "nx.Graph[str]", sums: pd.DataFrame) -> dict[Ends, tup
 def _peers(run: ReportedRun, groups: Mapping[str, int]) -> Graph:
     """Return the pairs of sender and receiver, and the traffic between them."""
     rows = run.events(["event", "node", "peer", *_BITS])
-    rows = rows[rows["event"].isin(["send", "retransmit"]) & rows["peer"].notna()]
+    if run.scenario["network"].get("medium"):  # one message sent may be received by several
+        rows = rows[rows["event"] == "receive"].rename(columns={"node": "peer", "peer": "node"})
+    else:
+        rows = rows[rows["event"].isin(["send", "retransmit"]) & rows["peer"].notna()]
     many = len(groups) > MOST
     names = {name: f"kind {group}" if many else name for name, group in groups.items()}
     ends = [rows[end].astype(str).map(names) for end in ("node", "peer")]

@@ -24,7 +24,7 @@ from fedsim.running.probe import ROUNDS, Extent, Opening, extent, group_costs, o
 from fedsim.running.run import why_unresumable
 from fedsim.scenario import Plan, load
 from fedsim.scenario.plan import Written
-from fedsim.sim.arrays.fits import why_events, why_objects
+from fedsim.sim.arrays.fits import why_events, why_objects, why_slower
 from fedsim.text import as_html, as_text, plain, quantity, visible
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
@@ -74,13 +74,15 @@ def accuracy_notes(jobs: Sequence[Job]) -> Iterator[Note]:
 
 
 def graph_notes(jobs: Sequence[Job]) -> Iterator[Note]:
-    """Yield what the graphs of peers are; a note for variants that share one."""
-    alike: dict[str, list[str]] = {}
+    """Yield what the graphs of peers and their media are; a note for variants that share one."""
+    alike: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         if (overlay := job.deployment.overlay) is not None:
-            alike.setdefault(describe_any(overlay), []).append(job.variant.name)
-    for text, names in alike.items():
-        yield Note(", ".join(names), "network.peers", text)
+            alike.setdefault(("peers", describe_any(overlay)), []).append(job.variant.name)
+        if (medium := job.deployment.medium) is not None:
+            alike.setdefault(("medium", medium.describe()), []).append(job.variant.name)
+    for (key, text), names in alike.items():
+        yield Note(", ".join(names), f"network.{key}", text)
 
 
 def tier_notes(jobs: Sequence[Job]) -> Iterator[Note]:
@@ -100,7 +102,7 @@ def event_notes(jobs: Sequence[Job]) -> Iterator[Note]:
     """Yield what takes more time, and why; a note for variants that share the reason."""
     alike: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
-        if why := why_events(job.setup):
+        if why := why_events(job.setup) or why_slower(job.setup):
             text = f"played event by event, not in arrays: {why}"
             alike.setdefault(("rounds", text), []).append(job.variant.name)
         if why := why_objects(job.setup):

@@ -47,7 +47,7 @@ from fedsim.physics.mixing import (
     Metropolis,
     OutDegree,
 )
-from fedsim.physics.mobility import PositionTraces, RandomWaypoint
+from fedsim.physics.mobility import LevyWalk, PositionTraces, RandomWaypoint
 from fedsim.physics.networks import (
     Edge,
     Gateway,
@@ -150,6 +150,7 @@ __all__ = [
     "IndependentLoss",
     "IntervalAvailability",
     "LaplacianMixing",
+    "LevyWalk",
     "Listed",
     "LoRaRadio",
     "LognormalSlowdown",

@@ -101,6 +101,10 @@ def peering(scenario: ScenarioKeys) -> Iterator[Conflict]:
             " give these, such as network: {peers: {kind: ring}}"
         )
         yield "network.peers", text, None
+    if scenario.network.mixing is not None and not method.weighs:
+        seen = scenario.network.mixing.kind
+        text = f"got {seen}, but nodes of {method.kind} choose among neighbours alike; leave it out"
+        yield "network.mixing", text, seen
     yield from _ways(scenario)
     yield from _asking(scenario)
     for number, group in enumerate(scenario.fleet):

@@ -13,8 +13,9 @@ from fedsim.physics.batteries import NO_POWER, Battery
 from fedsim.physics.carbon import Intensity
 from fedsim.physics.cells import CellSharing
 from fedsim.physics.devices import DeviceLaw
-from fedsim.physics.graphs_in_time import PeerGraph
+from fedsim.physics.failures import PeerGraph
 from fedsim.physics.hierarchy import Hierarchy
+from fedsim.physics.medium import RadioGraph
 from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.physics.signals import Signal
@@ -177,6 +178,8 @@ class WorldConfig(Numerics):
         rng: returns the random stream of a purpose and an entity.
         topology: the links between clients and server; None for none that bind.
         overlay: the neighbours of each peer; None in a star.
+        medium: the nodes in range of each other, and the medium that they share; None where peers
+            send over links.
         hierarchy: which server each node has; None where all have one.
         hops: what the nodes of each of its levels run with their servers, from the clients up.
         sharing: how links are shared: "fluid" (max-min), "lv08", SimGrid's model of TCP, or "tcp".
@@ -199,6 +202,7 @@ class WorldConfig(Numerics):
     rng: Callable[..., np.random.Generator]
     topology: Topology | None = None
     overlay: PeerGraph | None = None
+    medium: RadioGraph | None = None
     hierarchy: Hierarchy | None = None
     hops: tuple[Hop, ...] = ()
     sharing: Literal["fluid", "lv08", "tcp"] = "fluid"

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim.physics.batteries import Battery
 from fedsim.physics.packet_loss import LossProcess
-from fedsim.physics.radios import RateLaw
+from fedsim.physics.radios import RateLaw, awake_power
 from fedsim.physics.radios.channel import Channel, Framing
 from fedsim.physics.radios.lora import LoRaRadio
 from fedsim.physics.state_of_charge import BatteryStore
@@ -26,6 +26,7 @@ from fedsim.sim.network.air import CellRadios
 from fedsim.sim.network.broadcast import CellNetwork
 from fedsim.sim.network.lanes import Bearer, Lane
 from fedsim.sim.network.lora.network import LoRaNetwork
+from fedsim.sim.network.medium import MediumNetwork
 from fedsim.sim.network.peers import PeerNetwork, PeerRoutes
 from fedsim.sim.network.relay import Relay
 from fedsim.sim.network.relays import Relays
@@ -122,7 +123,7 @@ class Fleet:
         self._followers: dict[ClientId, Sequence[Lane]] = {}
         self._roster = roster = Roster.of(setup.fleet)
         self.kinds = kinds = roster.kinds
-        self.idle = IdleMeter(kinds.array(_idle), log.emissions)
+        self.idle = IdleMeter(kinds.array(self._idle), log.emissions)
         self.presence = Presence(calendar, log, self.idle)
         self.supplies = {
             client: self._supply(client) for client in kinds.where(lambda kind: kind.battery)
@@ -166,8 +167,13 @@ class Fleet:
         threshold = max(battery.threshold, self._setup.participation.least_charge)
         store = BatteryStore(battery, member.capacity, member.source, threshold)
         return Supply(
-            self._calendar, store, _idle(member), partial(self.presence.on_crossing, client)
+            self._calendar, store, self._idle(member), partial(self.presence.on_crossing, client)
         )
+
+    def _idle(self, member: ClientConfig) -> float:
+        """Return the idle power of a client, W; who shares a medium listens all the time."""
+        awake = 0.0 if self._setup.medium is None else awake_power(member.radio)
+        return member.device.idle + member.radio.resting + awake
 
     def _choose_bearers(self) -> tuple[Sequence[Bearer], Sequence[Bearer]]:
         """Return the bearers of the uplinks and the downlinks."""
@@ -320,8 +326,10 @@ class Fleet:
             for lane in self._followers.get(client, ()):
                 lane.radio.change(up, rate, now)
 
-    def peer_network(self) -> PeerNetwork:
+    def peer_network(self) -> PeerNetwork | MediumNetwork:
         """Return the network of the lanes of peers."""
+        if (medium := self._setup.medium) is not None:
+            return MediumNetwork(self._calendar, self.lane, self._log, self._traffic, medium)
         links = self._setup.topology
         ways = PeerRoutes(self._calendar, links, self._watched_rates(), self._on_change, self._law)
         network = PeerNetwork(self._calendar, self.lane, self._log, self._traffic, ways)
@@ -387,8 +395,3 @@ class Fleet:
         initial, final, charged, drained, delivered, settled, resolution = np.array(rows).T
         account = initial, final, charged, drained, delivered
         return Stores(clients, *account, depletions, settled, resolution)
-
-
-def _idle(member: ClientConfig) -> float:
-    """Return the idle power of a client, W."""
-    return member.device.idle + member.radio.resting

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import NamedTuple, Protocol
 
-from fedsim.physics.graphs_in_time import Matchings, OverlayCycle, OverlayInTime, PeerGraph
+from fedsim.physics.failures import FailingByExchange, OverlayInTime, PeerGraph
+from fedsim.physics.graphs_in_time import Matchings, OverlayCycle
 from fedsim.physics.overlay import Overlay, Weights
 from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar, Timer
@@ -51,7 +52,7 @@ class Meetings(Protocol):
 class TakingTurns:
     """Meetings in graphs of exchanges: a node begins an exchange as soon as it is ready."""
 
-    def __init__(self, cycle: OverlayCycle | Matchings) -> None:
+    def __init__(self, cycle: OverlayCycle | Matchings | FailingByExchange) -> None:
         self._cycle = cycle
 
     async def begin(self, node: ClientId, exchange: int) -> Neighbourhood:
@@ -129,7 +130,7 @@ class BeginningTogether:
 
 def meetings(overlay: PeerGraph, calendar: Calendar, nodes: Iterable[ClientId]) -> Meetings | None:
     """Return the meetings in a graph of peers; None if it does not change."""
-    if isinstance(overlay, OverlayCycle | Matchings):
+    if isinstance(overlay, OverlayCycle | Matchings | FailingByExchange):
         return TakingTurns(overlay)
     if isinstance(overlay, OverlayInTime):
         return BeginningTogether(overlay, calendar, nodes)

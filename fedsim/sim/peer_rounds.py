@@ -1,6 +1,11 @@
-"""Rounds of many models: complete when every present node has committed its own."""
+"""Rounds of peers: when one is over, and which models it stands for.
 
-from collections.abc import Iterable, Mapping
+Where nodes exchange in rounds, one is over when every node that is left has committed its model.
+Where they meet in pairs there are no rounds of their own: one is as many exchanges as nodes are
+left, and stands for the models that the nodes have at that moment.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -51,24 +56,32 @@ class PeerRounds:
         while (made := self._open.get(self._round)) and self._there <= made.keys():
             del self._open[self._round]
             self._round += 1
-            if self._observer.nodes is not None:
-                self._observer.nodes.see(self._all_models(made))
-            self._close([made[node] for node in sorted(made)])
+            models = {node: made[node].model for node in sorted(made)}
+            each = [made[node] for node in models]
+            _keep_all(models, self._nodes, self._observer)
+            _close([*models.values()], each, self._observer, self._traffic)
 
-    def _all_models(self, made: Mapping[ClientId, _Committed]) -> Array:
-        """Return each node's own model, shape (M, d); NaN in the rows of those that have left."""
-        models = np.full((self._nodes, *next(iter(made.values())).model.shape), np.nan)
-        for node, committed in made.items():
-            models[node] = committed.model
-        return models
 
-    def _close(self, made: list[_Committed]) -> None:
-        models = np.array([each.model for each in made])
-        mean = models.mean(axis=0)
-        names = dict.fromkeys(name for each in made for name in each.measures)
-        figures = {name: _mean_of(name, made) for name in names}
-        self._traffic.cohort += len(made)
-        self._observer.commit(mean, {CONSENSUS: distance(models, mean), **figures})
+def _keep_all(models: Mapping[ClientId, Array], nodes: int, observer: Observer) -> None:
+    """Hand over each node's own model where these are kept; NaN for a node that has left."""
+    if observer.nodes is None or not models:
+        return
+    rows = np.full((nodes, *next(iter(models.values())).shape), np.nan)
+    for node, model in models.items():
+        rows[node] = model
+    observer.nodes.see(rows)
+
+
+def _close(
+    models: Sequence[Array], made: Sequence[_Committed], observer: Observer, traffic: Traffic
+) -> None:
+    """Hand the mean of the models of a round to the observer, with the figures of its commits."""
+    stack = np.array(models)
+    mean = stack.mean(axis=0)
+    names = dict.fromkeys(name for each in made for name in each.measures)
+    figures = {name: _mean_of(name, made) for name in names}
+    traffic.cohort += len(models)
+    observer.commit(mean, {CONSENSUS: distance(stack, mean), **figures})
 
 
 def distance(models: Array, mean: Array) -> float:
@@ -81,6 +94,54 @@ def distance(models: Array, mean: Array) -> float:
         return float(np.sqrt(((models - mean) ** 2).sum(axis=1).mean()))
 
 
-def _mean_of(name: str, made: list[_Committed]) -> float:
+def _mean_of(name: str, made: Sequence[_Committed]) -> float:
     given = [each.measures[name] for each in made if name in each.measures]
     return sum(given) / len(given)
+
+
+class PairRounds:
+    """Counts exchanges of pairs; a round is over after as many of them as nodes are left.
+
+    Args:
+        models: returns the models of the nodes that are left, in order.
+        nodes: the number of all nodes.
+        observer: is handed their mean.
+        traffic: counts the nodes of a round.
+        begin: called with the number of each further round.
+    """
+
+    def __init__(
+        self,
+        models: Callable[[], Mapping[ClientId, Array]],
+        nodes: int,
+        observer: Observer,
+        traffic: Traffic,
+        begin: Callable[[int], None],
+    ) -> None:
+        self._models = models
+        self._nodes = nodes
+        self._observer = observer
+        self._traffic = traffic
+        self._begin = begin
+        self._round = 1
+        self._made: list[_Committed] = []
+
+    def commit(self, node: ClientId, number: int, model: Array, measures: dict[str, float]) -> None:  # noqa: ARG002
+        """Count an exchange that a node has made, with its figures."""
+        self._made.append(_Committed(model, measures))
+        self._look()
+
+    def node_left(self, node: ClientId) -> None:  # noqa: ARG002 - `models` knows
+        """Count the exchanges anew where a node has left."""
+        self._look()
+
+    def _look(self) -> None:
+        """Close the round if it is over."""
+        models = self._models()
+        if not self._made or len(self._made) < len(models):
+            return
+        made, self._made = self._made, []
+        self._round += 1
+        self._begin(self._round)
+        _keep_all(models, self._nodes, self._observer)
+        _close([*models.values()], made, self._observer, self._traffic)

@@ -1,237 +1,28 @@
 """Peers: nodes that exchange messages with neighbours, each in its own task, without a server."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from math import inf
-from typing import Any, Never, cast
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
 
 from fedsim.errors import RunError
 from fedsim.physics.overlay import Overlay
-from fedsim.ports import Array, ClientId, Message, Reply, Work, node_name
+from fedsim.ports import Array, ClientId, Message, node_name
+from fedsim.protocol.pairs import PairProtocol
 from fedsim.protocol.peer import PeerProtocol
-from fedsim.protocol.server import ReplyOutcome
 from fedsim.protocol.stopping import RunStopped
-from fedsim.protocol.transport import Envelope
 from fedsim.record.rounds import Traffic
-from fedsim.record.schema import Event
 from fedsim.record.summary import DONE, NO_CLIENTS, Ending
-from fedsim.sim.client import Equipment, Worker
 from fedsim.sim.config import PeerMethod, WorldConfig
-from fedsim.sim.engine.light_task import LightTask, Pause, settle
-from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.fleet import Fleet
-from fedsim.sim.meetings import ALONE, Meetings, Neighbourhood, meetings
-from fedsim.sim.network.peers import PeerNetwork
-from fedsim.sim.peer_rounds import PeerRounds
+from fedsim.sim.meetings import ALONE, Neighbourhood, meetings
+from fedsim.sim.peer_nodes import SimNode, SimPairNode
+from fedsim.sim.peer_rounds import PairRounds, PeerRounds
 from fedsim.wire.packers import Packing
 from fedsim.worlds.main_task import ENDED, ending_of
 from fedsim.worlds.observer import Observer
 
-# A peer node of the simulated world: connects its coroutine to its protocol endpoint.
-
-Live = Callable[[Any], Coroutine[Any, Any, None]]
-"""`PeerAlgorithm.live`, a coroutine function of the node."""
-
-Commit = Callable[[ClientId, int, Array, dict[str, float]], None]
-"""Callback for a node, the number of its round, its model and its figures."""
-
-
-Ended = Callable[[ClientId, BaseException | None], None]
-"""Callback for a node whose coroutine has ended, with the error or the cancellation, if any."""
-
-
-class SimNode(Worker):
-    """Implements `fedsim.ports.Node`.
-
-    Args:
-        protocol: its endpoint.
-        network: the lanes between all nodes.
-        equipment: what it works with.
-        initial: see below.
-        near: its neighbours, and its row of the mixing matrix.
-        meetings: say so of each exchange, if the graph changes.
-        commit: takes its models.
-        rounds: as many as the run can have.
-
-    Attributes:
-        initial: the model that all start from, shape (d,).
-        weights: those of its senders.
-        own_weight: that of its own vector.
-        failure: what its coroutine has ended with, if that is an error or a cancellation.
-    """
-
-    def __init__(
-        self,
-        protocol: PeerProtocol,
-        network: PeerNetwork,
-        equipment: Equipment,
-        *,
-        initial: Array,
-        near: Neighbourhood,
-        meetings: Meetings | None,
-        commit: Commit,
-        rounds: float,
-    ) -> None:
-        super().__init__(protocol, equipment)
-        self.initial = initial
-        self.weights: Mapping[ClientId, float] = near.weights
-        self.own_weight = near.own_weight
-        self._meetings = meetings
-        self._protocol: PeerProtocol = protocol
-        self._network = network
-        self._commit = commit
-        self._rounds = rounds
-        self._over: Pause | None = None  # until the end of the exchange that is waited for
-        self._loop: SimLoop
-        self._task: LightTask | None = None  # from its start on
-        self._ended: Ended
-        self._done: asyncio.Future[None] | None = None  # set once its coroutine is cancelled
-        self.failure: BaseException | None = None
-
-    @property
-    def neighbours(self) -> Sequence[ClientId]:
-        """The neighbours still present, in order."""
-        return self._protocol.neighbours
-
-    @property
-    def senders(self) -> Sequence[ClientId]:
-        """Those that it receives from, still present, in order."""
-        return self._protocol.senders
-
-    @property
-    def stuck(self) -> str:
-        """Describe which neighbours it waits for; empty if none."""
-        return self._protocol.stuck
-
-    def start(self, live: Live, ended: Ended) -> None:
-        """Run its coroutine from the next turn of the loop on."""
-        self._loop = cast("SimLoop", asyncio.get_running_loop())
-        self._ended = ended
-        self._task = self._waits = LightTask(self._loop, self)
-        self._task.start(self._run(live))
-
-    async def _run(self, live: Live) -> None:
-        await live(self)
-
-    @property
-    def started(self) -> bool:
-        """Whether its coroutine runs, or has run."""
-        return self._task is not None
-
-    def cancel(self) -> None:
-        """Cancel its coroutine: it is gone for good."""
-        if self._task is not None:
-            self._task.cancel()
-
-    def end(self) -> "asyncio.Future[None] | None":
-        """Cancel its coroutine as the world ends.
-
-        Returns:
-            A future that is done once it has ended; None where it does not run.
-        """
-        if self._task is None or not self._task.cancel():
-            return None
-        self._done = self._loop.create_future()
-        return self._done
-
-    def on_end(self, failure: BaseException | None) -> None:
-        """Handle the end of its coroutine; see `fedsim.sim.engine.light_task.Owner`."""
-        self.failure = failure
-        if self._done is not None:
-            settle(self._done, failure)
-        else:
-            self._loop.call_soon(self._ended, self.id, failure)
-
-    async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:
-        """See `fedsim.ports.Node.exchange`."""
-        if self._protocol.round > self._rounds:
-            await self._never()
-        if self._meetings is not None:
-            await self._meet(self._meetings)
-        post = self._protocol.open(message)
-        if not isinstance(message, Message):
-            self._record_silence(message)
-        for envelope, neighbours in post:
-            envelope.word = self._log.word(envelope.message.label)
-            self._network.send(self.id, neighbours, envelope)
-        if not self._protocol.over:
-            await self._wait_finished()
-        return self._protocol.replies()
-
-    async def _meet(self, meetings: Meetings) -> None:
-        """Wait until the next exchange may begin, with neighbours of its own."""
-        near = await meetings.begin(self.id, self._protocol.next_exchange)
-        self._protocol.meet(near.neighbours, near.senders)
-        self.weights, self.own_weight = near.weights, near.own_weight
-
-    def commit(self, model: Array, **measures: float) -> None:
-        """See `fedsim.ports.Node.commit`."""
-        number = self._protocol.round
-        self._protocol.round += 1
-        self._commit(self.id, number, model, measures)
-
-    def compute(
-        self, work: Work, begun: Callable[[int], None] | None = None
-    ) -> Coroutine[Any, Any, Array]:
-        """See `fedsim.ports.Client.compute`."""
-        if self._protocol.round > self._rounds:
-            return self._never()
-        return super().compute(work, begun)
-
-    async def _never(self) -> Never:
-        """Wait for ever: all rounds that there can be are committed.
-
-        A node that is ahead of the others, or alone, would act without a round to end it.
-        """
-        await self._loop.create_future()
-        raise AssertionError("a future that nobody completes")
-
-    async def _wait_finished(self) -> None:
-        """Wait until the exchange, which is open, is over."""
-        assert self._task is not None, "only its coroutine exchanges"  # noqa: S101
-        self._over = over = self._task.pause()
-        span, timer = self._protocol.deadline, None
-        if span < inf:
-            now = self._calendar.now
-            timer = self._calendar.at_deadline(now + span, self._on_deadline)
-        try:
-            await over
-        finally:
-            self._over = None
-        if timer is not None:
-            timer.cancel()
-
-    def _record_silence(self, sent: Mapping[ClientId, Message]) -> None:
-        now, number = self._calendar.now, self._protocol.round
-        for one in self._protocol.neighbours:
-            if one not in sent:
-                self._log.append(now, 0.0, Event.SILENT, self.id, one, number)
-
-    # -- what happens to it ------------------------------------------------------------
-
-    def receive(self, sender: ClientId, envelope: Envelope) -> None:
-        """Receive a message."""
-        verdict = self._protocol.receive(sender, envelope)
-        if verdict is ReplyOutcome.CLOSED:
-            self._wake()
-        elif verdict is ReplyOutcome.DROPPED:
-            now, word = self._calendar.now, self._log.word(verdict.value)
-            what = envelope.round, envelope.word
-            self._log.append(now, 0.0, Event.LATE, sender, self.id, *what, detail=word)
-
-    def lose(self, neighbour: ClientId) -> None:
-        """Handle a neighbour that is gone for good."""
-        if self._protocol.neighbour_left(neighbour):
-            self._wake()
-
-    def _on_deadline(self) -> None:
-        if self._protocol.deadline_expired():
-            self._wake()
-
-    def _wake(self) -> None:
-        """Wake the task that waits for the end of the exchange."""
-        if self._over is not None:
-            self._over.end()
+__all__ = ["Peers", "SimNode"]
 
 
 class Peers:
@@ -262,13 +53,19 @@ class Peers:
         assert overlay is not None, "without an overlay it is a star"  # noqa: S101
         self._overlay = overlay
         self._meetings = meetings(overlay, fleet.calendar, nodes)
-        self._rounds = PeerRounds(nodes, observer, traffic)
+        self._answer = getattr(setup.algorithm, "answer", None)  # of a method of pairs
+        self._rounds = (
+            PeerRounds(nodes, observer, traffic)
+            if self._answer is None
+            else PairRounds(self._models, len(setup.fleet), observer, traffic, self._begin_round)
+        )
         self._nodes = [self._node(setup, fleet, n, looks) for n in range(len(setup.fleet))]
         received = [setup.transport.to_server(node.receive) for node in self._nodes]
         self.network.join(received, self._on_undelivered)
         self.network.prepare(fleet.supplies)
         self._there = set(range(len(setup.fleet)))
         self._lost: set[ClientId] = set()
+        self._tasks: dict[ClientId, asyncio.Task[None]] = {}
         self._over: asyncio.Future[Ending] | None = None
         self._end: Ending | BaseException | None = None  # how, once that is known
 
@@ -278,7 +75,8 @@ class Peers:
             near = Neighbourhood.of(overlay, number)
         else:
             near, known = ALONE, range(len(setup.fleet))
-        end = PeerProtocol(
+        make = PeerProtocol if self._answer is None else PairProtocol
+        end = make(
             number,
             near.neighbours,
             Packing(setup.packer_up, number),
@@ -289,16 +87,26 @@ class Peers:
             senders=near.senders,
             known=known,
         )
-        return SimNode(
-            end,
-            self.network,
-            fleet.equipment(number, looks),
-            initial=setup.initial,
-            near=near,
-            meetings=self._meetings,
-            commit=self._commit,
-            rounds=setup.stop.rounds,
-        )
+        with_what = self.network, fleet.equipment(number, looks)
+        parts: dict[str, Any] = {
+            "initial": setup.initial,
+            "near": near,
+            "meetings": self._meetings,
+            "commit": self._commit,
+            "rounds": setup.stop.rounds,
+        }
+        if isinstance(end, PairProtocol) and self._answer is not None:
+            return SimPairNode(end, *with_what, answer=self._answer, **parts)
+        return SimNode(end, *with_what, **parts)
+
+    def _models(self) -> dict[ClientId, Array]:
+        """Return the models of the nodes that meet in pairs and are left."""
+        there = sorted(self._there)
+        return {number: cast("SimPairNode", self._nodes[number]).model for number in there}
+
+    def _begin_round(self, number: int) -> None:
+        for node in self._nodes:
+            cast("SimPairNode", node).begin_round(number)
 
     # -- how it goes on ----------------------------------------------------------------
 
@@ -310,7 +118,9 @@ class Peers:
                 self._lost.add(node.id)
                 self._leave(node.id)
         for number in sorted(self._there):
-            self._nodes[number].start(self._method.live, self._on_end)
+            live = self._nodes[number].run(self._method.live)
+            self._tasks[number] = task = asyncio.create_task(live, name=node_name(number))
+            task.add_done_callback(partial(self._on_end, number))
         if self._end is not None:
             self._finish(self._end)
         try:
@@ -320,11 +130,11 @@ class Peers:
 
     async def _cancel(self) -> None:
         """Cancel all nodes, one of which may fail as it is cancelled."""
-        ends = [ended for node in self._nodes if (ended := node.end()) is not None]
-        await asyncio.gather(*ends, return_exceptions=True)
-        for node in self._nodes:
-            if isinstance(node.failure, Exception) and isinstance(self._end, Ending):
-                raise node.failure
+        for task in self._tasks.values():
+            task.cancel()
+        for end in await asyncio.gather(*self._tasks.values(), return_exceptions=True):
+            if isinstance(end, Exception) and isinstance(self._end, Ending):
+                raise end
 
     def stop(self, reason: str) -> None:
         """End the run now."""
@@ -332,9 +142,9 @@ class Peers:
 
     def lose(self, node: ClientId) -> None:
         """Abort all that a node does: it cannot go on, and is gone for good."""
-        if node in self._there and self._nodes[node].started:
+        if node in self._there and node in self._tasks:
             self._lost.add(node)
-            self._nodes[node].cancel()
+            self._tasks[node].cancel()
             self.network.abort(node)
             self._leave(node)
 
@@ -391,16 +201,16 @@ class Peers:
             status = NO_CLIENTS if len(self._lost) == len(self._nodes) else DONE
             self._finish(Ending(status, gone or "every node has ended or is gone"))
 
-    def _on_end(self, node: ClientId, failure: BaseException | None) -> None:
+    def _on_end(self, node: ClientId, task: asyncio.Task[None]) -> None:
         """Handle the end of a node's coroutine, whatever the reason."""
         if node not in self._there:
             return
-        if isinstance(failure, asyncio.CancelledError):
-            self._finish(RuntimeError(f"{node_name(node)} was cancelled from within"))
-        elif failure is None:
+        if task.cancelled():
+            self._finish(RuntimeError(f"{task.get_name()} was cancelled from within"))
+        elif (error := task.exception()) is None:
             self._leave(node)
-        else:
-            self._finish(failure)
+        elif not isinstance(error, KeyboardInterrupt | SystemExit):  # these end the loop
+            self._finish(error)
 
     def _finish(self, end: Ending | BaseException) -> None:
         """End the run, for a reason or with an error, unless it has ended already."""

@@ -13,7 +13,7 @@ from fedsim.record.resumed import ResumedRecorder
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.record.summary import Ending
-from fedsim.sim.arrays.fits import why_events
+from fedsim.sim.arrays.fits import why_events, why_slower
 from fedsim.sim.arrays.order import ReactionError
 from fedsim.sim.arrays.star import ArrayStar
 from fedsim.sim.config import WorldConfig
@@ -84,7 +84,7 @@ class World(ObservedRun):
         self._setup, self._rules = setup, tuple(setup.stop.rules)
         self._opening = book.log.records
         self._first = book, on_round
-        self._assemble(book, on_round, in_arrays=not why_events(setup))
+        self._assemble(book, on_round, in_arrays=not (why_events(setup) or why_slower(setup)))
 
     def _assemble(self, book: RunRecorder, on_round: OnRound, *, in_arrays: bool) -> None:
         """Make all parts of the world, at its beginning."""

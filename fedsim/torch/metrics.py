@@ -114,12 +114,15 @@ class PassedMetric(NamedTuple):
         test = held_out_rows(problem, self.name)
         if self._has_classes(problem):
             held_out_labels(problem, self.name)  # which looks for unknown classes
-        return self._with_object(problem)._figure_of(problem, test)  # noqa: SLF001 - its own class
+        figure = self._with_object(problem)._figure_of(problem, test)  # noqa: SLF001 - its own class
+        self._try(problem, figure)
+        return figure
 
     def bind_clients(self, problem: Problem) -> Callable[[Sequence[Array]], Array]:
         """Return the figures of a model for each client, on its rows, shape (M,)."""
         figure = self._with_object(problem)._figure_of  # noqa: SLF001 - its own class
         each = [figure(problem, rows) for rows in problem.samples]
+        self._try(problem, each[0])
 
         def evaluate(models: Sequence[Array]) -> Array:
             return np.array([found(w) for found, w in zip(each, models, strict=True)])
@@ -136,6 +139,18 @@ class PassedMetric(NamedTuple):
             return self
         count = len(problem.loss.classes(problem.labels)) if self._has_classes(problem) else None
         return self._replace(function=make_metric(self.function, self.options, count))
+
+    @staticmethod
+    def _try(problem: Problem, figure: Callable[[Array], float]) -> None:
+        """Evaluate a figure once, at a model as a run may begin with.
+
+        Raises:
+            DataError: it fails, or is no number.
+        """
+        try:
+            figure(problem.losses[0].initial(np.random.default_rng(0)))
+        except Failed as error:
+            raise DataError("measures", str(error)) from error
 
     @staticmethod
     def _has_classes(problem: Problem) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar, cast
 import torch
 from torch import nn
 
+from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.problems import GivenMeasure
 from fedsim.problems.architectures import PassedModule
@@ -17,6 +18,7 @@ from fedsim.results import Result
 from fedsim.results.best import best_round
 from fedsim.running import api
 from fedsim.torch.metrics import Metric, metric
+from fedsim.torch.optimizers import optimizer
 from fedsim.torch.problems import Criterion, Module, RowLoss, Rows, problem
 from fedsim.torch.steps import BatchLoss, Collate
 
@@ -80,7 +82,8 @@ def run(
         data: the clients' rows: one dataset of PyTorch for each client, or one for all; (X, y) or
             (X, y, clients); or a source as in a scenario. With a step: items of any form.
         loss: "cross-entropy", "squared", or a function or module of outputs and targets.
-        algorithm: the method and its parameters, such as `{"kind": "fedavg", "step_size": 0.1}`.
+        algorithm: the method and its parameters, such as `{"kind": "fedavg", "step_size": 0.1}`; a
+            class of `torch.optim` as its optimizer is `fedsim.torch.optimizer` of it.
         test: test rows in the same forms, or {"fraction": 0.2}; with cross-entropy or a custom loss
             of classes, `measures` is `["test_accuracy"]` then, unless given.
         split: the assignment of rows to clients; see `fedsim.torch.problem`.
@@ -115,9 +118,26 @@ def run(
         scenario.setdefault("measures", ["test_accuracy" if classes else "test_loss"])
     if metrics is not None:
         scenario["measures"] = [*scenario.get("measures", ()), *_by_name(metrics)]
-    found = api.run({"problem": made, "algorithm": algorithm, **scenario}, out=out, jobs=jobs)
+    method = _with_optimizer(algorithm)
+    found = api.run({"problem": made, "algorithm": method, **scenario}, out=out, jobs=jobs)
     held = {each.name: getattr(found, each.name) for each in fields(found)}
     return TorchResult(**held, network=module)
+
+
+def _with_optimizer(algorithm: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+    """Return a method whose optimizer is a block, where a class of PyTorch's was given.
+
+    Raises:
+        DataError: it is an optimizer of some parameters already, or cannot be used.
+    """
+    given = algorithm.get("optimizer") if isinstance(algorithm, Mapping) else None
+    if isinstance(given, torch.optim.Optimizer):
+        name = type(given).__name__
+        text = f"got an {name} of parameters of its own, and each client trains its own: give the"
+        raise DataError("algorithm.optimizer", f"{text} class, torch.optim.{name}")
+    if isinstance(algorithm, str) or isinstance(given, str | Mapping | Spec) or not callable(given):
+        return algorithm
+    return {**algorithm, "optimizer": optimizer(given)}
 
 
 def _by_name(metrics: object) -> list[GivenMeasure]:

@@ -172,6 +172,32 @@ def cola(W: Array) -> Iterator[Array]:
         yield x
 
 
+def near(W: Array, anchors: Array, pulls: Array) -> Array:
+    """Return the minimisers of f_i + p_i/2 |. - a_i|^2, shape (M, d), by Newton's method."""
+    for _ in range(12):
+        margins = Y * np.einsum("mnd,md->mn", X, W)
+        bends = 1 / (2 + np.exp(margins) + np.exp(-margins)) / ROWS
+        H = np.einsum("mnd,mn,mne->mde", X, bends, X) + (L2 + pulls)[:, None, None] * np.eye(DIM)
+        G = gradients(W) + pulls[:, None] * (W - anchors)
+        W = W - np.linalg.solve(H, G[..., None])[..., 0]
+    return W
+
+
+def coke(W: Array, threshold: float = 0.3) -> Iterator[Array]:
+    A = nx.to_numpy_array(nx.Graph(EDGES), nodelist=range(NODES))
+    D = np.diag(A.sum(axis=1))
+    x, sent, dual, number = ZERO, ZERO, ZERO, 0
+    while True:
+        number += 1
+        # f_i + c d_i |x|^2 + x.(l_i - c sum_j (s_i + s_j)), with the square completed
+        degrees = A.sum(axis=1)
+        x = near(x, (0.2 * (D + A) @ sent - dual) / (0.4 * degrees)[:, None], 0.4 * degrees)
+        fires = np.linalg.norm(x - sent, axis=1) > threshold * 0.9**number
+        sent = np.where(fires[:, None], x, sent)
+        dual = dual + 0.2 * (D - A) @ sent
+        yield x
+
+
 def pushed(W: Array, x: Array, step: Callable[[Array, Array], Array]) -> Iterator[Array]:
     mass = np.ones((NODES, 1))
     while True:
@@ -202,6 +228,16 @@ METHODS: dict[str, tuple[Callable[[Array], Iterator[Array]], dict[str, Any], dic
         TOP_K,
     ),
     "cola": (cola, {"penalty": 0.2, "rho": 3.0, "threshold": 0.3, "decay": 0.9}, {}),
+    "coke": (
+        coke,
+        {
+            "penalty": 0.2,
+            "threshold": 0.3,
+            "decay": 0.9,
+            "solver": {"kind": "newton", "accuracy": 1e-7},
+        },
+        {},
+    ),
     "push-sum": (push_sum, {}, {}),
     "sgp": (sgp, STEP, {}),
 }
@@ -226,7 +262,7 @@ def test_on_an_ideal_network_a_method_is_its_loop(kind: str, tmp_path: Path) -> 
     W = columns() if kind in {"sgp", "push-sum"} else metropolis()
     assert distance_to_loop(result, loop(W)) < 1e-10
     silent = (result.events["event"] == "silent").any()
-    assert silent == (kind in {"sparq-sgd", "cola"})
+    assert silent == (kind in {"sparq-sgd", "cola", "coke"})
 
 
 def test_consensus_contracts_by_the_second_eigenvalue(tmp_path: Path) -> None:
@@ -260,6 +296,44 @@ def test_with_a_constant_step_all_but_d_psgd_reach_the_optimum(
     assert (last["consensus"] < 1e-5) == exact
 
 
+def test_admm_on_squares_is_its_linear_loop_exact_and_dearer_than_where_it_is_censored(
+    tmp_path: Path,
+) -> None:
+    """With a threshold of 0 it is consensus ADMM, whose minimisations are linear systems."""
+    squares = {"kind": "squared", "scale": "mean", "l2": L2}
+    rng = np.random.default_rng(3)
+    y = X @ rng.standard_normal(DIM) + 0.1 * rng.standard_normal((NODES, ROWS))
+    np.savez(
+        tmp_path / "s.npz", X=X.reshape(-1, DIM), y=y.ravel(), client=np.repeat(range(NODES), ROWS)
+    )
+    changes = {
+        "problem": {
+            "loss": squares,
+            "data": {"kind": "npz", "path": str(tmp_path / "s.npz")},
+            "split": {"kind": "groups"},
+        },
+        "stop": {"rounds": 60},
+    }
+    method = {"kind": "coke", "penalty": 0.5}
+    full = run(method, tmp_path, **changes)
+    A = nx.to_numpy_array(nx.Graph(EDGES), nodelist=range(NODES))
+    degrees, x, dual = A.sum(axis=1), ZERO, ZERO
+    H = np.einsum("mni,mnj->mij", X, X) / ROWS + L2 * np.eye(DIM)
+    b = np.einsum("mni,mn->mi", X, y) / ROWS
+    for mean in full.models["model"]:
+        right = b - dual + 0.5 * (degrees[:, None] * x + A @ x)
+        x = np.linalg.solve(H + degrees[:, None, None] * np.eye(DIM), right[..., None])[..., 0]
+        dual = dual + 0.5 * (degrees[:, None] * x - A @ x)
+        assert np.abs(mean.ravel() - x.mean(axis=0)).max() < 1e-10
+    optimum = np.linalg.solve(H.sum(axis=0), b.sum(axis=0))
+    assert np.abs(x - optimum).max() < 1e-6
+    rare = run(method | {"threshold": 0.5, "decay": 0.8}, tmp_path, **changes)
+    assert rare.rounds["bits_up"].sum() < 0.9 * full.rounds["bits_up"].sum()
+    sent = rare.rounds[["transmissions", "beacons"]].sum()
+    assert sent.sum() == 60 * 2 * len(EDGES)
+    assert sent["beacons"] == (rare.events["event"] == "silent").sum() > 0
+
+
 def test_mass_is_conserved_unless_messages_are_lost(tmp_path: Path) -> None:
     sure = run({"kind": "push-sum"}, tmp_path)
     assert sure.rounds["mass"].to_numpy() == pytest.approx(1.0, abs=1e-12)
@@ -284,6 +358,18 @@ def test_mass_is_conserved_unless_messages_are_lost(tmp_path: Path) -> None:
             {"network": {"peers": {"kind": "edges", "edges": ARROWS, "directed": True}}},
             "network.peers.kind",
             "extra needs a graph of undirected",
+        ),
+        (
+            {"kind": "coke", "penalty": 0.2},
+            {},
+            "algorithm.solver.kind",
+            "exact needs a squared loss",
+        ),
+        (
+            {"kind": "coke", "penalty": 0.2, "solver": {"kind": "newton"}},
+            {"network": {"peers": {"kind": "edges", "edges": ARROWS, "directed": True}}},
+            "network.peers.kind",
+            "coke needs a graph of undirected",
         ),
         (
             {"kind": "diging", "step_size": ETA},

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import DataError
+from fedsim.physics.failures import OverlayInTime
 from fedsim.physics.graphs_in_time import (
     Contacts,
     GraphInTime,
     OnePeer,
-    OverlayInTime,
     RandomMatching,
     read_contacts,
 )

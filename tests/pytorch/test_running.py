@@ -54,6 +54,17 @@ def test_it_is_the_run_of_the_scenario_that_it_stands_for(tmp_path: Path) -> Non
     assert short.events.equals(whole.events)
 
 
+def test_a_class_of_torch_optim_is_taken_as_the_optimizer(tmp_path: Path) -> None:
+    method = METHOD | {"step_size": 0.01}
+    named = METHOD | {"step_size": 0.01, "optimizer": {"kind": "adam"}}
+    found = trained_in(tmp_path / "class", algorithm=method | {"optimizer": torch.optim.Adam})
+    expected = trained_in(tmp_path / "kind", algorithm=named)
+    assert found.model() == pytest.approx(expected.model(), rel=1e-5, abs=1e-6)
+    own = torch.optim.Adam(nn.Linear(4, 2).parameters())
+    with pytest.raises(DataError, match=r"give the class, torch\.optim\.Adam"):
+        trained_in(tmp_path, algorithm=method | {"optimizer": own})
+
+
 def test_a_result_gives_the_best_module_of_a_variant_and_that_of_a_client(tmp_path: Path) -> None:
     keys: dict[str, Any] = {
         "variants": {"all": {}, "head": {"algorithm": {"local": ["last.bias"]}}},

@@ -252,12 +252,26 @@ def test_metrics_that_cannot_be_used_are_named() -> None:
         fedsim.torch.metric(accuracy, "test_f1")
 
 
-@pytest.mark.filterwarnings("ignore::fedsim.errors.RunWarning")
-def test_a_metric_that_returns_no_number_ends_the_run_with_its_name() -> None:
-    def twice(outputs: Tensor, targets: Tensor) -> Tensor:
-        return outputs.sum() + torch.zeros(2) * targets.sum()
+def twice(outputs: Tensor, targets: Tensor) -> Tensor:
+    return outputs.sum() + torch.zeros(2) * targets.sum()
 
-    with pytest.raises(RunError, match="the metric twice is to return a number; got Tensor"):
+
+def quotient(outputs: Tensor, targets: Tensor) -> float:
+    return len(outputs) / 0
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (twice, "the metric own is to return a number; got Tensor"),
+        (quotient, "the metric own fails: ZeroDivisionError: division by zero"),
+    ],
+)
+@pytest.mark.parametrize("on", ["test", "clients"])
+def test_a_metric_that_makes_no_number_is_refused_before_anything_runs(
+    function: Any, said: str, on: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(ScenarioError, match=said):
         fedsim.torch.run(
             nn.Linear(4, 2),
             (X[:40], Y[:40]),
@@ -265,5 +279,7 @@ def test_a_metric_that_returns_no_number_ends_the_run_with_its_name() -> None:
             algorithm=METHOD,
             fleet=FLEET,
             rounds=1,
-            measures=[fedsim.torch.metric(twice, "twice")],
+            out=tmp_path,
+            measures=[fedsim.torch.metric(function, "own", on=on)],
         )
+    assert not list(tmp_path.iterdir())

@@ -208,7 +208,10 @@ def compared(number: int) -> str:
     if why := why_events(world(number)):
         return f"events: {why}"
     again = list[int]()
-    with patch.object(World, "_start_again", _noting(again)):
+    with (
+        patch.object(World, "_start_again", _noting(again)),
+        patch.dict("os.environ", {VARIABLE: "arrays"}),
+    ):
         one = played(world(number))
     with patch.dict("os.environ", {VARIABLE: "events"}):
         other = played(world(number))

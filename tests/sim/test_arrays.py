@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 from unittest.mock import patch
@@ -15,8 +16,10 @@ import fedsim
 from fedsim.algorithms.censored import GradientDescent, Innovation, Iterate
 from fedsim.errors import Diverged
 from fedsim.ports import Client
+from fedsim.record.schema import ROW_DTYPE
 from fedsim.sim.arrays.fits import VARIABLE
 from fedsim.sim.arrays.order import EventOrder
+from fedsim.sim.arrays.rows import SPENT, RowBlocks
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.world import World
 from tests.worlds.playing import _different
@@ -251,3 +254,70 @@ def _noting(seen: list[str]) -> Callable[[Any], str]:
         return seen[-1]
 
     return why
+
+
+class Written:
+    """Takes the place of a log."""
+
+    def __init__(self) -> None:
+        self.rows = list[Any]()
+
+    def foresee(self, _: list[str]) -> dict[str, int]:
+        return {}
+
+    def extend(self, rows: Any) -> None:
+        self.rows += rows.tolist()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_in_pieces_are_those_of_a_loop_over_events(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedsim.sim.arrays.rows._AT_ONCE", int((3, 7, 1000)[seed % 3]))
+    monkeypatch.setattr("fedsim.sim.arrays.rows._MANY", 2)
+    rng, count = np.random.default_rng(seed), 40
+    places, blocks, made = rng.permutation(count), RowBlocks(), list[dict[str, Any]]()
+    for number in range(4):
+        events = rng.choice(count, int(rng.integers(1, count)), replace=False)
+        times = np.full(len(events), 2.5) if number % 2 else rng.uniform(size=len(events))
+        times[-1] = -0.0 if seed % 2 else times[-1]  # equal to 0.0, but not to the bit
+        own = {"t": times, "duration": np.zeros(len(events)), "joules": rng.uniform(size=1)}
+        paid = {SPENT: rng.uniform(size=len(events))} if number == 2 else {}
+        blocks.add(events, number, np.arange(len(events)), **own, **paid)
+        for place, event in enumerate(events.tolist()):
+            cost = float(paid[SPENT][place]) if paid else float(own["joules"][0])
+            made.append({"at": places[event], "number": number, "node": place, "spent": cost})
+            made[-1] |= {"t": float(times[place]), "joules": float(own["joules"][0])}
+    log: Any = Written()
+    spent = [x for some in blocks.in_order(places, log).write(log) for x in some.tolist()]
+    expected = sorted(made, key=itemgetter("at", "number"))
+    names = ROW_DTYPE.names or ()
+    found = [dict(zip(names, row, strict=True)) for row in log.rows]
+    assert [row["node"] for row in found] == [row["node"] for row in expected]
+    assert [row["event"] for row in found] == [row["number"] for row in expected]
+    for key in ("t", "joules"):
+        assert (
+            np.array([row[key] for row in found]).tobytes()
+            == np.array([row[key] for row in expected]).tobytes()
+        )
+    assert spent == [row["spent"] for row in expected]
+
+
+@pytest.mark.parametrize(
+    ("clients", "algorithm", "why"),
+    [
+        (5, "gd", "5 clients are asked at once"),
+        (16, "gd", ""),
+        (16, "scaffold", "16 clients are asked at once"),
+    ],
+)
+def test_rounds_of_few_clients_are_played_event_by_event(
+    clients: int, algorithm: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE)
+    steps = {"step_size": 0.01} | ({"local_steps": 2} if algorithm == "scaffold" else {})
+    fleet, method = [LTE | {"count": clients}], {"kind": algorithm, **steps}
+    block = scenario(fleet=fleet, algorithm=method)
+    assert [why in note.text for note in fedsim.check(block).events] == ([True] if why else [])
+    monkeypatch.setenv(VARIABLE, "arrays")
+    assert not fedsim.check(block).events

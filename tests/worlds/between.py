@@ -15,13 +15,16 @@ def told_once(run: Evidence) -> Iterator[str]:
     yield from (f"{key} is told {count} times" for key, count in told.items() if count > 1)
 
 
-def _key(row: Row, sender: str, receiver: str) -> tuple[object, ...]:
+def _key(row: Row, sender: str, receiver: str | None) -> tuple[object, ...]:
     """Return what is the same of a message on both of its legs: all but the time."""
     return sender, receiver, *(row[column] for column in KEY if column != "t")
 
 
 def legs(run: Evidence) -> Iterator[str]:
     """What is received was sent before, bit for bit; the rest is lost or in flight."""
+    if run.scenario.network.medium is not None:
+        yield from _hops(run)
+        return
     yield from _in_vain(run)
     sent, since = Book(), dict[tuple[object, ...], float]()
     for row in run.of_kind("send"):
@@ -40,6 +43,30 @@ def legs(run: Evidence) -> Iterator[str]:
     sent.subtract(_lost_after(run))
     yield from (f"{key}: came or was lost, and nobody sent it" for key in sent if sent[key] < 0)
     yield from _stored(run, sent)
+
+
+def _hops(run: Evidence) -> Iterator[str]:
+    """What goes on over nodes was sent, once for all its receivers; each has a row for it."""
+    sent, heard, lost = dict[tuple[object, ...], float](), Book(), _lost(run)
+    for row in run.of_kind("send"):
+        sent[_key(row, row["node"], row["peer"])] = row["t"]
+    came = run.of_kind("receive")
+    flies = {(row["peer"], row["round"]) for row in came if row["detail"] == "in flight"}
+    for row in came:
+        if row["detail"] is not None:
+            if bits(row):
+                yield f"row {row['seq']}: a message that was {row['detail']} brought bits"
+            continue
+        keys = [_key(row, row["peer"], to) for to in (row["node"], None)]
+        key = next((each for each in keys if each in sent), None)
+        if key is None or row["t"] < sent[key]:
+            yield f"row {row['seq']}: {row['node']} received what was not sent before"
+        else:
+            heard[key] += 1
+    for key in sent:
+        if not heard[key] and not lost[key] and (key[0], key[2]) not in flies:
+            yield f"{key}: was sent and neither received, lost nor in flight"
+    yield from (f"{key}: lost, and received by {heard[key]}" for key in lost if heard[key])
 
 
 def _gone(run: Evidence) -> Book:

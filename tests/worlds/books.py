@@ -180,7 +180,7 @@ def rest(run: Evidence) -> Iterator[str]:
                     off += event["t"] - since
                 since = event["t"] if event["event"] == "depleted" else None
         off += 0.0 if since is None else run.end - since
-        watts = group.device.idle + group.radio.resting
+        watts = run.resting_power(group)
         if not close(watts * (run.end - off), row["idle_joules"], watts * run.end):
             wanted = watts * (run.end - off)
             yield f"{name} rests for {wanted} J by its power, {row['idle_joules']} in the table"

@@ -75,7 +75,7 @@ def _client(run: Evidence, row: Row, law: Emitted | None, spent: float) -> Itera
             yield f"{row['client']} has grams, and nobody says what its electricity emits"
         return
     group = run.groups[run.names.index(row["client"])]
-    watts, since, idle = group.device.idle + group.radio.resting, 0.0, list[float]()
+    watts, since, idle = run.resting_power(group), 0.0, list[float]()
     on = True
     for event in [*run.events, {"node": row["client"], "event": "depleted", "t": run.end}]:
         if event["node"] == row["client"] and event["event"] in {"depleted", "charged"}:

@@ -9,7 +9,7 @@ from .files import MOST_CLIENTS
 from .fleets import fleet
 from .methods import METHODS, method
 from .networks import cells, gateway, network, shared_air, stacks, windows
-from .peers import peers
+from .peers import failures, medium, peers
 from .policies import delivered, given_up, informed, marina_p, noticed, participation, silence, stop
 from .problems import problem
 from .radios import covered, staged
@@ -63,6 +63,8 @@ def world(number: int) -> Block:
     covered(dice, blocks)
     cells(dice, blocks)
     shared_air(dice, blocks)
+    failures(dice, blocks)
+    medium(dice, blocks, clients)
     stacks(dice, blocks)
     informed(dice, blocks, final, clients)
     return blocks

@@ -72,6 +72,12 @@ class Evidence:
         groups = self.scenario.fleet or (Group(count=len(self.clients)),)
         return [group for group in groups for _ in range(group.count)]
 
+    def resting_power(self, group: Group) -> float:
+        """Return the idle power of a client, W; a radio that shares a medium never rests."""
+        first = group.radio.states.stages[0].power if group.radio.states.stateful else 0.0
+        awake = 0.0 if self.scenario.network.medium is None else first
+        return group.device.idle + group.radio.resting + awake
+
     @property
     def names(self) -> list[str]:
         """What the log calls the clients."""

@@ -104,7 +104,10 @@ def compared(block: Block, files: Path) -> Compared:
     ):
         warnings.simplefilter("ignore")
         try:
-            with patch("fedsim.sim.world.why_events", only_arrays):
+            with (
+                patch("fedsim.sim.world.why_events", only_arrays),
+                patch.dict("os.environ", {VARIABLE: "arrays"}),
+            ):
                 (one,) = fedsim.run(block, out=f"{out}/arrays", check=False).runs
             with patch.dict("os.environ", {VARIABLE: "events"}):
                 (other,) = fedsim.run(block, out=f"{out}/events", check=False).runs

@@ -88,6 +88,13 @@ OVERLAYS: dict[str, Callable[[Dice, int], Block]] = {
         **dice.options({"height": "60 m", "pause": "3 s", "max_speed": "2 m/s", "every": "5 s"}),
         **dice.options({"min_speed": "1 m/s"}),
     },
+    "levy-walk": lambda dice, clients: {
+        "range": f"{dice.whole(20, 90)} m",
+        "width": "80 m",
+        **dice.options({"height": "60 m", "min_flight": "3 m", "max_flight": "50 m"}),
+        **dice.options({"min_pause": "0 s", "max_pause": "30 s", "speed": "2 m/s", "every": "5 s"}),
+        **dice.options({"alpha": 1.0, "beta": 0.5, "speed_exponent": 0.6}, 0.7),
+    },
     "positions": lambda dice, clients: {
         "range": "30 m",
         **dice.options({"every": "5 s"}),
@@ -99,7 +106,7 @@ OVERLAYS: dict[str, Callable[[Dice, int], Block]] = {
     },
 }
 
-CHANGING = ("one-peer", "random-matching", "contacts", "random-waypoint", "positions")
+CHANGING = ("one-peer", "random-matching", "contacts", "random-waypoint", "levy-walk", "positions")
 """Graphs that change."""
 
 ON_CHANGING = ("gossip", "d-psgd", "dfedavg", "diging", "push-sum", "sgp")
@@ -151,6 +158,7 @@ DESCENDS: dict[str, Callable[[Dice], Block]] = {
         **dice.options({"growth": 0.5, "local_steps": dice.whole(1, 4)}),
     },
     "sgp": lambda dice: {},
+    "ad-psgd": lambda dice: {},
 }
 """Methods of peers with a step size, and their other parameters."""
 
@@ -166,12 +174,22 @@ AVERAGES: dict[str, Callable[[Dice], Block]] = {
         "rho": 50.0,
         **dice.options({"threshold": dice.whole(0, 3) / 2, "decay": 0.9}),
     },
+    "pairwise-gossip": lambda dice: dice.options({"every": "2 s", "spread": 0.5}),
+    "coke": lambda dice: {
+        "penalty": 0.1,
+        "solver": {"kind": "gradient-descent", "step_size": 0.01, "steps": dice.whole(1, 4)},
+        **dice.options({"threshold": dice.whole(0, 3) / 2, "decay": 0.9}),
+    },
 }
 """Methods of peers without a step size."""
 
+PAIRS = ("pairwise-gossip", "ad-psgd")
+"""Methods whose nodes meet in pairs: they have no weights."""
+
 NEED = {
     **dict.fromkeys(
-        ("extra", "nids", "choco-sgd", "sparq-sgd", "choco-gossip", "cola"), "symmetric"
+        ("extra", "nids", "choco-sgd", "sparq-sgd", "choco-gossip", "cola", "coke", *PAIRS),
+        "symmetric",
     ),
     **dict.fromkeys(("sgp", "push-sum"), "columns"),
 }
@@ -226,6 +244,8 @@ def _undirected(blocks: Block) -> None:
         network["peers"].pop("directed", None)
         if network.get("mixing", _NONE)["kind"] == "out-degree":
             del network["mixing"]
+    if blocks["algorithm"]["kind"] in PAIRS:
+        network.pop("mixing", None)
 
 
 def _fitting(blocks: Block, *, patient: bool) -> None:
@@ -241,3 +261,56 @@ def _fitting(blocks: Block, *, patient: bool) -> None:
         group.pop("availability", None)
         if not patient and group["radio"].get("loss", _NONE) != _NONE:
             group["radio"]["tries"] = "unlimited"
+
+
+def failures(dice: Dice, blocks: Block) -> None:
+    """Let the edges between peers fail at times."""
+    network, method = blocks["network"], blocks["algorithm"]["kind"]
+    if "peers" not in network or not dice.chance(0.3):
+        return
+    kind = network["peers"]["kind"]
+    directed = kind == "one-peer" or network["peers"].get("directed", False)
+    by_exchange = directed or kind == "random-matching"
+    if dice.careful and (
+        method not in ON_CHANGING or (directed and method not in {"push-sum", "sgp"})
+    ):
+        return
+    in_time = {"up": dice.quantity(1, 60, "s"), "down": dice.quantity(1, 60, "s")}
+    moves = kind in CHANGING and not by_exchange
+    if moves or (not by_exchange and dice.chance(0.5)):
+        network["failures"] = in_time | dice.options({"every": "5 s"}, 0.7)
+    else:
+        network["failures"] = {"probability": dice.percent(1, 60)}
+    if dice.careful:
+        network.pop("mixing", None)
+
+
+def medium(dice: Dice, blocks: Block, clients: int) -> None:
+    """Let peers share a medium at times, which takes the place of links."""
+    network = blocks["network"]
+    if "peers" not in network or not dice.chance(0.4):
+        return
+    drawn = {
+        "access": dice.one(("csma", "tdma", "node-exclusive")),
+        "slot": dice.quantity(0.001, 1, "s"),
+        "broadcast": dice.chance(0.5),
+    }
+    network["medium"] = dice.options(drawn, 0.7)
+    if network["peers"]["kind"] in CHANGING or "failures" in network or dice.chance(0.4):
+        kinds = [kind for kind in OVERLAYS if kind not in CHANGING and _fits(kind, clients)]
+        kind = dice.one(kinds)
+        network["medium"]["graph"] = {"kind": kind, **OVERLAYS[kind](dice, clients)}
+        if dice.careful:
+            network["medium"]["graph"].pop("directed", None)
+    if not dice.careful:
+        return
+    for key in set(network) - {"peers", "mixing", "failures", "medium"}:
+        del network[key]
+    network["topology"] = "star"
+    patient = "deadline" in blocks["participation"]
+    for group in blocks.get("fleet", []):
+        loss = group["radio"].get("loss", _NONE)
+        kind, rates = dice.one(("wifi", "wifi-6", "zigbee")), {}
+        if dice.chance(0.5):
+            rates = {way: dice.quantity(0.1, 9, "Mbit/s") for way in ("up", "down")}
+        group["radio"] = {"kind": kind, **rates, **({"loss": loss} if patient else {})}

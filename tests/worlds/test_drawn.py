@@ -45,6 +45,8 @@ FIELDS = {
     "Contacts.path": "a file: tests/physics/test_graphs_in_time.py",
     "PositionTraces.path": "a file: tests/physics/test_graphs_in_time.py",
     "GraphNetwork.wifi": "refused: its clients are linked to each other",
+    "TreeNetwork.medium": "refused: in a medium messages take no links",
+    "GraphNetwork.medium": "refused: in a medium messages take no links",
     "FedNova.optimizer_state": "refused: it takes no optimizer that has one",
     "StreamingDiLoCo.epochs": "refused: its fragments follow in steps",
     "StreamingDiLoCo.local_epochs": "refused: its fragments follow in steps",

@@ -13,7 +13,8 @@ _SENT = ("send", "retransmit")
 def edges(events: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each pair of a sender and a receiver, and each run.
 
-    Tails and promotions of radios, which no message alone causes, are on no edge.
+    Tails and promotions of radios, which no message alone causes, are on no edge. A message that
+    several receive at once counts as one to each of them; what it costs its sender is on no edge.
 
     Args:
         events: the log of one run, or of several as `Result.events` gives them.
@@ -33,23 +34,38 @@ def edges(events: pd.DataFrame) -> pd.DataFrame:
         ['target', 'messages', 'lost', 'silent', 'bits', 'busy', 'joules_sent', 'joules_received']
     """
     check_columns(events, "events", _COLUMNS)
+    heard = _heard_by_several(events)
     kept = events["event"].isin([*_SENT, "receive", "lost", "silent"]) & events["peer"].notna()
     rows = events[kept]
     kind, sent = rows["event"], rows["event"].isin(_SENT)
-    came = kind == "receive"
+    came, heard = kind == "receive", heard[kept]
     nodes, peers = rows["node"].astype(str), rows["peer"].astype(str)
     keys = [name for name in RUN if name in rows]
     table = rows[keys].astype({name: str for name in keys if name == "variant"})
     table = table.assign(
         source=nodes.where(~came, peers),
         target=peers.where(~came, nodes),
-        messages=(kind == "send").astype(int),
+        messages=((kind == "send") | heard).astype(int),
         lost=(kind == "lost").astype(int),
         silent=(kind == "silent").astype(int),
-        bits=total_bits(rows) * sent.to_numpy(),
-        busy=rows["duration"].where(sent, 0.0),
+        bits=total_bits(rows) * (sent | heard).to_numpy(),
+        busy=rows["duration"].where(sent | heard, 0.0),
         joules_sent=rows["joules"].where(sent, 0.0),
         joules_received=rows["joules"].where(came, 0.0),
     )
     sums = table.groupby([*keys, "source", "target"], sort=False, observed=True).sum()
     return sums.reset_index()
+
+
+def _heard_by_several(events: pd.DataFrame) -> pd.Series:
+    """Return whether a row is the reception of a message that has been sent to several at once."""
+    sent = (events["event"] == "send") & events["peer"].isna()
+    came = events["event"] == "receive"
+    if not sent.any():
+        return sent
+    keys = [name for name in (*RUN, "round", "message") if name in events]
+    known = set(events.loc[sent, [*keys, "node"]].astype(str).itertuples(index=False, name=None))
+    told = events.loc[came, [*keys, "peer"]].astype(str).itertuples(index=False, name=None)
+    return came & pd.Series([each in known for each in told], events.index[came]).reindex(
+        events.index, fill_value=False
+    )

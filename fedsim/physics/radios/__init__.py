@@ -15,6 +15,7 @@ from fedsim.physics.radios.base import (
     RadioPowers,
     RadioStage,
     States,
+    awake_power,
     powers_of,
 )
 from fedsim.physics.radios.cellular import StagedRadio
@@ -67,5 +68,6 @@ __all__ = [
     "States",
     "Terms",
     "Traced",
+    "awake_power",
     "powers_of",
 ]

@@ -337,6 +337,11 @@ class RadioPowers(NamedTuple):
     on_air: tuple[float, float]
 
 
+def awake_power(law: RadioLaw) -> float:
+    """Return what a radio that never rests draws beyond its power at rest, W: its first stage's."""
+    return law.states.stages[0].power if law.states.stateful else 0.0
+
+
 def powers_of(law: RadioLaw) -> RadioPowers:
     """Return the powers of a radio.
 
@@ -351,6 +356,6 @@ def powers_of(law: RadioLaw) -> RadioPowers:
     base = max(draw.base - rest, 0.0)
     if not (draw.send or draw.receive):
         return RadioPowers(base, per_bit, (0.0, 0.0))
-    held = max(base, law.states.stages[0].power if law.states.stateful else 0.0)
+    held = max(base, awake_power(law))
     down, up = (max(draw.base + own - rest - held, 0.0) for own in (draw.receive, draw.send))
     return RadioPowers(held, per_bit, (down, up))

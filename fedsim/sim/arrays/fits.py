@@ -7,20 +7,27 @@ from math import inf
 from fedsim.physics.topology import Topology, star
 from fedsim.protocol.participation import Informed
 from fedsim.sim.arrays.classes import classes, plan_links
+from fedsim.sim.arrays.together import may_be_alike
 from fedsim.sim.config import ClientConfig, WorldConfig, what_follows
 from fedsim.sim.fleet import Roster
 from fedsim.sim.lazy import RunLengthSequence
 from fedsim.sim.network.tcp.worlds import COMPILED
 
 VARIABLE = "FEDSIM_ROUNDS"
-"""The environment variable that, set to "events", has all rounds played event by event."""
-
+"""The environment variable that, set to "events", has all rounds played event by event; set to
+"arrays", those of few clients are played in arrays, too."""
 
 _DEADLINES = {"deadline", "give_up"}
 
 _SELDOM = 1e-6
 """The share of packets that are lost for good up to which a run is tried in arrays, all the same:
 where one is, it is made again by events."""
+
+
+_FEW, _FEW_TOGETHER = 200, 16
+"""Rounds of fewer clients take more time in arrays than event by event: where each client's handler
+runs by itself, and where one run stands for many. An array costs as much for one client as for a
+hundred; see "Rounds in arrays" in docs/explanation/speed.md."""
 
 
 def why_events(setup: WorldConfig) -> str:
@@ -31,6 +38,18 @@ def why_events(setup: WorldConfig) -> str:
     if os.environ.get(VARIABLE) == "events":
         return f"{VARIABLE} is set to events"
     return next(_of_world(setup), "") or next(_of_fleet(setup), "")
+
+
+def why_slower(setup: WorldConfig) -> str:
+    """Return why a world's rounds would take more time in arrays; empty if they do not."""
+    if os.environ.get(VARIABLE) == "arrays":
+        return ""
+    count = len(setup.fleet)
+    if setup.participation.asked is not None:
+        count = min(count, setup.participation.asked)
+    if count >= _FEW or (count >= _FEW_TOGETHER and may_be_alike(setup)):
+        return ""
+    return f"{count} clients are asked at once, and arrays pay with more"
 
 
 def why_objects(setup: WorldConfig) -> str:

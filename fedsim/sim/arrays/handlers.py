@@ -74,8 +74,9 @@ class HandlerBatch:
     def answers(self) -> tuple[Numbers, MessageBatch]:
         """Return the places of those that send an answer, and these."""
         if self.together is not None:
-            senders, _, envelopes, kinds = self.together
-            return senders, MessageBatch(self.clients[senders], envelopes, kinds)
+            both = self.together
+            clients = self.clients[both.senders]
+            return both.senders, MessageBatch(clients, both.envelopes, both.kinds)
         senders = np.array([n for n, each in enumerate(self.replies) if each is not None], int)
         return senders, MessageBatch(self.clients[senders], [each for each in self.replies if each])
 
@@ -206,7 +207,7 @@ class Handlers:
     ) -> None:
         """Run the handlers of groups from their first work up to their replies."""
         envelope, count = cohort.asked[0], len(cohort.clients)
-        replies, silent = np.empty(count, object), np.zeros(count, np.bool_)
+        replies, silent = list[tuple[Numbers, Message]](), np.zeros(count, np.bool_)
         sent, number = None, int(envelope.round)
         for places, protocol, handler, piece in groups:
             while isinstance(piece, tuple) and isinstance(piece[0], Work):
@@ -216,8 +217,8 @@ class Handlers:
             message, silent[places] = piece if isinstance(piece, tuple) else (piece, False)
             if not isinstance(message, Message):
                 raise ReactionError("a group of clients does not reply")
-            replies[places] = own = messages(message, len(places))
-            sent = protocol.answer(envelope, own[0])
+            replies.append((places, message))
+            sent = protocol.answer(envelope, messages(message, 1)[0])
         self._write_silent(cohort, np.flatnonzero(silent), number, rows)
         beacon = protocol.answer(envelope, SILENCE) if silent.any() else None
         cohort.together = ReplyRows.of(replies, silent, sent, beacon)
@@ -235,8 +236,8 @@ class Handlers:
                 continue
             for place, each in zip(places.tolist(), own, strict=True):
                 seconds[:, place] = [clients[each].seconds(work) for _ in range(work.pieces)]
-        same = (np.full(len(ids), figure) for figure in (work.operations, work.samples, at_once))
-        return _Pieces(seconds, *same)
+        same = (work.operations, work.samples, at_once)
+        return _Pieces(seconds, *(np.broadcast_to(figure, len(ids)) for figure in same))
 
     def _run(
         self, cohort: HandlerBatch, begin: int, end: int, order: EventOrder, rows: RowBlocks
@@ -362,17 +363,24 @@ class Handlers:
         spans = np.diff(times, axis=0)
         count = len(spans)
         joules = self._table.of("extra", ids) * spans
-        self._joules[ids] = np.add.accumulate(np.concatenate([self._joules[ids][None], joules]))[-1]
+        operations, samples = work.operations, work.samples
+        if count == 1:
+            self._joules[ids] += joules[0]
+        else:
+            spent = np.concatenate([self._joules[ids][None], joules])
+            self._joules[ids] = np.add.accumulate(spent)[-1]
+            ids, operations = np.tile(ids, count), np.tile(operations, count)
+            samples = np.tile(samples, count)
         rows.add(
             events,
             Event.COMPUTE,
-            np.tile(ids, count),
+            ids,
             t=times[1:].ravel(),
             duration=spans.ravel(),
             round=number,
             joules=joules.ravel(),
-            operations=np.tile(work.operations, count),
-            samples=np.tile(work.samples, count),
+            operations=operations,
+            samples=samples,
         )
 
     @staticmethod

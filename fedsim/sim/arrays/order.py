@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from fedsim.ports import Array
 
-Numbers = NDArray[np.int64]
-"""Numbers of events, or their places in an order."""
+Numbers = NDArray[np.signedinteger[Any]]
+"""Numbers of events, or their places in an order; in 4 bytes where they fit."""
 
 
 _HALF = 2**31
-"""Numbers below it take 4 bytes."""
+"""Numbers below it take 4 bytes: of ten million clients there are a hundred million events."""
 
 
 _AT_ONCE = 2**18
@@ -71,12 +71,12 @@ class EventOrder:
         """
         size = len(times)
         self._times.append(times)
-        self._parents.append(parents)
+        self._parents.append(_small(parents))
         self._settles.append((size, priority))
         self._joined.append((size, joined))
         begin = self._roots + self.count
         self.count += size
-        return np.arange(begin, begin + size)
+        return np.arange(begin, begin + size, dtype=_kind(begin + size))
 
     def places(self) -> Numbers:
         """Return the places of roots and events, by number, shape (roots + count,).
@@ -85,16 +85,14 @@ class EventOrder:
             ReactionError: of those that are joined, one comes before its own parent.
         """
         if not self.count:
-            return np.arange(self._roots)
+            return np.arange(self._roots, dtype=_kind(self._roots))
         # Of ten million clients there are a hundred million events: what is kept of each is small.
         times, parents = np.concatenate(self._times), np.concatenate(self._parents)
         self._times, self._parents = [times], [parents]
         priorities = _spread(_rank(self._settles), np.int8)
         joined = _spread(self._joined, np.bool_)
         order = np.lexsort((priorities, times))
-        # Places take half as much where they fit; the numbers by which arrays are read do not.
-        fits = self._roots + self.count < _HALF and parents.min() > -_HALF
-        kind: Any = np.int32 if fits else np.int64
+        kind = _kind(self._roots + self.count) if parents.dtype == np.int32 else np.int64
         places: Numbers = np.arange(self._roots + self.count, dtype=kind)
         while True:
             places[self._roots + order] = np.arange(self._roots, len(places), dtype=kind)
@@ -104,10 +102,22 @@ class EventOrder:
             if not _is_out_of_order(order, times, priorities, first, came):
                 if (came >= places[self._roots :]).any():
                     raise ReactionError("what is one event would happen twice in an instant")
-                del order, came, first  # as large as what is returned
-                return places.astype(np.int64, copy=False)
+                return places
             keys = (first, priorities, times)
             order = np.lexsort(keys if first is came else (came, *keys))
+
+
+def _kind(end: int) -> type[np.signedinteger[Any]]:
+    """Return the type of numbers below an end."""
+    return np.int32 if end <= _HALF else np.int64
+
+
+def _small(numbers: Numbers) -> Numbers:
+    """Return numbers in 4 bytes, if all fit."""
+    if numbers.dtype == np.int32 or not len(numbers):
+        return numbers.astype(np.int32, copy=False)
+    fits = numbers.min() >= -_HALF and numbers.max() < _HALF
+    return numbers.astype(np.int32) if fits else numbers
 
 
 def _is_out_of_order(

@@ -175,7 +175,7 @@ class RadioArrays:
         """Set the timers of the ends of stages that begin now."""
         times = self._table.of_stage("time", ids, self._stage[ids])
         self._due[ids] = now + times
-        self._armed[ids] = events + self._base
+        self._armed[ids] = events.astype(np.int64) + self._base
 
     def _log_stage(self, ids: Ids, now: Array, events: Numbers, rows: RowBlocks) -> None:
         """Record how long radios have waited, in their stages, up to now."""
@@ -227,9 +227,8 @@ class RadioArrays:
             early = np.flatnonzero((due < until) & (due < ends))
             if len(early):
                 own = ids[early]
-                self._armed[own] = self._base + order.add(
-                    due[early], self._armed[own] - self._base, priority=SETTLE
-                )
+                set_anew = order.add(due[early], self._armed[own] - self._base, priority=SETTLE)
+                self._armed[own] = set_anew.astype(np.int64) + self._base
                 self._due[own] = ends[early]
             over = np.flatnonzero(ends < until)
             ids, until = ids[over], until[over]
@@ -264,7 +263,8 @@ class RadioArrays:
         """
         if self._stateful:
             new = np.flatnonzero(self._armed >= self._base)
-            self._armed[new] = self._base + places[self._armed[new] - self._base]
+            own = places[self._armed[new] - self._base]
+            self._armed[new] = own.astype(np.int64) + self._base
         self._base += len(places)
 
     def switch_off(self, now: float, rows: RowBlocks) -> int:

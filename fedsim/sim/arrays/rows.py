@@ -16,6 +16,9 @@ from fedsim.sim.arrays.order import Numbers
 _AT_ONCE = 2**18
 """So many rows are put together at once."""
 
+_MANY = 4096
+"""Columns of at least so many rows are looked at, whether one figure stands for all."""
+
 _EMPTY = {"peer": NO_PEER, "message": -1, "state_of_charge": np.nan, "detail": -1}
 """The columns that are not 0 where nothing is to be said."""
 
@@ -71,7 +74,10 @@ class RowBlocks:
             columns: others, each of shape (n,) or one figure for all; see also `SPENT`.
         """
         if len(events):
-            self._blocks.append(_Block(events, {"event": event, "node": nodes, **columns}))
+            every = {"event": event, "node": nodes, **columns}
+            # Of clients that are alike, many figures are the same for all.
+            own = {name: _one_if_equal(column) for name, column in every.items()}
+            self._blocks.append(_Block(events, own))
 
     def in_order(self, places: Numbers, log: EventLog) -> "OrderedRows":
         """Return all rows, given the place of each event, and forget them here.
@@ -80,27 +86,38 @@ class RowBlocks:
             places: of the events, shape (n,).
             log: where they will be written.
         """
-        written = np.zeros(len(places) + 1, np.int64)
-        for block in self._blocks:
-            if isinstance(block, _Block):
-                written[places[block.events] + 1] += 1
-        begins, ordered, uses = np.cumsum(written), list[_Placed](), list[_Use]()
-        for block in self._blocks:
+        begins, count = self._count_before(places)
+        ordered, uses, named = list[_Placed](), list[_Use](), list[_Names]()
+        blocks = deque(self._blocks)
+        self._blocks.clear()
+        while blocks:  # each is forgotten as it gets its places
+            block = blocks.popleft()
             own = places[block.events]
             if isinstance(block, _Block):
                 ordered.append(_Placed(begins[own], block.columns))
                 begins[own] += 1
                 continue
+            named.append(block)
             for number in np.unique(block.which[block.which >= 0]).tolist():
                 place = int(own[block.which == number].min())
                 uses.append(_Use(place, int(begins[place]), block.names[number]))
         uses.sort(key=itemgetter(0))  # of one event in the order of their blocks
         known = log.foresee([use.name for use in uses])
+        for names in named:
+            names.enter([known.get(name, -1) for name in names.names])
+        if count > _AT_ONCE:  # not before: `enter` fills columns in the order of their blocks
+            ordered = [block.ascending() for block in ordered]
+        return OrderedRows(ordered, count, [use[1:] for use in uses])
+
+    def _count_before(self, places: Numbers) -> tuple[Numbers, int]:
+        """Return how many rows come before those of each event, by place, and how many in all."""
+        written = np.zeros(len(places) + 1, np.int32)
         for block in self._blocks:
-            if isinstance(block, _Names):
-                block.enter([known.get(name, -1) for name in block.names])
-        self._blocks.clear()
-        return OrderedRows(ordered, int(written.sum()), [use[1:] for use in uses])
+            if isinstance(block, _Block):
+                written[places[block.events] + 1] += 1
+        count = int(written.sum())
+        kind: Any = np.int32 if count < 2**31 else np.int64
+        return np.cumsum(written, dtype=kind), count
 
 
 class _Use(NamedTuple):
@@ -112,6 +129,38 @@ class _Use(NamedTuple):
 class _Placed(NamedTuple):
     at: Numbers
     columns: dict[str, object]
+
+    def ascending(self) -> "_Placed":
+        """Return the same rows in the order of the log."""
+        if (self.at[1:] > self.at[:-1]).all():
+            return self
+        order = np.argsort(self.at)
+        for name, column in self.columns.items():
+            if isinstance(column, np.ndarray) and column.size > 1:
+                self.columns[name] = column[order]
+        return _Placed(self.at[order], self.columns)
+
+    def pieces(self) -> Iterator[tuple[int, slice]]:
+        """Yield which of the rows stand in each of the log's pieces that has some."""
+        numbers = range(int(self.at[0]) // _AT_ONCE, int(self.at[-1]) // _AT_ONCE + 1)
+        ends = np.searchsorted(self.at, [_AT_ONCE * (number + 1) for number in numbers]).tolist()
+        for number, begin, end in zip(numbers, [0, *ends], ends, strict=False):
+            if begin < end:
+                yield number, slice(begin, end)
+
+
+def _one_if_equal(column: object) -> object:
+    """Return the one figure of a column in which all are the same, to the bit; else the column.
+
+    Whole numbers stay as they are: some are entered later, as names get theirs.
+    """
+    if not (isinstance(column, np.ndarray) and column.size >= _MANY and column.dtype == float):
+        return column
+    if column.strides == (0,):
+        return column[:1].copy()
+    bits = column.view(np.int64)
+    alike = bits[0] == bits[-1] and bits[0] == bits[len(bits) // 2] and (bits == bits[0]).all()
+    return column[:1].copy() if alike else column
 
 
 class OrderedRows:
@@ -144,27 +193,35 @@ class OrderedRows:
             yield spent
         self._blocks = ()
 
+    def _by_piece(self) -> Iterator[tuple[int, list[tuple[_Placed, slice]]]]:
+        """Yield where each piece begins, and the rows that blocks have in it."""
+        starts = range(0, max(self._count, 1), _AT_ONCE)
+        whose: list[list[tuple[_Placed, slice]]] = [[] for _ in starts]
+        for block in self._blocks:
+            if len(starts) == 1:
+                whose[0].append((block, slice(None)))
+                continue
+            for number, some in block.pieces():
+                whose[number].append((block, some))
+        yield from zip(starts, whose, strict=True)
+
     def _pieces(self) -> Iterator[tuple[Rows, Array]]:
-        for begin in range(0, max(self._count, 1), _AT_ONCE):
+        for begin, blocks in self._by_piece():
             rows = np.zeros(min(_AT_ONCE, self._count - begin), ROW_DTYPE)
             for name, value in _EMPTY.items():
                 rows[name] = value
-            spent = dict[int, Array]()
-            for number, (at, columns) in enumerate(self._blocks):
-                some: Any = slice(None)
-                if self._count > _AT_ONCE:
-                    some = np.flatnonzero((at >= begin) & (at < begin + len(rows)))
+            spent = list[tuple[Numbers, Any]]()
+            for (at, columns), some in blocks:
                 places = at[some] - begin
                 for name, column in columns.items():
                     figures: Any = column
                     if np.size(figures) > 1:
                         figures = np.asarray(figures)[some]
                     if name == SPENT:
-                        spent[number] = np.broadcast_to(figures, places.shape)
+                        spent.append((places, figures))
                     else:
                         rows[name][places] = figures
             joules = np.asarray(rows["joules"] + rows["peer_joules"])
-            for number, figures in spent.items():
-                at = self._blocks[number].at
-                joules[at[(at >= begin) & (at < begin + len(rows))] - begin] = figures
+            for places, figures in spent:
+                joules[places] = figures
             yield rows, joules

@@ -41,6 +41,23 @@ from fedsim.sim.star import Star
 from fedsim.streams import EntityStreams
 
 
+class _Sent(NamedTuple):
+    """The replies to an exchange.
+
+    Attributes:
+        clients: those that reply.
+        events: in which their replies arrive.
+        last: when the last one does, s.
+        replies, together: see `_Played`.
+    """
+
+    clients: Ids
+    events: Numbers
+    last: float
+    replies: Sequence[Envelope]
+    together: ReplyRows | None
+
+
 class _Played(NamedTuple):
     """An exchange whose replies have not arrived yet.
 
@@ -109,40 +126,46 @@ class ArrayLanes(ServerLanes):
         """Play the exchange that was opened at this instant."""
         down = MessageBatch.of_post(self._post)
         self._post = []
-        count, now = len(down.clients), self._calendar.now
-        order, rows = EventOrder(count), RowBlocks()
-        ids = down.clients
-        moved = self._move(down, np.full(count, now), np.arange(count), order, rows, up=False)
-        begun = self._begin(moved, order, now)
-        turns = np.where(moved.events < count, 0, -1)
-        cohort = HandlerBatch(
-            ids, self._decode(down), moved.over.copy(), begun, turns, moved.crowded, []
-        )
+        order, rows = EventOrder(len(down.clients)), RowBlocks()
+        cohort = self._ask(down, order, rows)
         try:
             self.handlers.run(cohort, order, rows)
         except Exception as error:
             # Which client fails first, and what the others do meanwhile, only events tell.
             raise ReactionError("a handler has failed") from error
-        self.radios.settle_stateful(ids, cohort.times, order, rows)
-        self._reply(cohort, now, order, rows)
-
-    def _reply(self, cohort: HandlerBatch, now: float, order: EventOrder, rows: RowBlocks) -> None:
-        """Let the clients reply, and the rest of the exchange pass; its replies arrive later."""
-        senders, up = cohort.answers()
-        times, events, last = cohort.times[senders], cohort.events[senders], now
-        turns = np.arange(0)
-        if len(senders):
-            came = self._move(up, times, events, order, rows, up=True)
-            last = float(came.over.max())
-        over = self.closing.over(now, last, cohort.times, silent=len(senders) < len(cohort.clients))
-        self.radios.settle_all(over, order, rows)
+        self.radios.settle_stateful(cohort.clients, cohort.times, order, rows)
+        sent = self._reply(cohort, order, rows)
+        del down, cohort  # of each client only what is still needed
         places = order.places()
-        if len(senders):
-            turns = np.argsort(places[came.events])
+        del order
+        turns = np.argsort(places[sent.events])
         written = rows.in_order(places, self._log)
         self.radios.number_events(places)
-        played = _Played(written, up.clients, turns, up.envelopes, cohort.together)
-        self._calendar.call(last, self._finish, played)
+        played = _Played(written, sent.clients, turns, sent.replies, sent.together)
+        self._calendar.call(sent.last, self._finish, played)
+
+    def _ask(self, down: MessageBatch, order: EventOrder, rows: RowBlocks) -> HandlerBatch:
+        """Let messages reach the clients; return what they begin to handle."""
+        count, now = len(down.clients), self._calendar.now
+        moved = self._move(down, np.full(count, now), np.arange(count), order, rows, up=False)
+        begun = self._begin(moved, order, now)
+        turns = np.where(moved.events < count, 0, -1)
+        times = moved.over.copy()
+        return HandlerBatch(
+            down.clients, self._decode(down), times, begun, turns, moved.crowded, []
+        )
+
+    def _reply(self, cohort: HandlerBatch, order: EventOrder, rows: RowBlocks) -> "_Sent":
+        """Let the clients reply, and the rest of the exchange pass; its replies arrive later."""
+        senders, up = cohort.answers()
+        times, events = cohort.times[senders], cohort.events[senders]
+        last = now = self._calendar.now
+        if len(senders):
+            came = self._move(up, times, events, order, rows, up=True)
+            last, events = float(came.over.max()), came.events
+        over = self.closing.over(now, last, cohort.times, silent=len(senders) < len(cohort.clients))
+        self.radios.settle_all(over, order, rows)
+        return _Sent(up.clients, events, last, up.envelopes, cohort.together)
 
     def _move(
         self,
@@ -207,8 +230,7 @@ class ArrayLanes(ServerLanes):
                 receive(client, played.replies[turn])
             return
         envelope = played.replies[0]
-        # By an array, whose numbers are no objects: there may be ten million of them.
-        messages = np.array(played.together.messages, object)[played.turns].tolist()
+        messages = played.together.messages(played.turns)
         client, message = clients.pop(), messages.pop()
         if clients and not self.receive_all(envelope, clients, messages):
             raise ReactionError("an exchange closes before its last reply")

@@ -42,36 +42,50 @@ class ReplyRows(NamedTuple):
 
     Attributes:
         senders: the places in the cohort of those that send something.
-        messages: theirs.
+        groups: the places of each group in the cohort, and the message that stands for theirs.
+        silent: which clients of the cohort have nothing to say, shape (n,).
         envelopes: of one message of each class, equal to the others' in all but their content.
         kinds: which of these each message has, shape (n,); None where there is one.
     """
 
     senders: Numbers
-    messages: Sequence[Message]
+    groups: Sequence[tuple[Numbers, Message]]
+    silent: NDArray[np.bool_]
     envelopes: Sequence[Envelope]
     kinds: Numbers | None = None
 
     @classmethod
     def of(
-        cls, every: NDArray[np.object_], silent: NDArray[np.bool_], *envelopes: Envelope | None
+        cls,
+        groups: Sequence[tuple[Numbers, Message]],
+        silent: NDArray[np.bool_],
+        *envelopes: Envelope | None,
     ) -> "ReplyRows":
         """Return the replies of a cohort.
 
         Args:
-            every: the message that each would send, shape (n,).
+            groups: the places of each group, and the message of which it would send its rows.
             silent: which send nothing, shape (n,).
             envelopes: of a message, and of a beacon where silence is signalled.
         """
         sent, beacon = envelopes
-        senders = np.arange(len(every))
+        senders = np.arange(len(silent))
         if beacon is None:
             senders = senders[~silent]
-            return cls(senders, every[senders].tolist(), [sent] if sent else [])
-        every[silent] = beacon.message
+            return cls(senders, groups, silent, [sent] if sent else [])
         if sent is None or silent.all():
-            return cls(senders, every.tolist(), [beacon])
-        return cls(senders, every.tolist(), [sent, beacon], silent.astype(np.int64))
+            return cls(senders, groups, silent, [beacon])
+        return cls(senders, groups, silent, [sent, beacon], silent.astype(np.int64))
+
+    def messages(self, turns: Numbers) -> list[Message]:
+        """Return the messages in an order of their senders: an object for each, made only now."""
+        every = np.empty(len(self.silent), object)
+        for places, message in self.groups:
+            every[places] = messages(message, len(places))
+        if self.silent.any():
+            every[self.silent] = self.envelopes[-1].message  # a beacon, if any
+        found: list[Message] = every[self.senders[turns]].tolist()
+        return found
 
 
 class _Draws(StreamGroup):
@@ -180,19 +194,7 @@ class Cohorts:
         self._remembers = False
         self._first: Ids | None = None
         self._kept: list[tuple[Numbers, ClientGroup]] = []
-        self._useful = self._fits()
-
-    def _fits(self) -> bool:
-        setup = self._setup
-        method, evaluator = setup.algorithm, setup.evaluator
-        if not (setup.alike and _declares_rows(method) and isinstance(evaluator, GroupEvaluator)):
-            return False
-        if setup.transport.to_clients(_ignore) is not _ignore:
-            return False
-        if self._stateful and setup.participation.asked is not None:
-            return False
-        packer = setup.packer_up(0, "", 0)
-        return isinstance(packer, Plain) and packer.exact
+        self._useful = may_be_alike(setup)
 
     def groups(self, clients: Ids) -> Iterable[tuple[Numbers, ClientGroup]]:
         """Return groups of clients with equally many samples, and their places in the cohort.
@@ -242,6 +244,19 @@ class Cohorts:
                 yield places, ClientGroup(*own)
 
 
+def may_be_alike(setup: WorldConfig) -> bool:
+    """Return whether handlers may be run for many clients at once in a world."""
+    method, evaluator = setup.algorithm, setup.evaluator
+    if not (setup.alike and _declares_rows(method) and isinstance(evaluator, GroupEvaluator)):
+        return False
+    if setup.transport.to_clients(_ignore) is not _ignore:
+        return False
+    if hasattr(method, "handle_rows") and setup.participation.asked is not None:
+        return False
+    packer = setup.packer_up(0, "", 0)
+    return isinstance(packer, Plain) and packer.exact
+
+
 def _declares_rows(method: object) -> bool:
     """Return whether a method, as written in its very class, may be run for many clients."""
     owner = next((cls for cls in type(method).__mro__ if "handle" in vars(cls)), object)
@@ -259,12 +274,12 @@ def go_on(handler: Coroutine[Piece, None, Any]) -> Any:  # noqa: ANN401 - a piec
 
 
 def messages(message: Message, count: int) -> list[Message]:
-    """Return the messages of a group, given the one whose payloads may be of all its clients."""
+    """Return the first messages of a group, given the one whose payloads may be of all of it."""
     payloads: list[Any] = list(message.payloads())
     if not any(isinstance(each, DenseRows) for each in payloads):
         return [message] * count
     columns = [
-        each.payloads() if isinstance(each, DenseRows) else repeat(each) for each in payloads
+        each.payloads(count) if isinstance(each, DenseRows) else repeat(each) for each in payloads
     ]
     return list(map(type(message), *columns))
 

@@ -41,9 +41,9 @@ class DenseRows:
         """Return the vector of a sender as it arrives, read-only, shape (d,)."""
         return frozen(self._form.widen(self._sent[place]))
 
-    def payloads(self) -> list["DenseRow"]:
-        """Return the payload of each sender, in order."""
-        return [DenseRow(self, place) for place in range(len(self._sent))]
+    def payloads(self, count: int | None = None) -> list["DenseRow"]:
+        """Return the payload of each sender in order, or of so many first ones."""
+        return [DenseRow(self, place) for place in range(len(self._sent))[:count]]
 
 
 class DenseRow:

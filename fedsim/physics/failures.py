@@ -1,0 +1,206 @@
+"""Failures of edges: graphs of peers whose edges are missing at times, at random.
+
+Edges fail independently of each other: in each exchange anew, or as Markov chains in time, up and
+down for times that are exponential.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import permutations
+from math import inf
+from typing import Self, TypeAlias
+
+import numpy as np
+from pydantic import model_validator
+
+from fedsim.blocks.choice import failure
+from fedsim.blocks.quantities import Fraction, Seconds
+from fedsim.blocks.spec import Spec, as_written
+from fedsim.physics.graphs_in_time import (
+    EdgeChange,
+    GraphInTime,
+    Matchings,
+    NeighboursInTime,
+    OverlayCycle,
+    Stream,
+)
+from fedsim.physics.overlay import Overlay
+from fedsim.ports import ClientId
+
+
+class EdgeFailures(Spec):
+    """Failures of the edges of a graph of peers, independent of each other.
+
+    Either in each exchange anew with a `probability`, or in time: an edge stays up and down for
+    times that are exponential with the means `up` and `down` (the two states of Gilbert, "Capacity
+    of a Burst-Noise Channel", Bell Syst. Tech. J. 1960), from its stationary state on, so that it
+    is up for the share up / (up + down) of the time.
+    """
+
+    probability: Fraction = as_written("0 %", "that an edge is missing in an exchange")
+    up: Seconds = as_written("0 s", "mean time that an edge is up, if they fail in time")
+    down: Seconds = as_written("0 s", "mean time that it is down")
+    every: Seconds = as_written(
+        "0 s", "least time between the beginnings of two exchanges, if they fail in time"
+    )
+
+    @model_validator(mode="after")
+    def _one_law(self) -> Self:
+        if (self.up > 0) != (self.down > 0) or (self.up > 0) == (self.probability > 0):
+            text = "give one of the two: a probability above 0, or both up and down above 0 s"
+            raise failure(("probability", text, None))
+        if self.every and not self.up:
+            text = "got a time between exchanges, but edges fail in each exchange; leave it out"
+            raise failure(("every", text, None))
+        return self
+
+    @property
+    def in_time(self) -> bool:
+        """Whether edges fail in time."""
+        return self.up > 0
+
+
+@dataclass(frozen=True, slots=True)
+class FailingByExchange:
+    """The neighbours of peers in a graph whose edges are missing at random in each exchange.
+
+    An edge of an undirected graph fails both ways at once. The weights are those of what is left.
+
+    Attributes:
+        base: the graph, which may change with the number of the exchange.
+        probability: that an edge is missing.
+        stream: returns the random stream of an exchange, from 1.
+    """
+
+    base: Overlay | OverlayCycle | Matchings
+    probability: float
+    stream: Stream
+    _known: dict[int, Overlay] = field(default_factory=dict, repr=False, compare=False)
+
+    def of(self, exchange: int) -> Overlay:
+        """Return the graph of an exchange, from 1."""
+        if exchange not in self._known:
+            if len(self._known) >= _KEPT:
+                self._known.clear()  # drawn again as they were
+            self._known[exchange] = self._draw(exchange)
+        return self._known[exchange]
+
+    def _draw(self, exchange: int) -> Overlay:
+        base = self.base if isinstance(self.base, Overlay) else self.base.of(exchange)
+        edges = [pair for pair in base.pairs() if base.directed or pair[0] < pair[1]]
+        up = self.stream(exchange).random(len(edges)) >= self.probability
+        to: list[list[ClientId]] = [[] for _ in base.neighbours]
+        back: list[list[ClientId]] = [[] for _ in base.neighbours]
+        for (one, other), there in zip(edges, up.tolist(), strict=True):
+            if there:
+                to[one].append(other)
+                back[other].append(one)
+        if base.directed:
+            return Overlay(_sorted(to), _sorted(back))
+        return Overlay(_sorted([a + b for a, b in zip(to, back, strict=True)]))
+
+    def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
+        """Yield which node may ever send to which."""
+        return self.base.pairs()
+
+
+_KEPT = 64  # graphs: nodes are rarely further apart
+
+
+def _sorted(near: list[list[ClientId]]) -> tuple[tuple[ClientId, ...], ...]:
+    return tuple([tuple(sorted(others)) for others in near])
+
+
+@dataclass(frozen=True, slots=True)
+class FailingInTime:
+    """The law of an undirected graph whose edges go up and down in time.
+
+    Attributes:
+        base: the edges while they are up: always the same, or changing in time themselves.
+        failures: of the edges.
+    """
+
+    base: Overlay | NeighboursInTime
+    failures: EdgeFailures
+
+    @property
+    def every(self) -> float:
+        """The least time between the beginnings of two exchanges, s."""
+        own = self.base.every if isinstance(self.base, NeighboursInTime) else 0.0
+        return max(own, self.failures.every)
+
+    @property
+    def span(self) -> float:
+        """The time over which `check` looks at the graph, s."""
+        return self.base.span if isinstance(self.base, NeighboursInTime) else 3600.0
+
+    def changes(self, nodes: int, rng: np.random.Generator) -> Iterator[EdgeChange]:
+        """Yield the changes of the graph in the order of time; see `NeighboursInTime.changes`.
+
+        A pair of nodes has a chain of its own from the first time that it has an edge.
+        """
+        failures, own = self.failures, np.random.default_rng(rng.integers(2**63))
+        share, means = failures.up / (failures.up + failures.down), (failures.down, failures.up)
+        wanted: set[tuple[ClientId, ClientId]] = set()  # the edges of the base
+        is_up: dict[tuple[ClientId, ClientId], bool] = {}
+        turns: list[tuple[float, ClientId, ClientId]] = []
+        upcoming = self._upcoming(nodes, rng)
+        change = next(upcoming, None)
+        while change is not None or turns:
+            if change is not None and change.time <= (turns[0][0] if turns else inf):
+                pair = min(change[1:3]), max(change[1:3])
+                if pair[0] != pair[1]:
+                    (wanted.add if change.there else wanted.discard)(pair)
+                    if pair not in is_up:
+                        is_up[pair] = bool(own.random() < share)
+                        span = own.exponential(means[is_up[pair]])
+                        heappush(turns, (change.time + span, *pair))
+                if pair[0] == pair[1] or is_up[pair]:
+                    yield change
+                change = next(upcoming, None)
+                continue
+            time, *pair_of = heappop(turns)
+            pair = pair_of[0], pair_of[1]
+            is_up[pair] = not is_up[pair]
+            heappush(turns, (time + own.exponential(means[is_up[pair]]), *pair))
+            if pair in wanted:
+                yield EdgeChange(time, *pair, there=is_up[pair])
+            else:
+                yield EdgeChange(time, pair[0], pair[0], there=False)  # none
+
+    def _upcoming(self, nodes: int, rng: np.random.Generator) -> Iterator[EdgeChange]:
+        """Yield the changes of the edges of the base."""
+        if isinstance(self.base, NeighboursInTime):
+            yield from self.base.changes(nodes, rng)
+            return
+        for one, other in self.base.pairs():
+            if one < other:
+                yield EdgeChange(0.0, one, other, there=True)
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayInTime:
+    """The neighbours of peers in a graph that changes in time.
+
+    Attributes:
+        nodes: their number.
+        law: of the changes.
+        stream: returns the random stream of the graph, at its beginning.
+    """
+
+    nodes: int
+    law: NeighboursInTime | FailingInTime
+    stream: Callable[[], np.random.Generator]
+
+    def play(self) -> GraphInTime:
+        """Return the graph before the time 0."""
+        return GraphInTime(self.nodes, self.law.changes(self.nodes, self.stream()))
+
+    def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
+        """Yield which node may ever send to which: every node to every other one."""
+        return permutations(range(self.nodes), 2)
+
+
+PeerGraph: TypeAlias = Overlay | OverlayCycle | Matchings | FailingByExchange | OverlayInTime
+"""The neighbours of peers: always the same, changing by exchanges, or in time."""

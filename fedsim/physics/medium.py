@@ -1,0 +1,236 @@
+"""The medium of peers in range of each other: who hears whom, and who may send at a time.
+
+Two transmissions meet if they share a node, or if a node that sends or receives one of them hears
+the other. Under `csma` a node waits as long as that would happen; under `tdma` nodes that are at
+most two hops apart have slots of their own, so that it never does.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.quantities import Seconds
+from fedsim.blocks.spec import Block, Given, Spec, as_written
+from fedsim.physics.graphs import OVERLAYS
+from fedsim.physics.overlay import Neighbours, Overlay
+from fedsim.physics.signals import Constant, Signal, Steps
+from fedsim.ports import ClientId
+
+Access = Literal["csma", "tdma", "node-exclusive"]
+"""How nodes take turns."""
+
+_ACCESS = (
+    "csma (one transmission at a time around a node), tdma (slots), or node-exclusive (a node sends"
+    " or receives one at a time, and disturbs no other)"
+)
+
+_GRAPH = "the nodes in range of each other; the graph of neighbours by default"
+
+AnyRange = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Block | None]
+"""A field for a graph of nodes in range."""
+
+
+class Medium(Spec):
+    """The medium that nodes in range of each other share. A message is sent once on each hop.
+
+    `csma` is an ideal carrier sense with reservations: a transmission begins as soon as no node in
+    range of its sender sends or receives, and no node in range of its receivers sends; of those
+    that wait, the one that has waited longest comes first, then the one of the lowest number. It
+    takes no time for contention. So two transmissions at a time are at least three hops apart
+    (Gupta, Kumar, "The Capacity of Wireless Networks", IEEE Trans. Inf. Theory 2000, the protocol
+    model, with reservations by senders). `tdma` colours the graph in which nodes at most two hops
+    apart are joined (Ramanathan, "A unified framework and algorithm for channel assignment in
+    wireless networks", Wireless Networks 1999), greedily, nodes of high degree first. Under
+    `node-exclusive` each transmission has a channel of its own (Hajek, Sasaki, "Link Scheduling in
+    Polynomial Time", IEEE Trans. Inf. Theory 1988).
+    """
+
+    access: Access = Field(default="csma", description=_ACCESS)
+    slot: Seconds = as_written("10 ms", "length of a slot of tdma; a longer message takes several")
+    broadcast: bool = Field(
+        default=True,
+        description="whether a message for several neighbours is sent once, and each receives it",
+    )
+    graph: AnyRange = as_written(None, _GRAPH)
+
+    @model_validator(mode="after")
+    def _has_slots(self) -> Self:
+        if self.access == "tdma" and not self.slot:
+            raise failure(("slot", "got 0 s; give slots a length, such as 10 ms", self.slot))
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class RadioGraph:
+    """The nodes in range of each other, and the medium that they share.
+
+    Attributes:
+        medium: its law.
+        near: the nodes in range of each node, in order.
+        colours: the slot of each node in a frame, from 0, under `tdma`; empty otherwise.
+    """
+
+    medium: Medium
+    near: tuple[tuple[ClientId, ...], ...]
+    colours: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, medium: Medium, overlay: Overlay) -> "RadioGraph":
+        """Return the nodes in range that the edges of a graph join, in whatever direction."""
+        near: list[set[ClientId]] = [set() for _ in overlay.neighbours]
+        for one, other in overlay.pairs():
+            near[one].add(other)
+            near[other].add(one)
+        both = tuple([tuple(sorted(others)) for others in near])
+        return cls(medium, both, two_hop_colours(both) if medium.access == "tdma" else ())
+
+    @property
+    def slots(self) -> int:
+        """The slots of a frame under `tdma`."""
+        return max(self.colours, default=-1) + 1
+
+    def turns(self, node: ClientId) -> Signal:
+        """Return when a node may send: 1 in its slots, 0 in those of others."""
+        slots, slot, colour = self.slots, self.medium.slot, self.colours[node]
+        if slots == 1:
+            return Constant(1.0)
+        values = [float(each == colour) for each in range(slots)]
+        return Steps([each * slot for each in range(slots)], values, period=slots * slot)
+
+    def parents(self, source: ClientId) -> list[ClientId]:
+        """Return each node's predecessor on a path of fewest hops from a source, by number.
+
+        Of several the one that is found first, nodes of lower numbers before others; a source is
+        its own, and so are nodes that no path leads to.
+        """
+        before = list(range(len(self.near)))
+        seen, waits = {source}, deque([source])
+        while waits:
+            node = waits.popleft()
+            for other in self.near[node]:
+                if other not in seen:
+                    seen.add(other)
+                    before[other] = node
+                    waits.append(other)
+        return before
+
+    def relays(self, pairs: Iterable[tuple[ClientId, ClientId]]) -> Iterator[ClientId]:
+        """Yield the nodes that forward what senders send to receivers, again for each pair."""
+        source, before = -1, list[ClientId]()
+        for sender, receiver in pairs:
+            if receiver in self.near[sender]:
+                continue
+            if sender != source:
+                source, before = sender, self.parents(sender)
+            node = before[receiver]
+            while node != sender:
+                yield node
+                node = before[node]
+
+    def describe(self) -> str:
+        """Return what the medium is, as a sentence."""
+        degrees = [len(others) for others in self.near]
+        way = "heard by all neighbours at once" if self.medium.broadcast else "sent to each alone"
+        least, most = min(degrees), max(degrees)
+        count = f"{least}" if least == most else f"{least} to {most}"
+        text = f"{self.medium.access}, {count} nodes in range; a message for several is {way}"
+        if self.colours:
+            text += f"; {self.slots} slots of {self.medium.slot:g} s in a frame"
+        return text
+
+
+def two_hop_colours(near: Sequence[Sequence[ClientId]]) -> tuple[int, ...]:
+    """Return a colour for each node, from 0: nodes at most two hops apart have different ones.
+
+    >>> two_hop_colours([(1, 5), (0, 2), (1, 3), (2, 4), (3, 5), (4, 0)])
+    (0, 1, 2, 0, 1, 2)
+    """
+    import networkx as nx  # noqa: PLC0415 - importing it takes 0.2 s: only when there is a graph
+
+    square: nx.Graph[int] = nx.Graph()
+    square.add_nodes_from(range(len(near)))
+    for node, others in enumerate(near):
+        square.add_edges_from((node, other) for other in others)
+        square.add_edges_from((node, far) for other in others for far in near[other] if far != node)
+    colours = nx.greedy_color(square, strategy="largest_first")
+    return tuple([colours[node] for node in range(len(near))])
+
+
+class Contention:
+    """Which transmissions may begin, beside those that are on the air.
+
+    Args:
+        graph: of the nodes in range.
+    """
+
+    def __init__(self, graph: RadioGraph) -> None:
+        nodes = len(graph.near)
+        self._graph = graph
+        self._alone = graph.medium.access != "csma"
+        self._slots = graph.medium.access == "tdma"
+        self._turns: dict[ClientId, Signal] = {}
+        self._sends = [0] * nodes  # how many that a node hears, itself included, send now
+        self._receives = [0] * nodes  # and receive
+        self._busy = [0] * nodes  # whether it receives itself
+
+    def _around(self, node: ClientId) -> Sequence[ClientId]:
+        """Return the nodes that notice what a node does."""
+        return (node,) if self._alone else (node, *self._graph.near[node])
+
+    def may_begin(self, sender: ClientId, receivers: Sequence[ClientId]) -> bool:
+        """Return whether a transmission meets none that is on the air."""
+        if self._slots:
+            return True
+        return not (
+            self._sends[sender]
+            or self._receives[sender]
+            or any(self._sends[each] or self._busy[each] for each in receivers)
+        )
+
+    def begin(self, sender: ClientId, receivers: Sequence[ClientId], step: int = 1) -> None:
+        """Register a transmission that is on the air from now on; remove one for a step of -1."""
+        for node in self._around(sender):
+            self._sends[node] += step
+        for receiver in receivers:
+            self._busy[receiver] += step
+            for node in self._around(receiver):
+                self._receives[node] += step
+
+    def end(self, sender: ClientId, receivers: Sequence[ClientId]) -> set[ClientId]:
+        """Remove a transmission; return the nodes that may be able to send now."""
+        self.begin(sender, receivers, -1)
+        if self._slots:
+            return {sender}
+        near = self._graph.near
+        freed = {one for node in (sender, *receivers) for one in self._around(node)}
+        return freed | {one for node in freed for one in near[node]}
+
+    def span(self, sender: ClientId, now: float, seconds: float) -> tuple[float, float]:
+        """Return when a transmission begins that may do so from now on, and when it ends, s.
+
+        Args:
+            sender: its sender, in whose slots it is on the air.
+            now: s.
+            seconds: how long it is on the air.
+        """
+        if not self._slots or seconds == inf:
+            return now, now + seconds
+        turns = self._signal(sender)
+        began = now if turns.at(now) else turns.next_change(now)
+        return began, turns.when(began, seconds)
+
+    def passed(self, sender: ClientId, began: float, now: float) -> float:
+        """Return how long a transmission has been on the air, s."""
+        if now <= began:
+            return 0.0
+        return self._signal(sender).integral(began, now) if self._slots else now - began
+
+    def _signal(self, node: ClientId) -> Signal:
+        if node not in self._turns:
+            self._turns[node] = self._graph.turns(node)
+        return self._turns[node]

@@ -1,0 +1,111 @@
+"""A peer's end where nodes meet in pairs, each at a time of its own, without common rounds.
+
+A node offers a neighbour something, and is busy until it has the answer and has made use of it. A
+node that is not busy answers an offer at once. One that is busy holds an offer back until it is
+free, if the offer is the earlier one in the order of (number of the exchange at the node that
+offers, that node); else it refuses it by a beacon. So a node waits only for one whose own offer is
+later in that order, and nodes never wait for each other in a circle. An offer has twice the number
+of its exchange in its header, its answer one more.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+
+from fedsim.ports import ClientId, Message, node_name
+from fedsim.protocol.exchange import Exchange
+from fedsim.protocol.peer import PeerProtocol
+from fedsim.protocol.transport import (
+    BEACON,
+    Envelope,
+    LocalProtocolError,
+    RemoteProtocolError,
+)
+
+
+class Verdict(Enum):
+    """What becomes of a message that has arrived.
+
+    ANSWER: an offer, to be answered now.
+    REFUSE: an offer, to be refused now.
+    HOLD: an offer, held back until the node is free.
+    OVER: an answer or a refusal, which ends the exchange of this node.
+    DROPPED: an answer that is late, and counts for nothing.
+    """
+
+    ANSWER = "answer"
+    REFUSE = "refuse"
+    HOLD = "hold"
+    OVER = "over"
+    DROPPED = "dropped"
+
+
+class PairProtocol(PeerProtocol):
+    """A node's endpoint, with one exchange of its own at a time; see above.
+
+    Attributes:
+        busy: from an offer of the node's own until it is released.
+    """
+
+    busy = False
+    _held: Sequence[tuple[ClientId, Envelope]] = ()
+
+    def offer(self, neighbour: ClientId, message: Message) -> Envelope:
+        """Open an exchange with a neighbour; return the envelope to send.
+
+        Raises:
+            LocalProtocolError: the node is busy.
+            ValueError: the neighbour is none, or has left.
+        """
+        if self.busy:
+            raise LocalProtocolError(
+                "a node has one exchange of its own at a time: commit it first"
+            )
+        if neighbour not in self.neighbours:
+            raise ValueError(f"{node_name(neighbour)}: no neighbour of {node_name(self.id)}")
+        self._exchanges += 1
+        self.busy = True
+        self._exchange = Exchange(self._exchanges, {neighbour})
+        return self._encode(message, 2 * self._exchanges)
+
+    def answer(self, offer: Envelope, message: Message = BEACON) -> Envelope:
+        """Return the envelope that answers an offer; without a message it refuses it."""
+        return self._encode(message, offer.exchange + 1)
+
+    def _encode(self, message: Message, number: int) -> Envelope:
+        envelope = Envelope(message, self.round, number, self._header_bits)
+        return self._transport.encode(envelope, self.id)
+
+    def release(self) -> Sequence[tuple[ClientId, Envelope]]:
+        """Be free again; return the offers that were held back, with their senders, in order."""
+        self.busy = False
+        held, self._held = self._held, ()
+        return held
+
+    def receive_in_pair(self, sender: ClientId, envelope: Envelope) -> Verdict:
+        """Receive a message and return what becomes of it.
+
+        Raises:
+            RemoteProtocolError: it is from no neighbour, or of no exchange.
+        """
+        number, answers = divmod(envelope.exchange, 2)
+        if sender not in self._known or number < 1:
+            text = f"{node_name(sender)} sends {node_name(self.id)} what it cannot: exchange"
+            raise RemoteProtocolError(f"{text} {number}")
+        exchange = self._exchange
+        if answers:
+            if exchange is None or exchange.number != number or sender not in exchange.waiting:
+                return Verdict.DROPPED
+            self._count(exchange, sender, envelope)
+            return Verdict.OVER
+        if not self.busy:
+            return Verdict.ANSWER
+        if (number, sender) > (self._exchanges, self.id):
+            return Verdict.REFUSE
+        others = [each for each in self._held if each[0] != sender]  # without one it has given up
+        self._held = (*others, (sender, envelope))
+        return Verdict.HOLD
+
+    def neighbour_left(self, neighbour: ClientId) -> bool:
+        """Remove a neighbour that left for good; return whether that ends the exchange."""
+        self._held = tuple([each for each in self._held if each[0] != neighbour])
+        return super().neighbour_left(neighbour)

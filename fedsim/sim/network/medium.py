@@ -1,0 +1,454 @@
+"""The transport among peers in range of each other: one transmission a hop, heard by several.
+
+A message goes from node to node along the paths of fewest hops to its receivers, and is stored at
+each: a node that forwards it receives it, waits for the medium, and sends it, at its own cost.
+Under a medium with broadcast, a node sends it once for all receivers beyond it. A transmission is
+as fast as its sender and the slowest of those that it is for, and nothing is sent again: a receiver
+that misses a packet has missed the message. It is paid when it ends, or is broken off; a battery
+that does not hold enough for it sends, or receives, nothing. Radios listen all the time: they are
+neither promoted nor have a tail, and what they draw while awake is idle power.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from math import nan
+
+from fedsim.physics.medium import Contention, RadioGraph
+from fedsim.physics.radios import RadioPowers, awake_power, powers_of
+from fedsim.physics.radios.rates import over
+from fedsim.ports import ClientId
+from fedsim.protocol.transport import Envelope
+from fedsim.record.log import EventLog
+from fedsim.record.rounds import Traffic
+from fedsim.record.schema import NO_PEER, Event
+from fedsim.sim.engine.calendar import SETTLE, Calendar, Timer
+from fedsim.sim.lazy import LazyTable
+from fedsim.sim.network.transport import (
+    ABORTED,
+    IN_FLIGHT,
+    LOST,
+    MakeLane,
+    ServerLanes,
+    Undelivered,
+)
+from fedsim.sim.power.supply import Part
+
+Arrived = Callable[[ClientId, Envelope], None]
+"""Callback for a message received, with the number of its sender."""
+
+Hops = dict[ClientId, tuple[ClientId, ...]]
+"""Where a message goes on from each node that has it."""
+
+
+class Packet:
+    """A message on its way from one node to one or several others.
+
+    Attributes:
+        envelope: what is sent.
+        origin: its sender.
+        framing: the bits that its sender's radio adds, with which it is charged.
+        targets: its receivers, of which it has not been decided yet.
+        hops: see `Hops`.
+        peer: its receiver in rows of its sender; none of several.
+        holders: the nodes that have it and are to send it.
+        sent: whether its sender has sent it, or been charged for it.
+        received: how many have received it.
+    """
+
+    __slots__ = (
+        "envelope",
+        "framing",
+        "holders",
+        "hops",
+        "origin",
+        "peer",
+        "received",
+        "sent",
+        "targets",
+    )
+
+    def __init__(
+        self,
+        envelope: Envelope,
+        origin: ClientId,
+        framing: int,
+        targets: Sequence[ClientId],
+        hops: Hops,
+    ) -> None:
+        self.envelope = envelope
+        self.origin = origin
+        self.framing = framing
+        self.targets = set(targets)
+        self.hops = hops
+        self.peer = targets[0] if len(targets) == 1 else NO_PEER
+        self.holders: dict[ClientId, None] = {}
+        self.sent = False
+        self.received = 0
+
+    @property
+    def bits(self) -> int:
+        """The bits with which it is charged."""
+        return self.envelope.bits + self.framing
+
+    def beyond(self, node: ClientId) -> list[ClientId]:
+        """Return the receivers that its paths reach over a node, itself included, in order."""
+        found, waits = set(), [node]
+        while waits:
+            one = waits.pop()
+            found.add(one)
+            waits += self.hops.get(one, ())
+        return sorted(found & self.targets)
+
+
+class Transmission:
+    """A packet on the air from one node to those in its range that it is for.
+
+    Attributes:
+        packet, sender: see above.
+        receivers: those that are left.
+        reserved: all that the medium is reserved for.
+        bits: on the air.
+        seconds: on the air.
+        began: s.
+        timer: of its end.
+    """
+
+    __slots__ = ("began", "bits", "packet", "receivers", "reserved", "seconds", "sender", "timer")
+
+    timer: Timer
+
+    def __init__(
+        self,
+        packet: Packet,
+        sender: ClientId,
+        receivers: Sequence[ClientId],
+        bits: int,
+        seconds: float,
+        began: float,
+    ) -> None:
+        self.packet = packet
+        self.sender = sender
+        self.receivers = list(receivers)
+        self.reserved = tuple(receivers)
+        self.bits = bits
+        self.seconds = seconds
+        self.began = began
+
+
+def _carry_nothing(client: ClientId, envelope: Envelope) -> None:
+    """Stand for what receives from lanes, on which nothing travels."""
+
+
+def _hops(parents: Sequence[ClientId], source: ClientId, targets: Iterable[ClientId]) -> Hops:
+    """Return where a message goes on from each node on its paths to its receivers."""
+    on: dict[ClientId, set[ClientId]] = {}
+    for target in targets:
+        node = target
+        while node != source:
+            before = parents[node]
+            if node in on.setdefault(before, set()):
+                break
+            on[before].add(node)
+            node = before
+    return {node: tuple(sorted(others)) for node, others in on.items()}
+
+
+class MediumNetwork(ServerLanes):
+    """The network of peers that share a medium. Its lanes are radios alone, and carry nothing.
+
+    Args:
+        calendar: the simulated time.
+        lane: makes one direction of a node's radio.
+        log, traffic: where messages are written down and charged.
+        graph: the nodes in range, and the law of the medium.
+    """
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        lane: MakeLane,
+        log: EventLog,
+        traffic: Traffic,
+        graph: RadioGraph,
+    ) -> None:
+        super().__init__(calendar, lane, log, traffic)
+        self._log = log
+        self._graph = graph
+        self._contention = Contention(graph)
+        self._parents = LazyTable(graph.parents)
+        self._powers = LazyTable(self._powers_of)
+        self._queues: dict[ClientId, deque[tuple[float, Packet]]] = {}  # with the time of arrival
+        self._on_air: dict[ClientId, Transmission] = {}
+        self._open: dict[Packet, None] = {}
+        self._looks: set[ClientId] = set()  # those that may be able to send at this instant
+        self._arrived: Sequence[Arrived] = ()
+        self._gone: set[ClientId] = set()
+
+    def join(self, nodes: Sequence[Arrived], undelivered: Undelivered) -> None:
+        """Register the callbacks for messages received at each node."""
+        self._arrived = nodes
+        self.connect(_carry_nothing, _carry_nothing, undelivered)
+
+    def _powers_of(self, client: ClientId) -> RadioPowers:
+        return powers_of(self._up[client].radio.law)
+
+    # -- from a node to the next ---------------------------------------------------------
+
+    def send(self, sender: ClientId, receivers: Sequence[ClientId], envelope: Envelope) -> None:
+        """Accept a message for some nodes, and charge its bits: once, or for each of them."""
+        together = self._graph.medium.broadcast
+        for targets in (receivers,) if together else [(each,) for each in receivers]:
+            near = self._graph.near[sender]
+            if all(each in near for each in targets):
+                hops = {sender: tuple(sorted(targets))}
+            else:
+                hops = _hops(self._parents[sender], sender, targets)
+            packet = Packet(envelope, sender, self._framing(sender, envelope), targets, hops)
+            self._traffic.bits_up += packet.bits
+            if envelope.payload_bits:
+                self._traffic.transmissions += 1
+            else:
+                self._traffic.beacons += 1
+            self._open[packet] = None
+            self._store(sender, packet)
+
+    def _framing(self, node: ClientId, envelope: Envelope) -> int:
+        framing = self._up[node].framing
+        return 0 if framing is None else framing.bits(envelope.bits)
+
+    def _store(self, node: ClientId, packet: Packet) -> None:
+        """Let a node that has a message send it, after the latency of its radio."""
+        packet.holders[node] = None
+        latency = self._up[node].latency
+        if latency:
+            self._calendar.call(self._calendar.now + latency, self._queue_up, (node, packet))
+        else:
+            self._queue_up((node, packet))
+
+    def _queue_up(self, stored: tuple[ClientId, Packet]) -> None:
+        node, packet = stored
+        if node in self._gone or packet not in self._open:
+            return  # it has been decided of as the node left
+        self._queues.setdefault(node, deque()).append((self._calendar.now, packet))
+        self._look({node})
+
+    def _look(self, nodes: Iterable[ClientId]) -> None:
+        """Look, at the end of this instant, whether nodes can send."""
+        if not self._looks:
+            self._calendar.call(self._calendar.now, self._begin_all, None, SETTLE)
+        self._looks.update(nodes)
+
+    def _begin_all(self, _: object) -> None:
+        """Begin what may begin, in the order in which it has come."""
+        looks, self._looks = self._looks, set()
+        waiting = [node for node in looks if self._queues.get(node) and node not in self._on_air]
+        for _, node in sorted((self._queues[node][0][0], node) for node in waiting):
+            packet = self._queues[node][0][1]
+            receivers = [each for each in packet.hops[node] if each not in self._gone]
+            if self._contention.may_begin(node, receivers):
+                self._queues[node].popleft()
+                del packet.holders[node]
+                self._begin(node, packet, receivers)
+
+    def _begin(self, node: ClientId, packet: Packet, receivers: Sequence[ClientId]) -> None:
+        """Put a packet on the air, to the receivers that are there."""
+        now, envelope = self._calendar.now, packet.envelope
+        framed = envelope.bits + self._framing(node, envelope)
+        lanes = [self._up[node], *(self._down[each] for each in receivers)]
+        rates = [lane.carrier.terms(envelope.bits, framed, envelope.round).cap for lane in lanes]
+        seconds = over(min(rates), framed)
+        began, end = self._contention.span(node, now, seconds)
+        sent = Transmission(packet, node, receivers, framed, seconds, began)
+        self._on_air[node] = sent
+        self._contention.begin(node, sent.reserved)
+        sent.timer = self._calendar.at(end, self._end, sent)
+
+    def _end(self, sent: Transmission) -> None:
+        """Pay for a transmission, hand the message over, and send it on."""
+        packet, sender = sent.packet, sent.sender
+        whole = self._pay_sender(sent, 1.0, "")
+        self._release(sent)
+        here: list[ClientId] = []
+        for node in sent.receivers:
+            joules, paid = self._pay(node, sent, 1.0, up=False)
+            why = "" if whole and paid and not self._misses(node, packet.envelope) else LOST
+            self._hear(node, sent, joules, why)
+            if why:
+                self._lose(packet, packet.beyond(node), LOST, node)
+            elif node in packet.targets:
+                here.append(node)
+                packet.targets.discard(node)
+                packet.received += 1
+        for node in packet.hops[sender]:
+            if node not in sent.reserved:  # it had left before: nobody notices
+                self._lose(packet, packet.beyond(node), LOST)
+        reached = [node for node in sent.receivers if packet.beyond(node)]
+        self._settle(packet)
+        for node in reached:
+            self._store(node, packet)
+        for node in here:
+            self._arrived[node](packet.origin, packet.envelope)
+
+    def _misses(self, node: ClientId, envelope: Envelope) -> bool:
+        """Return whether a node misses a packet of a message."""
+        lane = self._down[node]
+        packets = lane.packets.packets(envelope.bits)
+        return lane.process is not None and lane.process.losses(packets) > 0
+
+    def _release(self, sent: Transmission) -> None:
+        """Free the medium of a transmission that is over."""
+        del self._on_air[sent.sender]
+        self._look({sent.sender, *self._contention.end(sent.sender, sent.reserved)})
+
+    # -- what it costs -------------------------------------------------------------------
+
+    def _pay(
+        self, node: ClientId, sent: Transmission, share: float, *, up: bool
+    ) -> tuple[float, bool]:
+        """Charge a node for its part in a transmission; return the joules, and if it had them."""
+        powers, radio = self._powers[node], self._up[node].radio
+        watts = powers.held + powers.on_air[up] - awake_power(radio.law)
+        joules = powers.per_bit[up] * sent.bits + max(watts, 0.0) * sent.seconds
+        joules = owed = share * joules
+        if radio.supply is not None and owed:
+            joules = radio.supply.spend(Part.RADIO, owed)
+        radio.joules += joules
+        self._traffic.joules += joules
+        return joules, joules >= owed
+
+    def _pay_sender(self, sent: Transmission, share: float, why: str) -> bool:
+        """Charge the sender of a transmission, in a row; return whether it had the joules."""
+        packet, node = sent.packet, sent.sender
+        joules, paid = self._pay(node, sent, share, up=True)
+        if node == packet.origin:
+            self._row(Event.SEND, node, packet.peer, packet, sent, joules, why, packet.framing)
+            packet.sent = True
+        else:
+            framing = None if why else sent.bits - packet.envelope.bits
+            self._row(Event.FORWARD, node, packet.origin, packet, sent, joules, why, framing)
+        return paid
+
+    def _hear(self, node: ClientId, sent: Transmission, joules: float, why: str) -> None:
+        """Record what a node has received: a message of its own, or one that it forwards."""
+        packet = sent.packet
+        if node in packet.targets:
+            framing = None if why else packet.framing
+            self._row(Event.RECEIVE, node, packet.origin, packet, sent, joules, why, framing)
+        else:
+            self._row(Event.FORWARD, node, packet.origin, packet, sent, joules, why, None)
+
+    def _row(
+        self,
+        event: Event,
+        node: ClientId,
+        peer: ClientId,
+        packet: Packet,
+        sent: Transmission | None,
+        joules: float,
+        why: str,
+        framing: int | None,
+    ) -> None:
+        """Write a row of a node; without bits where no framing is given."""
+        now, envelope = self._calendar.now, packet.envelope
+        bits = (0, 0, 0)
+        if framing is not None:
+            bits = (envelope.payload_bits, envelope.header_bits, framing)
+        supply = self._up[node].radio.supply
+        self._log.append(
+            now,
+            0.0 if sent is None else max(now - sent.began, 0.0),
+            event,
+            node,
+            peer,
+            envelope.round,
+            envelope.word,
+            *bits,
+            joules=joules,
+            state_of_charge=nan if supply is None else supply.share,
+            detail=self._log.word(why),
+        )
+
+    # -- what does not arrive ------------------------------------------------------------
+
+    def _lose(
+        self,
+        packet: Packet,
+        targets: Iterable[ClientId],
+        why: str,
+        heard: ClientId | None = None,
+    ) -> None:
+        """Record the receivers that a message does not reach; one of them may have a row."""
+        for target in targets:
+            if target != heard:
+                self._row(Event.RECEIVE, target, packet.origin, packet, None, 0.0, why, None)
+            packet.targets.discard(target)
+
+    def _settle(self, packet: Packet, why: str = LOST) -> None:
+        """Count the bits of a message of which it has been decided for all its receivers."""
+        if packet.targets or packet not in self._open:
+            return
+        del self._open[packet]
+        log = self.message_log
+        if packet.received:
+            log.delivered += packet.bits
+            log.repeated_receptions += packet.bits * (packet.received - 1)
+        elif why == IN_FLIGHT:
+            log.in_flight += packet.bits
+        else:
+            log.lost += packet.bits
+            self._row(
+                Event.LOST, packet.origin, packet.peer, packet, None, 0.0, why, packet.framing
+            )
+
+    def _break_off(self, sent: Transmission, why: str) -> None:
+        """End a transmission before its last bit: all pay for what has passed."""
+        sent.timer.cancel()
+        share = self._share(sent)
+        self._pay_sender(sent, share, why)
+        for node in sent.receivers:
+            joules, _ = self._pay(node, sent, share, up=False)
+            self._hear(node, sent, joules, why)
+            self._lose(sent.packet, sent.packet.beyond(node), why, node)
+
+    def _share(self, sent: Transmission) -> float:
+        """Return the share of a transmission that has been on the air."""
+        now = self._calendar.now
+        passed = self._contention.passed(sent.sender, sent.began, now)
+        return min(passed / sent.seconds, 1.0) if sent.seconds else 0.0
+
+    def _give_up(self, packet: Packet, node: ClientId, why: str) -> None:
+        """Record that a packet gets no further than to a node, which has it."""
+        targets = [one for each in packet.hops[node] for one in packet.beyond(each)]
+        if node == packet.origin and not packet.sent:
+            self._row(Event.SEND, node, packet.peer, packet, None, 0.0, why, packet.framing)
+            packet.sent = True
+        self._lose(packet, targets, why)
+
+    def abort(self, client: ClientId) -> None:
+        """Abort all that a node sends, receives and forwards: it is gone for good."""
+        self._gone.add(client)
+        sent = self._on_air.get(client)
+        if sent is not None:
+            self._break_off(sent, ABORTED)
+            self._release(sent)
+        for other in [each for each in self._on_air.values() if client in each.receivers]:
+            joules, _ = self._pay(client, other, self._share(other), up=False)
+            self._hear(client, other, joules, ABORTED)
+            self._lose(other.packet, other.packet.beyond(client), ABORTED, client)
+            other.receivers.remove(client)
+        self._queues.pop(client, None)
+        for packet in [*self._open]:
+            if client in packet.holders:
+                self._give_up(packet, client, ABORTED)
+            self._settle(packet, ABORTED)
+        super().abort(client)
+
+    def close(self) -> None:
+        """End the world: log what is in flight, with what it has cost."""
+        for sent in self._on_air.values():
+            self._break_off(sent, IN_FLIGHT)
+        for packet in [*self._open]:
+            for node in packet.holders:
+                self._give_up(packet, node, IN_FLIGHT)
+            self._settle(packet, IN_FLIGHT)
+        super().close()

@@ -1,0 +1,278 @@
+"""Nodes of the simulated world: each connects its coroutine to its end of a protocol."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from math import inf
+from typing import Any, cast
+
+from fedsim.ports import Array, ClientId, Message, Reply, Work
+from fedsim.protocol.pairs import PairProtocol, Verdict
+from fedsim.protocol.peer import PeerProtocol
+from fedsim.protocol.server import ReplyOutcome
+from fedsim.protocol.transport import Envelope
+from fedsim.record.schema import Event
+from fedsim.sim.client import Equipment, Worker
+from fedsim.sim.engine.loop import SimLoop, TimedWaits
+from fedsim.sim.meetings import Meetings, Neighbourhood
+from fedsim.sim.network.medium import MediumNetwork
+from fedsim.sim.network.peers import PeerNetwork
+
+Live = Callable[[Any], Coroutine[Any, Any, None]]
+"""`PeerAlgorithm.live`, a coroutine function of the node."""
+
+Answer = Callable[[Any, Reply], Message]
+"""`PairwiseAlgorithm.answer`, a function of the node and an offer."""
+
+Commit = Callable[[ClientId, int, Array, dict[str, float]], None]
+"""Callback for a node, the number of its round, its model and its figures."""
+
+
+class SimNode(Worker):
+    """Implements `fedsim.ports.Node`.
+
+    Args:
+        protocol: its endpoint.
+        network: the lanes between all nodes.
+        equipment: what it works with.
+        initial: see below.
+        near: its neighbours, and its row of the mixing matrix.
+        meetings: say so of each exchange, if the graph changes.
+        commit: takes its models.
+        rounds: as many as the run can have.
+
+    Attributes:
+        initial: the model that all start from, shape (d,).
+        weights: those of its senders.
+        own_weight: that of its own vector.
+    """
+
+    def __init__(
+        self,
+        protocol: PeerProtocol,
+        network: PeerNetwork | MediumNetwork,
+        equipment: Equipment,
+        *,
+        initial: Array,
+        near: Neighbourhood,
+        meetings: Meetings | None,
+        commit: Commit,
+        rounds: float,
+    ) -> None:
+        super().__init__(protocol, equipment)
+        self.initial = initial
+        self.weights: Mapping[ClientId, float] = near.weights
+        self.own_weight = near.own_weight
+        self._meetings = meetings
+        self._protocol: PeerProtocol = protocol
+        self._network = network
+        self._commit = commit
+        self._rounds = rounds
+        self._over: asyncio.Future[None] | None = None  # of the exchange that is waited for
+
+    @property
+    def neighbours(self) -> Sequence[ClientId]:
+        """The neighbours still present, in order."""
+        return self._protocol.neighbours
+
+    @property
+    def senders(self) -> Sequence[ClientId]:
+        """Those that it receives from, still present, in order."""
+        return self._protocol.senders
+
+    @property
+    def stuck(self) -> str:
+        """Describe which neighbours it waits for; empty if none."""
+        return self._protocol.stuck
+
+    async def run(self, live: Live) -> None:
+        """Run its coroutine."""
+        self._loop = asyncio.get_running_loop()
+        self._waits = TimedWaits(cast("SimLoop", self._loop))
+        await live(self)
+
+    async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:
+        """See `fedsim.ports.Node.exchange`."""
+        await self._another_round()
+        if self._meetings is not None:
+            await self._meet(self._meetings)
+        post = self._protocol.open(message)
+        if not isinstance(message, Message):
+            self._record_silence(message)
+        for envelope, neighbours in post:
+            envelope.word = self._log.word(envelope.message.label)
+            self._network.send(self.id, neighbours, envelope)
+        await self._wait_finished()
+        return self._protocol.replies()
+
+    async def _meet(self, meetings: Meetings) -> None:
+        """Wait until the next exchange may begin, with neighbours of its own."""
+        near = await meetings.begin(self.id, self._protocol.next_exchange)
+        self._protocol.meet(near.neighbours, near.senders)
+        self.weights, self.own_weight = near.weights, near.own_weight
+
+    def commit(self, model: Array, **measures: float) -> None:
+        """See `fedsim.ports.Node.commit`."""
+        number = self._protocol.round
+        self._protocol.round += 1
+        self._commit(self.id, number, model, measures)
+
+    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
+        """See `fedsim.ports.Client.compute`."""
+        await self._another_round()
+        return await super().compute(work, begun)
+
+    async def _another_round(self) -> None:
+        """Wait for ever if all rounds that there can be are committed.
+
+        A node that is ahead of the others, or alone, would act without a round to end it.
+        """
+        if self._protocol.round > self._rounds:
+            await self._loop.create_future()
+
+    async def _wait_finished(self) -> None:
+        """Wait until the exchange is over."""
+        if self._protocol.over:
+            return
+        self._over = over = self._loop.create_future()
+        span, timer = self._protocol.deadline, None
+        if span < inf:
+            now = self._calendar.now
+            timer = self._calendar.at_deadline(now + span, self._on_deadline)
+        try:
+            await over
+        finally:
+            self._over = None
+        if timer is not None:
+            timer.cancel()
+
+    def _record_silence(self, sent: Mapping[ClientId, Message]) -> None:
+        now, number = self._calendar.now, self._protocol.round
+        for one in self._protocol.neighbours:
+            if one not in sent:
+                self._log.append(now, 0.0, Event.SILENT, self.id, one, number)
+
+    # -- what happens to it ------------------------------------------------------------
+
+    def receive(self, sender: ClientId, envelope: Envelope) -> None:
+        """Receive a message."""
+        verdict = self._protocol.receive(sender, envelope)
+        if verdict is ReplyOutcome.CLOSED:
+            self._wake()
+        elif verdict is ReplyOutcome.DROPPED:
+            self._record_late(sender, envelope, verdict.value)
+
+    def _record_late(self, sender: ClientId, envelope: Envelope, outcome: str) -> None:
+        now, word = self._calendar.now, self._log.word(outcome)
+        what = envelope.round, envelope.word
+        self._log.append(now, 0.0, Event.LATE, sender, self.id, *what, detail=word)
+
+    def lose(self, neighbour: ClientId) -> None:
+        """Handle a neighbour that is gone for good."""
+        if self._protocol.neighbour_left(neighbour):
+            self._wake()
+
+    def _on_deadline(self) -> None:
+        if self._protocol.deadline_expired():
+            self._wake()
+
+    def _wake(self) -> None:
+        """Wake the task that waits for the end of the exchange."""
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)
+
+
+class SimPairNode(SimNode):
+    """Implements `fedsim.ports.PairNode`: nodes meet in pairs, each at a time of its own.
+
+    Args:
+        protocol: its endpoint.
+        network, equipment: see `SimNode`.
+        answer: `PairwiseAlgorithm.answer` of the node and an offer.
+        **parts: see `SimNode`.
+
+    Attributes:
+        model: what the node has by now, shape (d,).
+    """
+
+    _protocol: PairProtocol
+
+    def __init__(
+        self,
+        protocol: PairProtocol,
+        network: PeerNetwork | MediumNetwork,
+        equipment: Equipment,
+        *,
+        answer: Answer,
+        **parts: Any,
+    ) -> None:
+        super().__init__(protocol, network, equipment, **parts)
+        self._answer = answer
+        self.model = self.initial
+
+    def begin_round(self, number: int) -> None:
+        """Note that a round has begun: the next exchanges are made in it."""
+        self._protocol.round = number
+
+    async def sleep(self, seconds: float) -> None:
+        """See `fedsim.ports.PairNode.sleep`."""
+        await self._waits.until(self._calendar.now + seconds)
+
+    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
+        """See `fedsim.ports.Client.compute`."""
+        now = self._calendar.now
+        result = await super().compute(work, begun)
+        await self._take_turns(now)
+        return result
+
+    async def _take_turns(self, since: float) -> None:
+        """Let other nodes act where no time has passed, which one alone could use for ever."""
+        if self._calendar.now == since:
+            await asyncio.sleep(0)
+
+    async def contact(self, neighbour: ClientId, message: Message) -> Reply | None:
+        """See `fedsim.ports.PairNode.contact`."""
+        now = self._calendar.now
+        self._post(neighbour, self._protocol.offer(neighbour, message))
+        await self._wait_finished()
+        replies = self._protocol.replies()
+        if replies:
+            return replies[0]
+        self._release()
+        await self._take_turns(now)
+        return None
+
+    async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:  # noqa: ARG002
+        """Not available: nodes that meet in pairs have no common exchanges."""
+        raise TypeError("a node of pairs has no common exchanges; contact a neighbour")
+
+    def commit(self, model: Array, **measures: float) -> None:
+        """See `fedsim.ports.PairNode.commit`."""
+        self.model = model
+        self._commit(self.id, self._protocol.round, model, measures)
+        self._release()
+
+    def _release(self) -> None:
+        """Answer the offers that were held back while the node was busy."""
+        for sender, offer in self._protocol.release():
+            self._reply(sender, offer)
+
+    def _reply(self, sender: ClientId, offer: Envelope) -> None:
+        """Answer an offer."""
+        reply = Reply(sender, offer.round, offer.message)
+        self._post(sender, self._protocol.answer(offer, self._answer(self, reply)))
+
+    def _post(self, receiver: ClientId, envelope: Envelope) -> None:
+        envelope.word = self._log.word(envelope.message.label)
+        self._network.send(self.id, (receiver,), envelope)
+
+    def receive(self, sender: ClientId, envelope: Envelope) -> None:
+        """Receive an offer, or an answer."""
+        verdict = self._protocol.receive_in_pair(sender, envelope)
+        if verdict is Verdict.ANSWER:
+            self._reply(sender, envelope)
+        elif verdict is Verdict.REFUSE:
+            self._post(sender, self._protocol.answer(envelope))
+        elif verdict is Verdict.OVER:
+            self._wake()
+        elif verdict is Verdict.DROPPED:
+            self._record_late(sender, envelope, verdict.value)

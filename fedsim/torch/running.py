@@ -49,8 +49,12 @@ class TorchResult(Result):
         """Return the module with the parameters of a model; see `load_module`.
 
         Example:
-            >>> result.module("chb", "best").training, result.module(client=3).training
-            (False, False)
+            >>> method = {"kind": "gd", "step_size": 0.1}
+            >>> keys = {"rounds": 3, "fleet": [{"count": 2}], "models": {"best": "objective"}}
+            >>> rows = np.eye(4), [0, 1, 0, 1]
+            >>> result = run(nn.Linear(4, 2), rows, algorithm=method, **keys)
+            >>> result.module("base", "best").training
+            False
         """
         which = (variant, seed, round)
         return load_module(self.network, self, *which, client=client, measure=measure)

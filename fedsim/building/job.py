@@ -26,7 +26,7 @@ from fedsim.protocol.stopping import Observe
 from fedsim.protocol.transport import VALUES, Transport
 from fedsim.record.folder import MODELS
 from fedsim.record.manifest import EVERY
-from fedsim.record.models import Best, CheckpointWriter, ModelTable
+from fedsim.record.models import Best, CheckpointWriter, ModelTable, NodeModels, OwnModels
 from fedsim.record.parts import PartWriter
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.compatibility import held_alike
@@ -322,7 +322,10 @@ class Job:
         asked, best = self.scenario.models, None
         if asked.best is not None:
             best = Best(asked.best, rises=asked.best in _higher(self.scenario))
-        own = self._personal.models if asked.clients and self._personal else None
+        own: OwnModels | None = None
+        if asked.clients:
+            personal = self._personal
+            own = NodeModels() if personal is None else personal.models
         return ModelTable(PartWriter(folder, MODELS), self.problem.shape, asked.every, best, own)
 
     @cached_property

@@ -219,6 +219,7 @@ class CopiedModels:
         self._original = original
         self._parts = parts
         self._last = 0
+        self.nodes = None  # runs among peers are not re-priced
 
     def see(self, number: int, model: Array, figure: Figure) -> None:  # noqa: ARG002 - placeholders
         """Register the last round of the run."""

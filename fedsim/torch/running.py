@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
 import torch
@@ -70,7 +71,7 @@ def run(
     split: Mapping[str, Any] | str | None = None,
     step: BatchLoss | None = None,
     collate: Collate | None = None,
-    metrics: Mapping[str, Metric] | None = None,
+    metrics: Mapping[str, Metric] = MappingProxyType({}),
     rounds: int | None = None,
     out: str | Path | None = None,
     jobs: int = 1,
@@ -120,10 +121,13 @@ def run(
     classes = getattr(made.loss, "criterion", "") == "cross-entropy"
     if test is not None and (classes or step is not None):
         scenario.setdefault("measures", ["test_accuracy" if classes else "test_loss"])
-    if metrics is not None:
-        scenario["measures"] = [*scenario.get("measures", ()), *_by_name(metrics)]
-    method = _with_optimizer(algorithm)
-    found = api.run({"problem": made, "algorithm": method, **scenario}, out=out, jobs=jobs)
+    if named := _by_name(metrics):
+        scenario["measures"] = [*scenario.get("measures", ()), *named]
+    whole = {"problem": made, "algorithm": _with_optimizer(algorithm), **scenario}
+    return _as_torch(api.run(whole, out=out, jobs=jobs), module)
+
+
+def _as_torch(found: Result, module: Module) -> TorchResult:
     held = {each.name: getattr(found, each.name) for each in fields(found)}
     return TorchResult(**held, network=module)
 

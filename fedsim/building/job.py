@@ -319,9 +319,8 @@ class Job:
 
     def model_writer(self, folder: Path) -> ModelTable:
         """Return what keeps its models in the folder of the run."""
-        asked, best = self.scenario.models, None
-        if asked.best is not None:
-            best = Best(asked.best, rises=asked.best in _higher(self.scenario))
+        asked = self.scenario.models
+        best = Best(asked.best, rises=asked.best in _higher(self.scenario)) if asked.best else None
         kept: OwnModels = self._personal.models if self._personal else NodeModels()
         own = kept if asked.clients else None
         return ModelTable(PartWriter(folder, MODELS), self.problem.shape, asked.every, best, own)

@@ -90,8 +90,8 @@ def transformer() -> nn.Module:
 NETWORKS = {
     "w5": Network(w5, (1, 28, 28)),
     "lenet": Network(lenet, (1, 28, 28), rounds=6),
-    "mlp": Network(mlp, (1, 28, 28), rounds=12),
-    "small": Network(small, (1, 28, 28), rounds=12),
+    "mlp": Network(mlp, (1, 28, 28), rounds=40),
+    "small": Network(small, (1, 28, 28), rounds=40),
     "transformer": Network(transformer, (32,), 64, 64),
 }
 

@@ -75,9 +75,11 @@ def mix(node: Node, x: Array, received: Sequence[tuple[ClientId, Array]]) -> Arr
         x: its vector, shape (d,).
         received: the senders and their vectors.
     """
-    mixed = x
+    weights, mixed = node.weights, x.copy()
     for sender, vector in received:
-        mixed = mixed + node.weights[sender] * (vector - x)
+        apart = vector - x
+        apart *= weights[sender]
+        mixed += apart
     return mixed
 
 

@@ -276,7 +276,9 @@ class Builder:
         with activity("checking the conditions of the method's theory"):
             concerns = _concerns(algorithm, info)
         every = every_for(scenario, load)
-        if scenario.models.clients and local is None and not algorithm.personal:
+        among_peers = scenario.network.peers is not None
+        has_own = algorithm.personal or local is not None
+        if scenario.models.clients and not (has_own or among_peers):
             text = f"got true, but clients of {algorithm.kind} have no models of their own"
             findings.add("models.clients", f"{text}; give algorithm.local, or leave it out")
         if scenario.tiers and local is not None:

@@ -26,7 +26,7 @@ from fedsim.protocol.stopping import Observe
 from fedsim.protocol.transport import VALUES, Transport
 from fedsim.record.folder import MODELS
 from fedsim.record.manifest import EVERY
-from fedsim.record.models import Best, CheckpointWriter, ModelTable
+from fedsim.record.models import Best, CheckpointWriter, ModelTable, NodeModels, OwnModels
 from fedsim.record.parts import PartWriter
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.compatibility import held_alike
@@ -319,10 +319,10 @@ class Job:
 
     def model_writer(self, folder: Path) -> ModelTable:
         """Return what keeps its models in the folder of the run."""
-        asked, best = self.scenario.models, None
-        if asked.best is not None:
-            best = Best(asked.best, rises=asked.best in _higher(self.scenario))
-        own = self._personal.models if asked.clients and self._personal else None
+        asked = self.scenario.models
+        best = Best(asked.best, rises=asked.best in _higher(self.scenario)) if asked.best else None
+        kept: OwnModels = self._personal.models if self._personal else NodeModels()
+        own = kept if asked.clients else None
         return ModelTable(PartWriter(folder, MODELS), self.problem.shape, asked.every, best, own)
 
     @cached_property

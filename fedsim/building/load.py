@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.algorithms import Algorithm
+from fedsim.algorithms.local_training import LocalUpdates
 from fedsim.building.evaluation import EvaluatorKind
 from fedsim.computing.supported import has_kernels
 from fedsim.problems import Problem, ProgramProblem
@@ -24,6 +25,15 @@ LARGE = 1e5
 
 TRAFFIC = 8.0
 """Operations that take as long as a step's passes over each value of the model and its gradient."""
+
+TOGETHER = 4
+"""How many clients are asked from which one batched operation is faster than one of each."""
+
+SMALL_STEP = 4e7
+"""The operations of a step of a network, a millisecond, up to which calls take as long as they."""
+
+STEPS = 2000
+"""The steps of a run, a second or two of such calls, from which batching them pays."""
 
 BRIEF = 2e7
 """The operations of a look, some ten milliseconds, up to which every round is looked at."""
@@ -45,6 +55,7 @@ class ComputingLoad(NamedTuple):
         look: of the objective at one model, on all rows of all clients.
         rounds: the largest number of rounds.
         compiled: whether there are compiled kernels for the method's work.
+        steps: of a client in a round, where they are taken on minibatches; else 0.
     """
 
     asked: float
@@ -53,6 +64,7 @@ class ComputingLoad(NamedTuple):
     look: float
     rounds: float
     compiled: bool = True
+    steps: float = 0.0
 
 
 def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> ComputingLoad | None:
@@ -82,25 +94,54 @@ def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> Compu
         look=row * float(np.dot(counts, sizes)) / 2,
         rounds=scenario.stop.rounds,
         compiled=not algorithm.uncompiled,
+        steps=_steps_of(algorithm, int(sizes[-1])),
     )
+
+
+def _steps_of(algorithm: Algorithm, rows: int) -> float:
+    """Return the steps on minibatches that a client with that many rows takes in a round."""
+    if not isinstance(algorithm, LocalUpdates) or algorithm.batch is None:
+        return 0.0
+    return float(algorithm.plan(rows, 1).steps)
 
 
 def evaluator_for(problem: Problem, load: ComputingLoad | None) -> EvaluatorKind:
     """Return the evaluator of a scenario that names none.
 
     Compiled kernels, where there are any for the loss and the clients' steps, several clients are
-    asked at once, the work of each is worth a call, and the run is long enough for loading them;
-    otherwise NumPy or PyTorch, one piece of work after the other.
+    asked at once, the work of each is worth a call, and the run is long enough for loading them.
+    The steps of several clients as one, where a small network of dense layers takes many of them.
+    Otherwise NumPy or PyTorch, one piece of work after the other.
     """
+    if load is None:
+        return "one-by-one"
     pays = (
-        load is not None
-        and load.asked > 1
+        load.asked > 1
         and load.traffic >= LARGE
         and load.traffic * load.asked * load.rounds >= LONG
         and has_kernels(problem.losses[0])
         and load.compiled
     )
-    return "compiled" if pays else "one-by-one"
+    if pays:
+        return "compiled"
+    return "vmap" if why_apart(problem, load) == "" else "one-by-one"
+
+
+def why_apart(problem: Problem, load: ComputingLoad) -> str | None:
+    """Return why the steps of several clients are not computed as one; empty if they are.
+
+    None where the loss is not that of a network of PyTorch, or no steps on minibatches are taken.
+    """
+    first = problem.losses[0]
+    if not load.steps or not first.loss.converts:
+        return None
+    if load.asked < TOGETHER:
+        return f"fewer than {TOGETHER} clients are asked at once"
+    if load.update > load.steps * SMALL_STEP:
+        return f"a step takes more than {SMALL_STEP / 1e6:g} million operations"
+    if load.steps * load.asked * load.rounds < STEPS:
+        return f"the run has fewer than {STEPS} steps"
+    return first.loss.why_apart(first.features, first.outputs)
 
 
 def every_for(scenario: Scenario, load: ComputingLoad | None) -> int:

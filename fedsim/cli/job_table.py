@@ -13,6 +13,7 @@ from rich.text import Text
 
 from fedsim.building import Job
 from fedsim.building.budgets import vector_memory
+from fedsim.building.load import load_of, why_apart
 from fedsim.building.round_completion import GIVE_UP, MANY, relays_of, slowest
 from fedsim.memory import format_size as shown_size
 from fedsim.ports import Array
@@ -113,7 +114,9 @@ def _evaluator(job: Job) -> str:
     text = f"the clients' work is computed {_EVALUATORS[name]} (evaluator: {name}{by})"
     if name == "compiled" and job.algorithm.uncompiled:
         return f"{text}, but {job.algorithm.uncompiled}: one piece after the other"
-    return text
+    load = None if job.scenario.evaluator else load_of(job.problem, job.algorithm, job.scenario)
+    apart = why_apart(job.problem, load) if load and name == "one-by-one" else None
+    return f"{text}; not as one operation for many clients, since {apart}" if apart else text
 
 
 _EVALUATORS = {

@@ -49,26 +49,26 @@ class SimultaneousLoss(Protocol):
     def steps_together(
         self,
         rows: Sequence[Rows],
-        models: Array,
+        models: Sequence[Array],
         eta: float,
         drawn: NDArray[np.intp],
         pull: float | None,
-    ) -> Array:
+    ) -> list[Array]:
         """Return the models after steps from models (clients, d) on rows (clients, steps, b)."""
         ...
 
     def trained_together(
         self,
         rows: Sequence[Rows],
-        models: Array,
+        models: Sequence[Array],
         drawn: NDArray[np.intp],
         trainings: Sequence[Training],
-    ) -> Array:
+    ) -> list[Array]:
         """Return the results of optimizers, which differ in their moments at most."""
         ...
 
     def gradients_together(
-        self, rows: Sequence[Rows], models: Array, drawn: NDArray[np.intp]
+        self, rows: Sequence[Rows], models: Sequence[Array], drawn: NDArray[np.intp]
     ) -> Array:
         """Return stochastic gradients (clients, d) at models (clients, d) on rows (clients, b)."""
         ...
@@ -171,21 +171,21 @@ class VmapEvaluator:
         works = [each.work for each in tickets]
         losses = [self.losses[work.client or 0] for work in works]
         rows = [loss.arranged for loss in losses]
-        models = np.stack([work.arguments[0] for work in works])
+        models = [work.arguments[0] for work in works]
         drawn = np.stack([each.drawn for each in tickets])
         if works[0].kernel in _PLAIN:
             _, eta, _, pull = works[0].arguments
-            found = self._loss.steps_together(rows, models, eta, drawn, pull)
+            found: Sequence[Array] = self._loss.steps_together(rows, models, eta, drawn, pull)
             if works[0].kernel is kernels.sgd_change:
-                found = found - models
+                found = [end - w for end, w in zip(found, models, strict=True)]
         elif works[0].kernel is kernels.optimizer_steps:
             trainings = [work.arguments[2] for work in works]
             found = self._loss.trained_together(rows, models, drawn, trainings)
         else:
-            found = self._loss.gradients_together(rows, models, drawn)
+            found = list(self._loss.gradients_together(rows, models, drawn))
         for each, result in zip(tickets, found, strict=True):
             each.result = result
-        return np.asarray(found[0])
+        return found[0]
 
 
 def _drawn_rows(work: Work) -> NDArray[np.intp] | None:

@@ -55,7 +55,7 @@ def _of_clients(job: Job) -> Iterator[tuple[str, str]]:
     policy = job.participation
     if isinstance(policy, Informed) and policy.sees_all:
         yield "participation.oracle", "a live server does not see the state of its clients"
-    if isinstance(policy, Informed) and "charge" in policy.reports:
+    if isinstance(policy, Informed) and {"charge", "harvest"} & {*policy.reports}:
         yield "participation.kind", "a live client has no battery whose charge it could report"
     if job.personal:
         text = "models of clients' own stay with them, where a live server cannot look at them"

@@ -85,6 +85,11 @@ class BatteryStore:
         """The state of charge, 0 to 1."""
         return self.level / self.capacity
 
+    @property
+    def offered(self) -> float:
+        """The power offered to charge it now, W."""
+        return self._power
+
     def draw(self, now: float, watts: float) -> None:
         """Set the power drawn from `now` on, W at the device.
 

@@ -7,9 +7,10 @@ of earlier ones are dropped: they hold models that have been replaced.
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 
 from fedsim.ports import ClientId, Message, Reply, node_name
-from fedsim.protocol.exchange import Exchange
+from fedsim.protocol.exchange import Exchange, Phase
 from fedsim.protocol.server import Post, ReplyOutcome
 from fedsim.protocol.transport import (
     BEACON,
@@ -20,6 +21,8 @@ from fedsim.protocol.transport import (
     Transport,
 )
 from fedsim.wire.packers import Packing
+
+_BY_SENDER = itemgetter(0)
 
 
 class PeerProtocol:
@@ -99,8 +102,9 @@ class PeerProtocol:
         self._exchanges += 1
         opened = Exchange(self._exchanges, set(self.senders))
         self._exchange = opened
-        for sender, envelope in self._early.pop(self._exchanges, {}).items():
-            self._count(opened, sender, envelope)
+        if self._early:
+            for sender, envelope in self._early.pop(self._exchanges, {}).items():
+                self._count(opened, sender, envelope)
         return post
 
     def _post(self, message: Message | Mapping[ClientId, Message]) -> Post:
@@ -131,7 +135,16 @@ class PeerProtocol:
         Raises:
             RemoteProtocolError: it is from no neighbour, of no exchange, or has come before.
         """
-        number = envelope.exchange
+        number, exchange = envelope.exchange, self._exchange
+        if exchange is not None and exchange.number == number and sender in exchange.waiting:
+            if exchange.phase is not Phase.OPEN:  # by its deadline
+                return ReplyOutcome.DROPPED
+            closed = self._count(exchange, sender, envelope)
+            return ReplyOutcome.CLOSED if closed else ReplyOutcome.COUNTED
+        return self._receive_another(sender, envelope, number)
+
+    def _receive_another(self, sender: ClientId, envelope: Envelope, number: int) -> ReplyOutcome:
+        """Receive a message that the open exchange does not wait for."""
         if sender not in self._known or number < 1:
             text = f"{node_name(sender)} sends {node_name(self.id)} what it cannot: exchange"
             raise RemoteProtocolError(f"{text} {number}")
@@ -144,21 +157,23 @@ class PeerProtocol:
             return ReplyOutcome.EARLY
         if exchange is None or exchange.number != number or exchange.over:
             return ReplyOutcome.DROPPED
-        if sender not in exchange.waiting and sender in self.senders:
+        if sender in self.senders:
             raise self._twice(sender, number)
-        self._count(exchange, sender, envelope)
-        return ReplyOutcome.CLOSED if exchange.look() else ReplyOutcome.COUNTED
+        # One that was a neighbour no more when the exchange was opened.
+        closed = self._count(exchange, sender, envelope)
+        return ReplyOutcome.CLOSED if closed else ReplyOutcome.COUNTED
 
     def _twice(self, sender: ClientId, number: int) -> RemoteProtocolError:
         ends = f"{node_name(sender)} sends {node_name(self.id)}"
         return RemoteProtocolError(f"{ends} two messages of exchange {number}")
 
-    def _count(self, exchange: Exchange, sender: ClientId, envelope: Envelope) -> None:
+    def _count(self, exchange: Exchange, sender: ClientId, envelope: Envelope) -> bool:
+        """Count a message; return whether the exchange is over."""
         if envelope.message is not BEACON:
             exchange.replies.append(Reply(sender, envelope.round, envelope.message))
         exchange.reported += 1
         exchange.waiting.discard(sender)
-        exchange.look()
+        return exchange.look()
 
     def neighbour_left(self, neighbour: ClientId) -> bool:
         """Remove a neighbour that left for good; return whether that closes the exchange."""
@@ -183,7 +198,7 @@ class PeerProtocol:
         ended, self._exchange = self._exchange, None
         if ended is None:
             raise LocalProtocolError("there is no exchange that could end")
-        return sorted(ended.replies, key=lambda reply: reply.client)
+        return sorted(ended.replies, key=_BY_SENDER)
 
     def take_back(self, message: Message) -> None:
         """Roll back the packers' state after the loss of a message."""

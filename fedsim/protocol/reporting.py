@@ -154,6 +154,8 @@ async def _measure(
     """Return the payload of a quantity; the evaluation of a loss is work of the client."""
     if report == "charge":
         found = 1.0 if client.battery is None else client.battery
+    elif report == "harvest":
+        found = client.harvest  # type: ignore[attr-defined]  # of a simulated one
     elif report == "norm":
         vector = None if reply is None else first_vector(reply)
         found = 0.0 if vector is None else float(np.linalg.norm(vector))

@@ -44,6 +44,21 @@ OwnModels = Callable[[Array], Sequence[Array]]
 """Returns the clients' own models, each (d,), in the last round, which was closed with a model."""
 
 
+class NodeModels:
+    """The models of peers in the last round: `OwnModels` of a run among them."""
+
+    def __init__(self) -> None:
+        self._models: Sequence[Array] = ()
+
+    def see(self, models: Array) -> None:
+        """Take the models of all nodes, shape (M, d), before that of their round is seen."""
+        self._models = list(models)
+
+    def __call__(self, _: Array) -> Sequence[Array]:
+        """Return them."""
+        return self._models
+
+
 Figure = Callable[[str], float]
 """Returns a figure of a round by the name of its column; NaN where it was not evaluated."""
 
@@ -75,7 +90,13 @@ class KeptModel(NamedTuple):
 
 
 class CheckpointWriter(Protocol):
-    """Receives every model of a run, keeps some, and is closed once, or abandoned."""
+    """Receives every model of a run, keeps some, and is closed once, or abandoned.
+
+    Attributes:
+        nodes: takes the models of peers, where these are kept; else None.
+    """
+
+    nodes: NodeModels | None
 
     def see(self, number: int, model: Array, figure: Figure) -> None:
         """Receive the model of a round, and the figures of that round."""
@@ -111,6 +132,7 @@ class ModelTable:
         columns = COLUMNS if own is None else COLUMNS.append(CLIENTS)
         self._schema = columns.with_metadata({SHAPE: json.dumps(list(shape)).encode()})
         self._own = own
+        self.nodes = own if isinstance(own, NodeModels) else None
         self._parts = parts
         self._every = every
         self._best, self._least = best, inf
@@ -127,6 +149,8 @@ class ModelTable:
             OutputError: models cannot be written.
         """
         self._last = KeptModel(number, np.array(model, dtype=np.float64))
+        if self.nodes is not None:  # they may be those of the next round when it is kept
+            self._last = self._complete(self._last)
         if self._best is not None:
             value = -figure(self._best.figure) if self._best.rises else figure(self._best.figure)
             if value < self._least:  # not where it is NaN
@@ -144,7 +168,9 @@ class ModelTable:
 
     def _complete(self, kept: KeptModel) -> KeptModel:
         """Return the model of the last round with those of the clients, if these are kept."""
-        return kept if self._own is None else kept._replace(own=tuple(self._own(kept.model)))
+        if self._own is None or kept.own:
+            return kept
+        return kept._replace(own=tuple(self._own(kept.model)))
 
     def _keep(self) -> None:
         """Queue the last model for writing."""
@@ -332,6 +358,29 @@ def model_of(
         text = f"{folder}: no model is kept of round {wanted}, only of {_list_numbers(kept)}"
         raise ValueError(f"{text}; models: {{every: n}} keeps those of every n-th round")
     return read_model(folder, wanted) if client is None else read_own_model(folder, wanted, client)
+
+
+def nodes_of(
+    folders: Sequence[Path],
+    variant: str | None,
+    seed: int | None = None,
+    number: int | None = None,
+) -> Array:
+    """Return the models of the nodes of one run; see `fedsim.Result.node_models`."""
+    first = next((path.parent.name for path in folders), BASE)
+    folder = folder_of(folders, variant or first, seed)
+    table = read_table(folder, MODELS)
+    if CLIENTS.name not in table.column_names:
+        text = f"{folder}: the models of its nodes are not kept"
+        raise ValueError(f"{text}; models: {{every: n, clients: true}} keeps them every n-th round")
+    kept = table["round"].to_pylist()
+    wanted = max(kept, default=0) if number is None else number
+    if wanted not in kept:
+        text = f"{folder}: no models of nodes are kept of round {wanted}, only of"
+        raise ValueError(f"{text} {_list_numbers(kept)}")
+    shape = _shape(table, folder / f"{MODELS}.parquet")
+    flat = np.array(table[CLIENTS.name][kept.index(wanted)].values, dtype=np.float64)
+    return flat.reshape(-1, *shape)
 
 
 def folder_of(folders: Sequence[Path], variant: str, seed: int | None) -> Path:

@@ -12,7 +12,7 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.record import read
 from fedsim.record.folder import SCENARIO
-from fedsim.record.models import model_of, read_models
+from fedsim.record.models import model_of, nodes_of, read_models
 from fedsim.record.read import missing, run_folders
 from fedsim.record.scenarios import Note, parse, read_text, setting_of
 from fedsim.record.studies import read_study
@@ -105,6 +105,29 @@ class Result:
         number = best_round(self, variant, seed, None) if round == "best" else round
         return model_of(self.runs, variant, seed, number, client)
 
+    def node_models(
+        self,
+        variant: str | None = None,
+        seed: int | None = None,
+        round: int | None = None,  # noqa: A002 - as the column is called
+    ) -> Array:
+        """Return the models of all nodes of a run among peers, which `models.clients` keeps.
+
+        Args:
+            variant: of the run; the first one of the scenario if None.
+            seed: of the run; may be left out where the variant has one only.
+            round: after which; the last one if None.
+
+        Returns:
+            Row i is the model of client-i, shape (M, d), or (M, ...) where a model is a matrix; NaN
+            where it has left.
+
+        Raises:
+            ValueError: there is no such run, or they were not kept; the text says which are.
+            DataError: a file is damaged.
+        """
+        return nodes_of(self.runs, variant, seed, round)
+
     @cached_property
     def summary(self) -> pd.DataFrame:
         """One row a run: how it ended, what it reached and what it cost."""
@@ -186,7 +209,8 @@ class Result:
         `fedsim.analysis.animate_network` writes all rounds as one page with a slider.
 
         Args:
-            value: "bits", "joules" (of both ends), "messages" or "busy" (s on the air).
+            value: "bits", "joules" (of both ends), "messages" or "busy" (s on the air), or
+                "disagreement" of the models, which `models.clients` keeps.
             layout: of networkx: "kamada-kawai", "spring", "circular", "shell" or "spectral"; or
                 the place of each node, x and y in any unit.
             variant: the first one if None.
@@ -197,6 +221,7 @@ class Result:
         Raises:
             DataError: there is no such value, layout, variant, seed or round, a node has no place,
                 or nothing was sent.
+            ValueError: the models of nodes, which are asked for, were not kept.
 
         Example:
             >>> axes = result.plot_network("joules", out=out / "network.pdf")

@@ -78,7 +78,10 @@ def graph_notes(jobs: Sequence[Job]) -> Iterator[Note]:
     alike: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         if (overlay := job.deployment.overlay) is not None:
-            alike.setdefault(("peers", describe_any(overlay)), []).append(job.variant.name)
+            text = describe_any(overlay)
+            if not getattr(job.algorithm, "weighs", True):
+                text = text.partition(", spectral gap")[0]  # of weights that it does not use
+            alike.setdefault(("peers", text), []).append(job.variant.name)
         if (medium := job.deployment.medium) is not None:
             alike.setdefault(("medium", medium.describe()), []).append(job.variant.name)
     for (key, text), names in alike.items():

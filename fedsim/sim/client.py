@@ -32,12 +32,12 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.engine.light_task import Driver, LightTask
+from fedsim.sim.engine.light_task import Driver, LightTask, settle
 from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.participant import Belongings, Endpoint, Follows, TakeBack, Waits
 from fedsim.sim.power.processor import Processor
-from fedsim.sim.power.supply import Supply
+from fedsim.sim.power.supply import Supply, harvested
 from fedsim.worlds.client_work import check_result, submit_work
 from fedsim.worlds.clock import Clock, Clocked
 
@@ -199,6 +199,11 @@ class Worker(Participant):
         """The state of charge in [0, 1]; None on mains."""
         self._looks.add("battery")
         return None if self._supply is None else self._supply.share
+
+    @property
+    def harvest(self) -> float:
+        """The share of its power at work that its battery is offered now; 1 on mains."""
+        return harvested(self._supply, self._device.working())
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
         """See `fedsim.ports.Client.compute`.
@@ -390,7 +395,7 @@ class SimClient(Worker, Driver):
         """Handle the end of its task: nothing is left to answer, or it answers no more."""
         self.driven = None
         if self._done is not None:
-            _settle(self._done, failure)
+            settle(self._done, failure)
         elif failure is None:
             self._busy = False
         elif not self._ended:
@@ -440,11 +445,3 @@ class SimClient(Worker, Driver):
 async def _await_all(made: Awaitable[Message | Silence]) -> Message | Silence:
     """Await any other awaitable that a handler returns."""
     return await made
-
-
-def _settle(done: "asyncio.Future[None]", failure: BaseException | None) -> None:
-    """Complete a future, with an error if there is one; a cancellation is none."""
-    if failure is None or isinstance(failure, asyncio.CancelledError):
-        done.set_result(None)
-    else:
-        done.set_exception(failure)

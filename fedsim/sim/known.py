@@ -81,6 +81,11 @@ class TrueState:
         charges = np.array([self._presence.charge(each) for each in range(len(self._roster))])
         return np.where(np.isnan(charges), 1.0, charges)
 
+    def harvests(self) -> Array:
+        """Return the share of each client's power at work that it harvests, shape (M,)."""
+        watts = self._roster.kinds.array(lambda kind: kind.device.working()).tolist()
+        return np.array([self._presence.harvest(each, own) for each, own in enumerate(watts)])
+
     def seconds(self) -> Array:
         """Return the mean time of a round of each client alone, s, shape (M,)."""
         if self._seconds is None:

@@ -5,7 +5,7 @@ Where they meet in pairs there are no rounds of their own: one is as many exchan
 left, and stands for the models that the nodes have at that moment.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ class PeerRounds:
 
     def __init__(self, nodes: Iterable[ClientId], observer: Observer, traffic: Traffic) -> None:
         self._there = set(nodes)
+        self._nodes = len(self._there)
         self._observer = observer
         self._traffic = traffic
         self._round = 1
@@ -40,8 +41,10 @@ class PeerRounds:
 
     def commit(self, node: ClientId, number: int, model: Array, measures: dict[str, float]) -> None:
         """Take the model of a node in a round."""
-        self._open.setdefault(number, {})[node] = _Committed(model.copy(), measures)
-        self._look()
+        made = self._open.setdefault(number, {})
+        made[node] = _Committed(model.copy(), measures)
+        if number == self._round and len(made) >= len(self._there):
+            self._look()
 
     def node_left(self, node: ClientId) -> None:
         """Remove a node that has left; what it has committed counts."""
@@ -53,8 +56,20 @@ class PeerRounds:
         while (made := self._open.get(self._round)) and self._there <= made.keys():
             del self._open[self._round]
             self._round += 1
-            each = [made[node] for node in sorted(made)]
-            _close([one.model for one in each], each, self._observer, self._traffic)
+            models = {node: made[node].model for node in sorted(made)}
+            each = [made[node] for node in models]
+            _keep_all(models, self._nodes, self._observer)
+            _close([*models.values()], each, self._observer, self._traffic)
+
+
+def _keep_all(models: Mapping[ClientId, Array], nodes: int, observer: Observer) -> None:
+    """Hand over each node's own model where these are kept; NaN for a node that has left."""
+    if observer.nodes is None or not models:
+        return
+    rows = np.full((nodes, *next(iter(models.values())).shape), np.nan)
+    for node, model in models.items():
+        rows[node] = model
+    observer.nodes.see(rows)
 
 
 def _close(
@@ -89,6 +104,7 @@ class PairRounds:
 
     Args:
         models: returns the models of the nodes that are left, in order.
+        nodes: the number of all nodes.
         observer: is handed their mean.
         traffic: counts the nodes of a round.
         begin: called with the number of each further round.
@@ -96,12 +112,14 @@ class PairRounds:
 
     def __init__(
         self,
-        models: Callable[[], Sequence[Array]],
+        models: Callable[[], Mapping[ClientId, Array]],
+        nodes: int,
         observer: Observer,
         traffic: Traffic,
         begin: Callable[[int], None],
     ) -> None:
         self._models = models
+        self._nodes = nodes
         self._observer = observer
         self._traffic = traffic
         self._begin = begin
@@ -125,4 +143,5 @@ class PairRounds:
         made, self._made = self._made, []
         self._round += 1
         self._begin(self._round)
-        _close(models, made, self._observer, self._traffic)
+        _keep_all(models, self._nodes, self._observer)
+        _close([*models.values()], made, self._observer, self._traffic)

@@ -57,7 +57,7 @@ class Peers:
         self._rounds = (
             PeerRounds(nodes, observer, traffic)
             if self._answer is None
-            else PairRounds(self._models, observer, traffic, self._begin_round)
+            else PairRounds(self._models, len(setup.fleet), observer, traffic, self._begin_round)
         )
         self._nodes = [self._node(setup, fleet, n, looks) for n in range(len(setup.fleet))]
         received = [setup.transport.to_server(node.receive) for node in self._nodes]
@@ -99,9 +99,10 @@ class Peers:
             return SimPairNode(end, *with_what, answer=self._answer, **parts)
         return SimNode(end, *with_what, **parts)
 
-    def _models(self) -> list[Array]:
+    def _models(self) -> dict[ClientId, Array]:
         """Return the models of the nodes that meet in pairs and are left."""
-        return [cast("SimPairNode", self._nodes[number]).model for number in sorted(self._there)]
+        there = sorted(self._there)
+        return {number: cast("SimPairNode", self._nodes[number]).model for number in there}
 
     def _begin_round(self, number: int) -> None:
         for node in self._nodes:

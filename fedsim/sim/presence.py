@@ -14,7 +14,7 @@ from fedsim.record.log import EventLog
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import DEADLINE, NORMAL, Calendar
 from fedsim.sim.power.idle import IdleMeter
-from fedsim.sim.power.supply import Supply
+from fedsim.sim.power.supply import Supply, harvested
 
 Lost = Callable[[ClientId], None]
 """Callback for a client that cannot go on: what it does and has in transit is lost."""
@@ -103,6 +103,10 @@ class Presence:
         """Return the state of charge of a client's battery; NaN on mains."""
         supply = self._supplies.get(client)
         return nan if supply is None else supply.share
+
+    def harvest(self, client: ClientId, watts: float) -> float:
+        """Return the share of a power, W, that a client's battery is offered now; 1 on mains."""
+        return harvested(self._supplies.get(client), watts)
 
     def sample_available(self, client: ClientId) -> bool:
         """Sample whether a client that is present is available in this round."""

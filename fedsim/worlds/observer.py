@@ -9,6 +9,7 @@ from fedsim.ports import SERVER, Array
 from fedsim.progress import activity
 from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.protocol.stopping import Observe, RunStopped, Stop
+from fedsim.record.models import NodeModels
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import OWN, Traffic
 from fedsim.record.schema import NO_PEER, Event
@@ -124,6 +125,14 @@ class Observer:
         if self._may_stay:
             self._committed = model.copy(), measures
         self._write_round(model, measures)
+
+    @property
+    def nodes(self) -> NodeModels | None:
+        """Takes the models of peers before their round is committed, where these are kept.
+
+        The rows of nodes that have left are NaN.
+        """
+        return self._book.models.nodes
 
     def stay(self) -> None:
         """End a round that was given up or not answered, with the last one's model and figures."""

@@ -153,3 +153,55 @@ def test_what_cannot_be_drawn_is_refused(
 ) -> None:
     with pytest.raises(DataError, match=words):
         analysis.plot_network(result, **asked)
+
+
+@pytest.fixture(scope="module", name="kept")
+def _kept() -> fedsim.Result:
+    return fedsim.run({**PEERS, "models": {"every": 2, "clients": True}})
+
+
+def test_the_disagreement_of_an_edge_is_the_distance_of_the_models_at_its_ends(
+    kept: fedsim.Result, result: fedsim.Result
+) -> None:
+    models = kept.node_models(round=2)
+    apart = models - models.mean(axis=0)
+    consensus = kept.rounds["consensus"].iloc[1]
+    assert np.sqrt((apart**2).sum(axis=1).mean()) == pytest.approx(consensus, rel=1e-12)
+    axis = kept.plot_network("disagreement", layout="circular", round=2)
+    (lines,) = [each for each in axis.collections if "Line" in type(each).__name__]
+    drawn: Any = lines
+    norms = [np.linalg.norm(models[one] - models[(one + 1) % NODES]) for one in range(NODES)]
+    assert sorted(drawn.get_linewidths()) == pytest.approx(
+        sorted(0.6 + 3.4 * np.array(norms) / max(norms))
+    )
+    (dots,) = [each for each in axis.collections if "Path" in type(each).__name__]
+    areas: Any = dots
+    own = np.linalg.norm(apart, axis=1)
+    assert areas.get_sizes() == pytest.approx(330 * (1 + 2 * own / own.max()) / 3)
+    assert kept.events.equals(result.events)
+
+
+def test_an_animation_of_models_has_the_rounds_that_kept_them(
+    kept: fedsim.Result, tmp_path: Path
+) -> None:
+    path = analysis.animate_network(kept, tmp_path / "apart.html", "disagreement")
+    assert path.read_text("utf-8").count("data:image/png;base64") == 2
+
+
+def test_models_of_nodes_that_were_not_kept_are_named(
+    kept: fedsim.Result, result: fedsim.Result
+) -> None:
+    with pytest.raises(ValueError, match="no models of nodes are kept of round 3, only of 2, 4"):
+        kept.node_models(round=3)
+    with pytest.raises(ValueError, match="clients: true"):
+        result.plot_network("disagreement")
+
+
+def test_a_node_that_has_left_has_no_model_of_its_own() -> None:
+    short = {"device": "phone-mid", "radio": "wifi", "battery": {"capacity": "0.02 J"}}
+    fleet = [{"count": 3, "device": "pi-4", "radio": "wifi"}, {"count": 1, **short}]
+    own = fedsim.run({**PEERS, "fleet": fleet, "models": {"clients": True}})
+    models = own.node_models()
+    assert np.isfinite(models[:3]).all()
+    assert np.isnan(models[3]).all()
+    assert len(own.plot_network("disagreement").collections) == 2

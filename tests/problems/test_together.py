@@ -9,15 +9,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
+import fedsim.torch
+from fedsim.building.load import ComputingLoad, evaluator_for, why_apart
 from fedsim.computing.serial import SerialEvaluator
 from fedsim.computing.vmap import MOST, VmapEvaluator
 from fedsim.errors import DataError
 from fedsim.ports import Work
-from fedsim.problems import Architecture, LocalLoss, TorchLoss, kernels
+from fedsim.problems import Architecture, LocalLoss, Problem, Squared, TorchLoss, kernels
 from fedsim.problems.architectures import (
     DenseLayers,
 )
+from fedsim.problems.modules import LossTerms
+from fedsim.problems.modules.recorded import recordable
+from fedsim.problems.modules.vmap import Together
 from fedsim.problems.optimizers import SGD, Adagrad, AdamW, Optimizer, Training, Yogi
+from fedsim.problems.samples import Samples
+from tests.problems.examples import samples
 from tests.problems.test_modules import Own, Tied
 from tests.problems.test_numbers import CLASSES, networks
 
@@ -239,3 +246,86 @@ def test_regression_and_bfloat16(rng: np.random.Generator) -> None:
         size = np.abs(other).max()
         np.testing.assert_allclose(one, other, atol=0.02 * size)
     assert torch.get_autocast_dtype("cpu") == torch.bfloat16
+
+
+def test_recorded_operations_give_the_same_bits(rng: np.random.Generator) -> None:
+    """The first call of a shape takes them one by one, and all later ones repeat them."""
+    losses = clients(rng, DenseLayers(hidden=(4,)), 5)
+    works = [each for each in work(losses, rng, 0.3) if each.kernel is kernels.sgd_steps]
+    recipe = losses[0].loss.recipe(5, CLASSES)  # type: ignore[attr-defined]
+    assert recipe.recordable
+    found = []
+    for records in (False, True):
+        made = Together(recipe, "float32", "cpu")
+        made._records = records
+        rows = [losses[each.client or 0].arranged for each in works]
+        models = [each.arguments[0] for each in works]
+        drawn = np.stack([each.arguments[2] for each in works])
+        terms = LossTerms(0.01, "cross-entropy")
+        found.append(made.steps(rows, models, 0.1, drawn, 0.3, terms))
+        assert len(made._recorded) == records
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+class Counted(nn.Module):
+    """A layer that does something else in each call."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return rows."""
+        return rows
+
+
+def hooked() -> nn.Module:
+    layer = nn.Linear(3, 2)
+    layer.register_forward_hook(lambda *_: None)
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("module", "known"),
+    [
+        (nn.Sequential(nn.Linear(3, 2), nn.ReLU()), True),
+        (nn.Sequential(nn.Linear(3, 2), Counted()), False),
+        (nn.Sequential(nn.Linear(3, 2), nn.ReLU(inplace=True)), False),
+        (hooked(), False),
+    ],
+)
+def test_only_layers_whose_code_is_known_are_recorded(module: nn.Module, known: bool) -> None:
+    assert recordable(module) == known
+
+
+SMALL_STEPS = ComputingLoad(asked=4.0, update=1e7, traffic=1e7, look=1e9, rounds=100, steps=5.0)
+
+
+def network(*layers: nn.Module) -> Problem:
+    made = fedsim.torch.problem(
+        nn.Sequential(nn.Linear(3, 2), *layers), data=(np.eye(3), [0, 1, 1])
+    )
+    return Problem.of(made.loss, [Samples(np.eye(3), np.array([0.0, 1.0, 1.0]))])
+
+
+def test_many_steps_of_small_networks_are_computed_together() -> None:
+    assert evaluator_for(network(nn.ReLU()), SMALL_STEPS) == "vmap"
+
+
+@pytest.mark.parametrize(
+    ("less", "why"),
+    [
+        ({"asked": 3.0}, "fewer than 4 clients are asked at once"),
+        ({"update": 3e8}, "a step takes more than 40 million operations"),
+        ({"rounds": 99.0}, "the run has fewer than 2000 steps"),
+    ],
+)
+def test_fewer_clients_or_steps_or_long_ones_are_not(less: dict[str, float], why: str) -> None:
+    made, few = network(), SMALL_STEPS._replace(**less)
+    assert (evaluator_for(made, few), why_apart(made, few)) == ("one-by-one", why)
+
+
+def test_what_cannot_be_computed_together_is_said() -> None:
+    made = network(nn.Dropout(0.5))
+    assert evaluator_for(made, SMALL_STEPS) == "one-by-one"
+    assert "draws random numbers" in (why_apart(made, SMALL_STEPS) or "")
+    other = network(nn.Unflatten(1, (1, 2)), nn.Conv1d(1, 1, 1), nn.Flatten())
+    assert "other layers" in (why_apart(other, SMALL_STEPS) or "")
+    squared = Problem.of(Squared(), [samples(rows=6, features=3)])
+    assert why_apart(squared, SMALL_STEPS) is None

@@ -222,6 +222,17 @@ def test_the_energy_aware_reward_weighs_utility_and_charge() -> None:
     assert selector.utilities(np.array([0, 1, 2]), 4) == pytest.approx(due, rel=1e-12)
 
 
+def test_what_is_harvested_counts_as_it_was_last_reported() -> None:
+    policy = EnergyAwareParticipation.in_si(count=2, utility=0.0, penalty=0.0, energy="harvest")
+    assert policy.reported == ("loss", "harvest")
+    selector = policy.selector(KnownFleet(SAMPLES))
+    times, losses = [1.0, 1.0, 1.0], [0.9, 0.7, 1.1]
+    selector.observe(seen(0, [0, 1, 2], times, loss=losses, harvest=[0.6, 0.1, 1.0]))
+    selector.observe(seen(1, [2, 1], times[:2], loss=losses[:2], harvest=[0.25, 0.5]))
+    assert isinstance(selector, EnergySelector)
+    assert selector.utilities(np.arange(3), 3) == pytest.approx([0.6, 0.5, 0.25])
+
+
 class Known:
     """A world whose state is told."""
 
@@ -233,6 +244,9 @@ class Known:
 
     def charges(self) -> Array:
         return np.array([1.0, 0.0, 1.0, 1.0, 1.0])
+
+    def harvests(self) -> Array:
+        return np.array([0.5, 0.5, 0.0, 0.5, 0.5])
 
     def seconds(self) -> Array:
         return np.ones(5)
@@ -251,6 +265,8 @@ def test_an_oracle_needs_neither_exploration_nor_reports() -> None:
     reward = EnergyAwareParticipation.in_si(count=1, oracle=True, utility=0.0)
     found: Any = Moment(0, 0.0, 1, sent)  # type: ignore[arg-type]  # any message
     assert 1 not in list(islice(reward.selector(fleet).rank(found, rng), 4))
+    sun = EnergyAwareParticipation.in_si(count=1, oracle=True, utility=0.0, energy="harvest")
+    assert 2 not in list(islice(sun.selector(fleet).rank(found, rng), 4))
 
 
 # Age.

@@ -53,12 +53,13 @@ def sent(events: pd.DataFrame) -> dict[str, list[int]]:
 
 @pytest.mark.parametrize(
     ("kind", "numbers"),
-    [("age", 0), ("oort", 1), ("energy-aware", 2), ("importance", 1)],
+    [("age", 0), ("oort", 1), ("energy-aware", 2), ("harvest", 2), ("importance", 1)],
 )
 def test_each_reported_number_is_charged_with_the_reply(kind: str, numbers: int) -> None:
     plain = sent(fedsim.run(scenario()).events)
     (bits,) = set(plain["update"])
-    found = sent(fedsim.run(scenario(kind)).events)
+    sun = {"kind": "energy-aware", "energy": "harvest"} if kind == "harvest" else {"kind": kind}
+    found = sent(fedsim.run(scenario(**sun)).events)
     assert set(found) == {"model", "update"}
     assert set(found["update"]) == {bits + numbers * NUMBER}
     assert set(found["model"]) == set(plain["model"])
@@ -109,7 +110,7 @@ class Spy(Informed):
     """A user-defined policy to which clients report all that they can."""
 
     kind: Literal["spy"] = "spy"
-    reports: ClassVar[tuple[Report, ...]] = ("loss", "charge", "norm")
+    reports: ClassVar[tuple[Report, ...]] = ("loss", "charge", "harvest", "norm")
 
     def selector(self, fleet: KnownFleet) -> Selector:
         return Spying(fleet.count)
@@ -133,8 +134,52 @@ def test_a_policy_sees_replies_their_times_and_their_reports(tmp_path: Path) -> 
         charges = np.where(outcome.clients < 3, outcome.reports["charge"], 1.0)
         assert outcome.reports["charge"] == pytest.approx(charges)
         assert all(outcome.reports["charge"][outcome.clients < 3] < 0.5)
+        assert (outcome.reports["harvest"] == np.where(outcome.clients < 3, 0.0, 1.0)).all()
     assert all((each.reports["loss"] > 0).all() for each in outcomes)
     assert all((each.reports["norm"] > 0).all() for each in outcomes)
+
+
+ACTIVE = 4.0
+"""W, of a client at work."""
+
+
+def harvesters(*watts: float) -> list[dict[str, Any]]:
+    """Return a fleet of clients whose batteries are charged with these powers, W."""
+    return [
+        {
+            "count": 1,
+            "device": {"kind": "pi-4", "active": f"{ACTIVE} W"},
+            "radio": "wifi",
+            "battery": {
+                "capacity": "1 Wh",
+                "charge": "50 %",
+                "charging": {"kind": "constant", "power": f"{each} W"}
+                if each
+                else {"kind": "none"},
+            },
+        }
+        for each in watts
+    ]
+
+
+def test_a_harvest_is_reported_as_a_share_of_the_power_at_work() -> None:
+    watts = (0.5, 1.0, 2.0, 3.0, 4.0, 8.0)
+    fedsim.run(scenario("spy", harvesters(*watts)), blocks=[Spy])
+    for outcome in Spying.outcomes:
+        due = np.minimum(np.array(watts)[outcome.clients] / ACTIVE, 1.0)
+        assert outcome.reports["harvest"] == pytest.approx(due, rel=1e-6)
+
+
+@pytest.mark.parametrize("oracle", [False, True])
+def test_clients_in_the_sun_are_asked(oracle: bool) -> None:
+    fleet = harvesters(0.1, 0.1, 0.1, 0.1, 3.0, 3.0)
+    keys = {"energy": "harvest", "utility": "0 %", "exploration": "100 %", "decay": 1.0}
+    keys |= {"oracle": oracle}
+    events = fedsim.run(scenario("energy-aware", fleet, **keys) | {"stop": {"rounds": 8}}).events
+    asked = events[(events["event"] == "send") & (events["message"] == "model")]
+    peers = asked["peer"].astype(str).where(asked["node"] == "server", asked["node"].astype(str))
+    late = set(peers[asked["round"] >= (1 if oracle else 5)])
+    assert late == {"client-4", "client-5"}
 
 
 @pytest.mark.parametrize(

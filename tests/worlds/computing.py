@@ -19,5 +19,7 @@ def computing(dice: Dice, blocks: Block) -> None:
     if dice.chance(0.1):
         every = dice.whole(1, 3)
         blocks["models"] = {"every": every} if every < 3 else {"best": "objective"}
+        if "peers" in blocks["network"]:
+            blocks["models"]["clients"] = True
     if {"kind": "gradient_norm"} in blocks["measures"] and dice.chance(0.2):
         blocks["stop"]["gradient_norm"] = dice.size(1e-3, 10)

@@ -168,6 +168,11 @@ def informed(dice: Dice, blocks: Block, method: type[Algorithm], clients: int) -
         around["noticed"] = "deadline"
 
 
+def _by_energy(block: Block) -> Block:
+    """Count on what is harvested where the weight of the utility is not the default."""
+    return block | ({"energy": "harvest"} if "utility" in block else {})
+
+
 def _utility(dice: Dice) -> Block:
     more: Block = {
         "exploration": dice.percent(0, 100),
@@ -186,7 +191,9 @@ def _utility(dice: Dice) -> Block:
 _INFORMED: dict[str, Callable[[Dice], Block]] = {
     "age": lambda dice: dice.options({"draw": dice.one(["oldest", "weighted"])}, 0.5),
     "oort": _utility,
-    "energy-aware": lambda dice: _utility(dice) | dice.options({"utility": "40 %"}, 0.4),
+    "energy-aware": lambda dice: _by_energy(
+        _utility(dice) | dice.options({"utility": "40 %"}, 0.4)
+    ),
     "power-of-choice": lambda dice: dice.options(
         {"losses": dice.one(["asked", "last"]), "oracle": True}, 0.4
     ),

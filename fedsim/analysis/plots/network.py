@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import networkx as nx
 import numpy as np
@@ -20,9 +20,10 @@ from fedsim.analysis.plots.canvas import Logged, axes_for, figure_of, finish, ru
 from fedsim.analysis.style import GREY
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
+from fedsim.ports import Array
 from fedsim.record.atomic import write_whole
 
-OnEdges = Literal["bits", "joules", "messages", "busy"]
+OnEdges = Literal["bits", "joules", "messages", "busy", "disagreement"]
 
 LAYOUTS: dict[str, Callable[..., Any]] = {
     "kamada-kawai": nx.kamada_kawai_layout,
@@ -33,7 +34,14 @@ LAYOUTS: dict[str, Callable[..., Any]] = {
 }
 """Functions of networkx that place nodes."""
 
-_UNITS = {"bits": "bits", "joules": "energy at both ends (J)", "messages": "messages"}
+_UNITS = {
+    "bits": "bits",
+    "joules": "energy at both ends (J)",
+    "messages": "messages",
+    "busy": "time on the air (s)",
+    "disagreement": "distance between the models",
+}
+
 
 MOST = 200
 """Nodes that are drawn at most; of more, those that carried the most."""
@@ -42,6 +50,7 @@ MOST_FRAMES = 100
 """Rounds that an animation shows at most; of more, such as are equally far apart."""
 
 Amounts = np.ndarray[Any, np.dtype[np.float64]]
+"""Of edges, or of nodes, of a drawing, in its order."""
 
 Point = tuple[float, float]
 
@@ -53,8 +62,19 @@ _COLOURS = LinearSegmentedColormap.from_list("carried", ["#b9c9e0", "#10325c"])
 _NAMED = 40  # nodes with room for their numbers
 
 
+class Networked(Logged, Protocol):
+    """Recorded runs that may have kept the models of nodes: a `Result`."""
+
+    @property
+    def models(self) -> pd.DataFrame:
+        """As `Result.models` has them."""
+
+    def node_models(self, variant: str | None, seed: int | None, round: int | None) -> Array:  # noqa: A002
+        """As `Result.node_models` has them."""
+
+
 def plot_network(
-    runs: Logged,
+    runs: Networked,
     value: OnEdges = "bits",
     *,
     layout: Layout = "kamada-kawai",
@@ -67,14 +87,20 @@ def plot_network(
 ) -> Axes:
     """Draw the graph of one run: an edge is as wide and dark as what went over it, both ways.
 
+    A node is the larger the more of it was its own: bits and messages that it sent or received, its
+    joules, its time on the air.
+
     Args:
         runs: a `Result`.
-        value: "bits", "joules" (of both ends), "messages" or "busy" (s on the air).
+        value: "bits", "joules" (of both ends), "messages" or "busy" (s on the air); or
+            "disagreement", the norm of the difference of the two ends' models, and at a node of its
+            difference to the mean model; `models: {every: 1, clients: true}` keeps what that needs.
         layout: of networkx: "kamada-kawai", "spring", "circular", "shell" or "spectral"; or the
             place of each node, x and y in any unit.
         variant: the first one if None.
         seed: the first one if None.
-        round: only what was sent in this round; in the whole run if None.
+        round: only what was sent in this round; in the whole run if None. Models are those after
+            it, or after the last one.
         ax: axes to draw on; a new figure if None.
         width: of a new figure, inches or a style such as "ieee".
         out: file to save the figure to; its ending gives the format.
@@ -85,6 +111,7 @@ def plot_network(
     Raises:
         DataError: there is no such variant, seed, value or layout, a node has no place, or nothing
             was sent.
+        ValueError: the models of nodes, which are asked for, were not kept.
 
     Example:
         >>> axes = plot_network(result, layout="circular")
@@ -94,17 +121,19 @@ def plot_network(
     _check(value, layout)
     events = run_of(runs.events, variant, seed)
     shown = total = _sum_edges(events, value)
-    whole = _Drawing.of(total, layout)
     if round is not None:
         shown = _sum_edges(_rows_of_round(events, round), value)
+    if value == "disagreement":
+        total = shown = _set_apart(shown, runs.node_models(*_run_in(events), round))
+    whole = _Drawing.of(total, layout)
     axis = axes_for(ax, width)
-    whole.draw(axis, whole.amounts(shown))
+    whole.draw(axis, shown)
     whole.add_scale(axis, value)
     return finish(axis, out)
 
 
 def animate_network(
-    runs: Logged,
+    runs: Networked,
     out: Path | str,
     value: OnEdges = "bits",
     *,
@@ -115,7 +144,8 @@ def animate_network(
     """Write the graph of one run, round by round, as one HTML file with a slider.
 
     An edge is as wide and dark as what went over it in that round, on the scale of the round that
-    carried the most. Of more than `MOST_FRAMES` rounds, such as are equally far apart are shown.
+    carried the most. Of more than `MOST_FRAMES` rounds, such as are equally far apart are shown; of
+    "disagreement" those whose models were kept.
 
     Args:
         runs: a `Result`.
@@ -142,19 +172,24 @@ def animate_network(
     _check(value, layout)
     events = run_of(runs.events, variant, seed)
     whole = _Drawing.of(_sum_edges(events, value), layout)
-    rounds = sorted({int(own) for own in events["round"] if own > 0})
+    apart = value == "disagreement"
+    kept = run_of(runs.models, variant, seed) if apart else events
+    rounds = sorted({int(own) for own in kept["round"] if own > 0})
     if len(rounds) > MOST_FRAMES:
         chosen = np.linspace(0, len(rounds) - 1, MOST_FRAMES).round().astype(int)
         rounds = [rounds[place] for place in chosen]
     by_round = dict(iter(events.groupby("round")))
-    frames = {number: whole.amounts(_sum_edges(by_round[number], value)) for number in rounds}
+    frames = {number: _sum_edges(by_round[number], value) for number in rounds}
+    if apart:
+        for number in rounds:
+            _set_apart(frames[number], runs.node_models(*_run_in(events), number))
     write_whole(path, _render_frames(whole, frames, value).encode())
     return path
 
 
-def _render_frames(whole: "_Drawing", frames: Mapping[int, Amounts], value: str) -> str:
-    """Return a page with a frame a round, whose amounts are given."""
-    most = max((float(each.max(initial=0.0)) for each in frames.values()), default=0.0)
+def _render_frames(whole: "_Drawing", frames: "Mapping[int, nx.Graph[str]]", value: str) -> str:
+    """Return a page with a frame a round, of the graphs with their amounts."""
+    most = max((whole.largest(each) for each in frames.values()), default=0.0)
     axis = axes_for(None, None)
     rounds = list(frames)
 
@@ -197,7 +232,7 @@ def _embed_icons(page: str) -> str:
 
 
 def _check(value: str, layout: Layout) -> None:
-    asked: list[tuple[str, str, Any]] = [("value", value, (*_UNITS, "busy"))]
+    asked: list[tuple[str, str, Any]] = [("value", value, _UNITS)]
     if isinstance(layout, str):
         asked.append(("layout", layout, LAYOUTS))
     for key, seen, known in asked:
@@ -219,14 +254,47 @@ def _rows_of_round(events: pd.DataFrame, number: int) -> pd.DataFrame:
 
 
 def _sum_edges(events: pd.DataFrame, value: str) -> "nx.Graph[str]":
-    """Return the graph of a log, with a `value` on each edge; empty where nothing was sent."""
+    """Return the graph of a log, with a `value` on each edge and node; empty if nothing was sent.
+
+    The disagreement is to be set (`_set_apart`); 0 until then.
+    """
     table = edges(events)
-    joules = table["joules_sent"] + table["joules_received"]
-    values = joules if value == "joules" else table[value]
+    nothing = pd.Series(0.0, index=table.index)
+    known = {"joules": (table["joules_sent"], table["joules_received"])}
+    known |= {"busy": (table["busy"], nothing), "disagreement": (nothing, nothing)}
+    sent, received = known.get(value) or (table[value], table[value])
+    whole = sent + received if value == "joules" else sent
     graph: nx.Graph[str] = nx.Graph()
-    for source, target, amount in zip(table["source"], table["target"], values, strict=True):
+    ends = zip(table["source"], table["target"], strict=True)
+    for (source, target), amount, *own in zip(ends, whole, sent, received, strict=True):
         before = graph.get_edge_data(source, target, {"value": 0.0})["value"]
         graph.add_edge(source, target, value=before + float(amount))
+        for node, share in zip((source, target), own, strict=True):
+            graph.nodes[node]["value"] = graph.nodes[node].get("value", 0.0) + float(share)
+    return graph
+
+
+def _run_in(events: pd.DataFrame) -> tuple[str, int]:
+    """Return the variant and the seed of the log of one run."""
+    return str(events["variant"].iloc[0]), int(events["seed"].iloc[0])
+
+
+def _set_apart(graph: "nx.Graph[str]", models: Array) -> "nx.Graph[str]":
+    """Set how far the models, shape (M, ...), are apart on edges, and at nodes from the mean.
+
+    Nodes that have left have no models, and none of it.
+    """
+    rows = models.reshape(len(models), -1)
+    left = np.isnan(rows).all(axis=1)
+    mean = rows[~left].mean(axis=0)
+
+    def norm(difference: Array) -> float:
+        return float(np.nan_to_num(np.linalg.norm(difference), nan=0.0))
+
+    for node, own in graph.nodes(data=True):
+        own["value"] = norm(rows[_number(node)] - mean)
+    for one, other, own in graph.edges(data=True):
+        own["value"] = norm(rows[_number(one)] - rows[_number(other)])
     return graph
 
 
@@ -282,15 +350,27 @@ class _Drawing:
         own = [found.get_edge_data(*ends, nothing)["value"] for ends in self.graph.edges]
         return np.array(own, dtype=np.float64)
 
-    def draw(self, axis: Axes, amounts: Amounts, most: float | None = None) -> None:
+    def largest(self, found: "nx.Graph[str]") -> float:
+        """Return the largest amount of an edge of the drawing."""
+        return float(self.amounts(found).max(initial=0.0))
+
+    def sizes(self, found: "nx.Graph[str]") -> Amounts:
+        """Return the area of each node, from a third of the largest one's."""
+        there = {node: found.nodes[node]["value"] for node in found}
+        own = np.array([there.get(node, 0.0) for node in self.graph])
+        most = own.max(initial=0.0) or 1.0
+        return (45.0 if len(self.graph) > _NAMED else 330.0) * (1 + 2 * own / most) / 3
+
+    def draw(self, axis: Axes, found: "nx.Graph[str]", most: float | None = None) -> None:
         """Draw nodes and edges.
 
         Args:
             axis: to draw on.
-            amounts: what each edge carried.
-            most: the end of the scale; the largest amount if None.
+            found: the graph with what its edges and nodes carried.
+            most: the end of the scale; the largest amount of an edge if None.
         """
-        self.most = (float(amounts.max(initial=0.0)) if most is None else most) or 1.0
+        amounts = self.amounts(found)
+        self.most = (self.largest(found) if most is None else most) or 1.0
         nx.draw_networkx_edges(
             self.graph,
             self.places,
@@ -303,7 +383,7 @@ class _Drawing:
         )
         small = len(self.graph) > _NAMED
         colours = ["black" if node == SERVER else GREY for node in self.graph]
-        size = 30 if small else 220
+        size = self.sizes(found).tolist()
         nx.draw_networkx_nodes(self.graph, self.places, ax=axis, node_size=size, node_color=colours)
         if not small:
             names = {node: "S" if node == SERVER else str(_number(node)) for node in self.graph}
@@ -317,7 +397,7 @@ class _Drawing:
 
     def add_scale(self, axis: Axes, value: str) -> None:
         """Draw the scale of the edges beside them."""
-        label = _UNITS.get(value, "time on the air (s)")
+        label = _UNITS[value]
         scale = ScalarMappable(Normalize(0.0, self.most), _COLOURS)
         figure_of(axis).colorbar(scale, ax=axis, label=label, shrink=0.8)
 

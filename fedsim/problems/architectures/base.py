@@ -117,6 +117,11 @@ class Architecture(Spec):
             return 0.5 * (outputs.reshape(targets.shape) - targets).square()
         return functional.cross_entropy(outputs, targets, reduction="none")
 
+    @property
+    def has_own_loss(self) -> bool:
+        """Whether the loss of a row is that of the criterion alone."""
+        return type(self).row_losses is Architecture.row_losses
+
     def mean_loss(
         self,
         outputs: "Tensor",  # noqa: ARG002 - one that takes a mean of its own needs them

@@ -144,6 +144,13 @@ class Loss(Spec):
         """Return whether stochastic gradients belong to a randomised loss, as with dropout."""
         return False
 
+    def why_apart(self, features: int, outputs: int) -> str | None:
+        """Return why steps of several clients are not as fast as one operation; empty if they are.
+
+        None where the loss has no such operation.
+        """
+        return None
+
     def check_optimizer(self, optimizer: GivenOptimizer, features: int, outputs: int) -> None:
         """Check that clients can take the steps of an optimizer of PyTorch.
 

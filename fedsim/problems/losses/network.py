@@ -235,14 +235,27 @@ class TorchLoss(Loss):
             raise DataError("evaluator", text)
         self._together(features, outputs)
 
+    def why_apart(self, features: int, outputs: int) -> str | None:
+        """Return what keeps several clients' steps from being faster as one operation, if any."""
+        if self.device != "cpu" or self.numbers == "bfloat16":
+            return f"the network is computed on {self.device} in {self.numbers}"
+        found = self.recipe(features, outputs)
+        if not found.recordable or not found.dense:
+            return "the network has other layers than PyTorch's dense ones, or a loss of its own"
+        try:
+            self.check_together(features, outputs)
+        except DataError as error:
+            return str(error).removeprefix("got vmap, but ").partition(";")[0]
+        return ""
+
     def steps_together(
         self,
         rows: Sequence[Rows],
-        models: Array,
+        models: Sequence[Array],
         eta: float,
         drawn: NDArray[np.intp],
         pull: float | None,
-    ) -> Array:
+    ) -> list[Array]:
         """Return the models reached from models (clients, d) by minibatches (clients, steps, b)."""
         computed = self._together(*_sizes(rows[0]))
         return computed.steps(rows, models, eta, drawn, pull, self._terms)
@@ -250,16 +263,16 @@ class TorchLoss(Loss):
     def trained_together(
         self,
         rows: Sequence[Rows],
-        models: Array,
+        models: Sequence[Array],
         drawn: NDArray[np.intp],
         trainings: Sequence[Training],
-    ) -> Array:
+    ) -> list[Array]:
         """Return the results of optimizers; arguments as for `steps_together`."""
         computed = self._together(*_sizes(rows[0]))
         return computed.train(rows, models, drawn, trainings, self._terms)
 
     def gradients_together(
-        self, rows: Sequence[Rows], models: Array, drawn: NDArray[np.intp]
+        self, rows: Sequence[Rows], models: Sequence[Array], drawn: NDArray[np.intp]
     ) -> Array:
         """Return the stochastic gradients (clients, d) at models of rows (clients, b)."""
         return self._together(*_sizes(rows[0])).gradients(rows, models, drawn, self._terms)

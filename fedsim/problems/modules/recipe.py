@@ -16,6 +16,7 @@ from fedsim.ports import Array
 from fedsim.problems.architectures import Architecture
 from fedsim.problems.modules.additivity import PROBED, check_loss
 from fedsim.problems.modules.module import Layer, layers_of, numbers_of
+from fedsim.problems.modules.recorded import dense, recordable
 from fedsim.problems.modules.trial import TRIED, ModuleTrial, check_nature, copy_module, settle
 
 
@@ -61,6 +62,16 @@ class Recipe:
     def parameters(self) -> int:
         """The number of layers that are trained parameters; those behind are statistics."""
         return len(layers_of(self.module))
+
+    @property
+    def recordable(self) -> bool:
+        """Whether module and loss take the same operations for every batch of a shape."""
+        return self.architecture.has_own_loss and recordable(self.module)
+
+    @property
+    def dense(self) -> bool:
+        """Whether the module has dense layers alone; see `fedsim.problems.modules.recorded`."""
+        return dense(self.module)
 
     def fresh(self) -> nn.Module:
         """Return a separate copy of the module."""

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -37,19 +38,15 @@ class VectorSteps:
     def __init__(self, training: Training, flat: FlatModule) -> None:
         self._training, self._flat = training, flat
         self._state = training.begin(flat.model)
-        rule = training.rule
-        plain = training.moved is None and flat.model.device.type == "cpu"
-        corrected = not isinstance(rule, Adam) or rule.bias_correction
-        self._kernel = _FUSED.get(type(rule)) if plain and corrected else None
+        self._take = step_of(training, flat.model.device.type)
 
     def step(self, gradients: list[Tensor], eta: float) -> None:
         """See `Stepping.step`."""
         model, gradient = self._flat.model, join(gradients)
-        if self._kernel is None:
+        if self._training.moved is not None:
             self._training.step(model, gradient, eta, self._state)
         else:
-            limited = self._training.limit(gradient)
-            self._kernel(self._training.rule, model, limited, eta, self._state)
+            self._take(model, self._training.limit(gradient), eta, self._state)
 
     def result(self, w: Array) -> Array:
         """See `Stepping.result`."""
@@ -96,6 +93,16 @@ def _adapt(rule: Adam, w: Tensor, g: Tensor, eta: float, state: OptimizerState) 
 
 _FUSED: dict[type, Callable[..., None]] = {SGD: _descend, Adam: _adapt, AdamW: _adapt}
 """Kernels of rules by exact class: Yogi, one of Adam's, has another rule."""
+
+
+def step_of(
+    training: Training, device: str
+) -> Callable[[Tensor, Tensor, float, OptimizerState], None]:
+    """Return what takes a step of a rule, as `VectorOptimizer.step` does, for a kind of device."""
+    rule = training.rule
+    corrected = not isinstance(rule, Adam) or rule.bias_correction
+    kernel = _FUSED.get(type(rule)) if corrected and device == "cpu" else None
+    return rule.step if kernel is None else partial(kernel, rule)
 
 
 class PassedSteps:

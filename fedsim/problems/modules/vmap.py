@@ -19,11 +19,16 @@ from fedsim.ports import Array
 from fedsim.problems.losses.base import Rows
 from fedsim.problems.modules.module import add
 from fedsim.problems.modules.recipe import Recipe
+from fedsim.problems.modules.recorded import record
+from fedsim.problems.modules.stepping import step_of
 from fedsim.problems.modules.trainer import LossTerms, Numbers
 from fedsim.problems.optimizers import OptimizerState, Training, join_state
 
 _SLOW = "There is a performance drop because we have not yet implemented the batching rule"
 """The warning that PyTorch issues when it falls back to one client after the other."""
+
+_TAKEN = 2**22
+"""The number of features of minibatches that are taken from the clients' rows together."""
 
 
 class Together:
@@ -40,17 +45,20 @@ class Together:
         self._dtype = torch.float64 if numbers == "float64" else torch.float32
         self._device = torch.device(device)
         self._module = recipe.fresh().to(device=self._device, dtype=self._dtype)
+        self._records = recipe.recordable and not self._autocast
+        self._recorded: dict[object, Callable[..., tuple[Tensor, ...]]] = {}
+        self._seen: set[object] = set()
 
     def steps(
         self,
         rows: Sequence[Rows],
-        models: Array,
+        models: Sequence[Array],
         eta: float,
         drawn: NDArray[np.intp],
         pull: float | None,
         terms: LossTerms,
-    ) -> Array:
-        """Return the models that stochastic gradient steps reach, shape (clients, d).
+    ) -> list[Array]:
+        """Return the models that stochastic gradient steps reach, one a client, shape (d,).
 
         Args:
             rows: of each client.
@@ -60,25 +68,21 @@ class Together:
             pull: towards the initial models; see `fedsim.ports.Oracle`.
             terms: beyond the loss of the rows.
         """
-        model = self._real(models)
-        # Products of matrices that are no slices of a model take less time.
-        parts = [each.clone(memory_format=torch.contiguous_format) for each in self._cut(model)]
-        for number in range(drawn.shape[1]):
-            found = self._gradients(rows, drawn[:, number], parts, terms)
-            if pull is not None:
-                found = add(found, add(parts, self._cut(model), -1.0), pull)
+        start = self._cut(self._loaded(models))
+        parts = _separate(start)
+        for found in self._step_gradients(rows, drawn, parts, start, pull, terms):
             torch._foreach_add_(parts, found, alpha=-eta)
-        return models + _array(_join(parts) - model)
+        return self._reached(models, parts, start)
 
     def train(
         self,
         rows: Sequence[Rows],
-        models: Array,
+        models: Sequence[Array],
         drawn: NDArray[np.intp],
         trainings: Sequence[Training],
         terms: LossTerms,
-    ) -> Array:
-        """Return what the steps of an optimizer reach, shape (clients, d), states behind if kept.
+    ) -> list[Array]:
+        """Return what the steps of an optimizer reach, shape (d,), states behind if kept.
 
         Args:
             rows: of each client.
@@ -87,26 +91,51 @@ class Together:
             trainings: of each client, equal but for the state's moments.
             terms: beyond the loss of the rows.
         """
-        model, training = self._real(models), trainings[0]
-        start, state = model.clone(), _state(trainings, model)
-        for number, eta in enumerate(training.rates):
-            gradient = _join(self._gradients(rows, drawn[:, number], self._cut(model), terms))
-            if training.pull is not None:
-                gradient = gradient + training.pull * (model - start)
-            training.rule.step(model, training.limit(gradient), eta, state)
-        ends = models + _array(model - start)
+        model, training = self._loaded(models), trainings[0]
+        start, whole = self._cut(model), _state(trainings, model)
+        parts, take = _separate(start), step_of(training, self._device.type)
+        moments = [_separate(self._cut(each)) for each in whole.moments]
+        of_parts = zip(*moments, strict=True) if moments else [()] * len(parts)
+        states = [OptimizerState(each, whole.steps) for each in of_parts]
+        pull = training.pull
+        found = self._step_gradients(rows, drawn, parts, start, pull, terms)
+        for gradients, eta in zip(found, training.rates, strict=True):
+            clipped = training.clip is not None
+            limited = self._cut(training.limit(_join(gradients))) if clipped else gradients
+            for part, gradient, state in zip(parts, limited, states, strict=True):
+                take(part, gradient.contiguous(), eta, state)
+        ends = self._reached(models, parts, start)
         if not training.kept:
             return ends
-        own = zip(*state.moments, strict=True)
-        states = [OptimizerState(each, state.steps) for each in own]
-        return np.stack([join_state(w, each) for w, each in zip(ends, states, strict=True)])
+        own = zip(*(_join(each) for each in moments), strict=True) if moments else [()] * len(ends)
+        kept = [OptimizerState(each, states[0].steps) for each in own]
+        return [join_state(w, each) for w, each in zip(ends, kept, strict=True)]
 
     def gradients(
-        self, rows: Sequence[Rows], models: Array, drawn: NDArray[np.intp], terms: LossTerms
+        self,
+        rows: Sequence[Rows],
+        models: Sequence[Array],
+        drawn: NDArray[np.intp],
+        terms: LossTerms,
     ) -> Array:
         """Return each client's stochastic gradient, shape (clients, d), of rows (clients, b)."""
-        parts = self._cut(self._real(models))
-        return _array(_join(self._gradients(rows, drawn, parts, terms)))
+        parts = _separate(self._cut(self._loaded(models)))
+        (found,) = self._step_gradients(rows, drawn[:, None], parts, parts, None, terms)
+        return _array(_join(found))
+
+    def _loaded(self, models: Sequence[Array]) -> Tensor:
+        """Return models as one tensor of the number type, shape (clients, d)."""
+        made = torch.empty(len(models), len(models[0]), dtype=self._dtype)
+        for row, w in zip(made.numpy(), models, strict=True):
+            np.copyto(row, w, casting="same_kind")
+        return made.to(self._device)
+
+    def _reached(
+        self, models: Sequence[Array], parts: list[Tensor], start: list[Tensor]
+    ) -> list[Array]:
+        """Return the models that steps have reached: what was given, plus the change."""
+        changes = _join(add(parts, start, -1.0)).cpu().numpy()
+        return [w + change for w, change in zip(models, changes, strict=True)]
 
     def _cut(self, models: Tensor) -> list[Tensor]:
         """Return views of models (clients, d), one a parameter, shape (clients, ...)."""
@@ -115,24 +144,65 @@ class Together:
             for each in self._recipe.layers
         ]
 
-    def _gradients(
-        self, rows: Sequence[Rows], drawn: NDArray[np.intp], models: list[Tensor], terms: LossTerms
-    ) -> list[Tensor]:
-        """Return the clients' gradients with that of the term l2, one a parameter, as `_cut`."""
-        clients, batch = drawn.shape
-        pairs = list(zip(rows, drawn, strict=True))
-        X = np.stack([each.X.take(which, axis=0) for each, which in pairs])
-        t = np.stack([each.t.take(which, axis=0) for each, which in pairs])
-        whole = self._recipe.architecture.whole_numbers
-        shaped = (self._whole(X) if whole else self._real(X)).view(
-            clients, batch, *self._recipe.shape
-        )
-        targets = self._real(t) if terms.criterion == "squared" else self._whole(_classes(t))
+    def _step_gradients(
+        self,
+        rows: Sequence[Rows],
+        drawn: NDArray[np.intp],
+        parts: list[Tensor],
+        start: list[Tensor],
+        pull: float | None,
+        terms: LossTerms,
+    ) -> Iterator[list[Tensor]]:
+        """Yield the clients' gradients of each step, at what the models, by parameter, then are."""
+        batch = drawn.shape[2]
         factors = self._real(np.array([each.factor * (len(each.t) / batch) for each in rows]))
+        for X, t in self._batches(rows, drawn, terms):
+            found = self._gradients(parts, X, t, factors, terms.criterion)
+            if terms.l2:
+                found = add(found, parts, terms.l2)
+            if pull is not None:
+                found = add(found, add(parts, start, -1.0), pull)
+            yield found
+
+    def _batches(
+        self, rows: Sequence[Rows], drawn: NDArray[np.intp], terms: LossTerms
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the clients' rows of each step, (clients, b, ...), and targets, (clients, b).
+
+        Those of some steps are taken together.
+        """
+        clients, steps, batch = drawn.shape
+        whole = self._recipe.architecture.whole_numbers
+        most = max(1, _TAKEN // (clients * batch * rows[0].X.shape[1]))
+        for at in range(0, steps, most):
+            some = drawn[:, at : at + most]
+            pairs = list(zip(rows, some, strict=True))
+            X = np.stack([each.X[which] for each, which in pairs], axis=1)
+            t = np.stack([each.t[which] for each, which in pairs], axis=1)
+            inputs = self._whole(X) if whole else self._real(X)
+            targets = self._real(t) if terms.criterion == "squared" else self._whole(_classes(t))
+            yield from zip(
+                inputs.view(-1, clients, batch, *self._recipe.shape), targets, strict=True
+            )
+
+    def _gradients(
+        self, models: list[Tensor], X: Tensor, t: Tensor, factors: Tensor, criterion: str
+    ) -> list[Tensor]:
+        """Return the clients' gradients of rows and targets, one a parameter, as `_cut`.
+
+        From the second time that there are such shapes, the operations are recorded ones.
+        """
+        given = models, X, t, factors
+        key = criterion, X.shape
+        known = self._recorded.get(key)
+        if known is not None:
+            return list(known(*given))
+        of_each = vmap(grad(self._loss(criterion)))
         with _quiet(), self._narrow():
-            of_each = vmap(grad(self._loss(terms.criterion)))
-            found = [each.detach() for each in of_each(models, shaped, targets, factors)]
-        return add(found, models, terms.l2) if terms.l2 else found
+            if key in self._seen and self._records:
+                self._recorded[key] = record(of_each, *given)
+            self._seen.add(key)
+            return [each.detach() for each in of_each(*given)]
 
     def _loss(self, criterion: str) -> Callable[[list[Tensor], Tensor, Tensor, Tensor], Tensor]:
         """Return the loss of one client as a function of its parameters.
@@ -152,10 +222,10 @@ class Together:
         return loss
 
     def _real(self, values: Array) -> Tensor:
-        return torch.as_tensor(np.array(values), dtype=self._dtype, device=self._device)
+        return torch.as_tensor(np.asarray(values), dtype=self._dtype, device=self._device)
 
     def _whole(self, values: Array) -> Tensor:
-        return torch.as_tensor(np.array(values), dtype=torch.int64, device=self._device)
+        return torch.as_tensor(np.asarray(values), dtype=torch.int64, device=self._device)
 
     def _narrow(self) -> AbstractContextManager[object]:
         if self._autocast:
@@ -191,7 +261,7 @@ def _build_together(recipe: Recipe, numbers: Numbers, device: str, criterion: st
     one = Rows(np.zeros((1, int(np.prod(recipe.shape)))), np.zeros((1, outputs)), 1.0)
     if criterion == "squared":
         one = one._replace(t=np.zeros(1))
-    models, drawn = np.zeros((2, recipe.dimension)), np.zeros((2, 1), np.intp)
+    models, drawn = list(np.zeros((2, recipe.dimension))), np.zeros((2, 1), np.intp)
     if recipe.mixes:  # a single row has no statistics
         two = one._replace(X=np.tile(one.X, (2, 1)), t=np.repeat(one.t, 2, axis=0))
         one, drawn = two, np.tile(np.arange(2), (2, 1))
@@ -204,6 +274,11 @@ def _build_together(recipe: Recipe, numbers: Numbers, device: str, criterion: st
 
 def _refusal(text: str) -> DataError:
     return DataError("evaluator", f"got vmap, but {text}; take one-by-one")
+
+
+def _separate(parts: list[Tensor]) -> list[Tensor]:
+    """Return copies of parts of models: products of what is no slice take less time."""
+    return [each.clone(memory_format=torch.contiguous_format) for each in parts]
 
 
 def _state(trainings: Sequence[Training], models: Tensor) -> OptimizerState:

@@ -20,9 +20,10 @@ from fedsim.ports import Array, ClientId, Message
 from fedsim.protocol.participation.asynchronous import ascending
 from fedsim.protocol.participation.sampling import Sample, weighted_order
 
-Report = Literal["loss", "charge", "norm"]
+Report = Literal["loss", "charge", "harvest", "norm"]
 """What a client may report with its reply: its loss at the received model, its state of charge in
-[0, 1] (1 on mains), the Euclidean norm of the first vector of its reply."""
+[0, 1] (1 on mains), the share of its power at work that charges its battery, at most 1 (1 on
+mains), the Euclidean norm of the first vector of its reply."""
 
 Sent = Message | Mapping[ClientId, Message]
 """The message of an exchange: one for all, or one for each client."""
@@ -41,6 +42,10 @@ class Truth(Protocol):
 
     def charges(self) -> Array:
         """Return every client's state of charge, 1 on mains, shape (M,)."""
+        ...
+
+    def harvests(self) -> Array:
+        """Return the share of every client's power at work that it harvests, 1 on mains, (M,)."""
         ...
 
     def seconds(self) -> Array:

@@ -18,7 +18,9 @@ single samples are not reported. Clients are not banned after a number of rounds
 
 Arouj, Abdelmoniem, "Towards Energy-Aware Federated Learning via Collaborative Computing Approach"
 (EAFL), 2022: the reward f Util(i) + (1 - f) power(i), both in [0, 1], where power(i) is the charge
-that is left: the one last reported, less the drop between the last two reports.
+that is left: the one last reported, less the drop between the last two reports. In its place
+`energy: harvest` takes the last report of the share of a client's power at work that its battery is
+charged with, which is not of that paper.
 """
 
 from collections.abc import Iterable, Iterator
@@ -93,7 +95,8 @@ class OortParticipation(UtilityParticipation):
 class EnergyAwareParticipation(UtilityParticipation):
     """EAFL: Oort's utility weighed against the charge that is left in the clients' batteries.
 
-    Clients report their loss and their state of charge, which is 1 on mains.
+    Clients report their loss and their state of charge; or, with `energy: harvest`, the share of
+    their power at work that they harvest at that time. Both are 1 on mains.
     """
 
     kind: Literal["energy-aware"] = Field(
@@ -105,7 +108,16 @@ class EnergyAwareParticipation(UtilityParticipation):
         " Approach, 2022 (EAFL)"
     )
 
-    utility: Fraction = as_written("25 %", "f: the weight of Oort's utility; the rest is charge")
+    utility: Fraction = as_written("25 %", "f: the weight of Oort's utility; the rest is energy")
+    energy: Literal["charge", "harvest"] = Field(
+        default="charge",
+        description="what else counts: the charge that is left, or what is harvested",
+    )
+
+    @property
+    def reported(self) -> tuple[Report, ...]:
+        """The loss, and what counts of the energy; nothing to the oracle."""
+        return () if self.sees_all else ("loss", self.energy)
 
     def selector(self, fleet: KnownFleet) -> Selector:
         """Return the state in which no client has been explored."""
@@ -228,11 +240,11 @@ class UtilitySelector(Selector):
 
 
 class EnergySelector(UtilitySelector):
-    """The utilities, and the charges that clients have reported.
+    """The utilities, and the charges or harvests that clients have reported.
 
     Attributes:
         charges: the last report of each client, shape (M,); 1 before it.
-        used: the drop between its last two reports, shape (M,).
+        used: the drop of the charge between its last two reports, shape (M,); 0 of a harvest.
     """
 
     policy: EnergyAwareParticipation
@@ -241,6 +253,7 @@ class EnergySelector(UtilitySelector):
         super().__init__(policy, fleet)
         self.charges = np.ones(fleet.count)
         self.used = np.zeros(fleet.count)
+        self._harvests = policy.energy == "harvest"
 
     def utilities(self, known: NDArray[np.intp], number: int) -> Array:
         """Return the rewards of known clients: f Util + (1 - f) power."""
@@ -248,7 +261,8 @@ class EnergySelector(UtilitySelector):
         if not len(known):
             return found
         if self.fleet.truth is not None:
-            left = self.fleet.truth.charges()[known]
+            truth = self.fleet.truth
+            left = (truth.harvests() if self._harvests else truth.charges())[known]
         else:
             left = np.maximum(self.charges[known] - self.used[known], 0.0)
         most, share = found.max(), self.policy.utility
@@ -259,7 +273,8 @@ class EnergySelector(UtilitySelector):
         """Keep the reports."""
         super().observe(outcome)
         if self.fleet.truth is None:
-            reported = outcome.where_reported("charge")
-            clients, charges = reported.clients, reported.reports["charge"]
-            self.used[clients] = np.maximum(self.charges[clients] - charges, 0.0)
+            reported = outcome.where_reported(self.policy.energy)
+            clients, charges = reported.clients, reported.reports[self.policy.energy]
+            if not self._harvests:  # a harvest is no stock that rounds use up
+                self.used[clients] = np.maximum(self.charges[clients] - charges, 0.0)
             self.charges[clients] = charges

@@ -173,6 +173,8 @@ class Calendar(simpy.Environment):
                     now, _, _, callback, argument = heappop(queue)
                     self.now = self._now = now
                     callback(argument)
+                elif queue and type(queue[0][3]) is Timer:
+                    self._fire(heappop(queue))
                 else:
                     self.step()
         finally:

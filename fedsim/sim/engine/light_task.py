@@ -279,3 +279,11 @@ class Sleep:
 
     def __await__(self) -> Generator[Any, None, None]:
         return self._task.sleep(self._when)
+
+
+def settle(done: "asyncio.Future[None]", failure: BaseException | None) -> None:
+    """Complete a future, with an error if there is one; a cancellation is none."""
+    if failure is None or isinstance(failure, asyncio.CancelledError):
+        done.set_result(None)
+    else:
+        done.set_exception(failure)

@@ -9,7 +9,7 @@ how long it is on the air there and what that costs.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
@@ -20,11 +20,13 @@ from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.flows import Changed, Link
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.lane_states import LaneState
 from fedsim.sim.network.lanes import Bearer, Lane
+from fedsim.sim.network.relay import Relay
 from fedsim.sim.network.transmission import FluidBearer, OwnLaw, RateChanged
 from fedsim.sim.network.transport import (
     ABORTED,
+    DOOMED,
+    IDLE,
     IN_FLIGHT,
     LOST,
     MakeLane,
@@ -32,6 +34,8 @@ from fedsim.sim.network.transport import (
     ServerLanes,
     Undelivered,
 )
+
+_SEND, _RECEIVE = int(Event.SEND), int(Event.RECEIVE)
 
 Arrived = Callable[[ClientId, Envelope], None]
 """Callback for a message received, with the number of its sender."""
@@ -50,8 +54,11 @@ class Parcel(Envelope):
     def __init__(
         self, envelope: Envelope, sender: ClientId, receiver: ClientId, framing: int
     ) -> None:
-        for name in Envelope.__slots__:
-            setattr(self, name, getattr(envelope, name))
+        # One by one, not in a loop over the slots: one is made for every message.
+        self.message, self.data, self.word = envelope.message, envelope.data, envelope.word
+        self.round, self.exchange = envelope.round, envelope.exchange
+        self.payload_bits, self.header_bits = envelope.payload_bits, envelope.header_bits
+        self.bits = envelope.bits
         self.sender = sender
         self.receiver = receiver
         self.framing = framing
@@ -72,7 +79,7 @@ class PeerRoute(NamedTuple):
 
 
 class PeerRoutes:
-    """How bits get from a node's radio to another's: chosen at the first message between the two.
+    """How bits get from a node's radio to another's.
 
     Args:
         calendar: the simulated time.
@@ -96,16 +103,18 @@ class PeerRoutes:
         self._changed = changed
         self._own = own
         self._links: dict[int, Link] = {}
-        self._known: dict[tuple[ClientId, ClientId], PeerRoute] = {}
 
-    def route(self, sender: ClientId, receiver: ClientId) -> PeerRoute:
-        """Return the route from one node to another, chosen at their first message."""
-        pair = sender, receiver
-        if pair not in self._known:
-            self._known[pair] = self._make(sender, receiver)
-        return self._known[pair]
+    @property
+    def bare(self) -> bool:
+        """Whether nothing is between radios: no link, no latency and no relay."""
+        ways = self._topology
+        if ways is None:
+            return True
+        ends = {(route.links, route.latency) for route in (*ways.up, *ways.down)}
+        return ways.paths is None and ends <= {((), 0.0)}
 
-    def _make(self, sender: ClientId, receiver: ClientId) -> PeerRoute:
+    def make(self, sender: ClientId, receiver: ClientId) -> PeerRoute:
+        """Return a new route from one node to another."""
         if self._topology is None:
             return PeerRoute(None, 0.0, ())
         route = self._topology.between(sender, receiver)
@@ -138,13 +147,39 @@ class PeerMessageLog(MessageLog):
 
     def close(self, lane: Lane, envelope: Envelope, joules: float) -> None:
         """Record a leg that is over, with its retransmissions."""
+        parcel = cast("Parcel", envelope)
+        if lane.again_bits or lane.state is DOOMED or lane.radio.supply is not None:
+            self._close_in_full(lane, parcel, joules)
+            return
+        if lane.up:
+            event, node, peer = _SEND, parcel.sender, parcel.receiver
+        else:
+            event, node, peer = _RECEIVE, parcel.receiver, parcel.sender
+            self.delivered += parcel.bits + parcel.framing
+        now = self._calendar.now
+        self._log.append(
+            now,
+            now - lane.began,
+            event,
+            node,
+            peer,
+            parcel.round,
+            parcel.word,
+            parcel.payload_bits,
+            parcel.header_bits,
+            parcel.framing,
+            joules,
+        )
+
+    def _close_in_full(self, lane: Lane, envelope: Envelope, joules: float) -> None:
+        """Record a leg with its retransmissions, and whether the message was lost on it."""
         parcel, again = _parcel(envelope), lane.again_bits
         flowed = parcel.bits + lane.framing_bits
         span = self._calendar.now - lane.began
         first = flowed / (flowed + again) if again else 1.0
         sent = (parcel.payload_bits, parcel.header_bits, parcel.framing)
         own = joules if lane.up else 0.0
-        doomed = lane.state is LaneState.DOOMED
+        doomed = lane.state is DOOMED
         if lane.up:
             detail = LOST if doomed else ""
             self._row(lane, parcel, Event.SEND, span * first, sent, own * first, detail)
@@ -209,7 +244,9 @@ class PeerNetwork(ServerLanes):
         super().__init__(calendar, lane, log, traffic)
         self.message_log = PeerMessageLog(calendar, log)
         self._routes = routes
+        self._routed = not routes.bare
         self._alone: dict[ClientId, tuple[Bearer, float]] = {}  # the uplinks, as they were made
+        self._known: dict[tuple[ClientId, ClientId], tuple[Bearer, float, Sequence[Relay]]] = {}
         self._arrived: Sequence[Arrived] = ()
         self._gone: set[ClientId] = set()
 
@@ -220,19 +257,33 @@ class PeerNetwork(ServerLanes):
 
     def send(self, sender: ClientId, receivers: Sequence[ClientId], envelope: Envelope) -> None:
         """Accept a message for each of some nodes, and charge its bits."""
-        framing = self._up[sender].framing
-        added = 0 if framing is None else framing.bits(envelope.bits)
+        lane = self._up[sender]
+        framing = 0 if lane.framing is None else lane.framing.bits(envelope.bits)
+        bits, many = envelope.bits + framing, len(receivers)
+        self._traffic.charge_up(bits, many, envelope.payload_bits)
+        queue = self._queue if self._routed else super()._queue
         for receiver in receivers:
-            self.send_up(sender, Parcel(envelope, sender, receiver, added))
+            queue(lane, Parcel(envelope, sender, receiver, framing), framing)
 
     def _queue(self, lane: Lane, envelope: Envelope, framing: int) -> None:
         """Start a message, at once where its lane is free."""
-        if lane.up and lane.state is LaneState.IDLE:
-            bearer, latency, clients = self._routes.route(lane.client, _parcel(envelope).receiver)
-            own, least = self._alone.setdefault(lane.client, (lane.bearer, lane.latency))
-            relays = self.relays.of(clients) if self.relays is not None else ()
-            lane.set_route(own if bearer is None else bearer, least + latency, relays)
+        if self._routed and lane.up and lane.state is IDLE:
+            ends = lane.client, cast("Parcel", envelope).receiver
+            route = self._known.get(ends) or self._choose_route(lane, ends)
+            if (lane.bearer, lane.latency, lane.relays) != route:
+                lane.set_route(*route)
         super()._queue(lane, envelope, framing)
+
+    def _choose_route(
+        self, lane: Lane, ends: tuple[ClientId, ClientId]
+    ) -> tuple[Bearer, float, Sequence[Relay]]:
+        """Return the route of all messages between two nodes, at the first one."""
+        bearer, latency, clients = self._routes.make(*ends)
+        own, least = self._alone.setdefault(lane.client, (lane.bearer, lane.latency))
+        relays = self.relays.of(clients) if self.relays is not None else ()
+        route = own if bearer is None else bearer, least + latency, relays
+        self._known[ends] = route
+        return route
 
     def _charge_again(self, lane: Lane) -> float:
         """Charge the retransmissions to the sender, on either leg; none is of TCP."""
@@ -241,15 +292,16 @@ class PeerNetwork(ServerLanes):
 
     def _hand_on(self, _: ClientId, envelope: Envelope) -> None:
         """Store a message at its receiver's point of access until its radio takes it."""
-        parcel = _parcel(envelope)
+        parcel = cast("Parcel", envelope)
         lane = self._down[parcel.receiver]
         if parcel.receiver in self._gone:
             self.message_log.log_undelivered(lane, parcel, 0.0, 0.0, ABORTED)
         else:
-            self._queue(lane, parcel, 0 if lane.framing is None else lane.framing.bits(parcel.bits))
+            framing = 0 if lane.framing is None else lane.framing.bits(parcel.bits)
+            super()._queue(lane, parcel, framing)
 
     def _hand_over(self, receiver: ClientId, envelope: Envelope) -> None:
-        self._arrived[receiver](_parcel(envelope).sender, envelope)
+        self._arrived[receiver](cast("Parcel", envelope).sender, envelope)
 
     def abort(self, client: ClientId) -> None:
         """Abort all that a node sends and receives: it is gone for good."""

@@ -27,6 +27,7 @@ from fedsim.sim.power.radio import RadioMeter
 IDLE, LAST_BIT = LaneState.IDLE, LaneEvent.LAST_BIT
 INSTANT, TIMER = RouteClass.INSTANT, RouteClass.TIMER
 BEARER, FULL = RouteClass.BEARER, RouteClass.FULL
+DOOMED = LaneState.DOOMED
 STARTED = TRANSITIONS[LaneState.IDLE][LaneEvent.START]
 TIMER_STARTED = TRANSITIONS[LaneState.IDLE][LaneEvent.START_TIMER]
 FLOW_STARTED = TRANSITIONS[LaneState.STARTING][LaneEvent.FLOW]
@@ -85,8 +86,7 @@ class MessageLog:
 
     def close(self, lane: Lane, envelope: Envelope, joules: float) -> None:
         """Record a message whose last bit has flowed."""
-        doomed = lane.state is LaneState.DOOMED
-        if lane.again_bits or doomed or lane.radio.supply is not None:
+        if lane.again_bits or lane.state is DOOMED or lane.radio.supply is not None:
             self._close_in_full(lane, envelope, joules)
         else:
             self.deliver(lane, envelope, self._calendar.now, joules)
@@ -101,7 +101,7 @@ class MessageLog:
         span = self._calendar.now - lane.began
         first = bits / (bits + again) if again else 1.0
         own = joules if lane.up else 0.0
-        doomed = lane.state is LaneState.DOOMED
+        doomed = lane.state is DOOMED
         detail = LOST if doomed else ""
         sent = (envelope.payload_bits, envelope.header_bits, lane.framing_bits)
         times, costs = (span * first, span * (1 - first)), (own * first, own * (1 - first))
@@ -249,13 +249,9 @@ class ServerLanes:
 
     def send_up(self, client: ClientId, envelope: Envelope) -> None:
         """Accept a message from a client, and charge its bits."""
-        traffic, lane = self._traffic, self._up[client]
+        lane = self._up[client]
         framing = 0 if lane.framing is None else lane.framing.bits(envelope.bits)
-        traffic.bits_up += envelope.bits + framing
-        if envelope.payload_bits:
-            traffic.transmissions += 1
-        else:
-            traffic.beacons += 1
+        self._traffic.charge_up(envelope.bits + framing, 1, envelope.payload_bits)
         self._queue(lane, envelope, framing)
 
     def _queue(self, lane: Lane, envelope: Envelope, framing: int) -> None:
@@ -329,7 +325,7 @@ class ServerLanes:
                 self._start(lane, envelope)
 
     def _start(self, lane: Lane, envelope: Envelope) -> None:
-        if self.relays is not None and lane.relays:
+        if lane.relays and self.relays is not None:
             self.relays.begin(lane)
         rate = lane.start(envelope, self._arrive, self._calendar.now)
         if lane.again_bits:
@@ -371,17 +367,19 @@ class ServerLanes:
         if envelope is None:  # pragma: no cover - a lane has one end for each message
             return
         now, radio = self._calendar.now, lane.radio
-        again = self._charge_again(lane) if lane.reliable else 0.0
-        bits = envelope.bits + lane.framing_bits + (0 if lane.reliable else lane.again_bits)
-        joules = again + radio.end(now, bits, lane.up)
+        bits = envelope.bits + lane.framing_bits
+        if lane.reliable:
+            joules = self._charge_again(lane) + radio.end(now, bits, lane.up)
+        else:
+            joules = radio.end(now, bits + lane.again_bits, lane.up)
         self._traffic.joules += joules
-        if self.relays is not None and lane.relays and not self.relays.end(lane, envelope, 1.0):
+        if lane.relays and self.relays is not None and not self.relays.end(lane, envelope, 1.0):
             lane.fire(LaneEvent.DOOM)
-        delivered = lane.state is not LaneState.DOOMED
+        state = lane.state
         self.message_log.close(lane, envelope, joules)
         lane.fire(LAST_BIT)
         self._free(lane, now + lane.silence)
-        if delivered:
+        if state is not DOOMED:
             lane.receive(lane.client, envelope)
         elif lane.up:
             self._undelivered(lane.client, envelope.message)

@@ -35,6 +35,14 @@ class Part(IntEnum):
     RADIO = 2
 
 
+def harvested(supply: "Supply | None", watts: float) -> float:
+    """Return the share of a power, W, that a battery is offered now, at most 1; 1 on mains."""
+    if supply is None:
+        return 1.0
+    offered = supply.offered
+    return 1.0 if offered >= watts else offered / watts
+
+
 class Supply:
     """Adds up the power of a client's parts, and drains its battery by it.
 
@@ -80,6 +88,12 @@ class Supply:
         self._ready_at = -inf  # as was forecast; before now: to be forecast anew
         self._timer: Timer | None = None
         self._wait()
+
+    @property
+    def offered(self) -> float:
+        """The power offered to charge the battery now, W."""
+        self.store.advance(self._calendar.now)
+        return self.store.offered
 
     @property
     def ready(self) -> bool:

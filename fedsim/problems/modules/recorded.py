@@ -1,0 +1,80 @@
+"""The operations of PyTorch that a function consists of, recorded once and repeated.
+
+To repeat them computes the same bits without the cost of modules, of autograd and of
+`torch.func.vmap`, which for small networks take longer than the numbers do. What a function decides
+in Python is decided when it is recorded, so only modules are recorded whose code is known.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from fedsim.problems.modules import layers
+
+_KNOWN = ("torch.nn.modules.", layers.__name__)
+"""Where the code of layers is that do the same for every batch of a shape."""
+
+_DENSE = (
+    *(f"torch.nn.modules.{name}" for name in ("activation", "container", "dropout", "flatten")),
+    *(f"torch.nn.modules.{name}" for name in ("linear", "normalization", "sparse")),
+    layers.__name__,
+)
+"""Where dense layers are, and what takes little time beside them."""
+
+_COPIES = (torch.ops.aten.detach.default, torch.ops.aten.alias.default)
+"""Operations that do nothing where no gradient is asked for."""
+
+
+def recordable(module: nn.Module) -> bool:
+    """Return whether a module takes the same operations for every batch of a shape.
+
+    It is built of PyTorch's own layers and of fedsim's, without hooks, and without layers that
+    change their inputs in place.
+    """
+    return all(_known(each) for each in module.modules())
+
+
+def dense(module: nn.Module) -> bool:
+    """Return whether a module has dense layers alone: batched convolutions are slower, not faster.
+
+    Normalisations over features, embeddings, dropout and fedsim's attention are beside them.
+    """
+    return all(type(each).__module__.startswith(_DENSE) for each in module.modules())
+
+
+def _known(layer: nn.Module) -> bool:
+    """Return whether the code of a layer is known; see `recordable`."""
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return (
+        type(layer).__module__.startswith(_KNOWN)
+        and "forward" not in vars(layer)
+        and not getattr(layer, "inplace", False)
+        and not any(getattr(layer, name, None) for name in hooks)
+    )
+
+
+def record(
+    function: Callable[..., list[Tensor]], *arguments: Any
+) -> Callable[..., tuple[Tensor, ...]]:
+    """Return a function that repeats the operations of another one.
+
+    Args:
+        function: of tensors and lists of them; returns a list of tensors.
+        arguments: of the shapes for which it is recorded.
+    """
+    made = make_fx(function)(*arguments)
+    for node in list(made.graph.nodes):
+        if node.op == "call_function" and node.target in _COPIES:
+            node.replace_all_uses_with(node.args[0])
+            made.graph.erase_node(node)
+    made.graph.eliminate_dead_code()
+    made.recompile()
+
+    def repeat(*given: Any) -> tuple[Tensor, ...]:
+        with torch.no_grad():
+            return tuple(made.forward(*given))
+
+    return repeat

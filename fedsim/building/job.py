@@ -319,13 +319,10 @@ class Job:
 
     def model_writer(self, folder: Path) -> ModelTable:
         """Return what keeps its models in the folder of the run."""
-        asked, best = self.scenario.models, None
-        if asked.best is not None:
-            best = Best(asked.best, rises=asked.best in _higher(self.scenario))
-        own: OwnModels | None = None
-        if asked.clients:
-            personal = self._personal
-            own = NodeModels() if personal is None else personal.models
+        asked = self.scenario.models
+        best = Best(asked.best, rises=asked.best in _higher(self.scenario)) if asked.best else None
+        kept: OwnModels = self._personal.models if self._personal else NodeModels()
+        own = kept if asked.clients else None
         return ModelTable(PartWriter(folder, MODELS), self.problem.shape, asked.every, best, own)
 
     @cached_property

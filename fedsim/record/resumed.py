@@ -97,6 +97,7 @@ class _ResumedModels:
 
     def __init__(self, models: CheckpointWriter, seen: int) -> None:
         self._models, self._seen = models, seen
+        self.nodes = models.nodes
 
     def see(self, number: int, model: Array, figure: Figure) -> None:
         """See the model of a round, unless it was seen already."""

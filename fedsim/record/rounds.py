@@ -52,6 +52,14 @@ class Traffic:
     joules: float = 0.0
     grams: float | None = None
 
+    def charge_up(self, bits: int, messages: int, payload_bits: int) -> None:
+        """Charge so many equal uplink messages, each of these bits; without payload, beacons."""
+        self.bits_up += bits * messages
+        if payload_bits:
+            self.transmissions += messages
+        else:
+            self.beacons += messages
+
     def as_dict(self) -> dict[str, float]:
         """Return the totals by name."""
         return {

@@ -43,7 +43,7 @@ from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import Stop
 from fedsim.record.folder import MODELS
 from fedsim.record.manifest import COMPUTING, EVERY, FILES
-from fedsim.record.models import COLUMNS, SHAPE, CheckpointWriter, Figure, chunks
+from fedsim.record.models import COLUMNS, SHAPE, CheckpointWriter, Figure, NodeModels, chunks
 from fedsim.record.parts import PartWriter
 from fedsim.record.read import read_run
 from fedsim.repricing.history import Original, RunHistory
@@ -219,7 +219,7 @@ class CopiedModels:
         self._original = original
         self._parts = parts
         self._last = 0
-        self.nodes = None  # runs among peers are not re-priced
+        self.nodes: NodeModels | None = None  # runs among peers are not re-priced
 
     def see(self, number: int, model: Array, figure: Figure) -> None:  # noqa: ARG002 - placeholders
         """Register the last round of the run."""

@@ -1,7 +1,9 @@
 """The best round of a run, of those whose model was kept."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
+
+import pandas as pd
 
 from fedsim.errors import DataError
 from fedsim.record.columns import higher_is_better
@@ -9,11 +11,22 @@ from fedsim.record.folder import SCENARIO
 from fedsim.record.models import folder_of, read_rounds
 from fedsim.record.scenarios import parse, read_text
 
-if TYPE_CHECKING:
-    from fedsim.results.result import Result
+
+class Rounds(Protocol):
+    """What a `Result` has of its runs' rounds."""
+
+    @property
+    def runs(self) -> tuple[Path, ...]:
+        """The folders of the runs."""
+        ...
+
+    @property
+    def rounds(self) -> pd.DataFrame:
+        """The round tables."""
+        ...
 
 
-def best_round(result: "Result", variant: str | None, seed: int | None, measure: str | None) -> int:
+def best_round(result: Rounds, variant: str | None, seed: int | None, measure: str | None) -> int:
     """Return the round with the best value of a measure, of those whose model was kept.
 
     It is the first of several equal ones.

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
 import torch
@@ -70,7 +71,7 @@ def run(
     split: Mapping[str, Any] | str | None = None,
     step: BatchLoss | None = None,
     collate: Collate | None = None,
-    metrics: Mapping[str, Metric] | None = None,
+    metrics: Mapping[str, Metric] = MappingProxyType({}),
     rounds: int | None = None,
     out: str | Path | None = None,
     jobs: int = 1,
@@ -86,25 +87,22 @@ def run(
         data: the clients' rows: one dataset of PyTorch for each client, or one for all; (X, y) or
             (X, y, clients); or a source as in a scenario. With a step: items of any form.
         loss: "cross-entropy", "squared", or a function or module of outputs and targets.
-        algorithm: the method and its parameters, such as `{"kind": "fedavg", "step_size": 0.1}`; a
-            class of `torch.optim` as its optimizer is `fedsim.torch.optimizer` of it.
+        algorithm: such as `{"kind": "fedavg", "step_size": 0.1, "optimizer": torch.optim.Adam}`.
         test: test rows in the same forms, or {"fraction": 0.2}; with cross-entropy or a custom loss
             of classes, `measures` is `["test_accuracy"]` then, unless given.
         split: the assignment of rows to clients; see `fedsim.torch.problem`.
         step: of items of any form, and `collate`: see `fedsim.torch.problem`. With test items,
             `measures` is `["test_loss"]` then, unless given.
         collate: makes a batch of a list of items.
-        metrics: further measures of test rows by their names: functions of outputs and targets, and
-            objects, classes or names of torchmetrics, such as {"macro_f1": "MulticlassF1Score"};
-            see `metric`, of which `measures` takes those of each client.
+        metrics: further measures of test rows by their names, such as
+            {"own": function, "macro_f1": "MulticlassF1Score"}; see `metric`.
         rounds: after which the run ends; short for `stop={"rounds": rounds}`.
         out: the folder of the run folders; if None, a temporary one until this session ends.
         jobs: the number of runs at a time.
         scenario: other keys of a scenario, such as fleet, network, participation, variants, seeds.
 
     Raises:
-        DataError: rows, module or loss cannot be used.
-        ScenarioError: a key of the scenario is invalid; nothing has run.
+        DataError, ScenarioError: what is given cannot be used; nothing has run.
 
     Example:
         >>> from torch import nn
@@ -120,10 +118,13 @@ def run(
     classes = getattr(made.loss, "criterion", "") == "cross-entropy"
     if test is not None and (classes or step is not None):
         scenario.setdefault("measures", ["test_accuracy" if classes else "test_loss"])
-    if metrics is not None:
-        scenario["measures"] = [*scenario.get("measures", ()), *_by_name(metrics)]
-    method = _with_optimizer(algorithm)
-    found = api.run({"problem": made, "algorithm": method, **scenario}, out=out, jobs=jobs)
+    if named := _by_name(metrics):
+        scenario["measures"] = [*scenario.get("measures", ()), *named]
+    whole = {"problem": made, "algorithm": _with_optimizer(algorithm), **scenario}
+    return _as_torch(api.run(whole, out=out, jobs=jobs), module)
+
+
+def _as_torch(found: Result, module: Module) -> TorchResult:
     held = {each.name: getattr(found, each.name) for each in fields(found)}
     return TorchResult(**held, network=module)
 

@@ -259,7 +259,8 @@ class PeerNetwork(ServerLanes):
         """Accept a message for each of some nodes, and charge its bits."""
         lane = self._up[sender]
         framing = 0 if lane.framing is None else lane.framing.bits(envelope.bits)
-        self._charge_up(envelope, framing, len(receivers))
+        bits, many = envelope.bits + framing, len(receivers)
+        self._traffic.charge_up(bits, many, envelope.payload_bits)
         queue = self._queue if self._routed else super()._queue
         for receiver in receivers:
             queue(lane, Parcel(envelope, sender, receiver, framing), framing)

@@ -251,17 +251,8 @@ class ServerLanes:
         """Accept a message from a client, and charge its bits."""
         lane = self._up[client]
         framing = 0 if lane.framing is None else lane.framing.bits(envelope.bits)
-        self._charge_up(envelope, framing, 1)
+        self._traffic.charge_up(envelope.bits + framing, 1, envelope.payload_bits)
         self._queue(lane, envelope, framing)
-
-    def _charge_up(self, envelope: Envelope, framing: int, messages: int) -> None:
-        """Charge the bits of so many equal messages of a client."""
-        traffic = self._traffic
-        traffic.bits_up += (envelope.bits + framing) * messages
-        if envelope.payload_bits:
-            traffic.transmissions += messages
-        else:
-            traffic.beacons += messages
 
     def _queue(self, lane: Lane, envelope: Envelope, framing: int) -> None:
         """Start a message, at once where its lane is free."""
@@ -386,10 +377,7 @@ class ServerLanes:
             lane.fire(LaneEvent.DOOM)
         state = lane.state
         self.message_log.close(lane, envelope, joules)
-        try:
-            lane.state = AFTER_LAST_BIT[state]  # `Lane.fire`, less a call
-        except KeyError:
-            raise lane.refusal(LAST_BIT) from None
+        lane.fire(LAST_BIT)
         self._free(lane, now + lane.silence)
         if state is not DOOMED:
             lane.receive(lane.client, envelope)

@@ -311,9 +311,7 @@ class CellularRadio(RadioMeter):
 
     def reception_time(self, now: float) -> float:
         """Return when it can be reached by a message that is ready for it now, s."""
-        if self._waking or not self._stage:  # in the first stage it always can
-            return now
-        return self._states.reception_time(self._stage, self._since, now)
+        return now if self._waking else self._states.reception_time(self._stage, self._since, now)
 
     def wake(self, now: float, round_number: int) -> float:
         """Return when it is ready, s: promoted, if it was idle."""
@@ -351,8 +349,7 @@ class CellularRadio(RadioMeter):
         self._since = self._calendar.now
         if not self._armed:
             self._await_expiry(self._since)
-        if self.supply is not None:
-            self.update_load()
+        self.update_load()
 
     def _await_expiry(self, since: float) -> None:
         # Last in its instant: a message at the very end of the tail still finds it connected.
@@ -381,20 +378,16 @@ class CellularRadio(RadioMeter):
 
     def begin(self, up: bool, rate: float) -> None:  # noqa: FBT001
         """Let bits flow in one direction from now on; the wait for them is over."""
-        # A promotion may end in this instant, later.
-        if not (self._flowing or self._waking) and self._stage != self._last_stage:
+        if not self._flowing and not self._waking:  # a promotion may end in this instant, later
             self._log_stage()
-            self._book()
+            if self._stage != self._last_stage:
+                self._book()
         super().begin(up, rate)
 
     def mark_idle(self, up: bool) -> None:  # noqa: FBT001
         """Mark one direction as idle: perhaps the tail begins."""
         flowed = self._flowing
-        if self.supply is None:  # what `super` does without a battery, less three calls
-            self.began[up] = inf
-            self._flowing = flowed & ~_BITS[up]
-        else:
-            super().mark_idle(up)
+        super().mark_idle(up)
         if not self._waking and self._stage != self._last_stage and not self._flowing:
             if flowed:
                 self._connect()
@@ -428,8 +421,9 @@ class CellularRadio(RadioMeter):
     def _log_state(self, event: Event, since: float, detail: int = -1) -> None:
         """Meter and record the time in a state, up to now."""
         now = self._calendar.now
+        watts = self._state_power
         if now > since:
-            joules = self._state_power * (now - since)
+            joules = watts * (now - since)
             self.joules += joules
             self._traffic.joules += joules
             charge = nan if self.supply is None else self.supply.share
@@ -440,13 +434,9 @@ class CellularRadio(RadioMeter):
                 self._node,
                 NO_PEER,
                 self._round,
-                -1,
-                0,
-                0,
-                0,
-                joules,
-                charge,
-                detail,
+                joules=joules,
+                state_of_charge=charge,
+                detail=detail,
             )
 
     @property

@@ -120,6 +120,9 @@ class Architecture(Spec):
     @property
     def has_own_loss(self) -> bool:
         """Whether the loss of a row is that of the criterion alone."""
+        handed = getattr(self, "_handed", None)  # of a module that was passed in
+        if handed is not None:
+            return handed.loss is None and handed.wrap is None
         return type(self).row_losses is Architecture.row_losses
 
     def mean_loss(

@@ -152,11 +152,6 @@ class GivenModule(Holding, Architecture):
         return self._loss_values(outputs, targets, criterion, by_row=True)
 
     @property
-    def has_own_loss(self) -> bool:
-        """Whether neither a loss nor a step was passed in."""
-        return self.predicts and self._handed.loss is None
-
-    @property
     def predicts(self) -> bool:
         """Whether outputs are predictions; a step's are losses."""
         return self._handed.wrap is None

@@ -316,7 +316,7 @@ def test_many_steps_of_small_networks_are_computed_together() -> None:
         ({"rounds": 99.0}, "the run has fewer than 2000 steps"),
     ],
 )
-def test_fewer_clients_or_steps_or_long_ones_are_not(less: dict[str, float], why: str) -> None:
+def test_fewer_clients_or_steps_or_long_ones_are_not(less: dict[str, Any], why: str) -> None:
     made, few = network(), SMALL_STEPS._replace(**less)
     assert (evaluator_for(made, few), why_apart(made, few)) == ("one-by-one", why)
 

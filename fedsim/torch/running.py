@@ -103,14 +103,6 @@ def run(
 
     Raises:
         DataError, ScenarioError: what is given cannot be used; nothing has run.
-
-    Example:
-        >>> from torch import nn
-        >>> rows = np.eye(4), [0, 1, 0, 1]
-        >>> method = {"kind": "fedavg", "step_size": 0.1, "local_steps": 1}
-        >>> result = run(nn.Linear(4, 2), rows, algorithm=method, rounds=3, fleet=[{"count": 2}])
-        >>> len(result.rounds), result.module().out_features
-        (3, 2)
     """
     if rounds is not None:
         scenario["stop"] = _stop_after(rounds, scenario.get("stop", {}))

@@ -11,7 +11,7 @@ from contextlib import redirect_stdout
 from contextvars import ContextVar
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fedsim.blocks.registry import Registry, lacks
 from fedsim.blocks.spec import Spec
@@ -33,10 +33,15 @@ def find_installed(
     if registry.base is None:
         return {}
     found: dict[str, tuple[EntryPoint, ...]] = {}
-    points = (entry_points() if installed is None else installed).select(group=registry.group)
+    points = (_every_entry_point() if installed is None else installed).select(group=registry.group)
     for point in sorted(points, key=lambda each: (each.name, each.value)):
         found[point.name] = (*found.get(point.name, ()), point)
     return found
+
+
+def _every_entry_point() -> EntryPoints:
+    """Return the entry points of all packages."""
+    return cast("EntryPoints", entry_points())  # before Python 3.12 its type has another form
 
 
 def extras(registry: Registry[Spec]) -> dict[str, tuple[EntryPoint, ...]]:
@@ -146,7 +151,8 @@ class BlockCatalogue:
         if self._found is None:
             return find_installed(registry)
         if registry.group not in self._found:
-            self._installed = entry_points() if self._installed is None else self._installed
+            if self._installed is None:
+                self._installed = _every_entry_point()
             self._found[registry.group] = find_installed(registry, self._installed)
         return self._found[registry.group]
 

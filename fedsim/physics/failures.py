@@ -97,8 +97,8 @@ class FailingByExchange:
                 to[one].append(other)
                 back[other].append(one)
         if base.directed:
-            return Overlay(_sorted(to), _sorted(back))
-        return Overlay(_sorted([a + b for a, b in zip(to, back, strict=True)]))
+            return Overlay(_in_order(to), _in_order(back))
+        return Overlay(_in_order([a + b for a, b in zip(to, back, strict=True)]))
 
     def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
         """Yield which node may ever send to which."""
@@ -108,7 +108,7 @@ class FailingByExchange:
 _KEPT = 64  # graphs: nodes are rarely further apart
 
 
-def _sorted(near: list[list[ClientId]]) -> tuple[tuple[ClientId, ...], ...]:
+def _in_order(near: list[list[ClientId]]) -> tuple[tuple[ClientId, ...], ...]:
     return tuple([tuple(sorted(others)) for others in near])
 
 

@@ -1,8 +1,8 @@
-"""The medium of peers in range of each other: who hears whom, and who may send at a time.
+"""The medium of peers in range of each other: the range of each, and which may send at a time.
 
-Two transmissions meet if they share a node, or if a node that sends or receives one of them hears
-the other. Under `csma` a node waits as long as that would happen; under `tdma` nodes that are at
-most two hops apart have slots of their own, so that it never does.
+Two transmissions meet if they share a node, or if a node that sends or receives one of them is in
+range of the other's sender. Under `csma` a node waits as long as that would happen; under `tdma`
+nodes that are at most two hops apart have slots of their own, so that it never does.
 """
 
 from collections import deque
@@ -135,7 +135,7 @@ class RadioGraph:
     def describe(self) -> str:
         """Return what the medium is, as a sentence."""
         degrees = [len(others) for others in self.near]
-        way = "heard by all neighbours at once" if self.medium.broadcast else "sent to each alone"
+        way = "received by all neighbours" if self.medium.broadcast else "sent to each alone"
         least, most = min(degrees), max(degrees)
         count = f"{least}" if least == most else f"{least} to {most}"
         text = f"{self.medium.access}, {count} nodes in range; a message for several is {way}"
@@ -174,7 +174,7 @@ class Contention:
         self._alone = graph.medium.access != "csma"
         self._slots = graph.medium.access == "tdma"
         self._turns: dict[ClientId, Signal] = {}
-        self._sends = [0] * nodes  # how many that a node hears, itself included, send now
+        self._sends = [0] * nodes  # how many in range of a node, itself included, send now
         self._receives = [0] * nodes  # and receive
         self._busy = [0] * nodes  # whether it receives itself
 
@@ -224,7 +224,7 @@ class Contention:
         began = now if turns.at(now) else turns.next_change(now)
         return began, turns.when(began, seconds)
 
-    def passed(self, sender: ClientId, began: float, now: float) -> float:
+    def seconds_on_air(self, sender: ClientId, began: float, now: float) -> float:
         """Return how long a transmission has been on the air, s."""
         if now <= began:
             return 0.0

@@ -99,6 +99,7 @@ from fedsim.problems.optimizers import (
     Adam,
     AdamW,
     GivenOptimizer,
+    Muon,
     Yogi,
 )
 from fedsim.problems.oracle import LossOracle
@@ -219,6 +220,7 @@ __all__ = [
     "MaxDistance",
     "Measure",
     "MultilayerPerceptron",
+    "Muon",
     "NeymanPearson",
     "NoPenalty",
     "NormalStart",

@@ -90,13 +90,11 @@ class KeptModel(NamedTuple):
 
 
 class CheckpointWriter(Protocol):
-    """Receives every model of a run, keeps some, and is closed once, or abandoned.
+    """Receives every model of a run, keeps some, and is closed once, or abandoned."""
 
-    Attributes:
-        nodes: takes the models of peers, where these are kept; else None.
-    """
-
-    nodes: NodeModels | None
+    @property
+    def nodes(self) -> NodeModels | None:
+        """What takes the models of peers; None where these are not kept."""
 
     def see(self, number: int, model: Array, figure: Figure) -> None:
         """Receive the model of a round, and the figures of that round."""

@@ -126,7 +126,7 @@ def _spread(clients: int, whose: NDArray[np.intp], held: Array) -> Array:
 class NullCheckpointWriter:
     """A `CheckpointWriter` that keeps no models."""
 
-    nodes = None
+    nodes: None = None
 
     def see(self, number: int, model: Array, figure: Figure) -> None:
         """Ignore the model."""

@@ -12,7 +12,7 @@ from fedsim.record.models import folder_of, read_rounds
 from fedsim.record.scenarios import parse, read_text
 
 
-class Rounds(Protocol):
+class HasRounds(Protocol):
     """What a `Result` has of its runs' rounds."""
 
     @property
@@ -26,7 +26,9 @@ class Rounds(Protocol):
         ...
 
 
-def best_round(result: Rounds, variant: str | None, seed: int | None, measure: str | None) -> int:
+def best_round(
+    result: HasRounds, variant: str | None, seed: int | None, measure: str | None
+) -> int:
     """Return the round with the best value of a measure, of those whose model was kept.
 
     It is the first of several equal ones.

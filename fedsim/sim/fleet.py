@@ -171,7 +171,7 @@ class Fleet:
         )
 
     def _idle(self, member: ClientConfig) -> float:
-        """Return the idle power of a client, W; who shares a medium listens all the time."""
+        """Return the idle power of a client, W; one that shares a medium listens all the time."""
         awake = 0.0 if self._setup.medium is None else awake_power(member.radio)
         return member.device.idle + member.radio.resting + awake
 

@@ -18,6 +18,7 @@ from fedsim.problems.modules.module import numbers_of
 from fedsim.results import Result
 from fedsim.results.best import best_round
 from fedsim.running import api
+from fedsim.scenario import ProblemSpec
 from fedsim.torch.metrics import Metric, metric
 from fedsim.torch.optimizers import optimizer
 from fedsim.torch.problems import Criterion, Module, RowLoss, Rows, problem
@@ -79,8 +80,7 @@ def run(
 ) -> TorchResult:
     """Train a module at the clients, and return what that takes: bits, seconds, joules, accuracy.
 
-    It is `fedsim.run` of a scenario whose problem is `fedsim.torch.problem(module, loss, ...)`, and
-    the result gives the module back: `result.module()`.
+    It is `fedsim.run` of a scenario whose problem is `fedsim.torch.problem(module, loss, ...)`.
 
     Args:
         module: a module with the initial parameters; or a class or function that creates one.
@@ -91,11 +91,9 @@ def run(
         test: test rows in the same forms, or {"fraction": 0.2}; with cross-entropy or a custom loss
             of classes, `measures` is `["test_accuracy"]` then, unless given.
         split: the assignment of rows to clients; see `fedsim.torch.problem`.
-        step: of items of any form, and `collate`: see `fedsim.torch.problem`. With test items,
-            `measures` is `["test_loss"]` then, unless given.
+        step: of items of any form, see `fedsim.torch.problem`; `measures` is `["test_loss"]` then.
         collate: makes a batch of a list of items.
-        metrics: further measures of test rows by their names, such as
-            {"own": function, "macro_f1": "MulticlassF1Score"}; see `metric`.
+        metrics: more measures: {"own": function, "f1": "MulticlassF1Score"}; see `metric`.
         rounds: after which the run ends; short for `stop={"rounds": rounds}`.
         out: the folder of the run folders; if None, a temporary one until this session ends.
         jobs: the number of runs at a time.
@@ -103,17 +101,29 @@ def run(
 
     Raises:
         DataError, ScenarioError: what is given cannot be used; nothing has run.
+
+    Example:
+        >>> rows, method = (np.eye(4), [0, 1, 0, 1]), {"kind": "gd", "step_size": 0.1}
+        >>> run(nn.Linear(4, 2), rows, algorithm=method, rounds=3, fleet=[{"count": 2}]).module()
+        Linear(in_features=4, out_features=2, bias=True)
     """
     if rounds is not None:
         scenario["stop"] = _stop_after(rounds, scenario.get("stop", {}))
     made = problem(module, loss, data=data, test=test, split=split, step=step, collate=collate)
-    classes = getattr(made.loss, "criterion", "") == "cross-entropy"
-    if test is not None and (classes or step is not None):
-        scenario.setdefault("measures", ["test_accuracy" if classes else "test_loss"])
+    if test is not None:
+        _measure_tests(scenario, made, steps=step is not None)
     if named := _by_name(metrics):
         scenario["measures"] = [*scenario.get("measures", ()), *named]
     whole = {"problem": made, "algorithm": _with_optimizer(algorithm), **scenario}
     return _as_torch(api.run(whole, out=out, jobs=jobs), module)
+
+
+def _measure_tests(scenario: dict[str, Any], made: ProblemSpec, *, steps: bool) -> None:
+    """Give a scenario without measures that of test rows: of classes, or with a step, of items."""
+    if getattr(made.loss, "criterion", "") == "cross-entropy":
+        scenario.setdefault("measures", ["test_accuracy"])
+    elif steps:
+        scenario.setdefault("measures", ["test_loss"])
 
 
 def _as_torch(found: Result, module: Module) -> TorchResult:

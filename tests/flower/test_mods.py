@@ -38,7 +38,7 @@ def walker(context: Context) -> Any:
 def final(interface: str, strategy: Any, *mods: Any) -> Any:
     """Return the model after one round, from zeros, in which client m wants (m + 1)^2/2."""
     initial: dict[str, Any] = {"initial": ZEROS} if interface == "newer" else {}
-    what = {"clients": CLIENTS, "cost": {"operations": 1}, "evaluated_by": "nobody"}
+    what: dict[str, Any] = {"clients": CLIENTS, "cost": {"operations": 1}, "evaluated_by": "nobody"}
     result = fedsim.run(
         {
             "problem": {"loss": app(clients(interface, *mods), **what, **initial)},

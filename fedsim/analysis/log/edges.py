@@ -34,22 +34,22 @@ def edges(events: pd.DataFrame) -> pd.DataFrame:
         ['target', 'messages', 'lost', 'silent', 'bits', 'busy', 'joules_sent', 'joules_received']
     """
     check_columns(events, "events", _COLUMNS)
-    heard = _heard_by_several(events)
+    broadcast = _is_broadcast(events)
     kept = events["event"].isin([*_SENT, "receive", "lost", "silent"]) & events["peer"].notna()
     rows = events[kept]
     kind, sent = rows["event"], rows["event"].isin(_SENT)
-    came, heard = kind == "receive", heard[kept]
+    came, broadcast = kind == "receive", broadcast[kept]
     nodes, peers = rows["node"].astype(str), rows["peer"].astype(str)
     keys = [name for name in RUN if name in rows]
     table = rows[keys].astype({name: str for name in keys if name == "variant"})
     table = table.assign(
         source=nodes.where(~came, peers),
         target=peers.where(~came, nodes),
-        messages=((kind == "send") | heard).astype(int),
+        messages=((kind == "send") | broadcast).astype(int),
         lost=(kind == "lost").astype(int),
         silent=(kind == "silent").astype(int),
-        bits=total_bits(rows) * (sent | heard).to_numpy(),
-        busy=rows["duration"].where(sent | heard, 0.0),
+        bits=total_bits(rows) * (sent | broadcast).to_numpy(),
+        busy=rows["duration"].where(sent | broadcast, 0.0),
         joules_sent=rows["joules"].where(sent, 0.0),
         joules_received=rows["joules"].where(came, 0.0),
     )
@@ -57,15 +57,14 @@ def edges(events: pd.DataFrame) -> pd.DataFrame:
     return sums.reset_index()
 
 
-def _heard_by_several(events: pd.DataFrame) -> pd.Series:
+def _is_broadcast(events: pd.DataFrame) -> pd.Series:
     """Return whether a row is the reception of a message that has been sent to several at once."""
     sent = (events["event"] == "send") & events["peer"].isna()
     came = events["event"] == "receive"
     if not sent.any():
         return sent
     keys = [name for name in (*RUN, "round", "message") if name in events]
-    known = set(events.loc[sent, [*keys, "node"]].astype(str).itertuples(index=False, name=None))
-    told = events.loc[came, [*keys, "peer"]].astype(str).itertuples(index=False, name=None)
-    return came & pd.Series([each in known for each in told], events.index[came]).reindex(
-        events.index, fill_value=False
-    )
+    sending = pd.MultiIndex.from_frame(events.loc[sent, [*keys, "node"]])
+    receiving = pd.MultiIndex.from_frame(events.loc[came, [*keys, "peer"]])
+    several = pd.Series(receiving.isin(sending), events.index[came])
+    return several.reindex(events.index, fill_value=False)

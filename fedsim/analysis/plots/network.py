@@ -87,20 +87,18 @@ def plot_network(
 ) -> Axes:
     """Draw the graph of one run: an edge is as wide and dark as what went over it, both ways.
 
-    A node is the larger the more of it was its own: bits and messages that it sent or received, its
-    joules, its time on the air.
+    A node is the larger the more of it was its own: bits sent or received, joules, time on the air.
 
     Args:
         runs: a `Result`.
         value: "bits", "joules" (of both ends), "messages" or "busy" (s on the air); or
             "disagreement", the norm of the difference of the two ends' models, and at a node of its
-            difference to the mean model; `models: {every: 1, clients: true}` keeps what that needs.
+            difference to the mean model, of what `models: {every: 1, clients: true}` keeps.
         layout: of networkx: "kamada-kawai", "spring", "circular", "shell" or "spectral"; or the
             place of each node, x and y in any unit.
         variant: the first one if None.
         seed: the first one if None.
-        round: only what was sent in this round; in the whole run if None. Models are those after
-            it, or after the last one.
+        round: the whole run, and the last one's models, if None.
         ax: axes to draw on; a new figure if None.
         width: of a new figure, inches or a style such as "ieee".
         out: file to save the figure to; its ending gives the format.

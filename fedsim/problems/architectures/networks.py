@@ -367,13 +367,13 @@ class TokenNetwork(Architecture):
         default=None, ge=2, description="how many tokens there are; as many as outputs if null"
     )
 
-    def known(self, outputs: int) -> int:
-        """Return the number of known tokens."""
+    def distinct(self, outputs: int) -> int:
+        """Return the number of distinct tokens."""
         return self.vocabulary or outputs
 
     def check(self, X: Features, outputs: int) -> None:
         """Check that all features are tokens; see `Architecture.check`."""
-        known = self.known(outputs)
+        known = self.distinct(outputs)
         wrong = (np.floor(X) != X) | (X < 0) | (known <= X)
         if wrong.any():
             seen = f"{X[wrong][0]:g}"
@@ -419,7 +419,7 @@ class Transformer(TokenNetwork):
         """Return the network; see `Architecture.module`."""
         from fedsim.problems.modules.layers import Decoder  # noqa: PLC0415 - loads PyTorch
 
-        known = self.known(outputs)
+        known = self.distinct(outputs)
         return Decoder(known, features, self.width, self.layers, self.heads, outputs)
 
 
@@ -447,4 +447,4 @@ class CharacterLSTM(TokenNetwork):
         """Return the network; see `Architecture.module`."""
         from fedsim.problems.modules.layers import Recurrent  # noqa: PLC0415 - loads PyTorch
 
-        return Recurrent(self.known(outputs), self.embedding, self.hidden, self.layers, outputs)
+        return Recurrent(self.distinct(outputs), self.embedding, self.hidden, self.layers, outputs)

@@ -34,7 +34,7 @@ def recordable(module: nn.Module) -> bool:
     It is built of PyTorch's own layers and of fedsim's, without hooks, and without layers that
     change their inputs in place.
     """
-    return all(_known(each) for each in module.modules())
+    return all(_is_known(each) for each in module.modules())
 
 
 def dense(module: nn.Module) -> bool:
@@ -45,7 +45,7 @@ def dense(module: nn.Module) -> bool:
     return all(type(each).__module__.startswith(_DENSE) for each in module.modules())
 
 
-def _known(layer: nn.Module) -> bool:
+def _is_known(layer: nn.Module) -> bool:
     """Return whether the code of a layer is known; see `recordable`."""
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     return (

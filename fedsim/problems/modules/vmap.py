@@ -68,11 +68,11 @@ class Together:
             pull: towards the initial models; see `fedsim.ports.Oracle`.
             terms: beyond the loss of the rows.
         """
-        start = self._cut(self._loaded(models))
+        start = self._cut(self._load_models(models))
         parts = _separate(start)
         for found in self._step_gradients(rows, drawn, parts, start, pull, terms):
             torch._foreach_add_(parts, found, alpha=-eta)
-        return self._reached(models, parts, start)
+        return self._add_changes(models, parts, start)
 
     def train(
         self,
@@ -91,7 +91,7 @@ class Together:
             trainings: of each client, equal but for the state's moments.
             terms: beyond the loss of the rows.
         """
-        model, training = self._loaded(models), trainings[0]
+        model, training = self._load_models(models), trainings[0]
         start, whole = self._cut(model), _state(trainings, model)
         parts, take = _separate(start), step_of(training, self._device.type)
         moments = [_separate(self._cut(each)) for each in whole.moments]
@@ -104,7 +104,7 @@ class Together:
             limited = self._cut(training.limit(_join(gradients))) if clipped else gradients
             for part, gradient, state in zip(parts, limited, states, strict=True):
                 take(part, gradient.contiguous(), eta, state)
-        ends = self._reached(models, parts, start)
+        ends = self._add_changes(models, parts, start)
         if not training.kept:
             return ends
         own = zip(*(_join(each) for each in moments), strict=True) if moments else [()] * len(ends)
@@ -119,18 +119,18 @@ class Together:
         terms: LossTerms,
     ) -> Array:
         """Return each client's stochastic gradient, shape (clients, d), of rows (clients, b)."""
-        parts = _separate(self._cut(self._loaded(models)))
+        parts = _separate(self._cut(self._load_models(models)))
         (found,) = self._step_gradients(rows, drawn[:, None], parts, parts, None, terms)
         return _array(_join(found))
 
-    def _loaded(self, models: Sequence[Array]) -> Tensor:
+    def _load_models(self, models: Sequence[Array]) -> Tensor:
         """Return models as one tensor of the number type, shape (clients, d)."""
         made = torch.empty(len(models), len(models[0]), dtype=self._dtype)
         for row, w in zip(made.numpy(), models, strict=True):
             np.copyto(row, w, casting="same_kind")
         return made.to(self._device)
 
-    def _reached(
+    def _add_changes(
         self, models: Sequence[Array], parts: list[Tensor], start: list[Tensor]
     ) -> list[Array]:
         """Return the models that steps have reached: what was given, plus the change."""

@@ -41,7 +41,7 @@ from fedsim.sim.star import Star
 from fedsim.streams import EntityStreams
 
 
-class _Sent(NamedTuple):
+class _SentAtOnce(NamedTuple):
     """The replies to an exchange.
 
     Attributes:
@@ -155,7 +155,7 @@ class ArrayLanes(ServerLanes):
             down.clients, self._decode(down), times, begun, turns, moved.crowded, []
         )
 
-    def _reply(self, cohort: HandlerBatch, order: EventOrder, rows: RowBlocks) -> "_Sent":
+    def _reply(self, cohort: HandlerBatch, order: EventOrder, rows: RowBlocks) -> "_SentAtOnce":
         """Let the clients reply, and the rest of the exchange pass; its replies arrive later."""
         senders, up = cohort.answers()
         times, events = cohort.times[senders], cohort.events[senders]
@@ -165,7 +165,7 @@ class ArrayLanes(ServerLanes):
             last, events = float(came.over.max()), came.events
         over = self.closing.over(now, last, cohort.times, silent=len(senders) < len(cohort.clients))
         self.radios.settle_all(over, order, rows)
-        return _Sent(up.clients, events, last, up.envelopes, cohort.together)
+        return _SentAtOnce(up.clients, events, last, up.envelopes, cohort.together)
 
     def _move(
         self,

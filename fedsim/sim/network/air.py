@@ -1,8 +1,9 @@
 """The air of Wi-Fi cells: a link whose capacity is time, which all that send share both ways.
 
-It is a link of the fluid network (`fedsim.sim.network.flows.Medium`): what a flow takes of it, and
-how fast it is compared with the others, depends on what else is sent, as `fedsim.physics.airtime`
-has it. The rest is the network's: rates are shared anew where a message starts or ends.
+It is a link of the fluid network (`fedsim.sim.network.flows.ContendedLink`): what a flow takes of
+it, and how fast it is compared with the others, depends on what else is sent, as
+`fedsim.physics.airtime` has it. The rest is the network's: rates are shared anew where a message
+starts or ends.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from fedsim.physics.radios.channel import Framing
 from fedsim.physics.wifi import FrameTiming, Wifi
 from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.flows import Changed, Flow, Link, Medium, Path
+from fedsim.sim.network.flows import Changed, ContendedLink, Flow, Link, Path
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.lanes import Transfer
 
@@ -63,7 +64,7 @@ class AirPath(Path):
         self.plan = made
 
 
-class AirLink(Medium):
+class AirLink(ContendedLink):
     """The air of one cell: a second of it each second.
 
     Args:

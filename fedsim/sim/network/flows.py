@@ -153,7 +153,7 @@ class SharedLink:
         return min(flow.path.usage[hop] * flow.peak, 2.0 * self.most + 1.0)
 
 
-class Medium(SharedLink):
+class ContendedLink(SharedLink):
     """A fair link of which flows take what depends on the others that are on it.
 
     It is always contended, and the first of the links of a path over it.

@@ -1,4 +1,4 @@
-"""The transport among peers in range of each other: one transmission a hop, heard by several.
+"""The transport among peers in range of each other: one transmission a hop, received by several.
 
 A message goes from node to node along the paths of fewest hops to its receivers, and is stored at
 each: a node that forwards it receives it, waits for the medium, and sends it, at its own cost.
@@ -100,7 +100,7 @@ class Packet:
         return sorted(found & self.targets)
 
 
-class Transmission:
+class OnAir:
     """A packet on the air from one node to those in its range that it is for.
 
     Attributes:
@@ -164,12 +164,7 @@ class MediumNetwork(ServerLanes):
     """
 
     def __init__(
-        self,
-        calendar: Calendar,
-        lane: MakeLane,
-        log: EventLog,
-        traffic: Traffic,
-        graph: RadioGraph,
+        self, calendar: Calendar, lane: MakeLane, log: EventLog, traffic: Traffic, graph: RadioGraph
     ) -> None:
         super().__init__(calendar, lane, log, traffic)
         self._log = log
@@ -178,7 +173,7 @@ class MediumNetwork(ServerLanes):
         self._parents = LazyTable(graph.parents)
         self._powers = LazyTable(self._powers_of)
         self._queues: dict[ClientId, deque[tuple[float, Packet]]] = {}  # with the time of arrival
-        self._on_air: dict[ClientId, Transmission] = {}
+        self._on_air: dict[ClientId, OnAir] = {}
         self._open: dict[Packet, None] = {}
         self._looks: set[ClientId] = set()  # those that may be able to send at this instant
         self._arrived: Sequence[Arrived] = ()
@@ -258,12 +253,12 @@ class MediumNetwork(ServerLanes):
         rates = [lane.carrier.terms(envelope.bits, framed, envelope.round).cap for lane in lanes]
         seconds = over(min(rates), framed)
         began, end = self._contention.span(node, now, seconds)
-        sent = Transmission(packet, node, receivers, framed, seconds, began)
+        sent = OnAir(packet, node, receivers, framed, seconds, began)
         self._on_air[node] = sent
         self._contention.begin(node, sent.reserved)
         sent.timer = self._calendar.at(end, self._end, sent)
 
-    def _end(self, sent: Transmission) -> None:
+    def _end(self, sent: OnAir) -> None:
         """Pay for a transmission, hand the message over, and send it on."""
         packet, sender = sent.packet, sent.sender
         whole = self._pay_sender(sent, 1.0, "")
@@ -280,7 +275,7 @@ class MediumNetwork(ServerLanes):
                 packet.targets.discard(node)
                 packet.received += 1
         for node in packet.hops[sender]:
-            if node not in sent.reserved:  # it had left before: nobody notices
+            if node not in sent.reserved:  # it had left before
                 self._lose(packet, packet.beyond(node), LOST)
         reached = [node for node in sent.receivers if packet.beyond(node)]
         self._settle(packet)
@@ -295,16 +290,14 @@ class MediumNetwork(ServerLanes):
         packets = lane.packets.packets(envelope.bits)
         return lane.process is not None and lane.process.losses(packets) > 0
 
-    def _release(self, sent: Transmission) -> None:
+    def _release(self, sent: OnAir) -> None:
         """Free the medium of a transmission that is over."""
         del self._on_air[sent.sender]
         self._look({sent.sender, *self._contention.end(sent.sender, sent.reserved)})
 
     # -- what it costs -------------------------------------------------------------------
 
-    def _pay(
-        self, node: ClientId, sent: Transmission, share: float, *, up: bool
-    ) -> tuple[float, bool]:
+    def _pay(self, node: ClientId, sent: OnAir, share: float, *, up: bool) -> tuple[float, bool]:
         """Charge a node for its part in a transmission; return the joules, and if it had them."""
         powers, radio = self._powers[node], self._up[node].radio
         watts = powers.held + powers.on_air[up] - awake_power(radio.law)
@@ -316,7 +309,7 @@ class MediumNetwork(ServerLanes):
         self._traffic.joules += joules
         return joules, joules >= owed
 
-    def _pay_sender(self, sent: Transmission, share: float, why: str) -> bool:
+    def _pay_sender(self, sent: OnAir, share: float, why: str) -> bool:
         """Charge the sender of a transmission, in a row; return whether it had the joules."""
         packet, node = sent.packet, sent.sender
         joules, paid = self._pay(node, sent, share, up=True)
@@ -328,7 +321,7 @@ class MediumNetwork(ServerLanes):
             self._row(Event.FORWARD, node, packet.origin, packet, sent, joules, why, framing)
         return paid
 
-    def _hear(self, node: ClientId, sent: Transmission, joules: float, why: str) -> None:
+    def _hear(self, node: ClientId, sent: OnAir, joules: float, why: str) -> None:
         """Record what a node has received: a message of its own, or one that it forwards."""
         packet = sent.packet
         if node in packet.targets:
@@ -343,7 +336,7 @@ class MediumNetwork(ServerLanes):
         node: ClientId,
         peer: ClientId,
         packet: Packet,
-        sent: Transmission | None,
+        sent: OnAir | None,
         joules: float,
         why: str,
         framing: int | None,
@@ -375,11 +368,11 @@ class MediumNetwork(ServerLanes):
         packet: Packet,
         targets: Iterable[ClientId],
         why: str,
-        heard: ClientId | None = None,
+        recorded: ClientId | None = None,
     ) -> None:
         """Record the receivers that a message does not reach; one of them may have a row."""
         for target in targets:
-            if target != heard:
+            if target != recorded:
                 self._row(Event.RECEIVE, target, packet.origin, packet, None, 0.0, why, None)
             packet.targets.discard(target)
 
@@ -400,7 +393,7 @@ class MediumNetwork(ServerLanes):
                 Event.LOST, packet.origin, packet.peer, packet, None, 0.0, why, packet.framing
             )
 
-    def _break_off(self, sent: Transmission, why: str) -> None:
+    def _break_off(self, sent: OnAir, why: str) -> None:
         """End a transmission before its last bit: all pay for what has passed."""
         sent.timer.cancel()
         share = self._share(sent)
@@ -410,10 +403,10 @@ class MediumNetwork(ServerLanes):
             self._hear(node, sent, joules, why)
             self._lose(sent.packet, sent.packet.beyond(node), why, node)
 
-    def _share(self, sent: Transmission) -> float:
+    def _share(self, sent: OnAir) -> float:
         """Return the share of a transmission that has been on the air."""
         now = self._calendar.now
-        passed = self._contention.passed(sent.sender, sent.began, now)
+        passed = self._contention.seconds_on_air(sent.sender, sent.began, now)
         return min(passed / sent.seconds, 1.0) if sent.seconds else 0.0
 
     def _give_up(self, packet: Packet, node: ClientId, why: str) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedsim.ports import Array
 from fedsim.sim.engine.calendar import Calendar, Timer
-from fedsim.sim.network.flows import Flow, Medium, SharedLink
+from fedsim.sim.network.flows import ContendedLink, Flow, SharedLink
 
 # Weighted max-min fair rates of flows over any set of links, by progressive filling.
 
@@ -121,7 +121,7 @@ class Component:
         self._links: list[SharedLink | None] = [None]
         self._capacities: Array = np.full(_FEW, inf)
         self._free: list[int] = []
-        self._media: list[Medium] = []
+        self._media: list[ContendedLink] = []
 
     @property
     def shared_links(self) -> list[SharedLink]:
@@ -131,7 +131,7 @@ class Component:
     def adopt(self, link: SharedLink) -> None:
         """Add a link; those of its flows that are in the component share it from now on."""
         link.component = self
-        if isinstance(link, Medium):
+        if isinstance(link, ContendedLink):
             self._media.append(link)
         if self._free:
             link.index = self._free.pop()
@@ -153,7 +153,7 @@ class Component:
         self._capacities[link.index] = inf
         self._free.append(link.index)
         link.component = None
-        if isinstance(link, Medium):
+        if isinstance(link, ContendedLink):
             self._media.remove(link)
 
     def resize(self, link: SharedLink) -> None:
@@ -254,7 +254,7 @@ class Component:
         reported[news] = rates[news]
         return [(self.flows[slot], float(rates[slot])) for slot in news]
 
-    def _set_terms(self, medium: Medium) -> None:
+    def _set_terms(self, medium: ContendedLink) -> None:
         """Set what the flows on a medium take of it, and their weights, as they are now."""
         terms, flows = medium.terms(), list(medium.flows)
         slots = [flow.slot for flow in flows]

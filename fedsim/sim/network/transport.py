@@ -249,9 +249,13 @@ class ServerLanes:
 
     def send_up(self, client: ClientId, envelope: Envelope) -> None:
         """Accept a message from a client, and charge its bits."""
-        lane = self._up[client]
+        traffic, lane = self._traffic, self._up[client]
         framing = 0 if lane.framing is None else lane.framing.bits(envelope.bits)
-        self._traffic.charge_up(envelope.bits + framing, 1, envelope.payload_bits)
+        traffic.bits_up += envelope.bits + framing
+        if envelope.payload_bits:
+            traffic.transmissions += 1
+        else:
+            traffic.beacons += 1
         self._queue(lane, envelope, framing)
 
     def _queue(self, lane: Lane, envelope: Envelope, framing: int) -> None:
@@ -343,10 +347,7 @@ class ServerLanes:
         return lane.radio.spend_again(lane.up, again) if lane.reliable and again else 0.0
 
     def _arrive_plainly(self, lane: Lane) -> None:
-        """Do what `_arrive` does, for a lane that needs no full treatment.
-
-        This runs twice for every client in every round, hence in one piece.
-        """
+        """Do what `_arrive` does, for a lane that needs no more; it runs often, so in one piece."""
         envelope: Envelope = lane.current  # type: ignore[assignment]  # one end for each message
         now = self._calendar.now
         joules = lane.radio.end(now, envelope.bits + lane.framing_bits, lane.up)

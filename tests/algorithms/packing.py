@@ -31,8 +31,8 @@ COMPRESSORS: dict[str, dict[str, Any]] = {
     "natural": {},
     "terngrad": {},
     "scaled-sign": {},
-    "e3m0": {},
     "dithered": {"bits": 4},
+    "e3m0": {},
     "low-rank": {"rank": 2},
 }
 """A block for every compressor."""

@@ -240,6 +240,7 @@ METHODS: Mapping[str, Callable[[fedsim.Result], object]] = {
     "compare": lambda result: repr(result.compare()),
     "report": lambda result: result.report(),
     "model": lambda result: result.model(seed=1),
+    "node_models": lambda result: result.node_models(),
     "__repr__": repr,
     "_repr_html_": lambda result: result._repr_html_(),
 }

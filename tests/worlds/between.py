@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from fedsim.algorithms.pairwise import PairwiseAlgorithm
+
 from .books import KEY, unmatched
 from .evidence import Evidence, Row, bits
 
@@ -10,9 +12,24 @@ Book = Counter[tuple[object, ...]]
 
 
 def told_once(run: Evidence) -> Iterator[str]:
-    """A node tells each neighbour one thing a round."""
+    """A node tells each neighbour one thing a round; where nodes meet in pairs, it answers offers."""
+    if isinstance(run.scenario.algorithm, PairwiseAlgorithm):
+        yield from _answered(run)
+        return
     told = Counter((row["node"], row["peer"], row["round"]) for row in run.of_kind("send"))
     yield from (f"{key} is told {count} times" for key, count in told.items() if count > 1)
+
+
+def _answered(run: Evidence) -> Iterator[str]:
+    """No node has more answers from a neighbour than that has had offers of it."""
+    owed = Book()
+    for row in run.of_kind("receive"):
+        if row["message"] == "offer" and row["detail"] is None:
+            owed[row["node"], row["peer"]] += 1
+    for row in run.of_kind("send"):
+        if row["message"] != "offer":
+            owed[row["node"], row["peer"]] -= 1
+    yield from (f"{key}: {-count} answers to no offer" for key, count in owed.items() if count < 0)
 
 
 def _key(row: Row, sender: str, receiver: str | None) -> tuple[object, ...]:
@@ -31,7 +48,7 @@ def legs(run: Evidence) -> Iterator[str]:
         if row["detail"] is None:
             key = _key(row, row["node"], row["peer"])
             sent[key] += 1
-            since[key] = row["t"]
+            since.setdefault(key, row["t"])  # see `_hops`
     for row in run.of_kind("receive"):
         key = _key(row, row["peer"], row["node"])
         if row["detail"] is not None and bits(row):
@@ -47,9 +64,11 @@ def legs(run: Evidence) -> Iterator[str]:
 
 def _hops(run: Evidence) -> Iterator[str]:
     """What goes on over nodes was sent, once for all its receivers; each has a row for it."""
-    sent, heard, lost = dict[tuple[object, ...], float](), Book(), _lost(run)
-    for row in run.of_kind("send"):
-        sent[_key(row, row["node"], row["peer"])] = row["t"]
+    sent, times, heard, lost = dict[tuple[object, ...], float](), Book(), Book(), _lost(run)
+    for row in run.of_kind("send"):  # in pairs, equal messages may be sent more than once a round
+        key = _key(row, row["node"], row["peer"])
+        sent.setdefault(key, row["t"])
+        times[key] += 1
     came = run.of_kind("receive")
     flies = {(row["peer"], row["round"]) for row in came if row["detail"] == "in flight"}
     for row in came:
@@ -58,15 +77,18 @@ def _hops(run: Evidence) -> Iterator[str]:
                 yield f"row {row['seq']}: a message that was {row['detail']} brought bits"
             continue
         keys = [_key(row, row["peer"], to) for to in (row["node"], None)]
-        key = next((each for each in keys if each in sent), None)
-        if key is None or row["t"] < sent[key]:
+        found = next((each for each in keys if each in sent), None)
+        if found is None or row["t"] < sent[found]:
             yield f"row {row['seq']}: {row['node']} received what was not sent before"
         else:
-            heard[key] += 1
+            heard[found] += 1
     for key in sent:
         if not heard[key] and not lost[key] and (key[0], key[2]) not in flies:
             yield f"{key}: was sent and neither received, lost nor in flight"
-    yield from (f"{key}: lost, and received by {heard[key]}" for key in lost if heard[key])
+    for key in lost:
+        most = times[key] - lost[key] if key[1] else 0  # a broadcast that is lost reaches nobody
+        if heard[key] > most:
+            yield f"{key}: lost, and received by {heard[key]}"
 
 
 def _gone(run: Evidence) -> Book:

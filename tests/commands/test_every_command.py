@@ -234,13 +234,19 @@ def draw_network(result: fedsim.Result) -> None:
             result.plot_network()
 
 
+def ask_for_nodes(result: fedsim.Result) -> None:
+    """Ask for the models of nodes, which are kept among peers alone, where a scenario asks."""
+    with pytest.raises(ValueError, match=r"models of its nodes|no run"):
+        result.node_models()
+
+
 METHODS: Mapping[str, Callable[[fedsim.Result], object]] = {
     "plot": lambda result: result.plot(),
     "plot_network": draw_network,
     "compare": lambda result: repr(result.compare()),
     "report": lambda result: result.report(),
     "model": lambda result: result.model(seed=1),
-    "node_models": lambda result: result.node_models(),
+    "node_models": ask_for_nodes,
     "__repr__": repr,
     "_repr_html_": lambda result: result._repr_html_(),
 }

@@ -12,7 +12,7 @@ Book = Counter[tuple[object, ...]]
 
 
 def told_once(run: Evidence) -> Iterator[str]:
-    """A node tells each neighbour one thing a round; where nodes meet in pairs, it answers offers."""
+    """A node tells each neighbour one thing a round; in pairs, one for each offer to it."""
     if isinstance(run.scenario.algorithm, PairwiseAlgorithm):
         yield from _answered(run)
         return

@@ -29,6 +29,8 @@ class CensoredAdmm(SendsPeerModels, SymmetricMixing):
     a message is late or lost. It needs undirected edges, and no mixing weights.
     """
 
+    weighs: ClassVar[bool] = False
+
     penalty: float = Field(gt=0, description="c, the penalty of a difference between neighbours")
     threshold: float = Field(default=0.0, ge=0, description="of a move; 0 sends in every round")
     decay: float = Field(

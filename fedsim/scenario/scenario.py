@@ -103,7 +103,7 @@ def peering(scenario: ScenarioKeys) -> Iterator[Conflict]:
         yield "network.peers", text, None
     if scenario.network.mixing is not None and not method.weighs:
         seen = scenario.network.mixing.kind
-        text = f"got {seen}, but nodes of {method.kind} choose among neighbours alike; leave it out"
+        text = f"got {seen}, but {method.kind} weighs no neighbours; leave it out"
         yield "network.mixing", text, seen
     yield from _ways(scenario)
     yield from _asking(scenario)

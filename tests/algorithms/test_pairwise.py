@@ -231,7 +231,7 @@ def test_who_has_lost_its_answer_goes_on_after_the_deadline(tmp_path: Path) -> N
         (
             {"network": {"peers": {"kind": "ring"}, "mixing": {"kind": "metropolis"}}},
             "network.mixing",
-            "choose among neighbours alike",
+            "weighs no neighbours",
         ),
     ],
 )

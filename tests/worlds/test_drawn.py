@@ -40,7 +40,6 @@ FIELDS = {
     "Scenario.variants": "a world is one run",
     "Scenario.sweep": "a world is one run",
     "Scenario.seeds": "a world is one run",
-    "Models.clients": "refused by most methods: tests/pytorch/test_personal.py",
     "Scenario.tiers": "gateways have tests of their own, tests/sim/test_gateways.py",
     "Contacts.path": "a file: tests/physics/test_graphs_in_time.py",
     "PositionTraces.path": "a file: tests/physics/test_graphs_in_time.py",

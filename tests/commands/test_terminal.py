@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import termios
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -52,11 +53,13 @@ def test_ctrl_c_puts_the_terminal_back_and_the_same_command_resumes(
     ) as process:
         shown = read_until(ours, b"left at most")  # the page has been drawn, with a rate
         assert b"left at most" in shown
-        os.write(ours, b"\x03")  # the terminal sends SIGINT to all processes in it
-        code = process.wait()
-        after = termios.tcgetattr(theirs)
-        os.close(theirs)
-        shown += read_until(ours, b"\0")
+        with ThreadPoolExecutor(1) as pool:  # a terminal that is not read would stop the process
+            rest = pool.submit(read_until, ours, b"\0")
+            os.write(ours, b"\x03")  # the terminal sends SIGINT to all processes in it
+            code = process.wait()
+            after = termios.tcgetattr(theirs)
+            os.close(theirs)
+            shown += rest.result()
         os.close(ours)
     assert code == 128 + signal.SIGINT
     assert after == before

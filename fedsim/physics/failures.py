@@ -24,6 +24,7 @@ from fedsim.physics.graphs_in_time import (
     NeighboursInTime,
     OverlayCycle,
     Stream,
+    drawn_once,
 )
 from fedsim.physics.overlay import Overlay
 from fedsim.ports import ClientId
@@ -80,11 +81,7 @@ class FailingByExchange:
 
     def of(self, exchange: int) -> Overlay:
         """Return the graph of an exchange, from 1."""
-        if exchange not in self._known:
-            if len(self._known) >= _KEPT:
-                self._known.clear()  # drawn again as they were
-            self._known[exchange] = self._draw(exchange)
-        return self._known[exchange]
+        return drawn_once(self._known, exchange, self._draw)
 
     def _draw(self, exchange: int) -> Overlay:
         base = self.base if isinstance(self.base, Overlay) else self.base.of(exchange)
@@ -103,9 +100,6 @@ class FailingByExchange:
     def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
         """Yield which node may ever send to which."""
         return self.base.pairs()
-
-
-_KEPT = 64  # graphs: nodes are rarely further apart
 
 
 def _in_order(near: list[list[ClientId]]) -> tuple[tuple[ClientId, ...], ...]:

@@ -114,6 +114,15 @@ Stream = Callable[[int], np.random.Generator]
 """Returns the random stream of an exchange, from 1."""
 
 
+def drawn_once(known: dict[int, Overlay], exchange: int, draw: Callable[[int], Overlay]) -> Overlay:
+    """Return the graph of an exchange, drawn where it is not among the few that are kept."""
+    if exchange not in known:
+        if len(known) >= _KEPT:
+            known.clear()  # drawn again as they were
+        known[exchange] = draw(exchange)
+    return known[exchange]
+
+
 @dataclass(frozen=True, slots=True)
 class Matchings:
     """The neighbours of peers in pairs that are drawn for each exchange.
@@ -129,15 +138,14 @@ class Matchings:
 
     def of(self, exchange: int) -> Overlay:
         """Return the graph of an exchange, from 1."""
-        if exchange not in self._known:
-            if len(self._known) >= _KEPT:
-                self._known.clear()  # drawn again as they were
-            order = self.stream(exchange).permutation(self.nodes).tolist()
-            near: list[tuple[ClientId, ...]] = [() for _ in range(self.nodes)]
-            for one, other in zip(order[::2], order[1::2], strict=False):
-                near[one], near[other] = (other,), (one,)
-            self._known[exchange] = Overlay(tuple(near))
-        return self._known[exchange]
+        return drawn_once(self._known, exchange, self._draw)
+
+    def _draw(self, exchange: int) -> Overlay:
+        order = self.stream(exchange).permutation(self.nodes).tolist()
+        near: list[tuple[ClientId, ...]] = [() for _ in range(self.nodes)]
+        for one, other in zip(order[::2], order[1::2], strict=False):
+            near[one], near[other] = (other,), (one,)
+        return Overlay(tuple(near))
 
     def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
         """Yield which node may ever send to which: every node to every other one."""
@@ -152,7 +160,7 @@ class Matchings:
         return (self.nodes - 2) / (2 * (self.nodes - 1)) if even else 0.5 * (self.nodes > 1)
 
 
-_KEPT = 64  # matchings: nodes are rarely further apart
+_KEPT = 64  # graphs: nodes are rarely further apart
 
 
 class RandomMatching(NeighboursByExchange):

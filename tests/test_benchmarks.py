@@ -5,10 +5,12 @@ import subprocess
 import sys
 from math import inf, isnan, nan
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from numba import njit
 
 from fedsim.building import Builder
 from fedsim.physics.topology import Topology, star
@@ -94,7 +96,8 @@ def test_the_live_benchmark_counts_rounds(monkeypatch: pytest.MonkeyPatch) -> No
     benchmark = module("live")
     monkeypatch.setattr(benchmark, "SHORT", 2)
     found = benchmark.rates(6, 60, 0)
-    assert found.keys() == {"wall clock", "processor"}
+    assert found.keys() == {"wall clock", "processor", "all processors"}
+    assert found["all processors"] <= found["processor"]
     assert all(rate > 0 for rate in found.values())
 
 
@@ -105,9 +108,40 @@ def test_the_live_benchmark_has_no_rate_where_the_longer_run_took_no_longer(
     benchmark = module("live")
     costs = iter([benchmark.Cost(2.0, 0.5, 0.25), benchmark.Cost(1.0, 0.5, 0.25)])
     monkeypatch.setattr(benchmark, "measure", lambda *_: next(costs))
-    assert benchmark.rates(6, 60, 0) == {"wall clock": inf, "processor": inf}
+    assert set(benchmark.rates(6, 60, 0).values()) == {inf}
     costs = iter([benchmark.Cost(2.0, 0.5, 0.25), benchmark.Cost(4.0, 0.75, 1.25)])
-    assert benchmark.rates(6, benchmark.SHORT + 10, 0) == {"wall clock": 300, "processor": 600}
+    found = benchmark.rates(6, benchmark.SHORT + 10, 0)
+    assert found == {"wall clock": 300, "processor": 600, "all processors": 600 / 1.25}
+
+
+def test_kernels_of_tcp_have_one_version_each_by_their_benchmark() -> None:
+    """Counts alone: of modules that have a function that is twice here, and once there."""
+    benchmark = module("compiling")
+    twice, once = njit(_same), njit(_same)
+    for types in ("int64(int64)", "float64(float64)"):
+        twice.compile(types)
+    once.compile("int64(int64)")
+    made = ModuleType(f"{benchmark.PACKAGE}.made")
+    for name, each in {"twice": twice, "once": once}.items():
+        each.py_func.__module__ = made.__name__
+        vars(made)[name] = each
+    other = ModuleType("fedsim.other")
+    vars(other)["twice"] = twice
+    found = dict(benchmark.versions({made.__name__: made, other.__name__: other}))
+    assert found == {"made.twice": 2, "made.once": 1}
+
+
+@pytest.mark.slow
+def test_no_function_of_tcp_s_kernels_is_compiled_for_several_types(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A second version takes time, and none of them is called: Numba may only guess at it."""
+    module("compiling").main()
+    assert capfd.readouterr().out.endswith("; several: none\n")
+
+
+def _same(number: float) -> float:
+    return number
 
 
 def test_the_wire_benchmark_prices_payloads_of_true_length() -> None:

@@ -29,6 +29,7 @@ TESTED = {
     "adapters/fine_tuning": "test_adapters",
     "adapters/low_rank": "test_adapters",
     "benchmarks/client_round": "test_benchmarks",
+    "benchmarks/compiling": "test_benchmarks",
     "benchmarks/growth": "test_benchmarks",
     "benchmarks/live": "test_benchmarks",
     "benchmarks/memory": "test_benchmarks",

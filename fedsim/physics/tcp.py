@@ -1,9 +1,11 @@
 """TCP as the block `network.tcp` has it: parameters of connections, and of the queues they meet."""
 
+from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from fedsim.blocks.choice import failure
 from fedsim.blocks.quantities import Bytes, Seconds
 from fedsim.blocks.spec import Spec, as_written
 from fedsim.physics.radios.channel import Framing, framing
@@ -11,6 +13,12 @@ from fedsim.physics.radios.channel import Framing, framing
 _QUEUE = "packets that wait in front of each direction of each link; one more is being sent"
 _KEPT = "one for each client and direction, open from the start"
 _BDP = "the same in products of the link's rate and the longest round trip over it"
+
+_NO_BBR = (
+    "there is no model of BBR: expected cubic or newreno; cubic is within some percent of BBR where"
+    " first windows fit the queues and no packets are lost, and not beyond"
+    " (docs/howto/uplink.md)"
+)
 
 
 class Tcp(Spec):
@@ -43,6 +51,14 @@ class Tcp(Spec):
     headers: Bytes = as_written(
         "52 B", "of IP and TCP with timestamps in each packet, where the radio has no `framing`"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_bbr(cls, block: object) -> object:
+        """Refuse BBR with what was found of it: analysis/reality/README.md has the tables."""
+        if isinstance(block, Mapping) and block.get("variant") == "bbr":
+            raise failure(("variant", _NO_BBR, "bbr"))
+        return block
 
     def packaging(self, own: Framing) -> Framing:
         """Return how messages are cut into segments.

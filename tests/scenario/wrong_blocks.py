@@ -172,6 +172,8 @@ WRONG_BLOCKS: list[tuple[Blocks, str, list[str]]] = [
     ({"network": {"tcp": {}}}, "network.tcp", ["under model: fluid", "give model: tcp"]),
     ({"network": {"model": "tcp", "tcp": {"variant": "reno"}}}, "network.tcp.variant",
      ["'newreno'?"]),
+    ({"network": {"model": "tcp", "tcp": {"variant": "bbr"}}}, "network.tcp.variant",
+     ["no model of BBR", "cubic or newreno"]),
     ({"network": {"model": "tcp", "tcp": {"queue": 0}}}, "network.tcp.queue", ["1 or more"]),
     ({"network": {"model": "tcp", "broadcast": "cell"}}, "network.broadcast", ["use unicast"]),
     ({"network": {"model": "tcp", "server": {"discipline": "fifo"}}},

@@ -274,7 +274,7 @@ def find_lost(W: Integers, F: Reals, m: int, patience: float, now: float) -> flo
             _lose(W, m, number)
         else:
             last, edge = max(last, sent + due), min(edge, number)
-    place = 0
+    place = at.NOTHING
     while place < W[m + at.AGAIN]:
         number = _number_at(W, m, place)
         sent = F[segment(m, number) + at.SENT_AT]

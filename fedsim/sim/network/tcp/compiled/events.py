@@ -179,7 +179,7 @@ def forget(W: Integers, F: Reals) -> None:
     W[at.CANCELLED] += 1
     if W[at.CANCELLED] <= FEW or 2 * W[at.CANCELLED] <= W[at.LENGTH]:
         return
-    heap, left = W[at.HEAP], 0
+    heap, left = W[at.HEAP], at.NOTHING
     for n in range(W[at.LENGTH]):
         e = heap + n * at.ENTRY
         if is_dead(W, e):

@@ -1,5 +1,6 @@
 """The kernel: what happens in a compiled world up to some time, message by message."""
 
+import gc
 from math import inf
 
 import numba
@@ -329,14 +330,24 @@ def quiet(buffer: int) -> float:
 
 
 def load() -> None:
-    """Take all kernels from the user's cache, or compile them."""
+    """Take all kernels from the user's cache, or compile them.
+
+    The garbage collector waits meanwhile: a compiler makes many objects that stay, which it would
+    look through again and again.
+    """
     whole, real = numba.int64, numba.float64
-    for each, types in (
-        (run, (whole, real, real, real)),
-        (begin, (whole, whole, whole, real, real, real)),
-        (stop, (whole, whole)),
-        (clear, (whole,)),
-        (quiet, (whole,)),
-    ):
-        if isinstance(each, Dispatcher):  # or else Numba is to compile nothing
-            each.compile(types)
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        for each, types in (
+            (run, (whole, real, real, real)),
+            (begin, (whole, whole, whole, real, real, real)),
+            (stop, (whole, whole)),
+            (clear, (whole,)),
+            (quiet, (whole,)),
+        ):
+            if isinstance(each, Dispatcher):  # or else Numba is to compile nothing
+                each.compile(types)
+    finally:
+        if collects:
+            gc.enable()

@@ -332,7 +332,8 @@ class Fleet:
             return MediumNetwork(self._calendar, self.lane, self._log, self._traffic, medium)
         links = self._setup.topology
         ways = PeerRoutes(self._calendar, links, self._watched_rates(), self._on_change, self._law)
-        network = PeerNetwork(self._calendar, self.lane, self._log, self._traffic, ways)
+        rng = partial(self._setup.rng, "links")
+        network = PeerNetwork(self._calendar, self.lane, self._log, self._traffic, ways, rng)
         network.relays = self._relays
         return network
 

@@ -103,7 +103,15 @@ def _by_relay(relay: str, remedy: str) -> str:
 
 def _check_peers(losing: Sequence[BuiltGroup], scenario: Scenario, findings: Findings) -> None:
     """Find messages that a neighbour would wait for for ever."""
-    for group in losing if deadline(scenario)[1] == inf else ():
+    if deadline(scenario)[1] < inf:
+        return
+    medium = scenario.network.medium
+    if medium is not None and medium.random and losing:
+        text = f"got {medium.tries}, after which a message is lost, and a neighbour would wait for"
+        remedy = "it for ever; add participation.deadline, or use tries: unlimited"
+        findings.add("network.medium.tries", f"{text} {remedy}")
+        return
+    for group in losing:
         text = (
             f"a neighbour would wait for ever for a message of {group.name} that is lost for good;"
             " add participation.deadline, or unlimited tries"
@@ -140,7 +148,10 @@ def _over_lossy_links(deployment: Deployment) -> set[int]:
 
 def _loses_messages(group: BuiltGroup, scenario: Scenario) -> bool:
     """Return whether a message of a group can be lost for good."""
-    cell = scenario.network.broadcast == "cell" or scenario.network.medium is not None
+    medium = scenario.network.medium
+    if medium is not None and medium.random:
+        return medium.most_tries is not None
+    cell = scenario.network.broadcast == "cell" or medium is not None
     if loses_frames(group.radio, scenario.network.gateway_of_lora):
         return True
     return group.radio.loss.mean > 0 and (group.radio.most_tries is not None or cell)

@@ -54,6 +54,11 @@ class RoutePath(NamedTuple):
     passed: tuple[Any, ...]
     loss: float = 0.0
 
+    @property
+    def backwards(self) -> "RoutePath":
+        """The same, travelled from its end."""
+        return RoutePath(self.links[::-1], self.latency, self.passed[::-1], self.loss)
+
 
 class Paths:
     """The best routes of a graph between any two nodes, found on request.
@@ -312,9 +317,9 @@ def build_routes(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -
 
     Its nodes are "server", "client-0", "client-1" and so on, and any routers. Attributes of
     an edge: `rate` (bit/s, infinite by default) or, in its place, `law` (a rate law), `latency`
-    (s, 0), `loss` (share of packets, 0; among peers alone), `discipline` ("fair"), and `duplex`:
-    "full" (each direction has the rate for itself; the default) or "half" (both directions share
-    it). In a directed graph an edge is one direction only.
+    (s, 0), `loss` (share of packets, 0; without a server), `discipline` ("fair"), and `duplex`:
+    "full" (each direction has the rate for itself; the default) or "half" (both share it). In a
+    directed graph an edge is one direction only.
 
     A route has the least latency; among routes of equal latency the fewest hops; among these, the
     choice depends on the order of nodes and edges in the graph only.
@@ -351,22 +356,21 @@ def build_routes(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -
     _complain(lost, f"is not connected to {where}", f"are not connected to {where}")
     numbers = {name: client for client, name in enumerate(names)}
     paths = Paths(graph.adj, edges, numbers)
-    lossy = [ends for ends, edge in edges.items() if edge.loss]
+    lossy = next((ends for ends, edge in edges.items() if edge.loss), None)
     if not server:
-        return Topology(tuple(all_links), (), (), paths, lossy=bool(lossy))
-    if lossy:
-        one, other = lossy[0]
-        text = f"the edge between {one} and {other} has a loss, but with a server messages are lost"
-        raise DataError("network", f"{text} by radios; give these a loss, or a graph of peers")
+        return Topology(tuple(all_links), (), (), paths, lossy=lossy is not None)
+    _refuse_loss(lossy)
     downs = tuple([_route(way_to(name, down, edges), numbers) for name in names])
     backwards = [way_to(name, up, back) for name in names]
-    ups = tuple(
-        [
-            _route(RoutePath(way.links[::-1], way.latency, way.passed[::-1]), numbers)
-            for way in backwards
-        ]
-    )
+    ups = tuple([_route(way.backwards, numbers) for way in backwards])
     return Topology(tuple(all_links), ups, downs, paths)
+
+
+def _refuse_loss(ends: tuple[object, object] | None) -> None:
+    """Raise a DataError that names the ends of an edge that loses packets, if there is one."""
+    if ends is not None:
+        text = f"the edge between {ends[0]} and {ends[1]} has a loss, but with a server messages"
+        raise DataError("network", f"{text} are lost by radios; give these a loss, or use peers")
 
 
 def _complain(names: Sequence[str], one: str, many: str) -> None:

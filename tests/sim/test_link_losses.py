@@ -5,6 +5,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 
 import fedsim
@@ -231,6 +232,12 @@ def test_messages_that_links_lose_for_good_need_a_rule(changes: Any, words: str)
     assert (fault.key, words in fault.message) == ("fleet.0.radio.tries", True), fault
 
 
+def ends(rows: pd.DataFrame, *columns: str) -> list[tuple[int, int]]:
+    """Return the numbers of the nodes in two columns."""
+    one, other = (rows[column].astype(str).str[7:].astype(int).tolist() for column in columns)
+    return list(zip(one, other, strict=True))
+
+
 def test_losses_take_their_share_of_push_sum_s_mass() -> None:
     nodes, rounds, loss = 200, 3, 0.1
     graph: nx.DiGraph[int] = nx.DiGraph()
@@ -253,10 +260,10 @@ def test_losses_take_their_share_of_push_sum_s_mass() -> None:
     for number in range(1, rounds + 1):
         own = mass / 3  # a node has two receivers, and keeps as much
         mass = own.copy()
-        for row in got[got["round"] == number].itertuples():
-            mass[int(row.node[7:])] += own[int(row.peer[7:])]
-        for row in late[late["round"] == number].itertuples():
-            mass[int(row.peer[7:])] -= own[int(row.node[7:])]
+        for receiver, sender in ends(got[got["round"] == number], "node", "peer"):
+            mass[receiver] += own[sender]
+        for receiver, sender in ends(late[late["round"] == number], "peer", "node"):
+            mass[receiver] -= own[sender]
         assert result.rounds["mass"].iloc[number - 1] == pytest.approx(mass.mean(), rel=1e-12)
     # At first all begin together. Two thirds of all mass go out, of which a share is lost.
     assert not (late["round"] == 1).any()

@@ -137,8 +137,8 @@ class RandomAccessNetwork(MediumNetwork):
         self._planned.add(sender)  # what comes next waits for what becomes of this one
         self._release(sent)
         for node in sent.receivers:
-            heard = (deaf[node] - sent.began) / sent.seconds if node in deaf else 1.0
-            joules, paid = self._pay(node, sent, heard, up=False)
+            share = (deaf[node] - sent.began) / sent.seconds if node in deaf else 1.0
+            joules, paid = self._pay(node, sent, share, up=False)
             why = self._why(node, packet, lost=not (whole and paid), collides=node in collided)
             self._hear(node, sent, joules, why)
             if why == LOST:

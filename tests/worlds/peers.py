@@ -291,7 +291,7 @@ def medium(dice: Dice, blocks: Block, clients: int) -> None:
     if "peers" not in network or not dice.chance(0.4):
         return
     drawn = {
-        "access": dice.one(("csma", "tdma", "node-exclusive")),
+        "access": dice.one(("csma", "tdma", "node-exclusive", "aloha", "slotted-aloha")),
         "slot": dice.quantity(0.001, 1, "s"),
         "broadcast": dice.chance(0.5),
     }
@@ -302,6 +302,11 @@ def medium(dice: Dice, blocks: Block, clients: int) -> None:
         network["medium"]["graph"] = {"kind": kind, **OVERLAYS[kind](dice, clients)}
         if dice.careful:
             network["medium"]["graph"].pop("directed", None)
+    if "aloha" in network["medium"].get("access", ""):
+        network["medium"] |= dice.options({"window": dice.whole(1, 40)}, 0.6)
+        waits = "deadline" in blocks["participation"] and "ef21" not in str(blocks.get("wire"))
+        if waits or not dice.careful:
+            network["medium"] |= dice.options({"tries": dice.whole(1, 9)}, 0.6)
     if not dice.careful:
         return
     for key in set(network) - {"peers", "mixing", "failures", "medium"}:

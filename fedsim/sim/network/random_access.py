@@ -97,7 +97,10 @@ class RandomAccessNetwork(MediumNetwork):
         del packet.holders[node]
         receivers = [each for each in packet.hops[node] if each not in self._gone]
         self._begin(node, packet, receivers)
-        self._meet(self._on_air[node])
+        sent = self._on_air[node]
+        if node == packet.origin and packet.sent:  # charged as it begins, as a first try is before
+            self._traffic.bits_up += sent.bits
+        self._meet(sent)
 
     def _meet(self, sent: OnAir) -> None:
         """Find the receptions that a transmission disturbs, and those of its own disturbed."""
@@ -197,7 +200,6 @@ class RandomAccessNetwork(MediumNetwork):
         if node != packet.origin or not packet.sent:
             return super()._pay_sender(sent, share, why)
         joules, paid = self._pay(node, sent, share, up=True)
-        self._traffic.bits_up += sent.bits
         self.message_log.lost += sent.bits
         again = (0, 0, sent.bits)
         self._row(Event.RETRANSMIT, node, packet.peer, packet, sent, joules, why, again)

@@ -44,6 +44,7 @@ def test_the_command_computes_the_table_of_the_page_anew(
     monkeypatch.setattr(run.lora, "PERIODS", 2)
     monkeypatch.setattr(run.lora, "TRIALS", 1000)
     monkeypatch.setattr(run.lora, "PUBLISHED", {(30, None): 0.9})
+    monkeypatch.setattr(run.lora, "FOUND", tmp_path / "lora.csv")
     monkeypatch.setattr(run, "ERRORS", tmp_path / "errors.csv")
     run.main(["--again"])
     head, _, *rows = capsys.readouterr().out.splitlines()
@@ -73,8 +74,8 @@ def test_the_pages_have_what_was_found_once(run: Any, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(run, "fill", check)
     run.main(["--page"])
-    assert len(written) == 5
-    assert {page for page, _ in written} == {"truth.md", "calibrating.md"}
+    assert len(written) == 6
+    assert {page for page, _ in written} == {"truth.md", "calibrating.md", "lora.md"}
 
 
 def test_what_is_stored_is_read_as_it_was_written(run: Any, tmp_path: Path) -> None:

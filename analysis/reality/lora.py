@@ -1,6 +1,7 @@
 """Which share of frames does a LoRa gateway receive, beside closed forms and LoRaSim?
 
-    python analysis/reality/lora.py    the shares (a minute)
+    python analysis/reality/lora.py            the shares that are stored (lora.csv)
+    python analysis/reality/lora.py simulate   after computing them anew
 
 The experiment is that of LoRaSim (Bor, Roedig, Voigt, Alonso: Do LoRa low-power wide-area networks
 scale? MSWiM 2016, corrected version, eprints.lancs.ac.uk/81674): each node sends 20 bytes at SF12,
@@ -10,14 +11,18 @@ with capture one frame and its rivals are drawn, without an engine. What LoRaSim
 its curves, as quoted by others.
 """
 
+import csv
+import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, inf
+from math import exp, inf, sqrt
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from stored import replacing
 
 from fedsim.building import Builder
 from fedsim.ports import Array, ClientId, Message, Payload
@@ -27,6 +32,9 @@ from fedsim.record.rounds import Traffic
 from fedsim.scenario import load
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.fleet import Fleet
+
+FOUND = Path(__file__).resolve().parent / "lora.csv"
+"""What was found once: the shares of `Share`."""
 
 PERIOD = 1000.0
 """The mean time between two frames of a node, s."""
@@ -45,6 +53,9 @@ CAPTURE = 6.0
 
 NODES = (30, 100, 200, 300)
 PERIODS, TRIALS = 20, 100_000
+
+BATCHES, STUDENT = 20, 2.093
+"""Parts of a run whose shares are compared, and the 97.5 % point of Student's t of one less."""
 
 PUBLISHED: Mapping[tuple[int, float | None], float] = {(200, None): 0.51, (200, CAPTURE): 0.64}
 """LoRaSim's data extraction rates, by the number of nodes and the capture."""
@@ -178,32 +189,100 @@ def monte_carlo(nodes: int, capture: float, rng: np.random.Generator, spared: fl
     return float((strongest - own >= capture).mean())
 
 
-def shares() -> Iterator[tuple[int, float | None, float, float, float | None]]:
-    """Yield the nodes, the capture, and the share by fedsim, by the law, and LoRaSim's if known."""
-    for capture in (None, CAPTURE):
-        for nodes in NODES:
-            ours = float(by_fedsim(nodes, capture, seed=nodes).mean())
-            rng = np.random.default_rng(5)
-            law = aloha(nodes) if capture is None else monte_carlo(nodes, capture, rng)
-            yield nodes, capture, ours, law, PUBLISHED.get((nodes, capture))
+class Share(NamedTuple):
+    """The share of frames that are received in one case.
+
+    Attributes:
+        nodes: their number.
+        capture: dB; None for none.
+        ours: by fedsim.
+        margin: half of its 95 % interval, from the shares of `BATCHES` parts of the run.
+        law: pure ALOHA's, or with capture by the Monte Carlo method.
+        spared: the same by LoRaSim's rule of preambles; None without capture.
+    """
+
+    nodes: int
+    capture: float | None
+    ours: float
+    margin: float
+    law: float
+    spared: float | None
+
+    @property
+    def published(self) -> float | None:
+        """What LoRaSim says, where it is known."""
+        return PUBLISHED.get((self.nodes, self.capture))
+
+
+def share(nodes: int, capture: float | None) -> Share:
+    """Compute the shares of one case."""
+    received = by_fedsim(nodes, capture, seed=nodes).astype(float)
+    parts = [part.mean() for part in np.array_split(received, BATCHES)]
+    margin = STUDENT * float(np.std(parts, ddof=1)) / sqrt(BATCHES)
+    law, spared = aloha(nodes), None
+    if capture is not None:
+        law, spared = (
+            monte_carlo(nodes, capture, np.random.default_rng(5), spared=each)
+            for each in (0.0, SPARED)
+        )
+    return Share(nodes, capture, float(received.mean()), margin, law, spared)
+
+
+def find_all() -> None:
+    """Compute all shares anew, and store them."""
+    with replacing(FOUND) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(Share._fields)
+        for capture in (None, CAPTURE):
+            for nodes in NODES:
+                found = share(nodes, capture)
+                cells = ["" if each is None else f"{each:.5g}" for each in found]
+                writer.writerow(cells)
+
+
+def read() -> Iterator[Share]:
+    """Yield the shares that are stored."""
+    with FOUND.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            capture, spared = (
+                float(row[name]) if row[name] else None for name in ("capture", "spared")
+            )
+            ours, margin, law = (float(row[name]) for name in ("ours", "margin", "law"))
+            yield Share(int(row["nodes"]), capture, ours, margin, law, spared)
 
 
 def errors() -> Iterator[tuple[bool, float]]:
     """Yield whether it is LoRaSim that a share was held against, and its relative error."""
-    for _, _, ours, law, published in shares():
-        yield False, ours / law - 1.0
-        if published is not None:
-            yield True, ours / published - 1.0
+    for each in read():
+        yield False, each.ours / each.law - 1.0
+        if each.published is not None:
+            yield True, each.ours / each.published - 1.0
 
 
-def main() -> None:
+def lines(found: Iterable[Share]) -> Iterator[str]:
+    """Yield the lines of the table of shares."""
+    yield (
+        "| nodes | capture | fedsim | exp(-2G), or drawn with capture | with LoRaSim's rule of "
+        "preambles | LoRaSim, published |"
+    )
+    yield "|---|---|---|---|---|---|"
+    for each in found:
+        capture = "none" if each.capture is None else f"{each.capture:g} dB"
+        cells = [str(each.nodes), capture, f"{each.ours:.3f} +- {each.margin:.3f}"]
+        cells += [f"{each.law:.3f}", "" if each.spared is None else f"{each.spared:.3f}"]
+        cells.append("" if each.published is None else f"{each.published:.2f}")
+        yield f"| {' | '.join(cells)} |"
+
+
+def main(arguments: Sequence[str]) -> None:
     """Print the shares."""
-    print("| nodes | capture | fedsim | closed form or Monte Carlo | LoRaSim, published |")
-    print("|---|---|---|---|---|")
-    for nodes, capture, ours, law, published in shares():
-        named = "none" if capture is None else f"{capture:g} dB"
-        print(f"| {nodes} | {named} | {ours:.3f} | {law:.3f} | {published or ''} |")
+    if not {*arguments} <= {"simulate"}:
+        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: simulate")
+    if "simulate" in arguments:
+        find_all()
+    for line in lines(read()):
+        print(line)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -1,15 +1,16 @@
 """How true is it? Every model of the network beside its reference, in one table.
 
     python analysis/reality/run.py            the table of docs/explanation/truth.md
-    python analysis/reality/run.py --page     the same, written into the pages
+    python analysis/reality/run.py --page     the same, and those of calibrating.md beside it and
+                                              docs/howto/lora.md, written into the pages
     python analysis/reality/run.py --again    after computing all errors anew (long), with or
                                               without --page
 
 Errors are relative, and of times (for LoRa: of the share of frames that are received); references
 are closed forms, other simulators, packets, and the sockets of a kernel. What they said is in the
-repository, and so are the errors (errors.csv, and calibrated.csv of both kinds of rounds), so
-nothing has to be installed; each script of this folder that the table names asks its own reference
-anew.
+repository, and so are the errors (errors.csv, lora.csv, and calibrated.csv of both kinds of
+rounds), so nothing has to be installed; each script of this folder that the table names asks its
+own reference anew.
 """
 
 import csv
@@ -31,6 +32,7 @@ from stored import fill, read_errors, read_findings, write_errors
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs/explanation/truth.md"
 FLEETS = HERE / "calibrating.md"
+LORA = HERE.parents[1] / "docs/howto/lora.md"
 ERRORS = HERE / "errors.csv"
 ARRIVALS = HERE.parent / "simgrid/arrivals.csv"
 MARK = "table"
@@ -62,7 +64,7 @@ class Row(NamedTuple):
     @property
     def takes_long(self) -> bool:
         """Whether its errors are stored by this script: others are stored by their own."""
-        return self.command in {"transfers.py", "kernel.py", "wifi.py", "lora.py"}
+        return self.command in {"transfers.py", "kernel.py", "wifi.py"}
 
     def text(self, found: Sequence[float]) -> str:
         """Return the row of the table, by its errors."""
@@ -124,15 +126,9 @@ def of_cells() -> Sequence[float]:
     return [error for name, _, error in wifi.errors() if name == "held-out"]
 
 
-@cache
-def lora_errors() -> Sequence[tuple[bool, float]]:
-    """Return the errors of shares of frames, and whether they are against LoRaSim's."""
-    return list(lora.errors())
-
-
 def of_lora(*, published: bool) -> Callable[[], Sequence[float]]:
     """Return what finds the errors of shares against what LoRaSim says, or against the laws."""
-    return lambda: [error for simulated, error in lora_errors() if simulated is published]
+    return lambda: [error for simulated, error in lora.errors() if simulated is published]
 
 
 def _of_fleet(path: Path, fleet: str) -> Sequence[float]:
@@ -259,6 +255,7 @@ def find_all() -> None:
     """Compute all errors anew, and store them."""
     calibrating.find_all()
     live_links.find_all()
+    lora.find_all()
     write_errors({row.name: row.errors() for row in ROWS if row.takes_long}, ERRORS)
 
 
@@ -274,6 +271,7 @@ def lines() -> Iterator[str]:
 def write_pages() -> None:
     """Write the tables into their pages."""
     fill(PAGE, MARK, lines())
+    fill(LORA, "table: frames received", lora.lines(lora.read()))
     for name, path in (("ns-3", calibrating.FOUND), ("live runs", live_links.FOUND)):
         fill(FLEETS, f"table: {name}, all", calibrating.lines(read_findings(path), each=False))
         fill(FLEETS, f"table: {name}, each", calibrating.lines(read_findings(path)))

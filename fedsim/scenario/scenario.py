@@ -14,7 +14,7 @@ from fedsim.problems import LOSSES, ProgramLoss
 from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.silence import SilencePolicy
-from fedsim.scenario.compatibility import compression, unmet_participation
+from fedsim.scenario.compatibility import compression, unmet_above, unmet_participation
 from fedsim.scenario.figures import find_repeated, find_unmeasured, targets
 from fedsim.scenario.specs import ScenarioKeys
 from fedsim.scenario.tiers import tiering
@@ -204,7 +204,7 @@ def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
     yield from compression(scenario)
     yield from _method(scenario)
     yield from peering(scenario)
-    yield from tiering(scenario, (_dropped_replies, closings, compression))
+    yield from tiering(scenario, (_dropped_replies, closings, compression, unmet_above))
     yield from find_repeated(scenario.measures)
     reported = reports(scenario.problem.loss)
     yield from targets(scenario.stop, scenario.measures, reported)

@@ -194,6 +194,11 @@ class Informed(Sample):
         """The quantities that clients report under this configuration."""
         return () if self.sees_all else self.reports
 
+    @property
+    def of_losses(self) -> bool:
+        """Whether it goes by losses, for which a client needs samples and a model."""
+        return "loss" in self.reports
+
     @abstractmethod
     def selector(self, fleet: KnownFleet) -> Selector:
         """Return the state of a run before its first round."""

@@ -141,6 +141,9 @@ def _server_may_miss(scenario: ScenarioKeys) -> str:
     """
     if not (scenario.silence.keep_late and scenario.participation.keep_late):
         return "the server drops late replies"
+    medium = scenario.network.medium
+    if medium is not None and medium.most_tries is not None:
+        return "a neighbour may miss a message that the next one builds on (network.medium.tries)"
     if any(group.loses for group in scenario.fleet):
         return "the server may miss a message that the next one builds on (radio.tries)"
     return ""

@@ -147,11 +147,7 @@ class Lane(Channel):
         self.framing = packets if packets.overhead else None
         self.reliable = reliable
         self.may_leave = may_leave
-        # What a connection sends again is known, and charged, when its message has arrived.
-        plain = self.cap is not None and process is None and not reliable
-        self._simple = plain and radio.detached
-        # The terms of every message, where nothing is drawn for it.
-        self._steady = self._terms if process is None and self.signal is None else None
+        self.set_losses(process)
         self.broken: tuple[int, float] | None = None
         self.state = LaneState.IDLE
         self.set_route(bearer, latency)
@@ -166,6 +162,15 @@ class Lane(Channel):
         self.again_bits = 0
         self.transfer: Transfer | None = None
         self.receive: Receive
+
+    def set_losses(self, process: LossProcess | None) -> None:
+        """Lose packets by this process from the next message on; a route is to be set after it."""
+        self.process = process
+        # What a connection sends again is known, and charged, when its message has arrived.
+        plain = self.cap is not None and process is None and not self.reliable
+        self._simple = plain and self.radio.detached
+        # The terms of every message, where nothing is drawn for it.
+        self._steady = self._terms if process is None and self.signal is None else None
 
     def set_route(self, bearer: Bearer, latency: float, relays: Sequence[Relay] = ()) -> None:
         """Use this bearer from the next message on, after this latency, s, through these relays."""

@@ -217,8 +217,13 @@ class Training(NamedTuple):
 
 def join_state(w: Array, state: OptimizerState) -> Array:
     """Return a model, shape (d,), the number of steps and the moments as one vector."""
-    moments = [numpy_of(each).astype(np.float64) for each in state.moments]
-    return np.concatenate([w, [float(state.steps)], *moments])
+    moments = [numpy_of(each) for each in state.moments]
+    joined = np.empty(w.size + 1 + sum(each.size for each in moments))
+    joined[: w.size], joined[w.size] = w, state.steps
+    at = w.size + 1
+    for each in moments:
+        joined[at : (at := at + each.size)] = each
+    return joined
 
 
 def pack_state(state: Array) -> Array:
@@ -231,5 +236,6 @@ def pack_state(state: Array) -> Array:
     (dtype('float32'), dtype('float64'))
     """
     with np.errstate(over="ignore"):
-        narrow = state.astype(np.float32)
-    return narrow if np.array_equal(narrow, state) else state.copy()  # which frees the model
+        narrow: Any = state.astype(np.float32)
+    kept: Array = narrow if np.array_equal(narrow, state) else state.copy()  # frees the model
+    return kept

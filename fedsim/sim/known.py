@@ -72,6 +72,15 @@ class TrueState:
         """
         return np.array([float(each) for each in self._evaluate(sent, lambda f, w: f.value(w))])
 
+    def rms_losses(self, sent: Sent) -> Array:
+        """Return the root mean square of every client's losses of samples, shape (M,).
+
+        Raises:
+            TypeError: the message has no model.
+        """
+        found = self._evaluate(sent, lambda f, w: f.root_mean_square(w))
+        return np.array([float(each) for each in found])
+
     def norms(self, sent: Sent) -> Array:
         """Return the norm of every client's gradient at the model in a message, shape (M,).
 

@@ -186,6 +186,9 @@ AVERAGES: dict[str, Callable[[Dice], Block]] = {
 PAIRS = ("pairwise-gossip", "ad-psgd")
 """Methods whose nodes meet in pairs: they have no weights."""
 
+AS_IS = ("push-sum", "sgp", *PAIRS)
+"""Methods whose nodes send their vectors uncompressed."""
+
 NEED = {
     **dict.fromkeys(
         ("extra", "nids", "choco-sgd", "sparq-sgd", "choco-gossip", "cola", "coke", *PAIRS),
@@ -254,6 +257,8 @@ def _fitting(blocks: Block, *, patient: bool) -> None:
     network.pop("model", None)
     network.pop("broadcast", None)
     blocks["wire"].pop("down", None)
+    if blocks["algorithm"]["kind"] in AS_IS:
+        blocks["wire"].pop("up", None)
     for link in (network.get("server", {}), network.get("gateway", {}), *network.get("edges", [])):
         if link.get("discipline") == "slotted":
             link["discipline"] = "fair"

@@ -362,7 +362,7 @@ def _nothing() -> None:
     """Do nothing."""
 
 
-# TimedWaits: timed waits of asyncio tasks.
+# Timed waits of asyncio tasks.
 
 
 def sleep_until(loop: SimLoop, when: float) -> "asyncio.Future[None]":
@@ -370,21 +370,6 @@ def sleep_until(loop: SimLoop, when: float) -> "asyncio.Future[None]":
     future: asyncio.Future[None] = asyncio.Future(loop=loop)
     loop.calendar.call(when, _complete, future)
     return future
-
-
-class TimedWaits:
-    """Provides waits for asyncio tasks.
-
-    Args:
-        loop: that they run on.
-    """
-
-    def __init__(self, loop: SimLoop) -> None:
-        self._loop = loop
-
-    def until(self, when: float) -> "asyncio.Future[None]":
-        """Wait until a time."""
-        return sleep_until(self._loop, when)
 
 
 def _complete(future: "asyncio.Future[None]") -> None:

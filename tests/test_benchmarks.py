@@ -1,5 +1,6 @@
 """The benchmarks run, in a reduced form, and compare like with like. No time is judged."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -154,9 +155,20 @@ def test_the_wire_benchmark_prices_payloads_of_true_length() -> None:
 
 @pytest.mark.slow
 def test_the_memory_benchmark_s_child_prints_a_peak() -> None:
-    command = [sys.executable, str(BENCHMARKS / "memory.py"), "2"]
+    command = [sys.executable, str(BENCHMARKS / "memory.py"), "log", "--alone", "2"]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert int(out) > 10_000  # kB
+
+
+@pytest.mark.slow
+@pytest.mark.needs("torch")
+def test_the_memory_benchmark_trains_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    training = importlib.import_module("training")
+    monkeypatch.setattr(training, "w5", training.mlp)
+    memory = module("memory")
+    for way in memory.WAYS.values():
+        memory.train_clients(way, clients=2)
 
 
 @pytest.mark.slow

@@ -61,11 +61,18 @@ GREEDY = DEADLY.replace(
 """It takes memory until it is killed."""
 
 
+TWO_DEATHS = {
+    "distributed.scheduler.allowed-failures": 1,
+    "distributed.deploy.lost-worker-timeout": "1000 days",
+}
+"""For a cluster: a task is given up when its second worker has died, a worker's nanny never is."""
+
+
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     """Two workers of one thread each; a task is given up when its second worker has died."""
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        dask.config.set(TWO_DEATHS),
         LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit="1 GB"
         ) as cluster,
@@ -190,7 +197,7 @@ def test_who_waits_at_a_worker_that_dies_is_not_given_up_for_it(tmp_path: Path) 
         stop={"rounds": 5},  # what may be longer comes first
     )
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        dask.config.set(TWO_DEATHS),
         LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster, set_as_default=False) as only,
         pytest.raises(fedsim.RunError, match=r"^deadly, seed 1: each of 2 workers .* has died"),
@@ -203,6 +210,25 @@ def test_who_waits_at_a_worker_that_dies_is_not_given_up_for_it(tmp_path: Path) 
         )
     for name in ("base", "fine"):
         assert (tmp_path / f"out/{name}/seed-1" / SUMMARY).exists()
+
+
+@pytest.mark.slow
+def test_a_worker_of_a_local_cluster_comes_back_however_often_it_dies(tmp_path: Path) -> None:
+    """Dask gives up a worker that is away when the timeout after an earlier death has passed."""
+    (tmp_path / "deadly.py").write_text(DEADLY)
+    deadly = {"wire": {"values": "float64", "up": {"compressor": "deadly"}}}
+    scenario = small(variants={"deadly": deadly}, stop={"rounds": 5})
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "50ms"}),
+        pytest.raises(fedsim.RunError, match=r"^deadly, seed 1: each of 4 workers .* has died"),
+    ):
+        fedsim.run(
+            scenario,
+            out=tmp_path / "out",
+            blocks=blocks_in([tmp_path / "deadly.py"]),
+            cluster="local:1",
+        )
+    assert (tmp_path / "out/base/seed-1" / SUMMARY).exists()
 
 
 @pytest.mark.parametrize("way", ["in turn", "cluster"])

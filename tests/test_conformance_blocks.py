@@ -68,7 +68,7 @@ from fedsim.problems import (
 )
 from fedsim.problems.architectures import DenseLayers, LogisticModel
 from fedsim.problems.losses import Rows, State
-from fedsim.protocol.stop_rules import STOPS, Plateau, RoundCheck, RoundEnd, StopRule
+from fedsim.protocol.stop_rules import STOPS, Patience, RoundCheck, RoundEnd, StopRule
 from fedsim.testing import assert_kept
 from fedsim.wire import COMPRESSORS, Compressor, Contract, RandK, Sparse, TopK, ValueFormat
 from tests.methods import scenario
@@ -118,8 +118,8 @@ MODULES = [
     TorchLoss(model=LogisticModel(), numbers="float64", scale="sum"),
 ]
 RULES: list[StopRule] = [
-    *(each.in_si(**{each.value_key(): 3}) for each in STOPS if each is not Plateau),
-    Plateau(rounds=3, tolerance=0.01, measure="test_accuracy"),
+    *(each.in_si(**{each.value_key(): 3}) for each in STOPS if each is not Patience),
+    Patience(rounds=3, tolerance=0.01, measure="test_accuracy"),
 ]
 BLOCKS: list[Spec] = [
     *(*ALL.values(), *CONVEX, *NETWORKS, *MODULES),

@@ -1,5 +1,6 @@
 """How runs end: by rules, by divergence, by defects, by a kill, or before they begin."""
 
+import gc
 import json
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import fedsim
 from fedsim.algorithms import GradientDescent
 from fedsim.ports import Client, Server
 from fedsim.record.read import read_run, run_folders
+from fedsim.sim.engine import light_task
 from tests.runs import SMALL, small
 
 
@@ -177,3 +179,23 @@ def test_a_relative_step_size_needs_a_smoothness_constant() -> None:
     problem = {**SMALL["problem"], "loss": {"kind": "mlp", "output": "squared", "hidden": 2}}
     with pytest.raises(fedsim.ScenarioError, match=r"algorithm\.step_size: got 1/L, but the loss"):
         fedsim.run(small(problem=problem))
+
+
+@pytest.mark.parametrize("place", ["_enter_task", "_leave_task"])
+def test_an_interrupt_between_two_steps_of_the_loop_ends_the_run_as_any_other(
+    place: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The task that was taking a turn never ends, and the server waits for it: no deadlock."""
+    turns = iter(range(40))
+    usual = getattr(light_task, place)
+
+    def interrupted(*arguments: object) -> None:
+        usual(*arguments)
+        if next(turns, None) == 30:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(light_task, place, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fedsim.run(small())
+    gc.collect()
+    assert not caplog.text

@@ -2,9 +2,10 @@
 
     python analysis/benchmarks/peers_graph.py [--nodes 10000] [--rounds 100]
 
-Prints seconds of computing and peak memory of a ring whose nodes average; and the time that a
-message takes in d-psgd on a ring of 200 nodes and in gradient descent with a server and as many
-clients, event by event, with the same data, devices and radios.
+Prints the processor time that a message takes in d-psgd on a ring of 200 nodes, and in gradient
+descent with a server and as many clients, event by event, with the same data, devices and radios:
+the two run by turns, five times, and medians are printed. Then seconds of computing and peak memory
+of a ring whose nodes average; with `--nodes 0` no such ring.
 """
 
 import argparse
@@ -12,14 +13,15 @@ import os
 import resource
 import time
 import warnings
+from statistics import median
 from typing import Any
 
 import fedsim
 
 FLEET = {"device": "pi-4", "radio": "wifi"}
 
-NODES, ROUNDS = 200, 200
-"""Of the two runs whose messages are compared."""
+NODES, ROUNDS, TIMES = 200, 60, 5
+"""Of the two runs whose messages are compared, and how often each is made."""
 
 
 def scenario(nodes: int, rounds: int, algorithm: dict[str, Any], **network: Any) -> dict[str, Any]:
@@ -44,17 +46,19 @@ def scenario(nodes: int, rounds: int, algorithm: dict[str, Any], **network: Any)
     }
 
 
-def timed(written: dict[str, Any]) -> tuple[float, int]:
-    """Run a scenario; return the seconds of computing that its rounds took, and its messages."""
-    short = written | {"stop": {"rounds": 1}}
-    fedsim.run(short)  # what is imported and compiled once
-    begun = time.process_time()
-    fedsim.run(short)
-    fixed = time.process_time() - begun
+def spent(written: dict[str, Any]) -> tuple[float, int]:
+    """Run a scenario; return its processor time in s, and its messages."""
     begun = time.process_time()
     result = fedsim.run(written)
-    spent = time.process_time() - begun
-    return spent - fixed, int(result.events["event"].eq("send").sum())
+    seconds = time.process_time() - begun
+    return seconds, int(result.events["event"].eq("send").sum())
+
+
+def message_cost(written: dict[str, Any]) -> tuple[float, int]:
+    """Return the microseconds that a message takes beyond a run of one round, and the messages."""
+    fixed, few = spent(written | {"stop": {"rounds": 1}})
+    seconds, messages = spent(written)
+    return 1e6 * (seconds - fixed) / (messages - few), messages
 
 
 def main() -> None:
@@ -65,26 +69,28 @@ def main() -> None:
     given = parser.parse_args()
     os.environ["FEDSIM_ROUNDS"] = "events"
     warnings.simplefilter("ignore", fedsim.RunWarning)  # drawn vectors are no models
-    costs = {}
-    for name, written in {
+    runs = {
         "d-psgd": scenario(
             NODES, ROUNDS, {"kind": "d-psgd", "step_size": 0.01}, peers={"kind": "ring"}
         ),
         "star": scenario(NODES, ROUNDS, {"kind": "gd", "step_size": 0.01}),
-    }.items():
-        seconds, messages = timed(written)
-        costs[name] = 1e6 * seconds / messages
-        print(f"{name}: {messages:,} messages, {costs[name]:.1f} us each", flush=True)
-    print(f"ratio: {costs['d-psgd'] / costs['star']:.2f}", flush=True)
-    begun = time.process_time()
+    }
+    for written in runs.values():
+        spent(written | {"stop": {"rounds": 1}})  # what is imported and compiled once
+    turns = [{name: message_cost(written) for name, written in runs.items()} for _ in range(TIMES)]
+    for name in runs:
+        each, messages = median(turn[name][0] for turn in turns), turns[0][name][1]
+        print(f"{name}: {messages:,} messages, {each:.1f} us each", flush=True)
+    ratios = sorted(turn["d-psgd"][0] / turn["star"][0] for turn in turns)
+    print(f"ratio: {median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})", flush=True)
+    if not given.nodes:
+        return
     ring = scenario(given.nodes, given.rounds, {"kind": "gossip"}, peers={"kind": "ring"})
-    result = fedsim.run(ring)
-    spent = time.process_time() - begun
+    seconds, sent = spent(ring)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    sent = int(result.events["event"].eq("send").sum())
     print(
         f"ring of {given.nodes:,} nodes, {given.rounds} rounds, {sent:,} messages:"
-        f" {spent:.0f} s of computing, {peak:.2f} GiB at most"
+        f" {seconds:.0f} s of computing, {peak:.2f} GiB at most"
     )
 
 

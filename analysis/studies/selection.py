@@ -42,13 +42,16 @@ POLICIES = {
     "rpow-d": "power-of-choice, last loss",
     "oort": "Oort",
     "eafl": "energy-aware (EAFL)",
+    "harvest": "energy-aware, by harvest",
     "carbon": "carbon-aware",
     "pow-d-oracle": "power-of-choice, oracle",
     "oort-oracle": "Oort, oracle",
 }
 
 PHONE = {"device": "phone-mid", "radio": "lte", "carbon": "DE"}
-BATTERY = {"capacity": "0.008 Wh"}
+FULL = {"capacity": "0.008 Wh", "charge": "100 %"}
+LOW = {"capacity": "0.008 Wh", "charge": "40 %"}
+PANEL = {"charging": {"kind": "constant", "power": "0.5 W"}}
 PI = {"device": "pi-4", "radio": "wifi"}
 
 FLEETS: dict[str, tuple[str, list[dict[str, Any]] | None]] = {
@@ -56,8 +59,10 @@ FLEETS: dict[str, tuple[str, list[dict[str, Any]] | None]] = {
     "batteries": (
         "on batteries",
         [
-            {"count": 20, **PHONE, "battery": {**BATTERY, "charge": "100 %"}},
-            {"count": 20, **PHONE, "battery": {**BATTERY, "charge": "40 %"}},
+            {"count": 10, **PHONE, "battery": FULL},
+            {"count": 10, **PHONE, "battery": {**FULL, **PANEL}},
+            {"count": 10, **PHONE, "battery": LOW},
+            {"count": 10, **PHONE, "battery": {**LOW, **PANEL}},
         ],
     ),
     "continents": (
@@ -180,7 +185,8 @@ def finding(spent: pd.DataFrame) -> str:
             text = (
                 f"On the fleet {name} {POLICIES[best]} takes {ratios[best]:.2f} of the energy"
                 f" of a uniform sample and {t['ratio'][fleet, best]:.2f} of the time (in the median"
-                f" seed; P of less energy {_chance(_row(joules, fleet, best))}), and"
+                f" seed; P of less energy {_chance(_row(joules, fleet, best))}, and of less time"
+                f" {_chance(_row(t, fleet, best))}), and"
                 f" {POLICIES[worst]} {ratios[worst]:.2f} of the energy and"
                 f" {t['ratio'][fleet, worst]:.2f} of the time"
             )

@@ -28,7 +28,14 @@ from fedsim.blocks.spec import as_written
 from fedsim.errors import DataError, ParameterError
 from fedsim.memory import format_size
 from fedsim.ports import Array, Client, Message, Payload, Work
-from fedsim.problems.optimizers import SGD, AnyOptimizer, GivenOptimizer, Optimizer, Training
+from fedsim.problems.optimizers import (
+    SGD,
+    AnyOptimizer,
+    GivenOptimizer,
+    Optimizer,
+    Training,
+    pack_state,
+)
 from fedsim.problems.parts import ModelPart
 from fedsim.problems.schedules import AnySchedule
 from fedsim.text import quantity
@@ -257,7 +264,8 @@ class LocalUpdates(LocalSteps[Kept]):
             kept = "kept in its memory" if self.optimizer_state == "kept" else "reset in each round"
             yield (
                 f"the state of {self._optimizer_name} is {count} values at a client,"
-                f" {format_size(8 * count)} in float64, {kept} (optimizer_state)"
+                f" {format_size(4 * count)} in float32, twice that in float64, {kept}"
+                " (optimizer_state)"
             )
 
     @property
@@ -337,8 +345,8 @@ class LocalUpdates(LocalSteps[Kept]):
         """Compute w_i with the optimizer's state of earlier rounds, and keep it for later ones."""
         training = self._training(plan)._replace(state=kept.state, kept=True)
         found = await self._work(client, plan, partial(_train, client, start, training))
-        kept.state = found[start.size :]
-        return found[: start.size]
+        kept.state = pack_state(found[start.size :])
+        return found[: start.size].copy()  # which frees the state
 
     def _training(self, plan: StepPlan) -> Training:
         """Return the rule of a client's steps, with their sizes."""

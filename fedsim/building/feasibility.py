@@ -52,7 +52,7 @@ def policy_of(
             findings.add(f"participation.{key}", too_many(seen, clients))
     if type(policy) not in PARTICIPATION.built_in:
         _try_order(policy, rows, findings)
-    if local is not None and isinstance(policy, Informed) and "loss" in policy.reports:
+    if local is not None and isinstance(policy, Informed) and policy.of_losses:
         text = "a client's loss depends on parts of the model that stay with it"
         findings.add("participation.kind", f"got {policy.kind}, but {text}")
     return policy

@@ -163,9 +163,11 @@ class Files:
         """Return when the clients are there, by their number."""
         return self.read(read, path, **options)
 
-    def graph(self, path: Path) -> "nx.Graph[str]":
+    def graph(self, path: Path, *, directed: bool = False) -> "nx.Graph[str]":
         """Return a graph, with attributes of links at its edges."""
-        return self.read(read_graph, path)
+        return (
+            self.read(read_graph, path, directed=True) if directed else self.read(read_graph, path)
+        )
 
     def pairs(self, path: Path, *, directed: bool = False) -> list[tuple[str, str]]:
         """Return the edges of a graph, as pairs of nodes.
@@ -178,7 +180,7 @@ class Files:
             DataError: an arrow of a directed graph has none that leads back, and must have.
         """
         if directed:
-            graph = self.read(read_graph, path, directed=True)
+            graph = self.graph(path, directed=True)
             if not graph.is_directed():
                 text = f'{path} has edgedefault="undirected"; give directed, or leave directed out'
                 raise DataError("path", text)

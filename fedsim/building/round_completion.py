@@ -51,6 +51,7 @@ def ensure_completion(
     relay = leaving_relay(deployment)
     if scenario.network.peers is not None:
         _check_peers(losing, scenario, findings)
+        _check_links(groups, deployment, scenario, findings)
         if relay and deadline(scenario)[1] == inf:
             findings.add("participation.deadline", _by_relay(relay, "participation.deadline"))
         return policy
@@ -102,7 +103,15 @@ def _by_relay(relay: str, remedy: str) -> str:
 
 def _check_peers(losing: Sequence[BuiltGroup], scenario: Scenario, findings: Findings) -> None:
     """Find messages that a neighbour would wait for for ever."""
-    for group in losing if deadline(scenario)[1] == inf else ():
+    if deadline(scenario)[1] < inf:
+        return
+    medium = scenario.network.medium
+    if medium is not None and medium.random and losing:
+        text = f"got {medium.tries}, after which a message is lost, and a neighbour would wait for"
+        remedy = "it for ever; add participation.deadline, or use tries: unlimited"
+        findings.add("network.medium.tries", f"{text} {remedy}")
+        return
+    for group in losing:
         text = (
             f"a neighbour would wait for ever for a message of {group.name} that is lost for good;"
             " add participation.deadline, or unlimited tries"
@@ -110,9 +119,39 @@ def _check_peers(losing: Sequence[BuiltGroup], scenario: Scenario, findings: Fin
         findings.add(f"{group.place}.radio.tries", text)
 
 
+def _check_links(
+    groups: Sequence[BuiltGroup], deployment: Deployment, scenario: Scenario, findings: Findings
+) -> None:
+    """Find messages among peers that links lose for good, as their senders try only so often."""
+    limited = [group for group in groups if group.radio.most_tries is not None]
+    over = _over_lossy_links(deployment) if limited else set[int]()
+    for group in limited:
+        if group.number not in over or group.radio.loss.mean:
+            continue  # what a radio loses, too, is refused by rules of its own
+        lost = f"a message of {group.name} may be lost for good on a link (loss)"
+        if deadline(scenario)[1] == inf:
+            text = f"{lost}, and a neighbour would wait for it for ever; add participation.deadline"
+            findings.add(f"{group.place}.radio.tries", f"{text}, or unlimited tries")
+        elif scenario.wire.up.error_feedback == "ef21":
+            text = f"{lost}, and ef21 builds on each message; use unlimited tries, or no feedback"
+            findings.add(f"{group.place}.radio.tries", text)
+
+
+def _over_lossy_links(deployment: Deployment) -> set[int]:
+    """Return the groups that send to a neighbour over links that lose packets."""
+    topology, overlay = deployment.topology, deployment.overlay
+    if topology is None or overlay is None or not topology.lossy:
+        return set()
+    pairs = overlay.pairs()
+    return {deployment.members[one] for one, other in pairs if topology.between(one, other).loss}
+
+
 def _loses_messages(group: BuiltGroup, scenario: Scenario) -> bool:
     """Return whether a message of a group can be lost for good."""
-    cell = scenario.network.broadcast == "cell" or scenario.network.medium is not None
+    medium = scenario.network.medium
+    if medium is not None and medium.random:
+        return medium.most_tries is not None
+    cell = scenario.network.broadcast == "cell" or medium is not None
     if loses_frames(group.radio, scenario.network.gateway_of_lora):
         return True
     return group.radio.loss.mean > 0 and (group.radio.most_tries is not None or cell)

@@ -271,9 +271,8 @@ def _check_hops(known: ClientTrace) -> Iterator[str]:
         fixed = powers.bit[1] * bits
         least, most = fixed + watts * bits / peak, fixed + watts * row["duration"]
         drained = row["state_of_charge"] is not None  # an empty battery gives less
-        if row["joules"] > most * (1 + _CLOSE) or (
-            row["joules"] < least * (1 - _CLOSE) and not drained
-        ):
+        slack = _CLOSE * most + _CLOCK * row["t"] * watts  # a span is a difference of two times
+        if row["joules"] > most + slack or (row["joules"] < least - slack and not drained):
             text = f"a message sent at {row['t']:g} s costs {row['joules']:g} J"
             yield f"{text}, and {least:g} J to {most:g} J by power"
 

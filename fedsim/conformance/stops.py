@@ -38,8 +38,8 @@ def check_stop_rule(rule: StopRule) -> pd.DataFrame:
         A row a check: check, outcome (kept or broken), and the reason.
 
     Example:
-        >>> from fedsim.scenario import Plateau
-        >>> check_stop_rule(Plateau(rounds=3))["outcome"].unique().tolist()
+        >>> from fedsim.scenario import Patience
+        >>> check_stop_rule(Patience(rounds=3))["outcome"].unique().tolist()
         ['kept']
     """
     return table(type(rule), _promises(rule))

@@ -11,23 +11,34 @@ from dataclasses import dataclass
 from math import inf
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from fedsim.blocks.choice import OneOf, failure
-from fedsim.blocks.quantities import Seconds
+from fedsim.blocks.quantities import UNLIMITED, Seconds
 from fedsim.blocks.spec import Block, Given, Spec, as_written
+from fedsim.blocks.wording import show
 from fedsim.physics.graphs import OVERLAYS
 from fedsim.physics.overlay import Neighbours, Overlay
 from fedsim.physics.signals import Constant, Signal, Steps
 from fedsim.ports import ClientId
 
-Access = Literal["csma", "tdma", "node-exclusive"]
-"""How nodes take turns."""
+Access = Literal["csma", "tdma", "node-exclusive", "aloha", "slotted-aloha"]
+"""How nodes take turns, or do not."""
 
 _ACCESS = (
-    "csma (one transmission at a time around a node), tdma (slots), or node-exclusive (a node sends"
-    " or receives one at a time, and disturbs no other)"
+    "csma (one transmission at a time around a node), tdma (slots), node-exclusive (a node sends"
+    " or receives one at a time, and disturbs no other), or aloha and slotted-aloha (at will: what"
+    " meets at a receiver collides)"
 )
+_WINDOW = (
+    "of aloha: after a first collision a sender waits a random time, up to so many lengths of its"
+    " message, or slots; after each further one up to twice as long"
+)
+_TRIES = "of aloha: transmissions of a message, after which those that have missed it never get it"
+_AT_WILL = "window", "tries"
+
+Tries = Annotated[int, Field(ge=1)] | Literal["unlimited"]
+"""The largest number of transmissions of a message on a hop."""
 
 _GRAPH = "the nodes in range of each other; the graph of neighbours by default"
 
@@ -47,11 +58,16 @@ class Medium(Spec):
     apart are joined (Ramanathan, "A unified framework and algorithm for channel assignment in
     wireless networks", Wireless Networks 1999), greedily, nodes of high degree first. Under
     `node-exclusive` each transmission has a channel of its own (Hajek, Sasaki, "Link Scheduling in
-    Polynomial Time", IEEE Trans. Inf. Theory 1988).
+    Polynomial Time", IEEE Trans. Inf. Theory 1988). Under `aloha` a node sends as soon as it has a
+    message (Abramson, "The ALOHA System", AFIPS 1970), under `slotted-aloha` with the next slot;
+    a receiver misses what overlaps with another transmission in its range, or with its own. Senders
+    know what has been missed, at no cost, and send it again, after a backoff.
     """
 
     access: Access = Field(default="csma", description=_ACCESS)
     slot: Seconds = as_written("10 ms", "length of a slot of tdma; a longer message takes several")
+    window: int = Field(default=16, ge=1, description=_WINDOW)
+    tries: Tries = as_written(UNLIMITED, _TRIES)
     broadcast: bool = Field(
         default=True,
         description="whether a message for several neighbours is sent once, and each receives it",
@@ -60,9 +76,39 @@ class Medium(Spec):
 
     @model_validator(mode="after")
     def _has_slots(self) -> Self:
-        if self.access == "tdma" and not self.slot:
+        if self.access in {"tdma", "slotted-aloha"} and not self.slot:
             raise failure(("slot", "got 0 s; give slots a length, such as 10 ms", self.slot))
         return self
+
+    @model_validator(mode="after")
+    def _collides(self) -> Self:
+        for key in _AT_WILL:
+            seen = getattr(self, key)
+            if not self.random and seen != type(self).model_fields[key].default:
+                text = f"got {show(seen)}, but nothing collides under {self.access}; use aloha"
+                raise failure((key, text, seen))
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_tries(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what is of aloha alone: scenarios of before keep their bytes."""
+        written: dict[str, object] = write(self)
+        return {key: value for key, value in written.items() if self.random or key not in _AT_WILL}
+
+    @property
+    def random(self) -> bool:
+        """Whether nodes send at will, so that transmissions collide."""
+        return self.access in {"aloha", "slotted-aloha"}
+
+    @property
+    def slotted(self) -> bool:
+        """Whether what is sent at will begins with a slot."""
+        return self.access == "slotted-aloha"
+
+    @property
+    def most_tries(self) -> int | None:
+        """The largest number of transmissions of a message on a hop; None for no limit."""
+        return None if self.tries == UNLIMITED else int(self.tries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from fedsim.blocks.choice import OneOf, failure
-from fedsim.blocks.quantities import Rate, Seconds
+from fedsim.blocks.quantities import Fraction, Rate, Seconds
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Block, Given, Keys, KindFirst, Spec, as_written
 from fedsim.blocks.wording import show
@@ -19,6 +19,7 @@ from fedsim.physics.graphs import OVERLAYS
 from fedsim.physics.medium import Medium
 from fedsim.physics.mixing import MIXING, Mixing
 from fedsim.physics.overlay import Neighbours, check_source
+from fedsim.physics.packet_loss import ALL_LOST
 from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Discipline, Topology, build_routes, star, tree
@@ -42,7 +43,8 @@ _WIFI = "Wi-Fi cells, whose clients share the air; null for radios that do not m
 _BROADCAST = "a copy for each client, or one transmission received by all clients of a group"
 _LORA = "the gateway of the fleet's LoRa radios, at which frames collide; null for none"
 _CELL = "the cells of the fleet's LTE and 5G radios; null where each has one to itself"
-_OPTIONAL = ("tcp", "lora", "cell", "wifi", "mixing", "medium", "failures")
+_OPTIONAL = ("tcp", "lora", "cell", "wifi", "mixing", "medium", "failures", "directed")
+_DIRECTED = "whether an edge leads from source to target only; GraphML says so itself"
 _PEERS = "the neighbours of nodes, for a method of peers, which has no server"
 
 AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Block | None]
@@ -56,8 +58,9 @@ _MIXES = "the mixing matrix of peers; metropolis, or out-degree in a directed gr
 _FAILS = "failures of the edges between peers, at random; null where they do not fail"
 _MEDIUM = "the medium that peers in range of each other share; null where they send over links"
 
-ReadGraph = Callable[[Path], "nx.Graph[str]"]
-"""Reads a file of edges with the attributes of `fedsim.physics.topology.build_routes`."""
+ReadGraph = Callable[..., "nx.Graph[str]"]
+"""Reads a file of edges with the attributes of `fedsim.physics.topology.build_routes`, given its
+path; with `directed=True`, an edge of a list leads one way only."""
 
 
 class Need(NamedTuple):
@@ -355,13 +358,22 @@ class Edge(Spec):
     duplex: Literal["full", "half"] = Field(
         default="full", description="each direction for itself, or both on one link"
     )
+    loss: Fraction = as_written("0 %", "share of packets lost, below 100 %; among peers alone")
 
     @model_validator(mode="after")
     def _two_ends(self) -> Self:
         if self.source == self.target:
             text = f'got "{self.target}", which is also the source; a link has two ends'
             raise failure(("target", text, self.target))
+        if self.loss >= 1:
+            raise failure(("loss", f'got "100 %": {ALL_LOST}', self.loss))
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_loss(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out the loss of a link that loses nothing: scenarios of before keep their bytes."""
+        written: dict[str, object] = write(self)
+        return {key: value for key, value in written.items() if key != "loss" or self.loss}
 
 
 def build_graph(edges: Iterable[tuple[str, Edge]], *, directed: bool) -> "nx.Graph[str]":
@@ -399,6 +411,7 @@ class GraphNetwork(Network):
         None, "a .graphml file, or a .csv list with the columns of an edge"
     )
     edges: tuple[Edge, ...] = as_written((), "the links, in place of a file")
+    directed: bool | None = Field(default=None, description=_DIRECTED)
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -409,9 +422,12 @@ class GraphNetwork(Network):
         """Return the edges, and the best routes over them."""
         if self.path is None:
             rows = [(f"edge {number}", edge) for number, edge in enumerate(self.edges)]
-            graph = build_graph(rows, directed=False)
+            graph = build_graph(rows, directed=bool(self.directed))
         else:
-            graph = read(self.path)
+            graph = read(self.path, directed=True) if self.directed else read(self.path)
+            if self.directed and not graph.is_directed():
+                text = f'{self.path} has edgedefault="undirected"; give directed, or leave directed'
+                raise DataError("path", f"{text} out")
         return build_routes(graph, clients, server=self.peers is None)
 
     @property

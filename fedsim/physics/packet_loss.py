@@ -154,6 +154,30 @@ class IndependentLosses:
         return int(self._rng.binomial(packets, self.mean))
 
 
+@dataclass(slots=True)
+class LossesOnTheWay:
+    """Losses of a radio, and of the links behind it: what passes the one meets the other.
+
+    Attributes:
+        own: those of the radio; None for none.
+        links: those of the links.
+    """
+
+    own: LossProcess | None
+    links: IndependentLosses
+
+    @property
+    def mean(self) -> float:
+        """The share of packets lost in the long run."""
+        own = 0.0 if self.own is None else self.own.mean
+        return 1 - (1 - own) * (1 - self.links.mean)
+
+    def losses(self, packets: int) -> int:
+        """Return how many of the next `packets` packets are lost."""
+        lost = 0 if self.own is None else self.own.losses(packets)
+        return lost + self.links.losses(packets - lost)
+
+
 # Losses in bursts: a channel with two states.
 
 

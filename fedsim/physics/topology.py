@@ -24,10 +24,12 @@ class RouteEdge:
     Attributes:
         links: the numbers of its links.
         latency: one way, s.
+        loss: the share of packets that it loses.
     """
 
     links: tuple[int, ...]
     latency: float
+    loss: float = 0.0
 
 
 Edges = Mapping[tuple[Any, Any], RouteEdge]
@@ -44,11 +46,18 @@ class RoutePath(NamedTuple):
         links: the numbers of its links, in the order of travel.
         latency: the total, s.
         passed: the nodes between its two ends, in the order of travel.
+        loss: the share of packets lost on its edges, which lose them independently.
     """
 
     links: tuple[int, ...]
     latency: float
     passed: tuple[Any, ...]
+    loss: float = 0.0
+
+    @property
+    def backwards(self) -> "RoutePath":
+        """The same, travelled from its end."""
+        return RoutePath(self.links[::-1], self.latency, self.passed[::-1], self.loss)
 
 
 class Paths:
@@ -117,12 +126,13 @@ def best_ways(source: object, neighbours: Mapping[Any, Iterable[Any]], edges: Ed
 
 def way_to(node: object, ways: Ways, edges: Edges) -> RoutePath:
     """Return the best route to a node."""
-    links, passed, latency = list[int](), list[Any](), ways[node][1]
+    links, passed, latency, arriving = list[int](), list[Any](), ways[node][1], 1.0
     while (before := ways[node][0]) is not None:
         links += reversed(edges[before, node].links)
+        arriving *= 1 - edges[before, node].loss
         passed.append(before)
         node = before
-    return RoutePath(tuple(reversed(links)), latency, tuple(reversed(passed[:-1])))
+    return RoutePath(tuple(reversed(links)), latency, tuple(reversed(passed[:-1])), 1 - arriving)
 
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
@@ -158,11 +168,13 @@ class Route:
         links: indices into `Topology.links`, each once, in order, without unlimited links.
         latency: one way, s, without that of radios.
         relays: the clients that forward messages on this route, in the order of travel.
+        loss: the share of packets lost on its links.
     """
 
     links: tuple[int, ...]
     latency: float
     relays: tuple[ClientId, ...] = ()
+    loss: float = 0.0
 
 
 _HERE = Route((), 0.0)
@@ -177,12 +189,14 @@ class Topology:
         up: the route to the server, by client number; empty without a server.
         down: the route from the server, by client number; empty without a server.
         paths: the routes of a graph; None if all routes pass the server.
+        lossy: whether some of its links lose packets.
     """
 
     links: tuple[Link, ...]
     up: tuple[Route, ...]
     down: tuple[Route, ...]
     paths: Paths | None = field(default=None, compare=False, repr=False)
+    lossy: bool = False
 
     def between(self, sender: ClientId, receiver: ClientId) -> Route:
         """Return the route from one node to another, either of which may be the server.
@@ -201,7 +215,7 @@ class Topology:
 def _route(way: RoutePath, numbers: Mapping[Any, ClientId]) -> Route:
     """Return a route through a graph; `numbers` has its clients, the other nodes are routers."""
     relays = tuple([numbers[node] for node in way.passed if node in numbers])
-    return Route(way.links, way.latency, relays)
+    return Route(way.links, way.latency, relays, way.loss)
 
 
 class _Links:
@@ -303,9 +317,9 @@ def build_routes(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -
 
     Its nodes are "server", "client-0", "client-1" and so on, and any routers. Attributes of
     an edge: `rate` (bit/s, infinite by default) or, in its place, `law` (a rate law), `latency`
-    (s, 0), `discipline` ("fair"), and `duplex`: "full" (each direction has the rate for itself;
-    the default) or "half" (both directions share it). In a directed graph an edge is one
-    direction only.
+    (s, 0), `loss` (share of packets, 0; without a server), `discipline` ("fair"), and `duplex`:
+    "full" (each direction has the rate for itself; the default) or "half" (both share it). In a
+    directed graph an edge is one direction only.
 
     A route has the least latency; among routes of equal latency the fewest hops; among these, the
     choice depends on the order of nodes and edges in the graph only.
@@ -342,17 +356,21 @@ def build_routes(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -
     _complain(lost, f"is not connected to {where}", f"are not connected to {where}")
     numbers = {name: client for client, name in enumerate(names)}
     paths = Paths(graph.adj, edges, numbers)
+    lossy = next((ends for ends, edge in edges.items() if edge.loss), None)
     if not server:
-        return Topology(tuple(all_links), (), (), paths)
+        return Topology(tuple(all_links), (), (), paths, lossy=lossy is not None)
+    _refuse_loss(lossy)
     downs = tuple([_route(way_to(name, down, edges), numbers) for name in names])
     backwards = [way_to(name, up, back) for name in names]
-    ups = tuple(
-        [
-            _route(RoutePath(way.links[::-1], way.latency, way.passed[::-1]), numbers)
-            for way in backwards
-        ]
-    )
+    ups = tuple([_route(way.backwards, numbers) for way in backwards])
     return Topology(tuple(all_links), ups, downs, paths)
+
+
+def _refuse_loss(ends: tuple[object, object] | None) -> None:
+    """Raise a DataError that names the ends of an edge that loses packets, if there is one."""
+    if ends is not None:
+        text = f"the edge between {ends[0]} and {ends[1]} has a loss, but with a server messages"
+        raise DataError("network", f"{text} are lost by radios; give these a loss, or use peers")
 
 
 def _complain(names: Sequence[str], one: str, many: str) -> None:
@@ -366,34 +384,37 @@ def _edges(graph: "nx.Graph[Any]") -> tuple[list[Link], Edges]:
     """Return the links of a graph, and the links and latency of each directed edge."""
     links, edges = _Links(), dict[tuple[object, object], RouteEdge]()
     for start, end, attributes in graph.edges(data=True):
-        law, latency, discipline, duplex = _attributes(start, end, attributes)
+        law, latency, loss, discipline, duplex = _attributes(start, end, attributes)
         there = links.add(law, discipline, f"{start} -> {end}")
-        edges[start, end] = RouteEdge(there, latency)
+        edges[start, end] = RouteEdge(there, latency, loss)
         if not graph.is_directed():
             half = duplex == "half"
             back = there if half else links.add(law, discipline, f"{end} -> {start}")
-            edges[end, start] = RouteEdge(back, latency)
+            edges[end, start] = RouteEdge(back, latency, loss)
     return links.links, edges
 
 
 def _attributes(
     start: object, end: object, given: Mapping[str, Any]
-) -> tuple[RateLaw, float, Discipline, str]:
-    """Return rate law, latency, discipline and duplex of an edge.
+) -> tuple[RateLaw, float, float, Discipline, str]:
+    """Return rate law, latency, loss, discipline and duplex of an edge.
 
     Raises:
         DataError: one of them is invalid.
     """
     rate, latency = given.get("rate", inf), given.get("latency", 0.0)
     discipline, duplex = given.get("discipline", "fair"), given.get("duplex", "full")
+    loss = given.get("loss", 0.0)
     if not rate > 0:
         wrong = f"the rate {rate}; a rate is above 0 bit/s"
     elif not (isfinite(latency) and latency >= 0):
         wrong = f"the latency {latency}; a latency is finite and at least 0 s"
+    elif not 0 <= loss < 1:
+        wrong = f"the loss {loss}; a loss is a share of packets, at least 0 and below 1"
     elif discipline not in get_args(Discipline):
         wrong = f'the discipline "{discipline}"; there are {", ".join(get_args(Discipline))}'
     elif duplex not in {"full", "half"}:
         wrong = f'the duplex "{duplex}"; there are full, half'
     else:
-        return given.get("law", ConstantRate(rate)), latency, discipline, duplex
+        return given.get("law", ConstantRate(rate)), latency, loss, discipline, duplex
     raise DataError("network", f"the edge between {start} and {end} has {wrong}")

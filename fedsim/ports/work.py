@@ -203,6 +203,10 @@ class Oracle(Protocol):
         """Describe the evaluation of f_m at `w`, shape ()."""
         ...
 
+    def root_mean_square(self, w: Array) -> Work:
+        """Describe the evaluation of the root mean square of the rows' losses at `w`, shape ()."""
+        ...
+
     def constraint(self, w: Array) -> Work:
         """Describe the evaluation of g_m at `w`, shape (): g(w) <= 0 is the constraint."""
         ...

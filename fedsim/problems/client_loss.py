@@ -206,6 +206,17 @@ class LocalLoss:
         v = self.at(w)
         return self.loss.value(self.arranged, v, self.forward(v))
 
+    def root_mean_square(self, w: Array) -> float:
+        """Return sqrt(sum_i l_i^2 / n) of the losses l_i of the client's rows at `w`.
+
+        They have no penalties. Where the loss does not have them, it is |f_m(w)|.
+        """
+        v = self.at(w)
+        each = self.loss.row_losses(self.arranged, v, self.forward(v))
+        if each is None:
+            return abs(self.value(w))
+        return float(np.sqrt(np.mean(np.square(each, dtype=np.float64))))
+
     def gradient(self, w: Array) -> Array:
         """Return a (sub)gradient of f_m at `w`, shape (d,), as an array of its own."""
         v = self.at(w)

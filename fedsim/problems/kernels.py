@@ -19,6 +19,11 @@ def value(loss: LocalLoss, w: Array) -> Array:
     return np.array(loss.value(w))
 
 
+def root_mean_square(loss: LocalLoss, w: Array) -> Array:
+    """Return the root mean square of the rows' losses at `w`, shape ()."""
+    return np.array(loss.root_mean_square(w))
+
+
 def gradient(loss: LocalLoss, w: Array) -> Array:
     """Return a (sub)gradient of f_m at `w`, shape (d,)."""
     return loss.gradient(w)

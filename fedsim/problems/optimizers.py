@@ -43,6 +43,7 @@ __all__ = [
     "VectorOptimizer",
     "Yogi",
     "join_state",
+    "pack_state",
 ]
 
 
@@ -216,5 +217,25 @@ class Training(NamedTuple):
 
 def join_state(w: Array, state: OptimizerState) -> Array:
     """Return a model, shape (d,), the number of steps and the moments as one vector."""
-    moments = [numpy_of(each).astype(np.float64) for each in state.moments]
-    return np.concatenate([w, [float(state.steps)], *moments])
+    moments = [numpy_of(each) for each in state.moments]
+    joined = np.empty(w.size + 1 + sum(each.size for each in moments))
+    joined[: w.size], joined[w.size] = w, state.steps
+    at = w.size + 1
+    for each in moments:
+        joined[at : (at := at + each.size)] = each
+    return joined
+
+
+def pack_state(state: Array) -> Array:
+    """Return a state of `join_state` for a client's memory: in float32 where that is exact.
+
+    It is where PyTorch trains in float32, and then takes half the memory. No bit of later steps
+    depends on it.
+
+    >>> pack_state(np.array([3.0, 0.5])).dtype, pack_state(np.array([3.0, 0.1])).dtype
+    (dtype('float32'), dtype('float64'))
+    """
+    with np.errstate(over="ignore"):
+        narrow: Any = state.astype(np.float32)
+    kept: Array = narrow if np.array_equal(narrow, state) else state.copy()  # frees the model
+    return kept

@@ -178,6 +178,11 @@ class LossOracle:
         """Describe the evaluation of f_m at `w`, shape ()."""
         return self._work(kernels.value, (w,), self._operations / 2, float(self.rows))
 
+    def root_mean_square(self, w: Array) -> Work:
+        """Describe the evaluation of the root mean square of the rows' losses at `w`, shape ()."""
+        kernel = kernels.root_mean_square
+        return self._work(kernel, (w,), self._operations / 2, float(self.rows))
+
     def constraint(self, w: Array) -> Work:
         """Describe the evaluation of g_m at `w`, shape ()."""
         return self._work(kernels.constraint, (w,), self._operations / 2, float(self.rows))

@@ -156,6 +156,10 @@ class ProgramOracle(ABC):
         """Not available: raises a DataError."""
         raise self._loss.unknown("its value")
 
+    def root_mean_square(self, w: Array) -> Never:  # noqa: ARG002
+        """Not available: raises a DataError."""
+        raise self._loss.unknown("the losses of its samples")
+
     def constraint(self, w: Array) -> Never:  # noqa: ARG002
         """Not available: raises a DataError."""
         raise self._loss.unknown("a constraint")

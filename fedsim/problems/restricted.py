@@ -153,6 +153,10 @@ class Embedded(Restriction):
         """Return f_m(B c) for `w` = c of shape (k,)."""
         return self.whole.value(self.span.embed(w))
 
+    def root_mean_square(self, w: Array) -> float:
+        """Return that of the rows' losses at B c for `w` = c of shape (k,)."""
+        return self.whole.root_mean_square(self.span.embed(w))
+
     def gradient(self, w: Array) -> Array:
         """Return B^T times a (sub)gradient of f_m at B c, shape (k,)."""
         return self.span.pull(self.whole.gradient(self.span.embed(w)))

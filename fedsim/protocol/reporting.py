@@ -164,5 +164,7 @@ async def _measure(
         if w is None:
             text = f"a {asked.label} has no model, at which a client could report its loss"
             raise TypeError(f"participation: {text}; use a policy without reports of losses")
-        found = float(await client.compute(client.oracle.value(w)))
+        oracle = client.oracle
+        work = oracle.value(w) if report == "loss" else oracle.root_mean_square(w)
+        found = float(await client.compute(work))
     return client.pack(np.array(found))

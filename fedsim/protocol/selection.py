@@ -69,7 +69,7 @@ class Selection:
     Args:
         policy: gives the cohort size and the order.
         eligibility: eligibility of the clients.
-        clients: all clients, in order.
+        clients: all nodes that the server asks, consecutive numbers; a policy counts them from 0.
         rng: the stream of the draws.
         samples: the number of samples of each client, shape (M,); one each if omitted.
         fleet: what the server knows of the clients, for an informed policy; by default their
@@ -95,11 +95,12 @@ class Selection:
         self._samples = np.ones(len(clients)) if samples is None else samples
         self._number = 0  # of draws
         self._draws = policy.asked is not None
+        self._first = clients[0] if clients else 0
         self._informed = policy if isinstance(policy, Informed) else None
         self.watch: Watch | None = None
         if self._informed is not None:
             self._selector = self._informed.selector(fleet or KnownFleet(self._samples))
-            self.watch = Watch(self._informed.reported)
+            self.watch = Watch(self._informed.reported, self._first)
 
     def cohort(
         self,
@@ -175,11 +176,15 @@ class Selection:
         """Return which candidates are asked for an update."""
         wanted = self._policy.wanted or len(outcome.clients)
         moment = Moment(outcome.number, outcome.ended, wanted)
-        return Cohort(sorted(self._selector.narrow(moment, outcome)), drawn=True)
+        chosen = (self._first + each for each in self._selector.narrow(moment, outcome))
+        return Cohort(sorted(chosen), drawn=True)
 
     def corrections(self) -> Mapping[ClientId, float] | None:
         """Return by what updates are multiplied before they are added up; None for a mean."""
-        return None if self._informed is None else self._selector.corrections()
+        found = None if self._informed is None else self._selector.corrections()
+        if found is None or not self._first:
+            return found
+        return {self._first + place: factor for place, factor in found.items()}
 
     def _order(
         self, to: Sequence[ClientId] | None, now: float, sent: Sent | None
@@ -195,7 +200,8 @@ class Selection:
             moment = Moment(self._number - 1, now, wanted, sent)
             order = self._selector.rank(moment, self._rng)
             whole = self._informed.complete
-            return checked_order(order, len(self._samples), self._policy.kind, whole=whole)
+            places = checked_order(order, len(self._samples), self._policy.kind, whole=whole)
+            return map(self._clients.__getitem__, places)
         places = sampling_order(self._policy, self._samples, self._number - 1, self._rng)
         return map(self._clients.__getitem__, places)
 
@@ -205,14 +211,15 @@ class Watch:
 
     Args:
         reports: the reported quantities.
+        first: the number of the first client, from which outcomes count them.
 
     Attributes:
         open: whether an exchange is open.
     """
 
-    def __init__(self, reports: tuple[Report, ...]) -> None:
+    def __init__(self, reports: tuple[Report, ...], first: ClientId = 0) -> None:
         self.open = False
-        self._reports = reports
+        self._reports, self._first = reports, first
         self._begun = list[float]()  # of the exchanges, from number 1
         self._asked: Sequence[ClientId] = ()
         self._seen = list[tuple[ClientId, float, tuple[float, ...]]]()
@@ -238,8 +245,8 @@ class Watch:
             number,
             self._begun[-1] if self._begun else nan,
             now,
-            np.array(self._asked, np.int64),
-            np.array([each[0] for each in seen], np.int64),
+            np.array(self._asked, np.int64) - self._first,
+            np.array([each[0] for each in seen], np.int64) - self._first,
             np.array([each[1] for each in seen], float),
             {name: reports[:, place] for place, name in enumerate(self._reports)},
         )

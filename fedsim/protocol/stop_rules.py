@@ -236,20 +236,20 @@ class MeasureTarget(TargetRule):
         return self.measure, self.value
 
 
-class Plateau(StopRule):
+class Patience(StopRule):
     """The objective, or a measure, has not improved for some rounds.
 
     An improvement is a value that is better than the best one by more than `least`, and by more
     than `tolerance` times its magnitude; the best one is that of the last improvement, so that many
     small steps add up to one. Rounds that are not evaluated show no improvement, and end no run.
-    Elsewhere the rule is known as patience, or early stopping.
+    Elsewhere the rule is known as early stopping.
     """
 
-    also_called: ClassVar[tuple[str, ...]] = ("patience", "early-stopping", "early_stopping")
+    also_called: ClassVar[tuple[str, ...]] = ("plateau", "early-stopping", "early_stopping")
 
     physical: ClassVar[bool] = False
 
-    kind: Literal["plateau"] = "plateau"
+    kind: Literal["patience"] = "patience"
     rounds: int = Field(ge=1, description="so many rounds without an improvement")
     tolerance: float = Field(
         default=0.0, ge=0, description="the relative improvement that counts as one"
@@ -355,7 +355,7 @@ class EmptyBatteries(StopRule):
 STOPS: Registry[StopRule] = Registry(
     "stop rule",
     (
-        *(GapTarget, ObjectiveTarget, Plateau),
+        *(GapTarget, ObjectiveTarget, Patience),
         *(RoundLimit, TrafficLimit, EnergyLimit, TimeLimit, EmptyBatteries),
     ),
     StopRule,

@@ -1,7 +1,7 @@
 """When a run ends, and which of its rounds are evaluated, as scenario blocks.
 
 A scenario names a stop rule by its kind as a key below `stop`, since a run has at most one of each
-kind: `stop: {rounds: 5000, gap: 1e-5, plateau: {rounds: 20}}`.
+kind: `stop: {rounds: 5000, gap: 1e-5, patience: {rounds: 20}}`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ from fedsim.protocol.stop_rules import (
     GapTarget,
     MeasureTarget,
     ObjectiveTarget,
-    Plateau,
+    Patience,
     RoundCheck,
     RoundEnd,
     RoundLimit,
@@ -106,7 +106,7 @@ class Stop(Spec):
     bits: BitsOrNone = _value(TrafficLimit)
     energy: JoulesOrNone = _value(EnergyLimit)
     batteries: Whole | None = _value(EmptyBatteries)
-    plateau: Given[Plateau | None, Plateau | Keys | None] = as_written(
+    patience: Given[Patience | None, Patience | Keys | None] = as_written(
         None, "the objective, or a measure, has not improved for some rounds"
     )
 
@@ -188,8 +188,8 @@ class Stop(Spec):
         given = {name: value for name in STOPS.own if (value := getattr(self, name)) is not None}
         every = [_rule(STOPS.own[name], value) for name, value in given.items()]
         every += [MeasureTarget(measure=name, value=bound) for name, bound in self.figures.items()]
-        blocks = [each for each in (self.plateau, *self.own.values()) if each is not None]
-        limits = [each for each in every if not isinstance(each, TargetRule | Plateau)]
+        blocks = [each for each in (self.patience, *self.own.values()) if each is not None]
+        limits = [each for each in every if not isinstance(each, TargetRule | Patience)]
         yield from (each for each in every if isinstance(each, TargetRule))
         yield from (*blocks, *limits)
 

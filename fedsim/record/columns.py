@@ -212,6 +212,7 @@ LEAST = {name: _COSTS[name].least for name in RANKED if _COSTS[name].least}
 HIGHER_IS_BETTER = frozenset(
     {
         *("train_accuracy", "test_accuracy", "test_top_accuracy", "test_f1", "test_auc"),
+        *("exact_match", "generation_accuracy"),
         *("worst_accuracy", "tenth_accuracy", "median_accuracy"),
         *("support_precision", "support_recall", "support_f1"),
     }

@@ -57,7 +57,7 @@ class Event(IntEnum):
     the end of the run, "lost" for good, "aborted" because either end could not go on."""
     RECEIVE = 2
     """A message reached its receiver. With a detail and no bits: what a download that was not
-    delivered has cost its receiver."""
+    delivered has cost its receiver; after "collision" and "missed" it is sent again."""
     LOST = 3
     """A message was lost for good; the detail says why."""
     RETRANSMIT = 4

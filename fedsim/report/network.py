@@ -1,6 +1,7 @@
 """The network, drawn: its links as wide as what they carried."""
 
 import csv
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
@@ -15,6 +16,7 @@ from pydantic import TypeAdapter
 
 from fedsim.analysis import DEVICE_COLOURS, quantity
 from fedsim.analysis.client_names import client_names
+from fedsim.analysis.log.edges import edges
 from fedsim.blocks.quantities import Seconds
 from fedsim.report.charts import SYMBOLS, GraphLine, GraphNodes, network, symbol_icon
 from fedsim.report.components import LegendKey, PageFigure
@@ -102,24 +104,27 @@ class Graph:
         note: what is to be said of it.
         carried: the bits that went from the first end of a link to the second, and back; a link
             that is one of several ways of which it is not sure which was taken is not in it.
+        unit: of what was carried: "bit", or "J" of what that cost.
     """
 
     links: "nx.Graph[str]"
     note: str
     carried: Mapping[Ends, tuple[float, float]] = field(default_factory=dict)
+    unit: str = "bit"
 
 
-def graph_of(run: ReportedRun, members: pd.DataFrame) -> Graph:
+def graph_of(run: ReportedRun, members: pd.DataFrame, unit: str = "bit") -> Graph:
     """Return the network of a run: of peers their neighbours, else the routes to the server.
 
     Args:
         run: the run whose log is read.
         members: the rows of its client table.
+        unit: of what links carried; "J" among peers alone.
     """
     groups = dict(zip(members["client"].astype(str), members["group"].astype(int), strict=True))
     network: Mapping[str, Any] = run.scenario["network"]
     if network.get("peers"):
-        return _peers(run, groups)
+        return _peers(run, groups, unit)
     note = f"a {network['topology']} of {len(groups):,} clients"
     names = {client: client for client in groups}
     edges = None
@@ -162,29 +167,55 @@ def _to_the_server(graph: "nx.Graph[str]", sums: pd.DataFrame) -> dict[Ends, tup
     return carried
 
 
-def _peers(run: ReportedRun, groups: Mapping[str, int]) -> Graph:
-    """Return the pairs of sender and receiver, and the traffic between them."""
+def _peers(run: ReportedRun, groups: Mapping[str, int], unit: str) -> Graph:
+    """Return the pairs of sender and receiver, and the traffic between them, or what it cost."""
+    carried = _joules(run) if unit == "J" else _bits(run)
+    own = Counter[str]()
+    for ends, amount in carried.items():
+        for end in set(ends):
+            own[end] += amount  # type: ignore[assignment]  # a counter of numbers
+    most = sorted(groups, key=own.__getitem__, reverse=True)[:MOST]
+    drawn = {name: groups[name] for name in groups if name in set(most)}
+    graph: nx.Graph[str] = nx.Graph()
+    for client, group in drawn.items():
+        graph.add_node(client, group=group)
+    graph.add_edges_from(ends for ends in carried if drawn.keys() >= set(ends))
+    both = {
+        (one, other): (
+            carried.get((one, other), 0.0),
+            carried.get((other, one), 0.0) * (one != other),
+        )
+        for one, other in graph.edges()
+    }
+    note = f"{len(groups):,} peers, and which has sent to which"
+    if len(drawn) < len(groups):
+        note = f"of {len(groups):,} peers the {len(drawn)} that carried the most"
+    if unit == "J" and run.scenario["network"].get("medium"):
+        note += "; what a broadcast costs its sender is on no link"
+    return Graph(graph, note, both, unit)
+
+
+def _bits(run: ReportedRun) -> dict[Ends, float]:
+    """Return the bits from each peer to another."""
     rows = run.events(["event", "node", "peer", *_BITS])
     if run.scenario["network"].get("medium"):  # one message sent may be received by several
         rows = rows[rows["event"] == "receive"].rename(columns={"node": "peer", "peer": "node"})
     else:
         rows = rows[rows["event"].isin(["send", "retransmit"]) & rows["peer"].notna()]
-    many = len(groups) > MOST
-    names = {name: f"kind {group}" if many else name for name, group in groups.items()}
-    ends = [rows[end].astype(str).map(names) for end in ("node", "peer")]
+    ends = [rows[end].astype(str) for end in ("node", "peer")]
     sums = rows[_BITS].sum(axis=1).groupby(ends).sum()
-    graph: nx.Graph[str] = nx.Graph()
-    for client, group in groups.items():
-        graph.add_node(names[client], group=group)
     pairs = sums.index.to_frame(index=False).astype(str).itertuples(index=False, name=None)
-    bits: dict[Ends, float] = dict(zip(pairs, sums.to_numpy(float).tolist(), strict=True))
-    graph.add_edges_from(bits)
-    carried = {
-        (one, other): (bits.get((one, other), 0.0), bits.get((other, one), 0.0) * (one != other))
-        for one, other in graph.edges()
-    }
-    note = f"{len(groups):,} peers, and which has sent to which"
-    return Graph(graph, f"{note}; a node stands for a whole kind" if many else note, carried)
+    return dict(zip(pairs, sums.to_numpy(float).tolist(), strict=True))
+
+
+def _joules(run: ReportedRun) -> dict[Ends, float]:
+    """Return what messages from each peer to another have cost at both ends, J."""
+    columns = ["event", "node", "peer", "round", "message", "duration", "joules", "detail"]
+    table = edges(run.events([*columns, *_BITS]))
+    table = table[table["source"] != table["target"]]
+    joules = (table["joules_sent"] + table["joules_received"]).tolist()
+    pairs = zip(table["source"], table["target"], strict=True)
+    return {ends: value for ends, value in zip(pairs, joules, strict=True) if value}
 
 
 def _links(network: Mapping[str, Any], clients: Sequence[str]) -> list[Ends] | None:
@@ -218,16 +249,19 @@ def _from_file(path: Path) -> list[Ends] | None:
 
 
 def places(graph: "nx.Graph[str]") -> Mapping[str, Any]:
-    """Return where the nodes are drawn: a star or peers in a circle, all else by their ways."""
+    """Return where the nodes are drawn: a star and most peers in a circle, all else by ways."""
     around = [node for node in graph if node != SERVER]
     if SERVER not in graph:
-        return dict(nx.circular_layout(graph))
+        few = 2 < len(graph) <= _PLACED and nx.density(graph) < _SPARSE and nx.is_connected(graph)
+        return dict((nx.kamada_kawai_layout if few else nx.circular_layout)(graph))
     if all(set(graph[node]) <= {SERVER} for node in around):
         return {**nx.circular_layout(graph.subgraph(around)), SERVER: np.zeros(2)}
     return dict(nx.kamada_kawai_layout(graph))
 
 
 _FACTS = ("uplink", "downlink", "up", "down", "rate", "latency")
+
+_PLACED, _SPARSE = 64, 0.4  # peers that are placed by their ways, and the density of their graph
 
 _FEW = 40  # nodes of a drawing with room for large ones
 
@@ -236,10 +270,28 @@ _WRITTEN = 8  # links that have room for what they carried
 _INK, _SOFT = "#000000", "#666666"
 
 
-def drawing(study: ReportedStudy, run: ReportedRun) -> PageFigure:
-    """Return the network as it is drawn: server, gateways or routers, clients, or peers."""
+ON_LINKS = {"bit": "bits", "J": "joules at both ends"}
+"""What the links of peers are drawn by, with its name."""
+
+
+def drawings(study: ReportedStudy, run: ReportedRun) -> dict[str, PageFigure]:
+    """Return the drawings of the network: of peers by bits and, if they spend any, by joules."""
+    if not run.scenario["network"].get("peers"):
+        return {"": drawing(study, run)}
+    units = ON_LINKS if float(run.rows(study.clients)["joules"].sum()) else ("bit",)
+    return {unit: drawing(study, run, unit) for unit in units}
+
+
+def drawing(study: ReportedStudy, run: ReportedRun, unit: str = "bit") -> PageFigure:
+    """Return the network as it is drawn: server, gateways or routers, clients, or peers.
+
+    Args:
+        study: whose page it is.
+        run: whose network.
+        unit: see `graph_of`.
+    """
     members = run.rows(study.clients)
-    graph, names = graph_of(run, members), client_names(members)
+    graph, names = graph_of(run, members, unit), client_names(members)
     kinds = dict(_kinds(graph, members, run.scenario["network"], names))
     label = f"The network: {graph.note}"
     own = network(label, places(graph.links), _drawn_links(graph, names), kinds.values())
@@ -251,8 +303,9 @@ def drawing(study: ReportedStudy, run: ReportedRun) -> PageFigure:
 
 def _widths(graph: Graph, run: ReportedRun) -> str:
     most = max(map(sum, graph.carried.values()), default=0.0)
-    text = f"a link is as wide as what it carried both ways under seed {run.seed}, at most "
-    text += quantity(most, "bit")
+    what = "what it carried" if graph.unit == "bit" else "what messages cost at its ends"
+    text = f"a link is as wide as {what} both ways under seed {run.seed}, at most "
+    text += quantity(most, graph.unit)
     if run.scenario["network"].get("broadcast", "unicast") != "unicast":
         text += ", with a copy of a broadcast for each that received it"
     if graph.links.number_of_edges() > len(graph.carried):
@@ -266,10 +319,10 @@ def _drawn_links(graph: Graph, names: Mapping[str, str]) -> Iterator[GraphLine]:
     for (one, other), (there, back) in graph.carried.items():
         known |= {(one, other), (other, one)}
         first, second = names.get(one, one), names.get(other, other)
-        text = f"{first} to {second}: {quantity(there, 'bit')}"
+        text = f"{first} to {second}: {quantity(there, graph.unit)}"
         if one != other:
-            text += f"\n{second} to {first}: {quantity(back, 'bit')}"
-        word = quantity(there + back, "bit") * room
+            text += f"\n{second} to {first}: {quantity(back, graph.unit)}"
+        word = quantity(there + back, graph.unit) * room
         yield GraphLine((one, other), (there + back) / most if most else 0.0, text, word)
     for one, other in graph.links.edges():
         if (one, other) not in known:
@@ -317,5 +370,6 @@ def _clients(
     texts = {
         client: f"{names.get(client, client)}\n{kind}\n{samples:,} samples"
         for client, samples in facts
+        if client in graph.links
     }
     return GraphNodes(symbol, colour, 7 if len(graph.links) <= _FEW else 4.5, texts)

@@ -257,7 +257,7 @@ def _content(own: ReportedStudy) -> Content:
     }
     fleets = fleet.fleets(own)
     for index, (_, run) in enumerate(fleets):
-        plots[f"fleet-{index}"] = {"": network.drawing(own, run)}
+        plots[f"fleet-{index}"] = network.drawings(own, run)
     measures = convergence.measures(own)
     return {
         "tabs": TABS,
@@ -266,7 +266,14 @@ def _content(own: ReportedStudy) -> Content:
         "seeds": sorted({run.seed for run in own.runs}),
         "fedsim": VERSION,
         "fleets": [
-            {"variants": names, "table": fleet.fleet_table(own, run)} for names, run in fleets
+            {
+                "variants": names,
+                "table": fleet.fleet_table(own, run),
+                "values": options(
+                    (unit, network.ON_LINKS[unit]) for unit in plots[f"fleet-{index}"] if unit
+                ),
+            }
+            for index, (names, run) in enumerate(fleets)
         ],
         "measures": options((name, convergence.measure_name(name)) for name in measures),
         "costs": convergence.axes(own),

@@ -31,8 +31,14 @@ _CONFIG = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "2s",
+    "distributed.deploy.lost-worker-timeout": "1000 days",
 }
-"""For a local cluster: Dask's own monitoring is off, since it takes 2 % of the time."""
+"""For a local cluster.
+
+Dask's own monitoring is off, since it takes 2 % of the time. A worker that dies is started again
+by its nanny, and Dask waits for it: where it dies twice within a timeout, Dask gives its nanny up,
+and a cluster of one worker would stay without any.
+"""
 
 CHOICES = f"tcp://HOST:PORT, local:N, or N jobs by {', '.join(f'{kind}:N' for kind in CLASSES)}"
 """The clusters there are, for an error."""

@@ -141,6 +141,9 @@ def _server_may_miss(scenario: ScenarioKeys) -> str:
     """
     if not (scenario.silence.keep_late and scenario.participation.keep_late):
         return "the server drops late replies"
+    medium = scenario.network.medium
+    if medium is not None and medium.most_tries is not None:
+        return "a neighbour may miss a message that the next one builds on (network.medium.tries)"
     if any(group.loses for group in scenario.fleet):
         return "the server may miss a message that the next one builds on (radio.tries)"
     return ""
@@ -174,12 +177,31 @@ def _clients_may_miss(scenario: ScenarioKeys) -> str:
 
 def unmet_participation(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Yield why an informed participation policy does not get what it asks for."""
+    policy = scenario.participation
+    if isinstance(policy, Informed) and policy.of_losses:
+        yield from _reports_losses(scenario)
+    yield from _unmet_by_method(scenario)
+
+
+def unmet_above(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield the same of a server whose clients are gateways; see `fedsim.scenario.tiers.hop`."""
+    policy = scenario.participation
+    if isinstance(policy, Informed):
+        kind = policy.kind
+        if policy.sees_all:
+            text = "got true, but an oracle knows losses of clients, and gateways (tiers) have none"
+            yield "participation.oracle", f"{text}; use false", True
+        elif policy.of_losses:
+            text = f"got {kind}, for which clients report their loss, and gateways (tiers) have"
+            yield "participation.kind", f"{text} none; use age, importance or uniform", kind
+    yield from _unmet_by_method(scenario)
+
+
+def _unmet_by_method(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield what an informed policy needs of the method and of the fleet, and does not get."""
     policy, method = scenario.participation, scenario.algorithm
-    yield from _above_clients(scenario)
     if not isinstance(policy, Informed):
         return
-    if "loss" in policy.reports:
-        yield from _reports_losses(scenario)
     if "norm" in policy.reported and Meaning.STATE in method.up.values():
         text = f"got {policy.kind}, for which clients report the norm of their update, but those of"
         added = method.adding_up()
@@ -193,21 +215,8 @@ def unmet_participation(scenario: ScenarioKeys) -> Iterator[Conflict]:
         yield from _intensities(scenario)
 
 
-def _above_clients(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield informed policies of a scenario with tiers, whose gateways do not pass reports on."""
-    if not scenario.tiers:
-        return
-    policies = {"participation": scenario.participation}
-    policies |= {f"tiers.{n}.participation": tier.participation
-                 for n, tier in enumerate(scenario.tiers)}  # fmt: skip
-    for key, policy in policies.items():
-        if isinstance(policy, Informed):
-            text = f"got {policy.kind}, but no server in tiers sees reports yet; use uniform"
-            yield f"{key}.kind", text, policy.kind
-
-
 def _reports_losses(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield why clients cannot report the mean loss of their samples at the received model."""
+    """Yield why clients cannot report the losses of their samples at the received model."""
     kind, method, loss = scenario.participation.kind, scenario.algorithm, scenario.problem.loss
     scale = getattr(loss, "scale", "mean")
     if isinstance(loss, ProgramLoss):

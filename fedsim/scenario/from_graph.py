@@ -1,7 +1,9 @@
 """From a networkx graph to the blocks of a scenario: neighbours, weights, links and fleet."""
 
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from itertools import groupby
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from fedsim.blocks.wording import printable, show
@@ -15,7 +17,7 @@ if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
 
     AnyGraph = nx.Graph[Any]
 
-_LINK = {"rate": "bit/s", "latency": "s", "discipline": "", "duplex": ""}
+_LINK = {"rate": "bit/s", "latency": "s", "discipline": "", "duplex": "", "loss": "%"}
 """Attributes of an edge that are those of a link, with the unit of a number."""
 
 _NODE = frozenset(Group.model_fields) - {"count", "intervals"}
@@ -30,9 +32,11 @@ def with_graph(tree: Located, graph: "AnyGraph") -> Located:
     A graph with a node "server" has the links between it and the clients, `network.edges`. Any
     other graph has the neighbours of peers, `network.peers`, which are numbered in the order of the
     nodes, or by their own numbers if they are 0, 1, ... or client-0, client-1, ... The `weight` of
-    edges is the mixing matrix, `rate`, `latency`, `discipline` and `duplex` are those of links;
-    numbers are in bit/s and s. Attributes of nodes such as `device`, `radio` and `battery` are
-    those of the fleet. Other attributes have no effect.
+    edges is the mixing matrix, `rate`, `latency`, `loss`, `discipline` and `duplex` are those of
+    links; numbers are in bit/s and s, and a loss is the share of packets. In a directed graph links
+    lead one way if some lose packets, or differ from those back; else both ways. Attributes of
+    nodes such as `device`, `radio` and `battery` are those of the fleet. Other attributes have no
+    effect.
 
     Raises:
         ScenarioError: the graph cannot be one of peers, or says what the scenario says, too.
@@ -77,21 +81,15 @@ def _blocks(graph: "AnyGraph") -> Iterator[tuple[str, Any]]:
     if not isinstance(seen, nx.Graph) or seen.is_multigraph() or not len(seen):
         wanted = "expected a networkx.Graph or a networkx.DiGraph with nodes"
         raise _wrong(f"got a {type(seen).__name__}; {wanted}")
-    if any("loss" in attributes for *_, attributes in graph.edges(data=True)):
-        text = "an edge has a loss, but messages are lost by radios: give nodes a radio such as"
-        raise _wrong(text + ' {"kind": "wifi", "loss": {"kind": "independent", "rate": "1 %"}}')
     if _SERVER in graph:
-        names = {node: str(node) for node in graph}
-        yield "network.topology", "graph"
-        yield "network.edges", _links(graph, names)
+        yield from _network(graph, {node: str(node) for node in graph})
         return
     numbers = _numbers(graph)
     pairs = sorted((numbers[one], numbers[other]) for one, other in graph.edges if one != other)
     directed = {"directed": True} if graph.is_directed() else {}
     if any(_LINK.keys() & attributes.keys() for *_, attributes in graph.edges(data=True)):
         names = {node: f"client-{number}" for node, number in numbers.items()}
-        yield "network.topology", "graph"  # first: it replaces the block of another topology
-        yield "network.edges", _links(graph, names)
+        yield from _network(graph, names)
     yield "network.peers", {"kind": "edges", "edges": pairs, **directed}
     if weights := _weights(graph, numbers):
         yield "network.mixing", {"kind": "matrix", "weights": weights}
@@ -141,33 +139,42 @@ def _edge(source: object, target: object) -> str:
     return f"the edge between {printable(str(source))} and {printable(str(target))}"
 
 
-def _links(graph: "AnyGraph", names: Mapping[object, str]) -> list[dict[str, Any]]:
-    """Return the edges as links, each in both directions.
+def _network(graph: "AnyGraph", names: Mapping[object, str]) -> Iterator[tuple[str, Any]]:
+    """Yield the edges as links, each in both directions, or in one of them."""
+    links = [
+        {"source": names[source], "target": names[target], **_link(attributes)}
+        for source, target, attributes in graph.edges(data=True)
+    ]
+    yield "network.topology", "graph"  # first: it replaces the block of another topology
+    if graph.is_directed():
+        ways = {(link["source"], link["target"]): link for link in links}
+        there = [(link, ways.get((link["target"], link["source"]), link)) for link in links]
+        if any("loss" in link or _differ(link, back) for link, back in there):
+            yield "network.directed", True
+        else:  # one of two that are alike
+            ends = {frozenset(pair): link for pair, link in reversed(ways.items())}
+            links = [link for pair, link in ways.items() if ends[frozenset(pair)] is link]
+    yield "network.edges", links
 
-    Raises:
-        ScenarioError: the two directions of one differ.
-    """
-    links: dict[frozenset[str], dict[str, Any]] = {}
-    for source, target, attributes in graph.edges(data=True):
-        own = {
-            key: _quantity(attributes[key], unit)
-            for key, unit in _LINK.items()
-            if key in attributes
-        }
-        ends = frozenset((names[source], names[target]))
-        known = links.setdefault(ends, {"source": names[source], "target": names[target], **own})
-        if own != {key: value for key, value in known.items() if key in _LINK}:
-            text = (
-                f"{_edge(source, target)} differs from the one back; a link is the same both ways"
-            )
-            raise _wrong(text)
-    return list(links.values())
+
+def _link(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the attributes of an edge say of a link."""
+    return {
+        key: _quantity(attributes[key], unit) for key, unit in _LINK.items() if key in attributes
+    }
+
+
+def _differ(link: Mapping[str, Any], back: Mapping[str, Any]) -> bool:
+    return any(link.get(key) != back.get(key) for key in _LINK)
 
 
 def _quantity(value: object, unit: str) -> object:
-    """Return a number with its unit; what is a text has one."""
-    plain = isinstance(value, int | float) and not isinstance(value, bool)
-    return f"{value!r} {unit}" if unit and plain else value
+    """Return a number with its unit, a share in per cent; what is a text has one."""
+    if not unit or isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    if unit == "%" and isfinite(value):
+        return f"{Decimal(repr(float(value))).scaleb(2):f} %"
+    return f"{value!r} {unit}"
 
 
 def _fleet(graph: "AnyGraph", numbers: Mapping[object, int]) -> list[dict[str, Any]]:

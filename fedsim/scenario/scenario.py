@@ -14,10 +14,11 @@ from fedsim.problems import LOSSES, ProgramLoss
 from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.silence import SilencePolicy
-from fedsim.scenario.compatibility import compression, unmet_participation
+from fedsim.scenario.compatibility import compression, unmet_above, unmet_participation
 from fedsim.scenario.figures import find_repeated, find_unmeasured, targets
 from fedsim.scenario.specs import ScenarioKeys
 from fedsim.scenario.tiers import tiering
+from fedsim.wire import Identity
 
 # Validation of the rules that close a round: conflicts, and rules without effect.
 
@@ -106,6 +107,7 @@ def peering(scenario: ScenarioKeys) -> Iterator[Conflict]:
         text = f"got {seen}, but {method.kind} weighs no neighbours; leave it out"
         yield "network.mixing", text, seen
     yield from _ways(scenario)
+    yield from _sent_as_is(scenario)
     yield from _asking(scenario)
     for number, group in enumerate(scenario.fleet):
         if not group.availability.always:
@@ -134,6 +136,14 @@ def _ways(scenario: ScenarioKeys) -> Iterator[Conflict]:
         yield "wire.down", text, seen
 
 
+def _sent_as_is(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Some methods send their vectors uncompressed, whatever a compressor could do."""
+    method, compressor = scenario.algorithm, scenario.wire.up.compressor
+    if set(method.up.values()) == {Meaning.EXACT} and not isinstance(compressor, Identity):
+        text = f"got {compressor.kind}, but the nodes of {method.kind} send their vectors"
+        yield "wire.up.compressor.kind", f"{text} uncompressed; leave it out", compressor.kind
+
+
 def _asking(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """No cohort of peers is sampled; a deadline is all that closes an exchange early."""
     policy, kind = scenario.participation, scenario.algorithm.kind
@@ -148,6 +158,7 @@ def _asking(scenario: ScenarioKeys) -> Iterator[Conflict]:
         if scenario.silence.closes_after < inf:
             said = f"got {scenario.silence.closes_after:g} s, but {text}"
             yield "silence.after", said, scenario.silence.closes_after
+    yield from _late(scenario)
     if not policy.asks_all:
         text = f"got {policy.kind}, but no server asks the nodes of {kind}; use full"
         yield "participation.kind", text, policy.kind
@@ -162,6 +173,17 @@ def _asking(scenario: ScenarioKeys) -> Iterator[Conflict]:
         if seen := getattr(policy, key):
             text = f"got {seen:g}, but among peers a deadline alone ends an exchange; leave it out"
             yield f"participation.{key}", text, seen
+
+
+def _late(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """A node drops what is late in any case, so that a setting which says so has no effect."""
+    if scenario.algorithm.late_replies_required:  # see `_dropped_replies`
+        return
+    text = f"got drop, but nodes of {scenario.algorithm.kind} drop late messages in any case"
+    if not scenario.silence.keep_late:
+        yield "silence.late", f"{text}; leave it out", "drop"
+    if not scenario.participation.keep_late:
+        yield "participation.late", f"{text}; leave it out", "drop"
 
 
 # Conflicts between the blocks of a scenario.
@@ -182,7 +204,7 @@ def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
     yield from compression(scenario)
     yield from _method(scenario)
     yield from peering(scenario)
-    yield from tiering(scenario, (_dropped_replies, closings, compression))
+    yield from tiering(scenario, (_dropped_replies, closings, compression, unmet_above))
     yield from find_repeated(scenario.measures)
     reported = reports(scenario.problem.loss)
     yield from targets(scenario.stop, scenario.measures, reported)

@@ -415,7 +415,7 @@ class ScenarioKeys(Spec):
         description="what computes: NumPy or PyTorch, one piece of work after the other; kernels "
         "that Numba compiles, many clients at once, on threads; or, for the loss torch, PyTorch's "
         "vmap, the steps of many clients as one; they differ in last bits. By default compiled "
-        "where the run computes much and its loss has such kernels, otherwise one-by-one",
+        "where the run computes much and its loss has kernels, otherwise one-by-one, the reference",
     )
     measures: AnyMeasures = as_written((), "what the observer evaluates beside the objective")
     observe: Given[Observe, Observe | Keys] = as_written({}, "which rounds the observer looks at")

@@ -28,6 +28,7 @@ from fedsim.sim.network.lanes import Bearer, Lane
 from fedsim.sim.network.lora.network import LoRaNetwork
 from fedsim.sim.network.medium import MediumNetwork
 from fedsim.sim.network.peers import PeerNetwork, PeerRoutes
+from fedsim.sim.network.random_access import RandomAccessNetwork
 from fedsim.sim.network.relay import Relay
 from fedsim.sim.network.relays import Relays
 from fedsim.sim.network.tcp.bearers import Connections
@@ -329,10 +330,14 @@ class Fleet:
     def peer_network(self) -> PeerNetwork | MediumNetwork:
         """Return the network of the lanes of peers."""
         if (medium := self._setup.medium) is not None:
-            return MediumNetwork(self._calendar, self.lane, self._log, self._traffic, medium)
+            parts = self._calendar, self.lane, self._log, self._traffic, medium
+            if medium.medium.random:
+                return RandomAccessNetwork(*parts, partial(self._setup.rng, "medium"))
+            return MediumNetwork(*parts)
         links = self._setup.topology
         ways = PeerRoutes(self._calendar, links, self._watched_rates(), self._on_change, self._law)
-        network = PeerNetwork(self._calendar, self.lane, self._log, self._traffic, ways)
+        rng = partial(self._setup.rng, "links")
+        network = PeerNetwork(self._calendar, self.lane, self._log, self._traffic, ways, rng)
         network.relays = self._relays
         return network
 

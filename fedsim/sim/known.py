@@ -1,13 +1,15 @@
 """What an informed policy knows of a fleet from the start, and what an oracle sees of it."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
 from fedsim.physics.carbon import Intensity
 from fedsim.physics.signals import Constant
 from fedsim.ports import Array, Oracle, Work
-from fedsim.protocol.participation import Informed, KnownFleet, Sent
+from fedsim.protocol.participation import Informed, KnownFleet, Participation, Sent
 from fedsim.protocol.reporting import first_vector
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.fleet import Roster
@@ -42,12 +44,25 @@ class TrueState:
     Args:
         setup: of the world.
         presence: has the batteries.
+        nodes: the clients; all if omitted.
+        seconds: returns the mean time of a round of each client alone, s, shape (M,).
     """
 
-    def __init__(self, setup: WorldConfig, presence: Presence) -> None:
+    def __init__(
+        self,
+        setup: WorldConfig,
+        presence: Presence,
+        nodes: range | None = None,
+        seconds: Callable[[], Array] | None = None,
+    ) -> None:
         self._setup, self._presence = setup, presence
         self._roster = Roster.of(setup.fleet)
-        self._seconds: Array | None = None
+        self._nodes = range(len(self._roster)) if nodes is None else nodes
+        self._seconds = seconds or cache(lambda: np.asarray(setup.round_seconds()))
+
+    def of(self, nodes: range) -> "TrueState":
+        """Return the state of some clients alone."""
+        return TrueState(self._setup, self._presence, nodes, self._seconds)
 
     def losses(self, sent: Sent) -> Array:
         """Return every client's loss at the model in a message, shape (M,).
@@ -56,6 +71,15 @@ class TrueState:
             TypeError: the message has no model.
         """
         return np.array([float(each) for each in self._evaluate(sent, lambda f, w: f.value(w))])
+
+    def rms_losses(self, sent: Sent) -> Array:
+        """Return the root mean square of every client's losses of samples, shape (M,).
+
+        Raises:
+            TypeError: the message has no model.
+        """
+        found = self._evaluate(sent, lambda f, w: f.root_mean_square(w))
+        return np.array([float(each) for each in found])
 
     def norms(self, sent: Sent) -> Array:
         """Return the norm of every client's gradient at the model in a message, shape (M,).
@@ -69,7 +93,7 @@ class TrueState:
     def _evaluate(self, sent: Sent, work: Callable[[Oracle, Array], Work]) -> Iterator[Array]:
         """Yield what an evaluation of each client's loss gives, at no cost."""
         evaluator = self._setup.evaluator
-        for client in range(len(self._roster)):
+        for client in self._nodes:
             message = sent[client] if isinstance(sent, Mapping) else sent
             w = first_vector(message)
             if w is None:
@@ -78,19 +102,17 @@ class TrueState:
 
     def charges(self) -> Array:
         """Return every client's state of charge, 1 on mains, shape (M,)."""
-        charges = np.array([self._presence.charge(each) for each in range(len(self._roster))])
+        charges = np.array([self._presence.charge(each) for each in self._nodes])
         return np.where(np.isnan(charges), 1.0, charges)
 
     def harvests(self) -> Array:
         """Return the share of each client's power at work that it harvests, shape (M,)."""
-        watts = self._roster.kinds.array(lambda kind: kind.device.working()).tolist()
-        return np.array([self._presence.harvest(each, own) for each, own in enumerate(watts)])
+        kinds, harvest = self._roster.kinds, self._presence.harvest
+        return np.array([harvest(each, kinds[each].device.working()) for each in self._nodes])
 
     def seconds(self) -> Array:
         """Return the mean time of a round of each client alone, s, shape (M,)."""
-        if self._seconds is None:
-            self._seconds = np.asarray(self._setup.round_seconds())
-        return self._seconds
+        return self._seconds()[self._nodes.start : self._nodes.stop]
 
 
 def known_fleet(setup: WorldConfig, presence: Presence | None = None) -> KnownFleet | None:
@@ -100,19 +122,48 @@ def known_fleet(setup: WorldConfig, presence: Presence | None = None) -> KnownFl
         setup: of the world.
         presence: of a simulated world, for an oracle.
     """
-    policy = setup.participation
+    policy, count = setup.participation, len(setup.fleet)
     if not isinstance(policy, Informed):
         return None
-    count = len(setup.fleet)
     samples = np.ones(count) if setup.samples is None else setup.samples
     truth = TrueState(setup, presence) if policy.sees_all and presence is not None else None
-    return KnownFleet(samples, setup.shares, _grid(setup), truth)
+    return known_nodes(setup, policy, range(count), samples, setup.shares, truth)
 
 
-def _grid(setup: WorldConfig) -> FleetGrid | None:
-    runs: list[tuple[int, Intensity]] = []
-    for count, kind in Roster.of(setup.fleet).kinds.runs:
-        if kind.carbon is None:
+def known_nodes(
+    setup: WorldConfig,
+    policy: Participation,
+    nodes: range,
+    samples: Array,
+    shares: Array,
+    truth: TrueState | None = None,
+) -> KnownFleet | None:
+    """Return what a server's policy knows of the nodes that it asks; None if it asks for nothing.
+
+    Args:
+        setup: of the world.
+        policy: of the server.
+        nodes: their numbers.
+        samples: how many each has, shape (n,).
+        shares: the weights of their updates, shape (n,).
+        truth: the state of all clients, for an oracle.
+    """
+    if not isinstance(policy, Informed):
+        return None
+    seen = truth.of(nodes) if policy.sees_all and truth is not None else None
+    return KnownFleet(samples, shares, _grid(setup, nodes), seen)
+
+
+def _grid(setup: WorldConfig, nodes: range) -> FleetGrid | None:
+    """Return the intensities of nodes; None where one has none."""
+    kinds, runs = Roster.of(setup.fleet).kinds, list[tuple[int, Intensity]]()
+    place = nodes.start
+    while place < nodes.stop:
+        number = bisect_right(kinds.ends, place)
+        end = min(kinds.ends[number], nodes.stop)
+        carbon = kinds.runs[number][1].carbon
+        if carbon is None:
             return None
-        runs.append((count, kind.carbon))
+        runs.append((end - place, carbon))
+        place = end
     return FleetGrid(runs)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from math import inf
-from typing import Any, cast
+from typing import Any, Never, cast
 
 from fedsim.ports import Array, ClientId, Message, Reply, Work
 from fedsim.protocol.pairs import PairProtocol, Verdict
@@ -12,7 +12,8 @@ from fedsim.protocol.server import ReplyOutcome
 from fedsim.protocol.transport import Envelope
 from fedsim.record.schema import Event
 from fedsim.sim.client import Equipment, Worker
-from fedsim.sim.engine.loop import SimLoop, TimedWaits
+from fedsim.sim.engine.light_task import LightTask, Pause, settle
+from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.meetings import Meetings, Neighbourhood
 from fedsim.sim.network.medium import MediumNetwork
 from fedsim.sim.network.peers import PeerNetwork
@@ -25,6 +26,9 @@ Answer = Callable[[Any, Reply], Message]
 
 Commit = Callable[[ClientId, int, Array, dict[str, float]], None]
 """Callback for a node, the number of its round, its model and its figures."""
+
+Ended = Callable[[ClientId, BaseException | None], None]
+"""Callback for a node whose coroutine has ended, with the error or the cancellation, if any."""
 
 
 class SimNode(Worker):
@@ -44,6 +48,7 @@ class SimNode(Worker):
         initial: the model that all start from, shape (d,).
         weights: those of its senders.
         own_weight: that of its own vector.
+        failure: what its coroutine has ended with, if that is an error or a cancellation.
     """
 
     def __init__(
@@ -67,7 +72,12 @@ class SimNode(Worker):
         self._network = network
         self._commit = commit
         self._rounds = rounds
-        self._over: asyncio.Future[None] | None = None  # of the exchange that is waited for
+        self._over: Pause | None = None  # until the end of the exchange that is waited for
+        self._loop: SimLoop
+        self._task: LightTask | None = None  # from its start on
+        self._ended: Ended
+        self._done: asyncio.Future[None] | None = None  # set once its coroutine is cancelled
+        self.failure: BaseException | None = None
 
     @property
     def neighbours(self) -> Sequence[ClientId]:
@@ -84,15 +94,49 @@ class SimNode(Worker):
         """Describe which neighbours it waits for; empty if none."""
         return self._protocol.stuck
 
-    async def run(self, live: Live) -> None:
-        """Run its coroutine."""
-        self._loop = asyncio.get_running_loop()
-        self._waits = TimedWaits(cast("SimLoop", self._loop))
+    def start(self, live: Live, ended: Ended) -> None:
+        """Run its coroutine from the next turn of the loop on."""
+        self._loop = cast("SimLoop", asyncio.get_running_loop())
+        self._ended = ended
+        self._task = self._waits = LightTask(self._loop, self)
+        self._task.start(self._run(live))
+
+    async def _run(self, live: Live) -> None:
         await live(self)
+
+    @property
+    def started(self) -> bool:
+        """Whether its coroutine runs, or has run."""
+        return self._task is not None
+
+    def cancel(self) -> None:
+        """Cancel its coroutine: it is gone for good."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def end(self) -> "asyncio.Future[None] | None":
+        """Cancel its coroutine as the world ends.
+
+        Returns:
+            A future that is done once it has ended; None where it does not run.
+        """
+        if self._task is None or not self._task.cancel():
+            return None
+        self._done = self._loop.create_future()
+        return self._done
+
+    def on_end(self, failure: BaseException | None) -> None:
+        """Handle the end of its coroutine; see `fedsim.sim.engine.light_task.Owner`."""
+        self.failure = failure
+        if self._done is not None:
+            settle(self._done, failure)
+        else:
+            self._loop.call_soon(self._ended, self.id, failure)
 
     async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:
         """See `fedsim.ports.Node.exchange`."""
-        await self._another_round()
+        if self._protocol.round > self._rounds:
+            await self._never()
         if self._meetings is not None:
             await self._meet(self._meetings)
         post = self._protocol.open(message)
@@ -101,7 +145,8 @@ class SimNode(Worker):
         for envelope, neighbours in post:
             envelope.word = self._log.word(envelope.message.label)
             self._network.send(self.id, neighbours, envelope)
-        await self._wait_finished()
+        if not self._protocol.over:
+            await self._wait_finished()
         return self._protocol.replies()
 
     async def _meet(self, meetings: Meetings) -> None:
@@ -116,24 +161,26 @@ class SimNode(Worker):
         self._protocol.round += 1
         self._commit(self.id, number, model, measures)
 
-    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
+    def compute(
+        self, work: Work, begun: Callable[[int], None] | None = None
+    ) -> Coroutine[Any, Any, Array]:
         """See `fedsim.ports.Client.compute`."""
-        await self._another_round()
-        return await super().compute(work, begun)
+        if self._protocol.round > self._rounds:
+            return self._never()
+        return super().compute(work, begun)
 
-    async def _another_round(self) -> None:
-        """Wait for ever if all rounds that there can be are committed.
+    async def _never(self) -> Never:
+        """Wait for ever: all rounds that there can be are committed.
 
         A node that is ahead of the others, or alone, would act without a round to end it.
         """
-        if self._protocol.round > self._rounds:
-            await self._loop.create_future()
+        await self._loop.create_future()
+        raise AssertionError("this future is never completed")
 
     async def _wait_finished(self) -> None:
-        """Wait until the exchange is over."""
-        if self._protocol.over:
-            return
-        self._over = over = self._loop.create_future()
+        """Wait until the exchange, which is open, is over."""
+        assert self._task is not None, "only its coroutine exchanges"  # noqa: S101
+        self._over = over = self._task.pause()
         span, timer = self._protocol.deadline, None
         if span < inf:
             now = self._calendar.now
@@ -177,8 +224,8 @@ class SimNode(Worker):
 
     def _wake(self) -> None:
         """Wake the task that waits for the end of the exchange."""
-        if self._over is not None and not self._over.done():
-            self._over.set_result(None)
+        if self._over is not None:
+            self._over.end()
 
 
 class SimPairNode(SimNode):
@@ -233,7 +280,8 @@ class SimPairNode(SimNode):
         """See `fedsim.ports.PairNode.contact`."""
         now = self._calendar.now
         self._post(neighbour, self._protocol.offer(neighbour, message))
-        await self._wait_finished()
+        if not self._protocol.over:
+            await self._wait_finished()
         replies = self._protocol.replies()
         if replies:
             return replies[0]

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import Any, cast
 
 from fedsim.errors import RunError
@@ -65,7 +64,6 @@ class Peers:
         self.network.prepare(fleet.supplies)
         self._there = set(range(len(setup.fleet)))
         self._lost: set[ClientId] = set()
-        self._tasks: dict[ClientId, asyncio.Task[None]] = {}
         self._over: asyncio.Future[Ending] | None = None
         self._end: Ending | BaseException | None = None  # how, once that is known
 
@@ -118,9 +116,7 @@ class Peers:
                 self._lost.add(node.id)
                 self._leave(node.id)
         for number in sorted(self._there):
-            live = self._nodes[number].run(self._method.live)
-            self._tasks[number] = task = asyncio.create_task(live, name=node_name(number))
-            task.add_done_callback(partial(self._on_end, number))
+            self._nodes[number].start(self._method.live, self._on_end)
         if self._end is not None:
             self._finish(self._end)
         try:
@@ -130,11 +126,11 @@ class Peers:
 
     async def _cancel(self) -> None:
         """Cancel all nodes, one of which may fail as it is cancelled."""
-        for task in self._tasks.values():
-            task.cancel()
-        for end in await asyncio.gather(*self._tasks.values(), return_exceptions=True):
-            if isinstance(end, Exception) and isinstance(self._end, Ending):
-                raise end
+        ends = [ended for node in self._nodes if (ended := node.end()) is not None]
+        await asyncio.gather(*ends, return_exceptions=True)
+        for node in self._nodes:
+            if isinstance(node.failure, Exception) and isinstance(self._end, Ending):
+                raise node.failure
 
     def stop(self, reason: str) -> None:
         """End the run now."""
@@ -142,9 +138,9 @@ class Peers:
 
     def lose(self, node: ClientId) -> None:
         """Abort all that a node does: it cannot go on, and is gone for good."""
-        if node in self._there and node in self._tasks:
+        if node in self._there and self._nodes[node].started:
             self._lost.add(node)
-            self._tasks[node].cancel()
+            self._nodes[node].cancel()
             self.network.abort(node)
             self._leave(node)
 
@@ -201,16 +197,16 @@ class Peers:
             status = NO_CLIENTS if len(self._lost) == len(self._nodes) else DONE
             self._finish(Ending(status, gone or "every node has ended or is gone"))
 
-    def _on_end(self, node: ClientId, task: asyncio.Task[None]) -> None:
+    def _on_end(self, node: ClientId, failure: BaseException | None) -> None:
         """Handle the end of a node's coroutine, whatever the reason."""
         if node not in self._there:
             return
-        if task.cancelled():
-            self._finish(RuntimeError(f"{task.get_name()} was cancelled from within"))
-        elif (error := task.exception()) is None:
+        if isinstance(failure, asyncio.CancelledError):
+            self._finish(RuntimeError(f"{node_name(node)} was cancelled from within"))
+        elif failure is None:
             self._leave(node)
-        elif not isinstance(error, KeyboardInterrupt | SystemExit):  # these end the loop
-            self._finish(error)
+        else:
+            self._finish(failure)
 
     def _finish(self, end: Ending | BaseException) -> None:
         """End the run, for a reason or with an error, unless it has ended already."""

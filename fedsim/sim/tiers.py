@@ -11,7 +11,7 @@ and what it is below share no code with an algorithm.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -21,12 +21,14 @@ import numpy as np
 from fedsim.errors import Failed
 from fedsim.physics.hierarchy import Hierarchy
 from fedsim.ports import SERVER, Array, ClientId, Work
+from fedsim.protocol.reporting import reporting
 from fedsim.protocol.selection import Selection
 from fedsim.protocol.server import ServerProtocol
 from fedsim.protocol.stopping import NoClientsLeft
 from fedsim.protocol.transport import ClientProtocol, Envelope
 from fedsim.sim.client import Equipment, SimClient
 from fedsim.sim.config import Hop, Method, WorldConfig
+from fedsim.sim.known import TrueState, known_nodes
 from fedsim.sim.lazy import LazyTable
 from fedsim.sim.presence import Presence
 from fedsim.sim.server import SimServer
@@ -88,6 +90,7 @@ class GatewayServer(SimServer):
         protocol: its endpoint.
         method: what it runs with those below it.
         rounds: kappa, the number of its rounds.
+        share: the sum of the weights of those below it.
         world: what else a server has.
     """
 
@@ -96,13 +99,26 @@ class GatewayServer(SimServer):
         protocol: ServerProtocol,
         method: Method,
         rounds: int,
+        share: float,
         **world: Any,
     ) -> None:
         super().__init__(protocol, commit=self._keep, stay=self._count, **world)
+        self._share = share
         self._serve = method.serve
         self._rounds = rounds
         self._left = self._number = 0
         self._model: Array
+
+    @property
+    def corrections(self) -> Mapping[ClientId, float] | None:
+        """By what updates are multiplied before the weighted sum; see `fedsim.worlds.server`.
+
+        Weights are shares of all samples: among those below they add up to the gateway's own.
+        """
+        found = super().corrections
+        if found is None:
+            return None
+        return {node: factor / self._share for node, factor in found.items()}
 
     async def run_rounds(self, start: Array, number: int) -> Array:
         """Return the model, shape (d,), after its rounds.
@@ -220,6 +236,8 @@ class Tiers(Star):
         self._tree, self._hops = setup.hierarchy, setup.hops
         self._levels = [self._tree.level(node) for node in range(len(self._tree.above))]
         self._reach = Reach(world[0].presence)
+        self._truth = TrueState(setup, world[0].presence)
+        self._handles = [reporting(hop.method.handle, hop.participation) for hop in setup.hops]
         self._weights = _sum_below(self._tree, setup.shares)
         ones = np.ones(self._tree.clients)
         self._samples = _sum_below(self._tree, ones if setup.samples is None else setup.samples)
@@ -261,10 +279,13 @@ class Tiers(Star):
 
     def _server_parts(self, number: ClientId, hop: Hop) -> tuple[ServerProtocol, dict[str, Any]]:
         """Return the endpoint of a server, and what else it has but for its rounds."""
-        setup, nodes, place = self._setup, self._tree.below[number], max(number, 0)
+        setup, nodes, place = self._setup, self._tree.below[number], self._place(number)
         policy, rng = hop.participation.among(len(nodes)), setup.rng("cohort", place)
-        samples = self._samples[nodes.start : nodes.stop]
-        selection = Selection(policy, self._reach, nodes, rng, samples)
+        samples, shares = (
+            each[nodes.start : nodes.stop] for each in (self._samples, self._weights)
+        )
+        known = known_nodes(setup, policy, nodes, samples, shares, self._truth)
+        selection = Selection(policy, self._reach, nodes, rng, samples, known)
         protocol = ServerProtocol(
             nodes, selection, policy, hop.silence, setup.header_bits, hop.transport
         )
@@ -284,6 +305,14 @@ class Tiers(Star):
         }
         return protocol, world
 
+    def _place(self, number: ClientId) -> int:
+        """Return the number of a server's streams: gateways from the clients up, then the top.
+
+        So the first gateway draws as the server of a star does.
+        """
+        clients = self._tree.clients
+        return len(self._tree.above) - clients if number == SERVER else number - clients
+
     def _make_server(self, setup: WorldConfig) -> SimServer:  # noqa: ARG002 - kept
         protocol, world = self._server_parts(SERVER, self._hops[-1])
         return SimServer(protocol, commit=self._observer.commit, stay=self._observer.stay, **world)
@@ -292,7 +321,8 @@ class Tiers(Star):
         level = self._levels[number]
         below, own = self._hops[level - 1], self._hops[level]
         protocol, world = self._server_parts(number, below)
-        return GatewayServer(protocol, below.method, own.rounds, **world)
+        share = float(self._weights[number])
+        return GatewayServer(protocol, below.method, own.rounds, share, **world)
 
     # -- clients -----------------------------------------------------------------------
 
@@ -315,7 +345,7 @@ class Tiers(Star):
             self._protocol(number),
             self.network,
             self._gateway_equipment(number, method),
-            method.handle,
+            self._handles[self._levels[number]],
             self._fail,
             rounds=server.run_rounds,
             deserted=self._on_deserted,

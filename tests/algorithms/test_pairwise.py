@@ -233,6 +233,16 @@ def test_who_has_lost_its_answer_goes_on_after_the_deadline(tmp_path: Path) -> N
             "network.mixing",
             "weighs no neighbours",
         ),
+        (
+            {"wire": {"up": {"compressor": {"kind": "qsgd"}}}},
+            "wire.up.compressor.kind",
+            "send their vectors uncompressed",
+        ),
+        (
+            {"participation": {"kind": "full", "deadline": "1 s", "late": "drop"}},
+            "participation.late",
+            "drop late messages in any case",
+        ),
     ],
 )
 @pytest.mark.parametrize("method", [GOSSIP, AD_PSGD], ids=["gossip", "ad-psgd"])

@@ -77,7 +77,7 @@ def test_looking_costs_a_tenth_of_the_computing_or_is_brief_or_as_rare_as_is_use
 
 
 @pytest.mark.parametrize(
-    "stop", [{"gap": 1e-3}, {"objective": 1.0}, {"plateau": {"rounds": 3}}, {"nonzeros": 3}]
+    "stop", [{"gap": 1e-3}, {"objective": 1.0}, {"patience": {"rounds": 3}}, {"nonzeros": 3}]
 )
 def test_stop_rules_that_read_what_is_seen_have_every_round_looked_at(stop: dict[str, Any]) -> None:
     heavy = LONG_RUN._replace(look=1e12)

@@ -237,7 +237,7 @@ def draw_network(result: fedsim.Result) -> None:
 def ask_for_nodes(result: fedsim.Result) -> None:
     """Ask for the models of nodes, which are kept among peers alone, where a scenario asks."""
     with pytest.raises(ValueError, match=r"models of its nodes|no run"):
-        result.node_models()
+        result.node_models(seed=1)
 
 
 METHODS: Mapping[str, Callable[[fedsim.Result], object]] = {

@@ -61,7 +61,7 @@ def test_ctrl_c_puts_the_terminal_back_and_the_same_command_resumes(
             os.close(theirs)
             shown += rest.result()
         os.close(ours)
-    assert code == 128 + signal.SIGINT
+    assert code == 128 + signal.SIGINT, shown.decode(errors="replace")[-4000:]
     assert after == before
     assert shown.rfind(b"\x1b[?25h") > shown.rfind(b"\x1b[?25l")  # the cursor is seen again
     assert shown.count(b"interrupted (SIGINT)") == 1

@@ -20,6 +20,7 @@ from fedsim.problems.losses import NeymanPearson, Softmax, TraceRegression
 from fedsim.problems.measures import (
     ConstraintValue,
     Distance,
+    Generation,
     HeldOutAbsoluteError,
     HeldOutAccuracy,
     HeldOutLoss,
@@ -33,8 +34,11 @@ from fedsim.problems.measures import (
 from fedsim.record.rounds import COLUMNS
 from tests.problems.measured import gaussian, parted, seen
 
-GIVEN: dict[type[Measure], dict[str, int]] = {HeldOutTopAccuracy: {"k": 1}}
-"""What a measure is given where its default does not go with two classes."""
+GIVEN: dict[type[Measure], dict[str, int]] = {
+    HeldOutTopAccuracy: {"k": 1},
+    Generation: {"length": 1},
+}
+"""What a measure is given where its default does not go with two classes, or rows in no order."""
 
 EVERY = pytest.mark.parametrize(
     "kind", [each for each in MEASURES if each is not GivenMeasure], ids=lambda kind: kind.__name__

@@ -310,3 +310,16 @@ def test_training_leaves_pytorchs_stream_alone(rng: np.random.Generator) -> None
     f.sgd_steps(w, 0.1, np.array([[0, 1, 2]]), None)
     f.minibatch_gradient(w, np.array([0, 1]))
     assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_the_losses_of_rows_are_those_of_pytorch(rng: np.random.Generator) -> None:
+    loss = small(l2=0.1)
+    one = local(loss, rng)
+    w = one.initial(rng)
+    X = torch.tensor(one.arranged.X, dtype=torch.float32)
+    outputs = by_hand(network(), w)(X).detach()
+    labels = torch.tensor(np.arange(ROWS) % CLASSES)
+    due = functional.cross_entropy(outputs, labels, reduction="none").double().numpy()
+    found = loss.row_losses(one.arranged, w, ())
+    assert found == pytest.approx(due, rel=1e-5)
+    assert one.root_mean_square(w) == pytest.approx(np.sqrt((due**2).mean()), rel=1e-5)

@@ -145,7 +145,7 @@ def test_all_exploration_is_uniform_over_the_clients_not_asked_before() -> None:
     for draw in range(600):
         selector = policy.selector(KnownFleet(SAMPLES))
         rng = np.random.default_rng(draw)
-        selector.observe(seen(0, [2], [1.0], loss=[9.0]))
+        selector.observe(seen(0, [2], [1.0], rms_loss=[9.0]))
         cohorts[tuple(sorted(first(selector, 1, 2, rng)))] += 1
     assert len(cohorts) == 6  # pairs of the four others
     assert stats.chisquare(list(cohorts.values())).pvalue > 1e-3
@@ -181,8 +181,8 @@ def test_utilities_are_those_of_the_paper() -> None:
     policy = OortParticipation.in_si(count=2, pace=0.4, penalty=1.5)
     selector = policy.selector(KnownFleet(SAMPLES))
     assert isinstance(selector, UtilitySelector)
-    selector.observe(seen(0, [0, 2, 4], [3.0, 1.0, 8.0], loss=[0.9, 0.2, 0.4]))
-    selector.observe(seen(6, [1, 2], [2.0, 5.0], loss=[0.7, 1.1]))
+    selector.observe(seen(0, [0, 2, 4], [3.0, 1.0, 8.0], rms_loss=[0.9, 0.2, 0.4]))
+    selector.observe(seen(6, [1, 2], [2.0, 5.0], rms_loss=[0.7, 1.1]))
     losses = {0: 0.9, 1: 0.7, 2: 1.1, 4: 0.4}
     times = {0: 3.0, 1: 2.0, 2: 5.0, 4: 8.0}
     due = loop_utilities(losses, times, {0: 1, 1: 7, 2: 7, 4: 1}, 11, 0.4, 1.5)
@@ -199,7 +199,7 @@ def test_exploration_decays_and_the_pacer_steps_when_less_is_gathered() -> None:
     assert isinstance(selector, UtilitySelector)
     shares, paces = [], []
     for number, loss in enumerate([4.0, 4.0, 3.0, 3.0, 5.0, 5.0, 1.0, 1.0]):
-        selector.observe(seen(number, [1], [1.0], loss=[loss]))
+        selector.observe(seen(number, [1], [1.0], rms_loss=[loss]))
         shares.append(selector.epsilon)
         paces.append(selector.pace)
     assert shares == pytest.approx([0.25, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2])
@@ -211,8 +211,8 @@ def test_the_energy_aware_reward_weighs_utility_and_charge() -> None:
     selector = policy.selector(KnownFleet(SAMPLES))
     assert isinstance(selector, EnergySelector)
     losses, times, charges = [0.9, 0.7, 1.1], [3.0, 2.0, 5.0], [0.6, 0.9, 0.2]
-    selector.observe(seen(0, [0, 1, 2], times, loss=losses, charge=charges))
-    selector.observe(seen(1, [0], [3.0], loss=[0.9], charge=[0.5]))
+    selector.observe(seen(0, [0, 1, 2], times, rms_loss=losses, charge=charges))
+    selector.observe(seen(1, [0], [3.0], rms_loss=[0.9], charge=[0.5]))
     plain = loop_utilities(
         dict(enumerate(losses)), dict(enumerate(times)), {0: 2, 1: 1, 2: 1}, 4, 0.4, 2.0
     )
@@ -224,11 +224,11 @@ def test_the_energy_aware_reward_weighs_utility_and_charge() -> None:
 
 def test_what_is_harvested_counts_as_it_was_last_reported() -> None:
     policy = EnergyAwareParticipation.in_si(count=2, utility=0.0, penalty=0.0, energy="harvest")
-    assert policy.reported == ("loss", "harvest")
+    assert policy.reported == ("rms_loss", "harvest")
     selector = policy.selector(KnownFleet(SAMPLES))
     times, losses = [1.0, 1.0, 1.0], [0.9, 0.7, 1.1]
-    selector.observe(seen(0, [0, 1, 2], times, loss=losses, harvest=[0.6, 0.1, 1.0]))
-    selector.observe(seen(1, [2, 1], times[:2], loss=losses[:2], harvest=[0.25, 0.5]))
+    selector.observe(seen(0, [0, 1, 2], times, rms_loss=losses, harvest=[0.6, 0.1, 1.0]))
+    selector.observe(seen(1, [2, 1], times[:2], rms_loss=losses[:2], harvest=[0.25, 0.5]))
     assert isinstance(selector, EnergySelector)
     assert selector.utilities(np.arange(3), 3) == pytest.approx([0.6, 0.5, 0.25])
 
@@ -238,6 +238,9 @@ class Known:
 
     def losses(self, sent: object) -> Array:
         return np.array([0.1, 9.0, 0.2, 0.3, 0.4])
+
+    def rms_losses(self, sent: object) -> Array:
+        return self.losses(sent)
 
     def norms(self, sent: object) -> Array:
         return np.ones(5)
@@ -346,7 +349,7 @@ POLICIES: list[Informed] = [
 def replies(asked: Sequence[int], number: int) -> ExchangeOutcome:
     ids = np.array(asked)
     some = ids % 7 + 1.0
-    return seen(number, asked, some.tolist(), loss=some, charge=some / 7, norm=some)
+    return seen(number, asked, some.tolist(), loss=some, rms_loss=some, charge=some / 7, norm=some)
 
 
 def rounds(policy: Informed, clients: int, seed: int) -> Iterator[list[int]]:

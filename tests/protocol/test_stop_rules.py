@@ -12,7 +12,7 @@ from pydantic import Field
 
 import fedsim
 from fedsim.extend import RoundCheck, RoundEnd, Spec, StopRule
-from fedsim.protocol.stop_rules import STOPS, Plateau
+from fedsim.protocol.stop_rules import STOPS, Patience
 from fedsim.protocol.stopping import Stop
 from fedsim.repricing import reprice
 from fedsim.repricing.history import Original
@@ -58,7 +58,7 @@ def test_without_a_tolerance_it_is_so_many_rounds_since_the_least_value(
         if number - (values.index(min(known)) + 1) >= rounds:
             wanted = number
             break
-    assert ended(Plateau(rounds=rounds), values) == wanted
+    assert ended(Patience(rounds=rounds), values) == wanted
 
 
 @examples(100)
@@ -71,7 +71,7 @@ def test_of_a_geometric_fall_it_is_a_plateau_where_the_fall_within_its_rounds_is
     if abs(fall - tolerance) < 1e-9:
         return  # rounding decides
     values = [100 * ratio**k for k in range(200)]
-    found = ended(Plateau(rounds=rounds, tolerance=tolerance), values)
+    found = ended(Patience(rounds=rounds, tolerance=tolerance), values)
     if fall > tolerance:
         assert found is None
     else:
@@ -83,7 +83,7 @@ def test_of_a_geometric_fall_it_is_a_plateau_where_the_fall_within_its_rounds_is
 def test_it_does_not_depend_on_the_unit_nor_on_the_sign_of_what_is_better(
     values: list[float], rounds: int, tolerance: float, unit: float
 ) -> None:
-    rule = Plateau(rounds=rounds, tolerance=tolerance)
+    rule = Patience(rounds=rounds, tolerance=tolerance)
     accuracy = rule.model_copy(update={"measure": "test_accuracy"})
     found = ended(rule, values)
     assert ended(rule, [unit * value for value in values]) == found
@@ -97,7 +97,7 @@ def test_it_does_not_depend_on_the_unit_nor_on_the_sign_of_what_is_better(
 def test_an_improvement_has_its_least_size_in_the_figure_s_own_unit(
     values: list[float], rounds: int, least: float
 ) -> None:
-    rule, wanted, best, since = Plateau(rounds=rounds, least=least), None, nan, 0
+    rule, wanted, best, since = Patience(rounds=rounds, least=least), None, nan, 0
     for number, value in enumerate(values, 1):
         if isnan(value):
             continue
@@ -111,31 +111,31 @@ def test_an_improvement_has_its_least_size_in_the_figure_s_own_unit(
 
 def test_what_others_call_patience_leads_to_it() -> None:
     with pytest.raises(
-        fedsim.ScenarioError, match="unknown key 'patience'; did you mean 'plateau'"
+        fedsim.ScenarioError, match="unknown key 'plateau'; did you mean 'patience'"
     ):
-        fedsim.load(small(**GD, stop={"patience": {"rounds": 3}}))
+        fedsim.load(small(**GD, stop={"plateau": {"rounds": 3}}))
 
 
 @pytest.mark.parametrize("every", [1, 4])
 def test_a_run_ends_in_the_round_that_its_table_shows(every: int) -> None:
     common = {**GD, "observe": {"every": every}}
-    rule = Plateau(rounds=3, tolerance=0.05)
+    rule = Patience(rounds=3, tolerance=0.05)
     whole = fedsim.run(small(**common, stop={"rounds": 60}))
     objectives = whole.rounds["objective"].tolist()
-    stopped = fedsim.run(small(**common, stop={"rounds": 60, "plateau": rule}))
+    stopped = fedsim.run(small(**common, stop={"rounds": 60, "patience": rule}))
     (number,) = stopped.summary["rounds"]
     assert number < 60
     assert number == ended(rule, objectives)
     assert stopped.rounds.equals(whole.rounds.iloc[:number])
     (reason,) = stopped.summary["reason"]
     best = min(value for value in objectives[:number] if not isnan(value))
-    assert reason.startswith("plateau: objective ")
+    assert reason.startswith("patience: objective ")
     assert float(reason.split()[2]) == pytest.approx(best, rel=rule.tolerance)
 
 
 def test_every_seed_is_judged_by_itself() -> None:
     """One block serves all runs of a study, each of which sees none of the others."""
-    stop = {"rounds": 60, "plateau": {"rounds": 2, "tolerance": 0.02}}
+    stop = {"rounds": 60, "patience": {"rounds": 2, "tolerance": 0.02}}
     method = {"kind": "fedavg", "step_size": "0.2/L"}
     policy = {"kind": "uniform", "count": 2}
     common = {"algorithm": method, "stop": stop, "participation": policy}
@@ -154,7 +154,7 @@ EVERY: dict[str, Any] = {
     "bits": "1 GB",
     "energy": "1 MJ",
     "batteries": 1,
-    "plateau": {"rounds": 100},
+    "patience": {"rounds": 100},
 }
 POWERED = [{"count": 3, "device": "phone-mid", "radio": "lte", "battery": {}}]
 
@@ -174,7 +174,7 @@ def test_each_rule_says_itself_whether_it_may_end_a_run_early(key: str) -> None:
 def test_rules_are_asked_for_targets_first_and_for_limits_last() -> None:
     stop = Stop.model_validate({**EVERY, "test_accuracy": 0.9, "rank": 3})
     assert [rule.key for rule in stop.rules] == [
-        *("gap", "objective", "test_accuracy", "rank", "plateau"),
+        *("gap", "objective", "test_accuracy", "rank", "patience"),
         *("rounds", "bits", "energy", "time", "batteries"),
     ]
     assert stop.targets == {"gap": 1e-9, "objective": 1e-9, "test_accuracy": 0.9, "rank": 3}
@@ -257,11 +257,11 @@ def test_it_can_be_made_in_python_and_left_out_by_a_variant(written: object) -> 
         ({"half": 3}, "stop.half: got 3; give text"),
         ({"half": "rank"}, "stop.half: no measure gives rank; give measures: [rank]"),
         ({"half": "rnk"}, 'stop.half: reads a column that no run evaluates: got "rnk"'),
-        ({"plateau": 5}, "stop.plateau: got 5; give a block of keys"),
-        ({"plateau": {"rounds": 0}}, "stop.plateau.rounds: got 0; give a value of 1 or more"),
+        ({"patience": 5}, "stop.patience: got 5; give a block of keys"),
+        ({"patience": {"rounds": 0}}, "stop.patience.rounds: got 0; give a value of 1 or more"),
         (
-            {"plateau": {"rounds": 3, "measure": "test_loss"}},
-            "stop.plateau: no measure gives test_loss; give measures: [test_loss]",
+            {"patience": {"rounds": 3, "measure": "test_loss"}},
+            "stop.patience: no measure gives test_loss; give measures: [test_loss]",
         ),
     ],
 )
@@ -283,21 +283,21 @@ def test_a_rule_and_a_measure_s_column_cannot_have_one_name() -> None:
 
 
 def test_a_gap_that_is_not_known_is_refused_for_every_rule_that_reads_it() -> None:
-    written = small(**GD, stop={"rounds": 3, "plateau": {"rounds": 2, "measure": "gap"}})
+    written = small(**GD, stop={"rounds": 3, "patience": {"rounds": 2, "measure": "gap"}})
     written["problem"] = {**written["problem"], "optimum": "unknown"}
     with pytest.raises(fedsim.ScenarioError) as caught:
         fedsim.run(written)
-    assert "stop.plateau: " in str(caught.value)
+    assert "stop.patience: " in str(caught.value)
 
 
 def test_a_log_that_a_plateau_has_ended_has_nothing_for_later_rounds(tmp_path: Path) -> None:
-    stop = {"rounds": 60, "plateau": {"rounds": 3, "tolerance": 0.05}}
+    stop = {"rounds": 60, "patience": {"rounds": 3, "tolerance": 0.05}}
     trained = fedsim.run(small(**GD, stop=stop), out=tmp_path / "run")
-    sooner = reprice(tmp_path / "run", ["stop.plateau.rounds=2"], tmp_path / "sooner")
-    wanted = ended(Plateau(rounds=2, tolerance=0.05), trained.rounds["objective"].tolist())
+    sooner = reprice(tmp_path / "run", ["stop.patience.rounds=2"], tmp_path / "sooner")
+    wanted = ended(Patience(rounds=2, tolerance=0.05), trained.rounds["objective"].tolist())
     assert sooner.summary["rounds"].tolist() == [wanted]
-    with pytest.raises(fedsim.ScenarioError, match=r"stop\.plateau.*the log ends after round"):
-        reprice(tmp_path / "run", ["stop.plateau.rounds=5"], tmp_path / "later")
+    with pytest.raises(fedsim.ScenarioError, match=r"stop\.patience.*the log ends after round"):
+        reprice(tmp_path / "run", ["stop.patience.rounds=5"], tmp_path / "later")
 
 
 @pytest.mark.parametrize("physical", [True, False])

@@ -69,7 +69,7 @@ def test_a_result_gives_the_best_module_of_a_variant_and_that_of_a_client(tmp_pa
     keys: dict[str, Any] = {
         "variants": {"all": {}, "head": {"algorithm": {"local": ["last.bias"]}}},
         "models": {"best": "test_accuracy"},
-        "stop": {"plateau": {"measure": "test_accuracy", "rounds": 3, "least": 0.001}},
+        "stop": {"patience": {"measure": "test_accuracy", "rounds": 3, "least": 0.001}},
     }
     result = trained_in(tmp_path, **keys)
     for variant in ("all", "head"):

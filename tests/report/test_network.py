@@ -6,7 +6,7 @@ import pytest
 
 import fedsim
 from fedsim.analysis import Comparison, quantity
-from fedsim.report.network import SERVER, Ends, drawing, graph_of
+from fedsim.report.network import SERVER, Ends, drawing, drawings, graph_of
 from fedsim.report.study import ReportedRun, ReportedStudy
 from tests.report.drawings import Drawing
 from tests.runs import small
@@ -115,6 +115,41 @@ def test_peers_links_carried_what_one_sent_to_the_other(tmp_path: Path) -> None:
             assert sent > 0
             assert sent == float(own[BITS].to_numpy().sum())
     assert SERVER not in {end for ends in found for end in ends}
+
+
+def test_peers_links_are_drawn_by_bits_and_by_what_these_cost_both_ends(tmp_path: Path) -> None:
+    study, run = reported(
+        tmp_path,
+        algorithm={"kind": "d-psgd", "step_size": "0.1/L_max"},
+        network={"peers": {"kind": "ring"}},
+        fleet=[{"count": 5, "device": "pi-4", "radio": "wifi"}],
+    )
+    drawn = drawings(study, run)
+    assert list(drawn) == ["bit", "J"]
+    assert "cost at its ends" in drawn["J"].note
+    rows = run.events(["event", "node", "peer", "joules"])
+    rows = rows[rows["event"].isin(["send", "receive"])]
+    by_link = graph_of(run, run.rows(study.clients), "J").carried
+    assert len(by_link) == 5
+    for (one, other), joules in by_link.items():
+        own = rows[rows["node"].isin([one, other]) & rows["peer"].isin([one, other])]
+        assert sum(joules) == pytest.approx(own["joules"].sum())
+    star, run = reported(tmp_path / "star")
+    assert list(drawings(star, run)) == [""]
+
+
+def test_of_many_peers_those_are_drawn_that_carried_the_most(tmp_path: Path) -> None:
+    study, run = reported(
+        tmp_path,
+        algorithm={"kind": "d-psgd", "step_size": "0.1/L_max"},
+        network={"peers": {"kind": "star"}},
+        fleet=[{"count": 210, "radio": "wifi"}],
+        stop={"rounds": 1},
+    )
+    found = carried(study, run)
+    assert len(found) == 199
+    assert all("client-0" in ends for ends in found)  # the centre of the star
+    assert "of 210 peers the 200 that carried the most" in drawing(study, run).note
 
 
 def test_a_fleet_of_many_has_a_link_for_each_kind(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A networkx graph as the network and the fleet of a scenario."""
 
+from math import inf
 from typing import Any
 
 import networkx as nx
@@ -21,6 +22,9 @@ PEERS: dict[str, Any] = {
     "algorithm": {"kind": "d-psgd", "step_size": 0.3},
     "stop": {"rounds": 2},
 }
+
+
+PLAIN = {"latency": 0.0, "discipline": "fair", "duplex": "full"}
 
 
 def linked(*edges: Any) -> Any:
@@ -85,6 +89,29 @@ def test_attributes_of_edges_and_nodes_are_links_and_fleet() -> None:
     assert fedsim.run(PEERS, graph=graph).events["t"].max() > 1.0
 
 
+def test_links_of_arrows_that_differ_lead_one_way() -> None:
+    edges = (0, 1, {"rate": 1e6}), (1, 0, {"rate": 2e6, "loss": 0.07}), (1, 2), (2, 1)
+    topology = built(arrows(*edges), algorithm={"kind": "push-sum"}).deployment.topology
+    assert topology is not None
+    assert {link.name: link.capacity.peak for link in topology.links} == {
+        "client-0 -> client-1": 1e6,
+        "client-1 -> client-0": 2e6,
+    }
+    assert topology.between(2, 0).loss == pytest.approx(0.07)
+    assert topology.between(0, 2).loss == 0
+
+
+def test_links_of_arrows_that_are_alike_lead_both_ways() -> None:
+    link = {"rate": 1e6}
+    edges = (0, 1, link), (1, 0, link), (1, 2), (2, 0)
+    job = built(arrows(*edges), algorithm={"kind": "push-sum"})
+    assert list(job.scenario.network.model_dump()["edges"]) == [
+        {"source": "client-0", "target": "client-1", "rate": 1e6, **PLAIN},
+        {"source": "client-1", "target": "client-2", "rate": inf, **PLAIN},
+        {"source": "client-2", "target": "client-0", "rate": inf, **PLAIN},
+    ]
+
+
 def test_a_graph_with_a_server_has_the_links_of_a_star_s_method() -> None:
     graph = linked(("server", "client-0", {"rate": "1 Mbit/s"}), ("server", "client-1"))
     changes = {"algorithm": {"kind": "gd", "step_size": 0.1}, "fleet": [{"count": 2}]}
@@ -105,8 +132,7 @@ def test_check_says_what_the_graph_is() -> None:
     )
 
 
-LOSSY = linked((0, 1, {"loss": 0.1}))
-TWO_WAYS = arrows((0, 1, {"rate": 1e6}), (1, 0, {"rate": 2e6}))
+LOSES_ALL = linked((0, 1, {"loss": 1.0}))
 RATED = linked((0, 1, {"weight": 0.5}), (1, 2))
 
 
@@ -116,8 +142,7 @@ RATED = linked((0, 1, {"weight": 0.5}), (1, 2))
         ("ring", {}, "graph", "expected a networkx.Graph"),
         (nx.MultiGraph(linked((0, 1))), {}, "graph", "got a MultiGraph"),
         (linked(), {}, "graph", "with nodes"),
-        (LOSSY, {}, "graph", "messages are lost by radios"),
-        (TWO_WAYS, {}, "graph", "differs from the one back"),
+        (LOSES_ALL, {}, "network.edges.0.loss", "below 100 %"),
         (RATED, {}, "graph", "between 1 and 2 has no weight"),
         (linked((0, 1, {"weight": "a"})), {}, "graph", "give a number"),
         (nx.karate_club_graph(), {}, "network.mixing.weights", "row 33 add up to 48"),

@@ -100,7 +100,7 @@ def traffic(run: Evidence) -> Iterator[str]:
 
 def ended_with_a_round(run: Evidence) -> bool:
     """Say whether nothing can have happened after the last round."""
-    rules = {"rounds", "bits", "energy", "plateau", *run.scenario.stop.targets}
+    rules = {"rounds", "bits", "energy", "patience", *run.scenario.stop.targets}
     return run.reason.partition(":")[0] in rules
 
 

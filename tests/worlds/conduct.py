@@ -7,7 +7,7 @@ from math import ceil, inf, isfinite, isnan, nan
 
 from fedsim.protocol.participation import Rounds, Sample
 from fedsim.protocol.silence import DeadlineSilence
-from fedsim.protocol.stop_rules import Plateau
+from fedsim.protocol.stop_rules import Patience
 from fedsim.record.summary import end_of
 
 from .books import ROUNDING, ended_with_a_round
@@ -236,15 +236,15 @@ def _met(run: Evidence, row: Row, total: Counter[str]) -> Iterator[str]:
             yield "gap"
         named = {"objective": rules.objective, **rules.figures}
         yield from (k for k, bound in named.items() if bound is not None and row[k] <= bound)
-        if rules.plateau is not None and _stays(run, rules.plateau, row["round"]):
-            yield "plateau"
+        if rules.patience is not None and _stays(run, rules.patience, row["round"]):
+            yield "patience"
     if rules.bits is not None and total["bits"] >= rules.bits:
         yield "bits"
     if rules.energy is not None and total["joules"] >= rules.energy * (1 - 1e-12):
         yield "energy"
 
 
-def _stays(run: Evidence, rule: Plateau, number: int) -> bool:
+def _stays(run: Evidence, rule: Patience, number: int) -> bool:
     """Say whether the rounds up to one show no improvement for so many, as the table has them."""
     seen = [(row["round"], row[rule.measure]) for row in run.rounds if row["round"] <= number]
     seen = [(at, value) for at, value in seen if looked_at(run, at) and not isnan(value)]

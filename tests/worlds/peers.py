@@ -186,6 +186,9 @@ AVERAGES: dict[str, Callable[[Dice], Block]] = {
 PAIRS = ("pairwise-gossip", "ad-psgd")
 """Methods whose nodes meet in pairs: they have no weights."""
 
+AS_IS = ("push-sum", "sgp", *PAIRS)
+"""Methods whose nodes send their vectors uncompressed."""
+
 NEED = {
     **dict.fromkeys(
         ("extra", "nids", "choco-sgd", "sparq-sgd", "choco-gossip", "cola", "coke", *PAIRS),
@@ -254,6 +257,8 @@ def _fitting(blocks: Block, *, patient: bool) -> None:
     network.pop("model", None)
     network.pop("broadcast", None)
     blocks["wire"].pop("down", None)
+    if blocks["algorithm"]["kind"] in AS_IS:
+        blocks["wire"].pop("up", None)
     for link in (network.get("server", {}), network.get("gateway", {}), *network.get("edges", [])):
         if link.get("discipline") == "slotted":
             link["discipline"] = "fair"
@@ -291,7 +296,7 @@ def medium(dice: Dice, blocks: Block, clients: int) -> None:
     if "peers" not in network or not dice.chance(0.4):
         return
     drawn = {
-        "access": dice.one(("csma", "tdma", "node-exclusive")),
+        "access": dice.one(("csma", "tdma", "node-exclusive", "aloha", "slotted-aloha")),
         "slot": dice.quantity(0.001, 1, "s"),
         "broadcast": dice.chance(0.5),
     }
@@ -302,6 +307,11 @@ def medium(dice: Dice, blocks: Block, clients: int) -> None:
         network["medium"]["graph"] = {"kind": kind, **OVERLAYS[kind](dice, clients)}
         if dice.careful:
             network["medium"]["graph"].pop("directed", None)
+    if "aloha" in network["medium"].get("access", ""):
+        network["medium"] |= dice.options({"window": dice.whole(1, 40)}, 0.6)
+        waits = "deadline" in blocks["participation"] and "ef21" not in str(blocks.get("wire"))
+        if waits or not dice.careful:
+            network["medium"] |= dice.options({"tries": dice.whole(1, 9)}, 0.6)
     if not dice.careful:
         return
     for key in set(network) - {"peers", "mixing", "failures", "medium"}:

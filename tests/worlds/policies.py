@@ -227,11 +227,11 @@ def stop(dice: Dice, fleet: list[Block], problem: Block) -> Block:
     rules["objective"] = dice.size(1e-3, 10)
     if batteries:
         rules["batteries"] = dice.whole(1, batteries)
-    rules["plateau"] = plateau(dice)
+    rules["patience"] = patience(dice)
     return {"rounds": dice.whole(1, 6), **dice.options(rules, 0.15)}
 
 
-def plateau(dice: Dice) -> Block:
+def patience(dice: Dice) -> Block:
     """Draw how long the objective may stay as it is."""
     more = {"tolerance": dice.size(1e-6, 1.0), "measure": "objective"}
     drawn = {"rounds": dice.whole(1, 4), **dice.options(more, 0.5)}

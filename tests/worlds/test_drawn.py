@@ -43,6 +43,8 @@ FIELDS = {
     "Scenario.tiers": "gateways have tests of their own, tests/sim/test_gateways.py",
     "Contacts.path": "a file: tests/physics/test_graphs_in_time.py",
     "PositionTraces.path": "a file: tests/physics/test_graphs_in_time.py",
+    "Edge.loss": "among peers alone: tests/sim/test_link_losses.py",
+    "GraphNetwork.directed": "links of one way: tests/sim/test_link_losses.py",
     "GraphNetwork.wifi": "refused: its clients are linked to each other",
     "TreeNetwork.medium": "refused: in a medium messages take no links",
     "GraphNetwork.medium": "refused: in a medium messages take no links",

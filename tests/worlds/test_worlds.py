@@ -126,7 +126,7 @@ def test_every_kind_of_every_block_is_drawn() -> None:
     }
     for at, kinds in expected.items():
         assert seen[at] >= kinds, at
-    stops = {"rounds", "gap", "time", "bits", "energy", "batteries", "plateau"}
+    stops = {"rounds", "gap", "time", "bits", "energy", "batteries", "patience"}
     assert seen["keys"] >= stops | {
         "model",
         "broadcast",

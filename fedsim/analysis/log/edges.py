@@ -9,6 +9,9 @@ _COLUMNS = ("event", "node", "peer", "duration", "joules", "detail")
 
 _SENT = ("send", "retransmit")
 
+_TRIED = ("collision", "missed")
+"""Details of a reception that has failed, and is tried again."""
+
 
 def edges(events: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each pair of a sender and a receiver, and each run.
@@ -45,7 +48,7 @@ def edges(events: pd.DataFrame) -> pd.DataFrame:
     table = table.assign(
         source=nodes.where(~came, peers),
         target=peers.where(~came, nodes),
-        messages=((kind == "send") | broadcast).astype(int),
+        messages=((kind == "send") | (broadcast & ~rows["detail"].isin(_TRIED))).astype(int),
         lost=(kind == "lost").astype(int),
         silent=(kind == "silent").astype(int),
         bits=total_bits(rows) * (sent | broadcast).to_numpy(),

@@ -199,6 +199,13 @@ class Loss(Spec):
     def gradient(self, rows: Rows, w: Array, state: State) -> Array:
         """Return a (sub)gradient of f at `w`, given the forward state at `w`."""
 
+    def row_losses(self, rows: Rows, w: Array, state: State) -> Array | None:
+        """Return the loss of each row at `w`, unscaled and without penalties, shape (n,).
+
+        None where the loss does not have them; then f(w) is all that a client knows of its rows.
+        """
+        return None
+
     def minibatch_gradient(self, rows: Rows, w: Array, indices: NDArray[np.intp]) -> Array:
         """Return the stochastic (sub)gradient at `w` of some of a client's rows."""
         part = self.subset(rows, indices)

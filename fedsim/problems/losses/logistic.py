@@ -86,6 +86,10 @@ class Logistic(LinearLoss):
         """Return the sum of log(1 + exp(u))."""
         return linear.total(state)
 
+    def row_losses(self, rows: Rows, w: Array, state: State) -> Array:  # noqa: ARG002
+        """Return log(1 + exp(u)) of each row."""
+        return linear.each(state)
+
     def slopes(self, state: State) -> Array:
         """Return the sigmoid of u."""
         return linear.slopes(state)

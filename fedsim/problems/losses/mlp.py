@@ -120,6 +120,10 @@ class MultilayerPerceptron(Loss):
         """Return f(w)."""
         return rows.factor * float(state[2].sum()) + self.l2 * half_square(w)
 
+    def row_losses(self, rows: Rows, w: Array, state: State) -> Array:  # noqa: ARG002
+        """Return the loss of each row."""
+        return state[2]
+
     def gradient(self, rows: Rows, w: Array, state: State) -> Array:
         """Return the gradient of f at `w` by back-propagation, flat like `w`."""
         units, slopes, _ = state

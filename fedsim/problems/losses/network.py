@@ -190,6 +190,10 @@ class TorchLoss(Loss):
         """Return f(w)."""
         return self._trainer(rows).value(rows, w, self._terms)
 
+    def row_losses(self, rows: Rows, w: Array, state: State) -> Array | None:
+        """Return the loss of each row; None for a user's loss that returns their mean."""
+        return self._trainer(rows).row_losses(rows, w, self._terms)
+
     def gradient(self, rows: Rows, w: Array, state: State) -> Array:
         """Return the gradient of f at `w`."""
         return self._trainer(rows).gradient(rows, w, self._terms)

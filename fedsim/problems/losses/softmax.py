@@ -69,6 +69,10 @@ class Softmax(Loss):
         value = rows.factor * float(state[1].sum())
         return value + self.l2 * half_square(w) if self.l2 else value
 
+    def row_losses(self, rows: Rows, w: Array, state: State) -> Array:
+        """Return the cross entropy of each row."""
+        return state[1]
+
     def gradient(self, rows: Rows, w: Array, state: State) -> Array:
         """Return s X^T (P - T) + l2 W, flat like `w`."""
         gradient = transposed_product(rows.X, state[0]).ravel()

@@ -36,6 +36,10 @@ class LeastSquares(LinearLoss):
         """Return |r|^2/2."""
         return 0.5 * float(state[0].dot(state[0]))
 
+    def row_losses(self, rows: Rows, w: Array, state: State) -> Array:
+        """Return r^2/2 of each row."""
+        return np.asarray(0.5 * state[0] ** 2)
+
     def slopes(self, state: State) -> Array:
         """Return r."""
         return state[0]

@@ -2,6 +2,7 @@
 
 from fedsim.blocks.registry import Registry
 from fedsim.problems.measures.base import Figures, Measure, Observer, OwnObserver
+from fedsim.problems.measures.generation import Generation
 from fedsim.problems.measures.given import GivenMeasure
 from fedsim.problems.measures.models import (
     ConstraintValue,
@@ -34,6 +35,7 @@ __all__ = [
     "ConstraintValue",
     "Distance",
     "Figures",
+    "Generation",
     "GivenMeasure",
     "GradientNorm",
     "HeldOutAUC",
@@ -78,6 +80,7 @@ MEASURES: Registry[Measure] = Registry(
         HeldOutAUC,
         HeldOutTopAccuracy,
         HeldOutPerplexity,
+        Generation,
         HeldOutAbsoluteError,
         ClientAccuracy,
         GivenMeasure,

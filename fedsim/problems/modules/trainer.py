@@ -99,6 +99,15 @@ class Trainer:
         trained = w[: self._trained]
         return rows.factor * total + 0.5 * terms.l2 * float(trained @ trained)
 
+    def row_losses(self, rows: Rows, w: Array, terms: LossTerms) -> Array | None:
+        """Return the loss of each row, shape (n,), without noise; None for a loss of the mean."""
+        self._load(w, training=False)
+        with torch.no_grad():
+            batches = (self._batch(part, terms) for part in self._parts(rows))
+            found = [self._losses(batch, terms) for batch in batches]
+        whole = all(each.ndim for each in found)
+        return _array(torch.cat([each.double() for each in found])) if whole else None
+
     def gradient(self, rows: Rows, w: Array, terms: LossTerms) -> Array:
         """Return the gradient of f at `w`, shape (d,), without noise."""
         self._load(w, training=False)
@@ -287,12 +296,16 @@ class Trainer:
 
     def _loss(self, batch: TensorBatch, terms: LossTerms) -> Tensor:
         """Return the sum of a batch's losses, shape ()."""
+        losses = self._losses(batch, terms)
+        return losses.sum() if losses.ndim else losses * len(batch.t)
+
+    def _losses(self, batch: TensorBatch, terms: LossTerms) -> Tensor:
+        """Return a batch's losses, shape (b,), or their mean, shape ()."""
         outputs, wanted = self._forward(batch.X), batch.t
         try:
-            losses = self._recipe.architecture.row_losses(outputs, wanted, terms.criterion)
+            return self._recipe.architecture.row_losses(outputs, wanted, terms.criterion)
         except Exception as error:  # the code of a user's loss may raise anything
             raise _failing("loss", len(wanted), error) from error
-        return losses.sum() if losses.ndim else losses * len(wanted)
 
     def _inputs(self, X: Array) -> Tensor:
         """Return features (n, d) as the module takes them."""

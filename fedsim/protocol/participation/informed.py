@@ -20,10 +20,11 @@ from fedsim.ports import Array, ClientId, Message
 from fedsim.protocol.participation.asynchronous import ascending
 from fedsim.protocol.participation.sampling import Sample, weighted_order
 
-Report = Literal["loss", "charge", "harvest", "norm"]
-"""What a client may report with its reply: its loss at the received model, its state of charge in
-[0, 1] (1 on mains), the share of its power at work that charges its battery, at most 1 (1 on
-mains), the Euclidean norm of the first vector of its reply."""
+Report = Literal["loss", "rms_loss", "charge", "harvest", "norm"]
+"""What a client may report with its reply: its loss at the received model, the root mean square of
+the losses of its samples there, its state of charge in [0, 1] (1 on mains), the share of its power
+at work that charges its battery, at most 1 (1 on mains), the Euclidean norm of the first vector of
+its reply."""
 
 Sent = Message | Mapping[ClientId, Message]
 """The message of an exchange: one for all, or one for each client."""
@@ -34,6 +35,10 @@ class Truth(Protocol):
 
     def losses(self, sent: Sent) -> Array:
         """Return every client's loss at the model in a message, shape (M,)."""
+        ...
+
+    def rms_losses(self, sent: Sent) -> Array:
+        """Return the root mean square of every client's losses of samples, shape (M,)."""
         ...
 
     def norms(self, sent: Sent) -> Array:
@@ -193,6 +198,11 @@ class Informed(Sample):
     def reported(self) -> tuple[Report, ...]:
         """The quantities that clients report under this configuration."""
         return () if self.sees_all else self.reports
+
+    @property
+    def of_losses(self) -> bool:
+        """Whether it goes by losses, for which a client needs samples and a model."""
+        return not {"loss", "rms_loss"}.isdisjoint(self.reports)
 
     @abstractmethod
     def selector(self, fleet: KnownFleet) -> Selector:

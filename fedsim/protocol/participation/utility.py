@@ -13,8 +13,8 @@ sampled in proportion to utility among all whose utility is at least 95 % of the
 As in the authors' implementation (FedScale), U(i) is clipped at its 95 % quantile and scaled to
 [0, 1], and T is a quantile of the known times: `pace`, which the pacer raises by `pacer_step` once
 the utility gathered in a window of rounds is less than in the window before. A client reports the
-mean loss of its samples at the received model, so that U(i) is |B_i| times that: the losses of
-single samples are not reported. Clients are not banned after a number of rounds.
+root mean square of the losses of its samples at the received model, one number; where its loss
+knows no losses of single samples, their mean. Clients are not banned after a number of rounds.
 
 Arouj, Abdelmoniem, "Towards Energy-Aware Federated Learning via Collaborative Computing Approach"
 (EAFL), 2022: the reward f Util(i) + (1 - f) power(i), both in [0, 1], where power(i) is the charge
@@ -84,25 +84,25 @@ class UtilityParticipation(WithOracle):
 class OortParticipation(UtilityParticipation):
     """Oort: clients with large losses that answer fast, and a share of clients to explore.
 
-    Clients report their loss at the received model. The oracle knows all losses and mean times, and
-    explores nothing.
+    Clients report the root mean square of their samples' losses at the received model. The oracle
+    knows all losses and mean times, and explores nothing.
     """
 
     kind: Literal["oort"] = Field(default="oort", description="large losses, fast replies")
-    reports: ClassVar[tuple[Report, ...]] = ("loss",)
+    reports: ClassVar[tuple[Report, ...]] = ("rms_loss",)
 
 
 class EnergyAwareParticipation(UtilityParticipation):
     """EAFL: Oort's utility weighed against the charge that is left in the clients' batteries.
 
-    Clients report their loss and their state of charge; or, with `energy: harvest`, the share of
-    their power at work that they harvest at that time. Both are 1 on mains.
+    Clients report their losses as for Oort, and their state of charge; or, with `energy: harvest`,
+    the share of their power at work that they harvest at that time. Both are 1 on mains.
     """
 
     kind: Literal["energy-aware"] = Field(
         default="energy-aware", description="large losses, fast replies, full batteries"
     )
-    reports: ClassVar[tuple[Report, ...]] = ("loss", "charge")
+    reports: ClassVar[tuple[Report, ...]] = ("rms_loss", "charge")
     source: ClassVar[str] = (
         "Arouj, Abdelmoniem: Towards Energy-Aware Federated Learning via Collaborative Computing"
         " Approach, 2022 (EAFL)"
@@ -117,7 +117,7 @@ class EnergyAwareParticipation(UtilityParticipation):
     @property
     def reported(self) -> tuple[Report, ...]:
         """The loss, and what counts of the energy; nothing to the oracle."""
-        return () if self.sees_all else ("loss", self.energy)
+        return () if self.sees_all else ("rms_loss", self.energy)
 
     def selector(self, fleet: KnownFleet) -> Selector:
         """Return the state in which no client has been explored."""
@@ -149,7 +149,7 @@ class UtilitySelector(Selector):
         truth = self.fleet.truth
         if truth is not None:
             if moment.sent is not None:
-                self.losses = truth.losses(moment.sent)
+                self.losses = truth.rms_losses(moment.sent)
             self.seconds = truth.seconds()
             self.last = np.maximum(self.last, 1.0)
         known = np.flatnonzero(self.last > 0)
@@ -219,9 +219,9 @@ class UtilitySelector(Selector):
         policy = self.policy
         if self.fleet.truth is not None:
             return
-        reported = outcome.where_reported("loss")
+        reported = outcome.where_reported("rms_loss")
         clients = reported.clients
-        self.losses[clients] = reported.reports["loss"]
+        self.losses[clients] = reported.reports["rms_loss"]
         self.seconds[clients] = reported.seconds
         self.last[clients] = outcome.number + 1
         self.epsilon = max(policy.least_exploration, self.epsilon * policy.decay)

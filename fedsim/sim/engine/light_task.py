@@ -116,6 +116,24 @@ class LightTask:
         """Wait until the time `when`, in what it runs or in a task of that."""
         return Sleep(self, when)
 
+    def pause(self) -> "Pause":
+        """Wait until the pause is ended, in what it runs or in a task of that."""
+        return Pause(self, self._loop)
+
+    def begin_pause(self) -> int:
+        """Return the number of a pause; 0 if a task other than this one is running."""
+        running: object = current_task(self._loop)
+        if running is not self:
+            return 0
+        self._sleeps += 1
+        return self._sleeps
+
+    def end_pause(self, number: int) -> None:
+        """Go on after what is ready now, unless a cancellation has ended the pause already."""
+        if self._asleep and self._sleeps == number:
+            self._asleep = False
+            self._loop.enqueue(self)
+
     def sleep(self, when: float) -> Generator[Any, None, None]:
         """Return an awaitable that the driver resumes at that time."""
         running: object = current_task(self._loop)
@@ -261,6 +279,37 @@ class LightTask:
         if self._asleep:  # no future stands behind that, so nothing else would wake it up
             self._asleep = False
             self._loop.enqueue(self)
+
+
+class Pause:
+    """An awaitable that completes when it is ended; it is awaited once.
+
+    Args:
+        task: the waiting task, or the one in which the wait happens.
+        loop: that it runs on.
+    """
+
+    __slots__ = ("_future", "_loop", "_number", "_task")
+
+    def __init__(self, task: LightTask, loop: SimLoop) -> None:
+        self._task = task
+        self._loop = loop
+        self._number = 0
+        self._future: asyncio.Future[None] | None = None  # of a task that knows futures alone
+
+    def __await__(self) -> Generator[Any, None, None]:
+        self._number = self._task.begin_pause()
+        if self._number:
+            return iter(_ASLEEP)  # type: ignore[return-value]  # all that an await takes
+        self._future = self._loop.create_future()
+        return self._future.__await__()
+
+    def end(self) -> None:
+        """Let what waits go on."""
+        if self._future is None:
+            self._task.end_pause(self._number)
+        elif not self._future.done():
+            self._future.set_result(None)
 
 
 class Sleep:

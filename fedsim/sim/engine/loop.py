@@ -325,27 +325,44 @@ def simulate(main: Coroutine[Any, Any, T], calendar: Calendar | None = None) -> 
 
     Raises:
         Deadlock: every task waits and nothing is scheduled.
+        KeyboardInterrupt, SystemExit: as they were raised, whatever the tasks do as they end.
     """
     # asyncio refuses to run a loop while another runs in the thread. That protects an outer loop
     # from standing still; here it is meant to, so it is hidden from asyncio for as long as that
     # takes.
     outer = asyncio._get_running_loop()
     asyncio._set_running_loop(None)
+    interrupt: BaseException | None = None
     try:
         with (
             collecting_rarely(),
             asyncio.Runner(loop_factory=lambda: SimLoop(calendar)) as runner,
         ):
-            return runner.run(main)
+            try:
+                return runner.run(main)
+            except (KeyboardInterrupt, SystemExit) as raised:
+                interrupt = raised
+                runner.get_loop().set_exception_handler(_report_nothing)
+                raise
+    # An interrupt may arrive anywhere, so also between two steps of the loop's own work. A task
+    # whose turn it was then never goes on, and the tasks that wait for it cannot be ended.
+    except (Exception, asyncio.CancelledError):
+        if interrupt is None:
+            raise
+        raise interrupt from None
     finally:
         asyncio._set_running_loop(outer)
+
+
+def _report_nothing(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Report no task that an interrupt has left behind: asyncio would print it."""
 
 
 def _nothing() -> None:
     """Do nothing."""
 
 
-# TimedWaits: timed waits of asyncio tasks.
+# Timed waits of asyncio tasks.
 
 
 def sleep_until(loop: SimLoop, when: float) -> "asyncio.Future[None]":
@@ -353,21 +370,6 @@ def sleep_until(loop: SimLoop, when: float) -> "asyncio.Future[None]":
     future: asyncio.Future[None] = asyncio.Future(loop=loop)
     loop.calendar.call(when, _complete, future)
     return future
-
-
-class TimedWaits:
-    """Provides waits for asyncio tasks.
-
-    Args:
-        loop: that they run on.
-    """
-
-    def __init__(self, loop: SimLoop) -> None:
-        self._loop = loop
-
-    def until(self, when: float) -> "asyncio.Future[None]":
-        """Wait until a time."""
-        return sleep_until(self._loop, when)
 
 
 def _complete(future: "asyncio.Future[None]") -> None:

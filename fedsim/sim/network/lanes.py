@@ -82,6 +82,7 @@ class Lane(Channel):
         state: where the current message is; each new one is read from `TRANSITIONS`.
         route_class: what its messages need on their way.
         silent_until: the time until which the sender must keep silent (duty cycle), s.
+        direct: whether its bits take one timer at a constant rate, which nothing breaks off.
         current: the message that has the lane, if any.
         queue: those that wait for it, each with the bits of its framing; None before any has.
         began: when its bits began, or will begin, to flow.
@@ -95,6 +96,7 @@ class Lane(Channel):
     """
 
     __slots__ = (
+        "_end_at",
         "_simple",
         "_steady",
         "again_bits",
@@ -103,6 +105,7 @@ class Lane(Channel):
         "broken",
         "client",
         "current",
+        "direct",
         "framing",
         "framing_bits",
         "latency",
@@ -147,11 +150,7 @@ class Lane(Channel):
         self.framing = packets if packets.overhead else None
         self.reliable = reliable
         self.may_leave = may_leave
-        # What a connection sends again is known, and charged, when its message has arrived.
-        plain = self.cap is not None and process is None and not reliable
-        self._simple = plain and radio.detached
-        # The terms of every message, where nothing is drawn for it.
-        self._steady = self._terms if process is None and self.signal is None else None
+        self.set_losses(process)
         self.broken: tuple[int, float] | None = None
         self.state = LaneState.IDLE
         self.set_route(bearer, latency)
@@ -167,11 +166,24 @@ class Lane(Channel):
         self.transfer: Transfer | None = None
         self.receive: Receive
 
+    def set_losses(self, process: LossProcess | None) -> None:
+        """Lose packets by this process from the next message on; a route is to be set after it."""
+        self.process = process
+        # What a connection sends again is known, and charged, when its message has arrived.
+        plain = self.cap is not None and process is None and not self.reliable
+        self._simple = plain and self.radio.detached
+        # The terms of every message, where nothing is drawn for it.
+        self._steady = self._terms if process is None and self.signal is None else None
+
     def set_route(self, bearer: Bearer, latency: float, relays: Sequence[Relay] = ()) -> None:
         """Use this bearer from the next message on, after this latency, s, through these relays."""
         self.relays = relays
         self.bearer = bearer
         self.latency = latency
+        breaks_off = relays or self.reliable or self.may_leave
+        self.direct = False
+        if type(bearer) is OpenBearer and self._steady is not None and not breaks_off:
+            self.direct, self._end_at = True, bearer.end_at
         if relays or not self._simple:
             self.route_class = RouteClass.FULL
         elif self.may_leave or not bearer.open:
@@ -235,6 +247,9 @@ class Lane(Channel):
         if (steady := self._steady) is not None:
             self.again_bits, self.silence = 0, steady.rest
             bits = envelope.bits + self.framing_bits
+            if self.direct:
+                self._end_at(now + bits / steady.cap if bits else now, finished, self)
+                return steady.cap
             self.transfer = self.bearer.start(bits, steady.cap, finished, self)
             return steady.cap if self.bearer.open else 0.0
         sending = self.send(envelope.bits, self.framing_bits, envelope.round)
@@ -261,7 +276,12 @@ class Lane(Channel):
             return 0.0
         if self.transfer is not None:
             return self.transfer.passed(now)
-        return (self.cap or 0.0) * (now - self.began)  # TIMED: there is a cap
+        flown = (self.cap or 0.0) * (now - self.began)  # there is a cap
+        if not self.direct or self.current is None:
+            return flown
+        # It may end at this very instant; see `SteadyTransfer.passed`.
+        bits = self.current.bits + self.framing_bits
+        return bits if now >= self.began + bits / (self.cap or inf) else flown
 
 
 # Open bearers: nothing but the lane's own radio limits a message, so its end is one timer.
@@ -352,6 +372,7 @@ class OpenBearer:
 
     def __init__(self, calendar: Calendar) -> None:
         self._calendar = calendar
+        self.end_at = calendar.call  # of a transfer that nothing breaks off: no timer to cancel
 
     def start(
         self, bits: float, cap: float, finished: Callable[[T], None], token: T

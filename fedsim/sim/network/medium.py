@@ -20,9 +20,10 @@ from fedsim.ports import ClientId
 from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
-from fedsim.record.schema import NO_PEER, Event
-from fedsim.sim.engine.calendar import SETTLE, Calendar, Timer
+from fedsim.record.schema import Event
+from fedsim.sim.engine.calendar import SETTLE, Calendar
 from fedsim.sim.lazy import LazyTable
+from fedsim.sim.network.hops import NO_BITS, OnAir, Packet, RowBits, find_hops
 from fedsim.sim.network.transport import (
     ABORTED,
     IN_FLIGHT,
@@ -36,121 +37,9 @@ from fedsim.sim.power.supply import Part
 Arrived = Callable[[ClientId, Envelope], None]
 """Callback for a message received, with the number of its sender."""
 
-Hops = dict[ClientId, tuple[ClientId, ...]]
-"""Where a message goes on from each node that has it."""
-
-
-class Packet:
-    """A message on its way from one node to one or several others.
-
-    Attributes:
-        envelope: what is sent.
-        origin: its sender.
-        framing: the bits that its sender's radio adds, with which it is charged.
-        targets: its receivers, of which it has not been decided yet.
-        hops: see `Hops`.
-        peer: its receiver in rows of its sender; none of several.
-        holders: the nodes that have it and are to send it.
-        sent: whether its sender has sent it, or been charged for it.
-        received: how many have received it.
-    """
-
-    __slots__ = (
-        "envelope",
-        "framing",
-        "holders",
-        "hops",
-        "origin",
-        "peer",
-        "received",
-        "sent",
-        "targets",
-    )
-
-    def __init__(
-        self,
-        envelope: Envelope,
-        origin: ClientId,
-        framing: int,
-        targets: Sequence[ClientId],
-        hops: Hops,
-    ) -> None:
-        self.envelope = envelope
-        self.origin = origin
-        self.framing = framing
-        self.targets = set(targets)
-        self.hops = hops
-        self.peer = targets[0] if len(targets) == 1 else NO_PEER
-        self.holders: dict[ClientId, None] = {}
-        self.sent = False
-        self.received = 0
-
-    @property
-    def bits(self) -> int:
-        """The bits with which it is charged."""
-        return self.envelope.bits + self.framing
-
-    def beyond(self, node: ClientId) -> list[ClientId]:
-        """Return the receivers that its paths reach over a node, itself included, in order."""
-        found, waits = set(), [node]
-        while waits:
-            one = waits.pop()
-            found.add(one)
-            waits += self.hops.get(one, ())
-        return sorted(found & self.targets)
-
-
-class OnAir:
-    """A packet on the air from one node to those in its range that it is for.
-
-    Attributes:
-        packet, sender: see above.
-        receivers: those that are left.
-        reserved: all that the medium is reserved for.
-        bits: on the air.
-        seconds: on the air.
-        began: s.
-        timer: of its end.
-    """
-
-    __slots__ = ("began", "bits", "packet", "receivers", "reserved", "seconds", "sender", "timer")
-
-    timer: Timer
-
-    def __init__(
-        self,
-        packet: Packet,
-        sender: ClientId,
-        receivers: Sequence[ClientId],
-        bits: int,
-        seconds: float,
-        began: float,
-    ) -> None:
-        self.packet = packet
-        self.sender = sender
-        self.receivers = list(receivers)
-        self.reserved = tuple(receivers)
-        self.bits = bits
-        self.seconds = seconds
-        self.began = began
-
 
 def _carry_nothing(client: ClientId, envelope: Envelope) -> None:
     """Stand for what receives from lanes, on which nothing travels."""
-
-
-def _hops(parents: Sequence[ClientId], source: ClientId, targets: Iterable[ClientId]) -> Hops:
-    """Return where a message goes on from each node on its paths to its receivers."""
-    on: dict[ClientId, set[ClientId]] = {}
-    for target in targets:
-        node = target
-        while node != source:
-            before = parents[node]
-            if node in on.setdefault(before, set()):
-                break
-            on[before].add(node)
-            node = before
-    return {node: tuple(sorted(others)) for node, others in on.items()}
 
 
 class MediumNetwork(ServerLanes):
@@ -197,7 +86,7 @@ class MediumNetwork(ServerLanes):
             if all(each in near for each in targets):
                 hops = {sender: tuple(sorted(targets))}
             else:
-                hops = _hops(self._parents[sender], sender, targets)
+                hops = find_hops(self._parents[sender], sender, targets)
             packet = Packet(envelope, sender, self._framing(sender, envelope), targets, hops)
             self._traffic.bits_up += packet.bits
             if envelope.payload_bits:
@@ -314,21 +203,21 @@ class MediumNetwork(ServerLanes):
         packet, node = sent.packet, sent.sender
         joules, paid = self._pay(node, sent, share, up=True)
         if node == packet.origin:
-            self._row(Event.SEND, node, packet.peer, packet, sent, joules, why, packet.framing)
+            self._row(Event.SEND, node, packet.peer, packet, sent, joules, why, packet.charged)
             packet.sent = True
         else:
-            framing = None if why else sent.bits - packet.envelope.bits
-            self._row(Event.FORWARD, node, packet.origin, packet, sent, joules, why, framing)
+            bits = NO_BITS if why else packet.parts(sent.bits - packet.envelope.bits)
+            self._row(Event.FORWARD, node, packet.origin, packet, sent, joules, why, bits)
         return paid
 
     def _hear(self, node: ClientId, sent: OnAir, joules: float, why: str) -> None:
         """Record what a node has received: a message of its own, or one that it forwards."""
         packet = sent.packet
         if node in packet.targets:
-            framing = None if why else packet.framing
-            self._row(Event.RECEIVE, node, packet.origin, packet, sent, joules, why, framing)
+            bits = NO_BITS if why else packet.charged
+            self._row(Event.RECEIVE, node, packet.origin, packet, sent, joules, why, bits)
         else:
-            self._row(Event.FORWARD, node, packet.origin, packet, sent, joules, why, None)
+            self._row(Event.FORWARD, node, packet.origin, packet, sent, joules, why, NO_BITS)
 
     def _row(
         self,
@@ -339,13 +228,10 @@ class MediumNetwork(ServerLanes):
         sent: OnAir | None,
         joules: float,
         why: str,
-        framing: int | None,
+        bits: RowBits,
     ) -> None:
-        """Write a row of a node; without bits where no framing is given."""
+        """Write a row of a node."""
         now, envelope = self._calendar.now, packet.envelope
-        bits = (0, 0, 0)
-        if framing is not None:
-            bits = (envelope.payload_bits, envelope.header_bits, framing)
         supply = self._up[node].radio.supply
         self._log.append(
             now,
@@ -373,7 +259,7 @@ class MediumNetwork(ServerLanes):
         """Record the receivers that a message does not reach; one of them may have a row."""
         for target in targets:
             if target != recorded:
-                self._row(Event.RECEIVE, target, packet.origin, packet, None, 0.0, why, None)
+                self._row(Event.RECEIVE, target, packet.origin, packet, None, 0.0, why, NO_BITS)
             packet.targets.discard(target)
 
     def _settle(self, packet: Packet, why: str = LOST) -> None:
@@ -390,7 +276,7 @@ class MediumNetwork(ServerLanes):
         else:
             log.lost += packet.bits
             self._row(
-                Event.LOST, packet.origin, packet.peer, packet, None, 0.0, why, packet.framing
+                Event.LOST, packet.origin, packet.peer, packet, None, 0.0, why, packet.charged
             )
 
     def _break_off(self, sent: OnAir, why: str) -> None:
@@ -413,7 +299,7 @@ class MediumNetwork(ServerLanes):
         """Record that a packet gets no further than to a node, which has it."""
         targets = [one for each in packet.hops[node] for one in packet.beyond(each)]
         if node == packet.origin and not packet.sent:
-            self._row(Event.SEND, node, packet.peer, packet, None, 0.0, why, packet.framing)
+            self._row(Event.SEND, node, packet.peer, packet, None, 0.0, why, packet.charged)
             packet.sent = True
         self._lose(packet, targets, why)
 

@@ -11,6 +11,9 @@ how long it is on the air there and what that costs.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
+import numpy as np
+
+from fedsim.physics.packet_loss import IndependentLosses, LossesOnTheWay, LossProcess
 from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
 from fedsim.protocol.transport import Envelope
@@ -71,11 +74,13 @@ class PeerRoute(NamedTuple):
         bearer: over the links; None where no link binds.
         latency: of them, s.
         relays: the clients that forward what takes this route, in the order of travel.
+        loss: the share of packets that the links lose.
     """
 
     bearer: Bearer | None
     latency: float
     relays: tuple[ClientId, ...]
+    loss: float = 0.0
 
 
 class PeerRoutes:
@@ -119,14 +124,14 @@ class PeerRoutes:
             return PeerRoute(None, 0.0, ())
         route = self._topology.between(sender, receiver)
         if not route.links:
-            return PeerRoute(None, route.latency, route.relays)
+            return PeerRoute(None, route.latency, route.relays, route.loss)
         path = self._fluid.path([self._link(number) for number in route.links])
         signal = self._own(sender, True).signal  # noqa: FBT003 - by its uplink
         callback = (
             self._rate_callback(sender) if self._watched[sender] or signal is not None else None
         )
         bearer = FluidBearer(self._fluid, path, callback, signal)
-        return PeerRoute(bearer, route.latency, route.relays)
+        return PeerRoute(bearer, route.latency, route.relays, route.loss)
 
     def _rate_callback(self, sender: ClientId) -> Changed:
         return lambda _, rate: self._changed(sender, True, rate)  # noqa: FBT003
@@ -231,6 +236,7 @@ class PeerNetwork(ServerLanes):
         lane: makes a node's lane, as if no link were between it and others.
         log, traffic: where messages are written down and charged.
         routes: how bits get from one to another.
+        rng: returns the random stream of the links from a node to another.
     """
 
     def __init__(
@@ -240,6 +246,7 @@ class PeerNetwork(ServerLanes):
         log: EventLog,
         traffic: Traffic,
         routes: PeerRoutes,
+        rng: Callable[[ClientId, ClientId], np.random.Generator],
     ) -> None:
         super().__init__(calendar, lane, log, traffic)
         self.message_log = PeerMessageLog(calendar, log)
@@ -249,6 +256,9 @@ class PeerNetwork(ServerLanes):
         self._known: dict[tuple[ClientId, ClientId], tuple[Bearer, float, Sequence[Relay]]] = {}
         self._arrived: Sequence[Arrived] = ()
         self._gone: set[ClientId] = set()
+        self._rng = rng
+        self._own: dict[ClientId, LossProcess | None] = {}  # of radios alone, where links lose, too
+        self._lossy: dict[tuple[ClientId, ClientId], LossesOnTheWay] = {}
 
     def join(self, nodes: Sequence[Arrived], undelivered: Undelivered) -> None:
         """Register the callbacks for messages received at each node, and for undelivered ones."""
@@ -270,6 +280,9 @@ class PeerNetwork(ServerLanes):
         if self._routed and lane.up and lane.state is IDLE:
             ends = lane.client, cast("Parcel", envelope).receiver
             route = self._known.get(ends) or self._choose_route(lane, ends)
+            if lane.client in self._own:
+                lane.set_losses(self._lossy.get(ends, self._own[lane.client]))
+                lane.set_route(*route)
             if (lane.bearer, lane.latency, lane.relays) != route:
                 lane.set_route(*route)
         super()._queue(lane, envelope, framing)
@@ -278,7 +291,10 @@ class PeerNetwork(ServerLanes):
         self, lane: Lane, ends: tuple[ClientId, ClientId]
     ) -> tuple[Bearer, float, Sequence[Relay]]:
         """Return the route of all messages between two nodes, at the first one."""
-        bearer, latency, clients = self._routes.make(*ends)
+        bearer, latency, clients, loss = self._routes.make(*ends)
+        if loss:
+            radio = self._own.setdefault(lane.client, lane.process)
+            self._lossy[ends] = LossesOnTheWay(radio, IndependentLosses(loss, self._rng(*ends)))
         own, least = self._alone.setdefault(lane.client, (lane.bearer, lane.latency))
         relays = self.relays.of(clients) if self.relays is not None else ()
         route = own if bearer is None else bearer, least + latency, relays

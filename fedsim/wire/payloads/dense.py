@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from struct import Struct
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
+from weakref import ReferenceType, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +80,40 @@ class Dense:
             return cls(values.reshape(shape), form)
         except ValueError as error:  # an empty array may still announce extents that NumPy refuses
             raise DecodeError(f"no array has the shape {shape}") from error
+
+
+class LongDense(Dense):
+    """A long vector of an uncompressed message, held in the format in which it is sent.
+
+    Its float64 values are made when they are read. Readers share one array as long as one of them
+    holds it, and no memory is taken for it while a message waits or travels.
+
+    Args:
+        sent: the output of `ValueFormat.narrow`.
+        form: its format.
+    """
+
+    def __init__(self, sent: NDArray[Any], form: ValueFormat) -> None:
+        object.__setattr__(self, "format", form)
+        object.__setattr__(self, "_sent", sent)
+        object.__setattr__(self, "_read", None)
+
+    _sent: NDArray[Any]
+    _read: ReferenceType[Array] | None
+
+    @property
+    def values(self) -> Array:
+        """The rounded entries, read-only."""
+        found = None if self._read is None else self._read()
+        if found is None:
+            found = frozen(self.format.widen(self._sent))
+            object.__setattr__(self, "_read", ref(found))
+        return found
+
+    @property
+    def bits(self) -> int:
+        """The length of the encoding."""
+        return 8 * (2 + 4 * self._sent.ndim + self.format.size * self._sent.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +235,9 @@ class Empty:
 
 # The natural payload of an uncompressed array: the shortest one that its structure allows.
 
+_LONG = 2**16
+"""So many entries are held in the format in which they are sent."""
+
 _LARGEST_ERROR = 1 / 8
 """The largest relative error |rounded - v|/|v| of a format, for values within its range."""
 
@@ -215,7 +253,10 @@ def natural(values: Array, structure: Structure, form: ValueFormat) -> Encodable
     """
     if not values.ndim:
         return Scalar.of(float(values), form)
-    dense = Dense.of(values, form)
+    if values.size >= _LONG and form is not ValueFormat.FLOAT64:
+        dense: Dense = LongDense(form.narrow(values), form)
+    else:
+        dense = Dense.of(values, form)
     if structure is DENSE or not np.isfinite(values).all():
         return dense
     if structure.kind == "sparse":

@@ -1,0 +1,206 @@
+"""Random access to a medium: nodes send at will, and transmissions that meet at a receiver collide.
+
+A reception fails if another node in range of the receiver, or the receiver itself, sends at any
+time during it. What collides is paid by all: a receiver pays until it sends itself, if it does. At
+the end of a transmission its sender knows which receivers have missed it, and sends it again to
+these, after a random backoff.
+
+Abramson, "The ALOHA System", AFIPS 1970; Roberts, "ALOHA Packet System with and without Slots and
+Capture", ACM SIGCOMM Comput. Commun. Rev. 1975: no capture, here.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from math import ceil
+
+import numpy as np
+
+from fedsim.physics.medium import RadioGraph
+from fedsim.ports import ClientId
+from fedsim.record.log import EventLog
+from fedsim.record.rounds import Traffic
+from fedsim.record.schema import Event
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.lazy import LazyTable
+from fedsim.sim.network.hops import OnAir, Packet
+from fedsim.sim.network.medium import MediumNetwork
+from fedsim.sim.network.transport import LOST, MakeLane
+
+COLLISION, MISSED = "collision", "missed"
+"""Why a reception fails that is tried again: another transmission, or a lost packet."""
+
+_MEETS = 1e-9
+"""The least share of a transmission that an overlap is: less is the rounding of times."""
+
+MOST_DOUBLINGS = 10
+"""How often the window of a backoff is doubled at most, as in Ethernet."""
+
+
+class RandomAccessNetwork(MediumNetwork):
+    """The network of peers that send without looking whether the medium is free.
+
+    A node sends one message at a time, in order: the next one waits until all receivers of the
+    one before have it, or its tries are used up.
+
+    Args:
+        calendar, lane, log, traffic, graph: see `MediumNetwork`.
+        rng: returns the random stream of the backoffs of a node.
+    """
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        lane: MakeLane,
+        log: EventLog,
+        traffic: Traffic,
+        graph: RadioGraph,
+        rng: Callable[[ClientId], np.random.Generator],
+    ) -> None:
+        super().__init__(calendar, lane, log, traffic, graph)
+        self._law = graph.medium
+        self._rng = LazyTable(rng)
+        self._tries: dict[
+            tuple[ClientId, Packet], int
+        ] = {}  # that have failed, while some are left
+        self._planned: set[ClientId] = set()  # nodes whose next transmission has a time
+        # By node: the transmissions that reach it, its own included.
+        self._audible: dict[ClientId, dict[OnAir, None]] = {}
+        self._collided: dict[OnAir, set[ClientId]] = {}
+        self._deaf: dict[OnAir, dict[ClientId, float]] = {}  # since when a receiver sends, s
+
+    # -- when a node sends ---------------------------------------------------------------
+
+    def _begin_all(self, _: object) -> None:
+        """Begin what has come, in the order of nodes."""
+        looks, self._looks = self._looks, set()
+        for node in sorted(looks):
+            if self._queues.get(node) and node not in self._on_air and node not in self._planned:
+                self._plan(node, self._calendar.now)
+
+    def _plan(self, node: ClientId, after: float) -> None:
+        """Let a node begin its next transmission after a time, in slots with the next of these."""
+        now, slot, when = self._calendar.now, self._law.slot, after
+        if self._law.slotted:
+            when = ceil(after / slot - _MEETS) * slot
+        self._planned.add(node)
+        if when <= now:
+            self._try(node)
+        else:
+            self._calendar.call(when, self._try, node)
+
+    def _try(self, node: ClientId) -> None:
+        """Begin the next transmission of a node, if it is still there."""
+        self._planned.discard(node)
+        if node in self._gone or not self._queues.get(node):
+            return
+        _, packet = self._queues[node].popleft()
+        del packet.holders[node]
+        receivers = [each for each in packet.hops[node] if each not in self._gone]
+        self._begin(node, packet, receivers)
+        sent = self._on_air[node]
+        if node == packet.origin and packet.sent:  # charged as it begins, as a first try is before
+            self._traffic.bits_up += sent.bits
+        self._meet(sent)
+
+    def _meet(self, sent: OnAir) -> None:
+        """Find the receptions that a transmission disturbs, and those of its own disturbed."""
+        now, sender = self._calendar.now, sent.sender
+        collided, deaf = self._collided.setdefault(sent, set()), self._deaf.setdefault(sent, {})
+        for node in (sender, *self._graph.near[sender]):
+            here = self._audible.setdefault(node, {})
+            for other in here if sent.seconds else ():
+                if other.timer.when() - now <= _MEETS * other.seconds:
+                    continue
+                if node in other.reserved:
+                    self._collided[other].add(node)
+                    if node == sender:
+                        self._deaf[other].setdefault(node, now)
+                if node in sent.reserved:
+                    collided.add(node)
+                    if node == other.sender:
+                        deaf.setdefault(node, now)
+            here[sent] = None
+
+    def _release(self, sent: OnAir) -> None:
+        """Take a transmission off the air."""
+        for node in (sent.sender, *self._graph.near[sent.sender]):
+            self._audible[node].pop(sent, None)
+        self._collided.pop(sent, None)
+        self._deaf.pop(sent, None)
+        super()._release(sent)
+
+    # -- how it ends ---------------------------------------------------------------------
+
+    def _end(self, sent: OnAir) -> None:
+        """Pay for a transmission, hand the message over, and plan the next try if some miss it."""
+        packet, sender = sent.packet, sent.sender
+        whole = self._pay_sender(sent, 1.0, "")
+        collided, deaf = self._collided[sent], self._deaf[sent]
+        here, failed = list[ClientId](), list[ClientId]()
+        self._planned.add(sender)  # what comes next waits for what becomes of this one
+        self._release(sent)
+        for node in sent.receivers:
+            share = (deaf[node] - sent.began) / sent.seconds if node in deaf else 1.0
+            joules, paid = self._pay(node, sent, share, up=False)
+            why = self._why(node, packet, lost=not (whole and paid), collides=node in collided)
+            self._hear(node, sent, joules, why)
+            if why == LOST:
+                self._lose(packet, packet.beyond(node), LOST, node)
+            elif why:
+                failed.append(node)
+            elif node in packet.targets:
+                here.append(node)
+                packet.targets.discard(node)
+                packet.received += 1
+        for node in packet.hops[sender]:
+            if node not in sent.reserved:  # it had left before
+                self._lose(packet, packet.beyond(node), LOST)
+        reached = [n for n in sent.receivers if n not in failed and packet.beyond(n)]
+        self._repeat(sent, failed)
+        self._settle(packet)
+        for node in reached:
+            self._store(node, packet)
+        for node in here:
+            self._arrived[node](packet.origin, packet.envelope)
+
+    def _why(self, node: ClientId, packet: Packet, *, lost: bool, collides: bool) -> str:
+        """Return why a node does not receive a transmission; empty if it does."""
+        if lost:  # an empty battery is never tried again
+            return LOST
+        if collides:
+            return COLLISION
+        return MISSED if self._misses(node, packet.envelope) else ""
+
+    def _repeat(self, sent: OnAir, failed: Sequence[ClientId]) -> None:
+        """Plan the next try to those that have missed a message, or give it up for them."""
+        packet, sender = sent.packet, sent.sender
+        packet.hops = {**packet.hops, sender: tuple(failed)}
+        made = self._tries.pop((sender, packet), 0) + 1
+        most, after = self._law.most_tries, self._calendar.now
+        if failed and (most is None or made < most):
+            self._tries[sender, packet] = made
+            packet.holders[sender] = None
+            self._queues.setdefault(sender, deque()).appendleft((after, packet))
+            self._plan(sender, after + self._backoff(sender, made, sent.seconds))
+            return
+        self._planned.discard(sender)
+        for node in failed:
+            self._lose(packet, packet.beyond(node), LOST)
+
+    def _backoff(self, node: ClientId, failed: int, seconds: float) -> float:
+        """Draw how long a node waits after so many tries that have failed, s."""
+        window = self._law.window * 2 ** min(failed - 1, MOST_DOUBLINGS)
+        if self._law.slotted:
+            return int(self._rng[node].integers(window)) * self._law.slot
+        return float(self._rng[node].uniform(0.0, window * seconds))
+
+    def _pay_sender(self, sent: OnAir, share: float, why: str) -> bool:
+        """Charge a sender; what its origin sends again are bits that are sent, and lost, again."""
+        packet, node = sent.packet, sent.sender
+        if node != packet.origin or not packet.sent:
+            return super()._pay_sender(sent, share, why)
+        joules, paid = self._pay(node, sent, share, up=True)
+        self.message_log.lost += sent.bits
+        again = (0, 0, sent.bits)
+        self._row(Event.RETRANSMIT, node, packet.peer, packet, sent, joules, why, again)
+        return paid

@@ -132,9 +132,6 @@ def _check_links(
         if deadline(scenario)[1] == inf:
             text = f"{lost}, and a neighbour would wait for it for ever; add participation.deadline"
             findings.add(f"{group.place}.radio.tries", f"{text}, or unlimited tries")
-        elif scenario.wire.up.error_feedback == "ef21":
-            text = f"{lost}, and ef21 builds on each message; use unlimited tries, or no feedback"
-            findings.add(f"{group.place}.radio.tries", text)
 
 
 def _over_lossy_links(deployment: Deployment) -> set[int]:

@@ -9,6 +9,7 @@ from pydantic import model_validator
 from fedsim.algorithms import ALGORITHMS, Algorithm, PeerAlgorithm
 from fedsim.blocks.choice import failure
 from fedsim.blocks.wording import join_names
+from fedsim.physics.graphs_in_time import NeighboursByExchange, NeighboursInTime
 from fedsim.ports import Meaning
 from fedsim.problems import LOSSES, ProgramLoss
 from fedsim.problems.programs import reports
@@ -108,6 +109,7 @@ def peering(scenario: ScenarioKeys) -> Iterator[Conflict]:
         yield "network.mixing", text, seen
     yield from _ways(scenario)
     yield from _sent_as_is(scenario)
+    yield from _missed_differences(scenario)
     yield from _asking(scenario)
     for number, group in enumerate(scenario.fleet):
         if not group.availability.always:
@@ -142,6 +144,22 @@ def _sent_as_is(scenario: ScenarioKeys) -> Iterator[Conflict]:
     if set(method.up.values()) == {Meaning.EXACT} and not isinstance(compressor, Identity):
         text = f"got {compressor.kind}, but the nodes of {method.kind} send their vectors"
         yield "wire.up.compressor.kind", f"{text} uncompressed; leave it out", compressor.kind
+
+
+def _missed_differences(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Under EF21 a sender has one copy for all its neighbours, so each must get every message."""
+    network, ends = scenario.network, (scenario.participation, scenario.silence)
+    changing = isinstance(network.peers, NeighboursByExchange | NeighboursInTime)
+    if scenario.wire.up.error_feedback != "ef21":
+        return
+    if changing or network.failures is not None:
+        why = "in a graph that changes a node does not send to all of them"
+    elif min(each.closes_after for each in ends) < inf:
+        why = "one that a deadline drops would be missing for ever"
+    else:
+        return
+    text = f"got ef21, whose neighbours add up all messages of a node, and {why}; use ef or none"
+    yield "wire.up.error_feedback", text, "ef21"
 
 
 def _asking(scenario: ScenarioKeys) -> Iterator[Conflict]:

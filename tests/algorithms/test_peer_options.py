@@ -43,7 +43,10 @@ def member(**keys: object) -> Block:
 
 OPTIONS: dict[str, Block] = {
     "uplink compressor": {"wire": {"up": {"compressor": TOP_K}}},
-    "uplink feedback": {"wire": {"up": {"compressor": TOP_K, "error_feedback": "ef21"}}},
+    "uplink feedback": {
+        "wire": {"up": {"compressor": TOP_K, "error_feedback": "ef21"}},
+        "participation": {"kind": "full"},
+    },
     "downlink compressor": {"wire": {"down": {"compressor": TOP_K}}},
     "format of values": {"wire": {"values": "float16"}},
     "a sample": {"participation": {"kind": "uniform", "count": 2}},
@@ -111,3 +114,18 @@ def test_an_option_changes_what_is_recorded_or_is_refused(kind: str, option: str
     except ScenarioError:
         return
     assert not all(map(pd.DataFrame.equals, found, plain(kind)))
+
+
+@pytest.mark.parametrize("name", ["a deadline", "a graph that changes", "edges that fail"])
+def test_ef21_is_refused_where_a_neighbour_may_miss_a_message(name: str) -> None:
+    """The sender has one copy for all neighbours, which one without the message does not have."""
+    changes: Block = {
+        "a deadline": {"participation": {"kind": "full", "deadline": "1 s"}},
+        "a graph that changes": {"network": {"peers": {"kind": "random-matching"}}},
+        "edges that fail": {"network": {"peers": UNEVEN, "failures": {"probability": "50 %"}}},
+    }[name]
+    blocks = BASE | {"algorithm": {"kind": "d-psgd", **METHODS["d-psgd"]}}
+    blocks |= OPTIONS["uplink feedback"]
+    with pytest.raises(ScenarioError) as caught:
+        fedsim.check(blocks | changes)
+    assert "wire.up.error_feedback" in [fault.key for fault in caught.value.faults]

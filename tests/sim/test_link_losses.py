@@ -220,7 +220,7 @@ def test_files_of_links_have_losses(suffix: str, tmp_path: Any) -> None:
                     }
                 },
             },
-            "ef21 builds on each message",
+            "whose neighbours add up all messages of a node",
         ),
     ],
 )
@@ -229,7 +229,8 @@ def test_messages_that_links_lose_for_good_need_a_rule(changes: Any, words: str)
     with pytest.raises(ScenarioError) as caught:
         fedsim.run({**SCENARIO, "fleet": fleet, **changes}, graph=one_way())
     (fault,) = caught.value.faults
-    assert (fault.key, words in fault.message) == ("fleet.0.radio.tries", True), fault
+    key = "wire.up.error_feedback" if "wire" in changes else "fleet.0.radio.tries"
+    assert (fault.key, words in fault.message) == (key, True), fault
 
 
 def ends(rows: pd.DataFrame, *columns: str) -> list[tuple[int, int]]:

@@ -259,6 +259,8 @@ def _fitting(blocks: Block, *, patient: bool) -> None:
     blocks["wire"].pop("down", None)
     if blocks["algorithm"]["kind"] in AS_IS:
         blocks["wire"].pop("up", None)
+    if patient or network["peers"]["kind"] in CHANGING:
+        _without_ef21(blocks)
     for link in (network.get("server", {}), network.get("gateway", {}), *network.get("edges", [])):
         if link.get("discipline") == "slotted":
             link["discipline"] = "fair"
@@ -288,6 +290,14 @@ def failures(dice: Dice, blocks: Block) -> None:
         network["failures"] = {"probability": dice.percent(1, 60)}
     if dice.careful:
         network.pop("mixing", None)
+        _without_ef21(blocks)
+
+
+def _without_ef21(blocks: Block) -> None:
+    """Leave out a feedback whose receivers need every message."""
+    up = blocks["wire"].get("up", {})
+    if up.get("error_feedback") == "ef21":
+        del up["error_feedback"]
 
 
 def medium(dice: Dice, blocks: Block, clients: int) -> None:

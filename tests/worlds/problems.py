@@ -98,7 +98,7 @@ MEASURES: dict[str, Callable[[Dice], Block]] = {
     "test_auc": lambda dice: {},
     "test_top_accuracy": lambda dice: {"k": dice.whole(1, 2)},
     "test_perplexity": lambda dice: {},
-    "generation": lambda dice: {"length": dice.whole(1, 2)},
+    "generation": lambda dice: {"length": dice.whole(1, 2), "prompts": dice.whole(1, 3)},
     "test_mae": lambda dice: {},
     "client_accuracy": lambda dice: {},
 }

@@ -92,7 +92,7 @@ def _blocks(tree: Any, at: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
 
 def test_every_kind_of_every_block_is_drawn() -> None:
     seen: dict[str, set[str]] = {}
-    for number in range(1500):
+    for number in range(2000):
         for at, block in _blocks(world(number)):
             for key in {"kind", "topology", "values", "error_feedback", "discipline"} & set(block):
                 seen.setdefault(at if key == "kind" else key, set()).add(block[key])

@@ -80,7 +80,10 @@ def _loss(dice: Dice, kind: str, data: Drawn) -> Block:
     squares = data.task == "regression" and (dice.careful or dice.chance(0.5))
     more: Block = {"scale": dice.one(["sum", "mean", "share"]), "l2": dice.size(1e-4, 1)}
     more |= {"numbers": dice.one(["float32", "float64", "bfloat16"])}
-    more |= {} if dice.careful else {"statistics": dice.one(["refused", "local", "averaged"])}
+    if not dice.careful:
+        more |= {"statistics": dice.one(["refused", "local", "averaged"])}
+    elif squares:  # it has no batch normalisation
+        more |= {"statistics": "local"}
     more |= {"device": "cpu" if dice.careful or dice.chance(0.3) else "cuda"}
     if not squares and data.task == "classes":
         more |= {"outputs": 4 if dice.careful else dice.whole(2, 4)}

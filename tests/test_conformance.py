@@ -16,7 +16,7 @@ WORSE = {
     "nids": ["rand-k"],
     # Multipliers add up to 0 only while both ends of an edge have the same models, and a node jumps
     # to a minimum of what it has.
-    "coke": ["late replies, dropped", "late replies, kept", "rand-k"],
+    "coke": ["late replies, kept", "rand-k"],
     # Lost mass is never given back, and gradients are taken at a model divided by it.
     "sgp": ["messages lost for good"],
 }

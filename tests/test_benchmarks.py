@@ -63,12 +63,18 @@ def test_messages_of_peers_are_counted_against_those_of_a_star(
     monkeypatch.setenv("FEDSIM_ROUNDS", "events")  # which it sets
     monkeypatch.setattr(benchmark, "NODES", 4)
     monkeypatch.setattr(benchmark, "ROUNDS", 5)
-    monkeypatch.setattr(sys, "argv", ["peers_graph.py", "--nodes", "6", "--rounds", "3"])
+    monkeypatch.setattr(
+        sys, "argv", ["peers_graph.py", "--nodes", "6", "--walkers", "9", "--rounds", "3"]
+    )
+    monkeypatch.setattr(benchmark, "RANGE", 1.0)
+    monkeypatch.setitem(benchmark.WALK, "range", "1.5 km")
     benchmark.main()
-    peers, star, _, ring = capsys.readouterr().out.splitlines()
+    peers, star, _, standing, walking, ring = capsys.readouterr().out.splitlines()
     assert peers.startswith("d-psgd: 40 messages")  # 4 nodes, two neighbours, 5 rounds
     assert star.startswith("star: 40 messages")  # down and up
-    assert ring.startswith("ring of 6 nodes, 3 rounds, 36 messages")
+    assert standing.startswith("standing: 9 nodes, 3 rounds, ")
+    assert walking.startswith("walking: 9 nodes, 3 rounds, 216 messages")  # all are in range
+    assert ring.startswith("a ring: 6 nodes, 3 rounds, 36 messages")
 
 
 @pytest.mark.slow

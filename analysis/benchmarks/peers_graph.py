@@ -1,11 +1,13 @@
-"""Time and memory of runs among peers: a large ring, and a message's cost against a star's.
+"""Time and memory of runs among peers: a large ring, nodes that walk, a message beside a star's.
 
-    python analysis/benchmarks/peers_graph.py [--nodes 10000] [--rounds 100]
+    python analysis/benchmarks/peers_graph.py [--nodes 10000] [--walkers 1000] [--rounds 100]
 
 Prints the processor time that a message takes in d-psgd on a ring of 200 nodes, and in gradient
 descent with a server and as many clients, event by event, with the same data, devices and radios:
 the two run by turns, five times, and medians are printed. Then seconds of computing and peak memory
-of a ring whose nodes average; with `--nodes 0` no such ring.
+of a ring whose nodes average, and of nodes that average while they walk in a square (random
+waypoint, 100 rounds that begin every 10 s), beside as many that stand still, with as large a range.
+With `--nodes 0` there is no such ring, with `--walkers 0` nobody walks.
 """
 
 import argparse
@@ -22,6 +24,20 @@ FLEET = {"device": "pi-4", "radio": "wifi"}
 
 NODES, ROUNDS, TIMES = 200, 60, 5
 """Of the two runs whose messages are compared, and how often each is made."""
+
+RANGE = 0.06
+"""Of nodes that stand, in sides of a square; a thousand have eleven neighbours on average."""
+
+WALK = {
+    "kind": "random-waypoint",
+    "range": "60 m",
+    "width": "1 km",
+    "height": "1 km",
+    "min_speed": "0.5 m/s",
+    "max_speed": "2 m/s",
+    "every": "10 s",
+}
+"""The same square and range for nodes that walk; edges change at the exact times of meetings."""
 
 
 def scenario(nodes: int, rounds: int, algorithm: dict[str, Any], **network: Any) -> dict[str, Any]:
@@ -65,6 +81,7 @@ def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=10_000)
+    parser.add_argument("--walkers", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=100)
     given = parser.parse_args()
     os.environ["FEDSIM_ROUNDS"] = "events"
@@ -83,15 +100,21 @@ def main() -> None:
         print(f"{name}: {messages:,} messages, {each:.1f} us each", flush=True)
     ratios = sorted(turn["d-psgd"][0] / turn["star"][0] for turn in turns)
     print(f"ratio: {median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})", flush=True)
-    if not given.nodes:
-        return
-    ring = scenario(given.nodes, given.rounds, {"kind": "gossip"}, peers={"kind": "ring"})
-    seconds, sent = spent(ring)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(
-        f"ring of {given.nodes:,} nodes, {given.rounds} rounds, {sent:,} messages:"
-        f" {seconds:.0f} s of computing, {peak:.2f} GiB at most"
-    )
+    graphs = {
+        "standing": (given.walkers, {"kind": "geometric", "range": RANGE}),
+        "walking": (given.walkers, WALK),
+        "a ring": (given.nodes, {"kind": "ring"}),
+    }
+    for name, (nodes, peers) in graphs.items():
+        if not nodes:
+            continue
+        seconds, sent = spent(scenario(nodes, given.rounds, {"kind": "gossip"}, peers=peers))
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(
+            f"{name}: {nodes:,} nodes, {given.rounds} rounds, {sent:,} messages: {seconds:.1f} s of"
+            f" computing, {peak:.2f} GiB at most until now",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

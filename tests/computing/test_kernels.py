@@ -60,6 +60,7 @@ def described(oracle: LossOracle, w: Array, loss: Loss, rng: np.random.Generator
     made = [
         oracle.gradient(w),
         oracle.value(w),
+        oracle.root_mean_square(w),
         oracle.minibatch(w, 7, rng),
         oracle.minibatch_change(w, 0.5 * w, 7, rng),
         oracle.minibatch_change(w, 0.5 * w, None, rng),

@@ -16,8 +16,10 @@ from pydantic import TypeAdapter
 
 from fedsim.analysis import DEVICE_COLOURS, quantity
 from fedsim.analysis.client_names import client_names
-from fedsim.analysis.log.edges import edges
+from fedsim.analysis.log.edges import edges, set_disagreement
 from fedsim.blocks.quantities import Seconds
+from fedsim.ports import Array
+from fedsim.record.models import nodes_of
 from fedsim.report.charts import SYMBOLS, GraphLine, GraphNodes, network, symbol_icon
 from fedsim.report.components import LegendKey, PageFigure
 from fedsim.report.study import ReportedRun, ReportedStudy
@@ -104,7 +106,8 @@ class Graph:
         note: what is to be said of it.
         carried: the bits that went from the first end of a link to the second, and back; a link
             that is one of several ways of which it is not sure which was taken is not in it.
-        unit: of what was carried: "bit", or "J" of what that cost.
+        unit: of what was carried: "bit", or "J" of what that cost; or "apart", where `carried` is
+            how far the models of the ends are apart.
     """
 
     links: "nx.Graph[str]"
@@ -119,7 +122,7 @@ def graph_of(run: ReportedRun, members: pd.DataFrame, unit: str = "bit") -> Grap
     Args:
         run: the run whose log is read.
         members: the rows of its client table.
-        unit: of what links carried; "J" among peers alone.
+        unit: of what links carried; "J" and "apart" among peers alone.
     """
     groups = dict(zip(members["client"].astype(str), members["group"].astype(int), strict=True))
     network: Mapping[str, Any] = run.scenario["network"]
@@ -190,9 +193,22 @@ def _peers(run: ReportedRun, groups: Mapping[str, int], unit: str) -> Graph:
     note = f"{len(groups):,} peers, and which has sent to which"
     if len(drawn) < len(groups):
         note = f"of {len(groups):,} peers the {len(drawn)} that carried the most"
+    if unit == "apart" and (models := _node_models(run)) is not None:
+        set_disagreement(graph, models)
+        both = {(one, other): (far, 0.0) for one, other, far in graph.edges(data="value")}
     if unit == "J" and run.scenario["network"].get("medium"):
         note += "; what a broadcast costs its sender is on no link"
     return Graph(graph, note, both, unit)
+
+
+def _node_models(run: ReportedRun) -> Array | None:
+    """Return the last models of the nodes that are kept, shape (M, ...); None if none are."""
+    if not (run.scenario.get("models") or {}).get("clients"):
+        return None
+    try:
+        return nodes_of([run.path], None)
+    except ValueError:  # no round of which they are kept has ended
+        return None
 
 
 def _bits(run: ReportedRun) -> dict[Ends, float]:
@@ -270,16 +286,20 @@ _WRITTEN = 8  # links that have room for what they carried
 _INK, _SOFT = "#000000", "#666666"
 
 
-ON_LINKS = {"bit": "bits", "J": "joules at both ends"}
+ON_LINKS = {"bit": "bits", "J": "joules at both ends", "apart": "distance between the models"}
 """What the links of peers are drawn by, with its name."""
 
 
 def drawings(study: ReportedStudy, run: ReportedRun) -> dict[str, PageFigure]:
-    """Return the drawings of the network: of peers by bits and, if they spend any, by joules."""
+    """Return the drawings of the network, of peers by all of `ON_LINKS` that is known."""
     if not run.scenario["network"].get("peers"):
         return {"": drawing(study, run)}
-    units = ON_LINKS if float(run.rows(study.clients)["joules"].sum()) else ("bit",)
-    return {unit: drawing(study, run, unit) for unit in units}
+    known = {
+        "bit": True,
+        "J": bool(float(run.rows(study.clients)["joules"].sum())),
+        "apart": _node_models(run) is not None,
+    }
+    return {unit: drawing(study, run, unit) for unit in ON_LINKS if known[unit]}
 
 
 def drawing(study: ReportedStudy, run: ReportedRun, unit: str = "bit") -> PageFigure:
@@ -305,6 +325,11 @@ def _widths(graph: Graph, run: ReportedRun) -> str:
     most = max(map(sum, graph.carried.values()), default=0.0)
     what = "what it carried" if graph.unit == "bit" else "what messages cost at its ends"
     text = f"a link is as wide as {what} both ways under seed {run.seed}, at most "
+    if graph.unit == "apart":
+        text = (
+            f"a link is as wide as the models of its ends are apart under seed {run.seed}, in the"
+        )
+        return f"{text} last round of which they are kept, at most {most:.3g}"
     text += quantity(most, graph.unit)
     if run.scenario["network"].get("broadcast", "unicast") != "unicast":
         text += ", with a copy of a broadcast for each that received it"
@@ -319,16 +344,22 @@ def _drawn_links(graph: Graph, names: Mapping[str, str]) -> Iterator[GraphLine]:
     for (one, other), (there, back) in graph.carried.items():
         known |= {(one, other), (other, one)}
         first, second = names.get(one, one), names.get(other, other)
-        text = f"{first} to {second}: {quantity(there, graph.unit)}"
-        if one != other:
-            text += f"\n{second} to {first}: {quantity(back, graph.unit)}"
-        word = quantity(there + back, graph.unit) * room
-        yield GraphLine((one, other), (there + back) / most if most else 0.0, text, word)
+        word = _written(there + back, graph.unit)
+        text = f"{first}, {second}: {word} apart"
+        if graph.unit != "apart":
+            text = f"{first} to {second}: {_written(there, graph.unit)}"
+            text += f"\n{second} to {first}: {_written(back, graph.unit)}" * (one != other)
+        yield GraphLine((one, other), (there + back) / most if most else 0.0, text, word * room)
     for one, other in graph.links.edges():
         if (one, other) not in known:
             first, second = names.get(one, one), names.get(other, other)
             text = f"{first}, {second}: one of several ways as good as each other"
             yield GraphLine((one, other), None, text)
+
+
+def _written(amount: float, unit: str) -> str:
+    """Return an amount on a link; distances between models have no unit."""
+    return f"{amount:.3g}" if unit == "apart" else quantity(amount, unit)
 
 
 def _kinds(
@@ -372,4 +403,6 @@ def _clients(
         for client, samples in facts
         if client in graph.links
     }
+    for client in texts if graph.unit == "apart" else ():
+        texts[client] += f"\n{graph.links.nodes[client]['value']:.3g} from the mean of the models"
     return GraphNodes(symbol, colour, 7 if len(graph.links) <= _FEW else 4.5, texts)

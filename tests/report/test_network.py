@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fedsim
@@ -136,6 +137,28 @@ def test_peers_links_are_drawn_by_bits_and_by_what_these_cost_both_ends(tmp_path
         assert sum(joules) == pytest.approx(own["joules"].sum())
     star, run = reported(tmp_path / "star")
     assert list(drawings(star, run)) == [""]
+
+
+def test_peers_are_drawn_by_how_far_their_models_are_apart_where_these_are_kept(
+    tmp_path: Path,
+) -> None:
+    study, run = reported(
+        tmp_path,
+        algorithm={"kind": "d-psgd", "step_size": "0.1/L_max"},
+        network={"peers": {"kind": "ring"}},
+        models={"every": 2, "clients": True},
+    )
+    models = fedsim.open(run.path.parents[1]).node_models(seed=run.seed)
+    graph = graph_of(run, run.rows(study.clients), "apart")
+    assert len(graph.carried) == 5
+    for ends, far in graph.carried.items():
+        one, other = (int(end.removeprefix("client-")) for end in ends)
+        assert sum(far) == pytest.approx(np.linalg.norm(models[one] - models[other]), rel=1e-12)
+    figure = drawings(study, run)["apart"]
+    assert "the models of its ends are apart" in figure.note
+    far = np.linalg.norm(models[3] - models.mean(axis=0))
+    texts = [each.text or "" for each in Drawing(figure.drawing).root.iter()]
+    assert any(text.endswith(f"{far:.3g} from the mean of the models") for text in texts)
 
 
 def test_of_many_peers_those_are_drawn_that_carried_the_most(tmp_path: Path) -> None:

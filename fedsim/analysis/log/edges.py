@@ -1,9 +1,12 @@
 """Edges: what went over each pair of sender and receiver, and what it cost both."""
 
+import networkx as nx
+import numpy as np
 import pandas as pd
 
-from fedsim.analysis.log.frames import check_columns, total_bits
+from fedsim.analysis.log.frames import SERVER, check_columns, total_bits
 from fedsim.analysis.log.runs import RUN
+from fedsim.ports import Array
 
 _COLUMNS = ("event", "node", "peer", "duration", "joules", "detail")
 
@@ -71,3 +74,40 @@ def _is_broadcast(events: pd.DataFrame) -> pd.Series:
     receiving = pd.MultiIndex.from_frame(events.loc[came, [*keys, "peer"]])
     several = pd.Series(receiving.isin(sending), events.index[came])
     return several.reindex(events.index, fill_value=False)
+
+
+def node_number(node: str) -> int:
+    """Return the number of a client; -1 for the server.
+
+    >>> node_number("client-3"), node_number("server")
+    (3, -1)
+    """
+    return -1 if node == SERVER else int(node.removeprefix("client-"))
+
+
+def set_disagreement(graph: "nx.Graph[str]", models: Array) -> "nx.Graph[str]":
+    """Set the `value` of edges and nodes to how far the nodes' models are apart.
+
+    Of an edge it is the Euclidean norm of the difference of its ends' models, of a node that of its
+    own to the mean of all. Nodes that have left have no models: 0.
+
+    Args:
+        graph: whose nodes are clients.
+        models: of all clients, shape (M, ...); NaN of those that have left.
+
+    >>> graph = nx.Graph([("client-0", "client-1")])
+    >>> set_disagreement(graph, np.array([[0.0, 0.0], [3.0, 4.0]])).edges(data="value")
+    EdgeDataView([('client-0', 'client-1', 5.0)])
+    """
+    rows = models.reshape(len(models), -1)
+    left = np.isnan(rows).all(axis=1)
+    mean = rows[~left].mean(axis=0)
+
+    def norm(difference: Array) -> float:
+        return float(np.nan_to_num(np.linalg.norm(difference), nan=0.0))
+
+    for node, own in graph.nodes(data=True):
+        own["value"] = norm(rows[node_number(node)] - mean)
+    for one, other, own in graph.edges(data=True):
+        own["value"] = norm(rows[node_number(one)] - rows[node_number(other)])
+    return graph

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 
-from fedsim.analysis.log.edges import edges
+from fedsim.analysis.log.edges import edges, node_number, set_disagreement
 from fedsim.analysis.log.frames import SERVER
 from fedsim.analysis.plots.canvas import Logged, axes_for, figure_of, finish, run_of
 from fedsim.analysis.style import GREY
@@ -122,7 +122,7 @@ def plot_network(
     if round is not None:
         shown = _sum_edges(_rows_of_round(events, round), value)
     if value == "disagreement":
-        total = shown = _set_apart(shown, runs.node_models(*_run_in(events), round))
+        total = shown = set_disagreement(shown, runs.node_models(*_run_in(events), round))
     whole = _Drawing.of(total, layout)
     axis = axes_for(ax, width)
     whole.draw(axis, shown)
@@ -180,7 +180,7 @@ def animate_network(
     frames = {number: _sum_edges(by_round[number], value) for number in rounds}
     if apart:
         for number in rounds:
-            _set_apart(frames[number], runs.node_models(*_run_in(events), number))
+            set_disagreement(frames[number], runs.node_models(*_run_in(events), number))
     write_whole(path, _render_frames(whole, frames, value).encode())
     return path
 
@@ -254,7 +254,7 @@ def _rows_of_round(events: pd.DataFrame, number: int) -> pd.DataFrame:
 def _sum_edges(events: pd.DataFrame, value: str) -> "nx.Graph[str]":
     """Return the graph of a log, with a `value` on each edge and node; empty if nothing was sent.
 
-    The disagreement is to be set (`_set_apart`); 0 until then.
+    The disagreement is to be set (`set_disagreement`); 0 until then.
     """
     table = edges(events)
     nothing = pd.Series(0.0, index=table.index)
@@ -275,25 +275,6 @@ def _sum_edges(events: pd.DataFrame, value: str) -> "nx.Graph[str]":
 def _run_in(events: pd.DataFrame) -> tuple[str, int]:
     """Return the variant and the seed of the log of one run."""
     return str(events["variant"].iloc[0]), int(events["seed"].iloc[0])
-
-
-def _set_apart(graph: "nx.Graph[str]", models: Array) -> "nx.Graph[str]":
-    """Set how far the models, shape (M, ...), are apart on edges, and at nodes from the mean.
-
-    Nodes that have left have no models, and none of it.
-    """
-    rows = models.reshape(len(models), -1)
-    left = np.isnan(rows).all(axis=1)
-    mean = rows[~left].mean(axis=0)
-
-    def norm(difference: Array) -> float:
-        return float(np.nan_to_num(np.linalg.norm(difference), nan=0.0))
-
-    for node, own in graph.nodes(data=True):
-        own["value"] = norm(rows[_number(node)] - mean)
-    for one, other, own in graph.edges(data=True):
-        own["value"] = norm(rows[_number(one)] - rows[_number(other)])
-    return graph
 
 
 def _limit(graph: "nx.Graph[str]") -> "tuple[nx.Graph[str], int]":
@@ -337,7 +318,7 @@ class _Drawing:
             raise DataError("events", "no message was sent: there is nothing to draw")
         found, hidden = _limit(total)
         ordered: nx.Graph[str] = nx.Graph()
-        for node in sorted(found, key=_number):
+        for node in sorted(found, key=node_number):
             ordered.add_node(node)
         ordered.add_edges_from(found.edges)
         return cls(ordered, hidden, layout)
@@ -384,7 +365,7 @@ class _Drawing:
         size = self.sizes(found).tolist()
         nx.draw_networkx_nodes(self.graph, self.places, ax=axis, node_size=size, node_color=colours)
         if not small:
-            names = {node: "S" if node == SERVER else str(_number(node)) for node in self.graph}
+            names = {node: "S" if node == SERVER else str(node_number(node)) for node in self.graph}
             nx.draw_networkx_labels(
                 self.graph, self.places, names, ax=axis, font_size=8, font_color="white"
             )
@@ -398,8 +379,3 @@ class _Drawing:
         label = _UNITS[value]
         scale = ScalarMappable(Normalize(0.0, self.most), _COLOURS)
         figure_of(axis).colorbar(scale, ax=axis, label=label, shrink=0.8)
-
-
-def _number(node: str) -> int:
-    """Return the number of a client; -1 for the server."""
-    return -1 if node == SERVER else int(node.removeprefix("client-"))

@@ -1,11 +1,10 @@
 """A table that grows on disk: parts while a run is in progress, one file when it has ended.
 
 `NAME.parts/` holds complete Parquet files, each written under a temporary name and then renamed,
-so the folder can be read as a table at any moment, and after a kill. The same pages also go to one
+so the folder can be read as a table at any moment, and after a kill. The same rows also go to one
 file, which gets its name `NAME.parquet` when the table is closed: it exists for finished runs only.
-A Parquet file has its directory at the end and cannot be read before, so there are both; rows are
-encoded once, for the part, and the file takes its pages; see `fedsim.record.row_groups`. Of large
-parts this is done on a thread, one at a time, while the run goes on.
+Rows are written twice, because a Parquet file has its directory at the end and cannot be read
+before; to join the parts at the end would mean to read and encode the whole log once more.
 
 A manifest holds the hashes of finished runs' files; an unfinished run has none. So the name of each
 part contains a hash, which is chained: of the run's folder and table, all earlier parts, and its
@@ -16,7 +15,6 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,7 +24,6 @@ from fedsim.errors import OutputError
 from fedsim.record import columns
 from fedsim.record.atomic import Draft, check_links, link_error, unwritable, write_whole
 from fedsim.record.manifest import MANIFEST, check_files, damage_error
-from fedsim.record.row_groups import JoinedFiles
 from fedsim.record.schema import ARROW_SCHEMA
 
 if TYPE_CHECKING:
@@ -43,9 +40,6 @@ them, since pandas writes NaN as a missing value."""
 
 UNREADABLE = (OSError, ValueError, KeyError, pa.ArrowException)
 """Raised for a file that is not a table: by Arrow, and by Python for undecodable names."""
-
-_LARGE = 65536
-"""Parts of at least so many rows are encoded on a thread; a smaller one takes milliseconds."""
 
 _REPEATED = ("operations", "samples")
 """Float columns with few distinct values."""
@@ -86,69 +80,30 @@ class PartWriter:
         self.folder = folder / f"{name}.parts"
         self.target = folder / f"{name}.parquet"
         self._draft: Draft | None = None
-        self._whole = JoinedFiles()
+        self._whole: pq.ParquetWriter | None = None
         self._count = 0
         self._chain = _beginning(self.folder)
-        self._schema: pa.Schema | None = None
-        self._thread: Thread | None = None  # which writes the last part
-        self._error: BaseException | None = None  # that it has met
 
     def write(self, table: pa.Table) -> None:
-        """Add rows of the schema of the first ones.
-
-        They are on disk as a complete part when this returns; a large part is when the next call of
-        any method does, which raises what has kept it from there.
+        """Add rows; they are on disk as a complete part when this returns.
 
         Raises:
-            OutputError: they, or those before, cannot be written, or a symbolic link has replaced
-                the run's folder or that of the parts since the run began.
-            ValueError: they have another schema.
+            OutputError: they cannot be written, or a symbolic link has replaced the run's folder
+                or that of the parts since the run began.
         """
         check_links(self.folder.parent.parent, self.folder)
-        self._wait()
-        if self._draft is None:
-            self._schema, self._draft = table.schema, Draft(self.target)
-        if table.schema != self._schema:
-            raise ValueError(f"got rows of {table.schema}, expected {self._schema}")
-        draft = self._draft
-        if table.num_rows >= _LARGE:
-            thread = Thread(target=self._add_aside, args=(table, draft), name=self.folder.name)
-            with suppress(RuntimeError):  # no thread can be started
-                thread.start()
-                self._thread = thread
-                return
-        self._add(table, draft)
-
-    def _add(self, table: pa.Table, draft: Draft) -> None:
-        """Write a part, and its pages into the table's file."""
-        # It is encoded in memory, since its name needs the hash of its bytes.
+        if self._draft is None or self._whole is None:
+            self._draft = Draft(self.target)
+            self._whole = pq.ParquetWriter(self._draft, table.schema, **_options(table.schema))
+        self._whole.write_table(table)
+        self._draft.check()
+        # The part is encoded in memory, since its name needs the hash of its bytes.
         stream = pa.BufferOutputStream()
         pq.write_table(table, stream, **_options(table.schema))
         content = stream.getvalue().to_pybytes()
-        draft.write(self._whole.add(content))
-        draft.check()
         self._chain = _link(self._chain, content)
         write_whole(self.folder / _part(self._count, self._chain), content)
         self._count += 1
-
-    def _add_aside(self, table: pa.Table, draft: Draft) -> None:
-        """Do this on a thread, and keep the error for the caller's."""
-        try:
-            self._add(table, draft)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the caller gets it
-            self._error = error
-
-    def _wait(self) -> None:
-        """Wait for the part that a thread writes.
-
-        Raises:
-            OutputError: it could not be written, nor can any that would follow it.
-        """
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        if self._error is not None:
-            raise self._error
 
     def close(self) -> None:
         """Complete the table's file and remove the parts.
@@ -156,18 +111,16 @@ class PartWriter:
         Raises:
             OutputError: it cannot be written; the parts stay.
         """
-        self._wait()
-        if self._draft is not None:
-            self._draft.write(self._whole.footer())
+        if self._draft is not None and self._whole is not None:
+            self._whole.close()
             self._draft.keep()
             with suppress(OutputError):  # readers prefer the whole table to parts
                 remove_parts(self.folder)
 
     def abandon(self) -> None:
         """Keep the parts, and drop the incomplete file."""
-        if self._thread is not None:
-            self._thread.join()
-        if self._draft is not None and not self._draft.closed:
+        if self._draft is not None and self._whole is not None and not self._draft.closed:
+            self._whole.close()
             self._draft.drop()
 
 

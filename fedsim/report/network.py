@@ -195,7 +195,7 @@ def _peers(run: ReportedRun, groups: Mapping[str, int], unit: str) -> Graph:
         note = f"of {len(groups):,} peers the {len(drawn)} that carried the most"
     if unit == "apart" and (models := _node_models(run)) is not None:
         set_disagreement(graph, models)
-        both = {(one, other): (far, 0.0) for one, other, far in graph.edges(data="value")}
+        both = {(one, other): (own["value"], 0.0) for one, other, own in graph.edges(data=True)}
     if unit == "J" and run.scenario["network"].get("medium"):
         note += "; what a broadcast costs its sender is on no link"
     return Graph(graph, note, both, unit)
@@ -344,11 +344,11 @@ def _drawn_links(graph: Graph, names: Mapping[str, str]) -> Iterator[GraphLine]:
     for (one, other), (there, back) in graph.carried.items():
         known |= {(one, other), (other, one)}
         first, second = names.get(one, one), names.get(other, other)
-        word = _written(there + back, graph.unit)
+        word = _format_amount(there + back, graph.unit)
         text = f"{first}, {second}: {word} apart"
         if graph.unit != "apart":
-            text = f"{first} to {second}: {_written(there, graph.unit)}"
-            text += f"\n{second} to {first}: {_written(back, graph.unit)}" * (one != other)
+            text = f"{first} to {second}: {_format_amount(there, graph.unit)}"
+            text += f"\n{second} to {first}: {_format_amount(back, graph.unit)}" * (one != other)
         yield GraphLine((one, other), (there + back) / most if most else 0.0, text, word * room)
     for one, other in graph.links.edges():
         if (one, other) not in known:
@@ -357,7 +357,7 @@ def _drawn_links(graph: Graph, names: Mapping[str, str]) -> Iterator[GraphLine]:
             yield GraphLine((one, other), None, text)
 
 
-def _written(amount: float, unit: str) -> str:
+def _format_amount(amount: float, unit: str) -> str:
     """Return an amount on a link; distances between models have no unit."""
     return f"{amount:.3g}" if unit == "apart" else quantity(amount, unit)
 

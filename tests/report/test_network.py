@@ -156,9 +156,9 @@ def test_peers_are_drawn_by_how_far_their_models_are_apart_where_these_are_kept(
         assert sum(far) == pytest.approx(np.linalg.norm(models[one] - models[other]), rel=1e-12)
     figure = drawings(study, run)["apart"]
     assert "the models of its ends are apart" in figure.note
-    far = np.linalg.norm(models[3] - models.mean(axis=0))
+    distance = np.linalg.norm(models[3] - models.mean(axis=0))
     texts = [each.text or "" for each in Drawing(figure.drawing).root.iter()]
-    assert any(text.endswith(f"{far:.3g} from the mean of the models") for text in texts)
+    assert any(text.endswith(f"{distance:.3g} from the mean of the models") for text in texts)
 
 
 def test_of_many_peers_those_are_drawn_that_carried_the_most(tmp_path: Path) -> None:

@@ -219,8 +219,8 @@ def test_a_worker_of_a_local_cluster_comes_back_however_often_it_dies(tmp_path: 
     deadly = {"wire": {"values": "float64", "up": {"compressor": "deadly"}}}
     scenario = small(variants={"deadly": deadly}, stop={"rounds": 5})
     with (
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "50ms"}),
-        pytest.raises(fedsim.RunError, match=r"^deadly, seed 1: each of 4 workers .* has died"),
+        dask.config.set(TWO_DEATHS | {"distributed.deploy.lost-worker-timeout": "50ms"}),
+        pytest.raises(fedsim.RunError, match=r"^deadly, seed 1: each of 2 workers .* has died"),
     ):
         fedsim.run(
             scenario,

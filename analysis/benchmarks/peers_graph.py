@@ -7,7 +7,7 @@ descent with a server and as many clients, event by event, with the same data, d
 the two run by turns, five times, and medians are printed. Then seconds of computing and peak memory
 of a ring whose nodes average, and of nodes that average while they walk in a square (random
 waypoint, 100 rounds that begin every 10 s), beside as many that stand still, with as large a range.
-With `--nodes 0` there is no such ring, with `--walkers 0` nobody walks.
+With `--nodes 0` there is no such ring, with `--walkers 0` no node that walks or stands.
 """
 
 import argparse

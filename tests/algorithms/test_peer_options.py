@@ -119,13 +119,13 @@ def test_an_option_changes_what_is_recorded_or_is_refused(kind: str, option: str
 @pytest.mark.parametrize("name", ["a deadline", "a graph that changes", "edges that fail"])
 def test_ef21_is_refused_where_a_neighbour_may_miss_a_message(name: str) -> None:
     """The sender has one copy for all neighbours, which one without the message does not have."""
-    changes: Block = {
+    changes: dict[str, Block] = {
         "a deadline": {"participation": {"kind": "full", "deadline": "1 s"}},
         "a graph that changes": {"network": {"peers": {"kind": "random-matching"}}},
         "edges that fail": {"network": {"peers": UNEVEN, "failures": {"probability": "50 %"}}},
-    }[name]
+    }
     blocks = BASE | {"algorithm": {"kind": "d-psgd", **METHODS["d-psgd"]}}
     blocks |= OPTIONS["uplink feedback"]
     with pytest.raises(ScenarioError) as caught:
-        fedsim.check(blocks | changes)
+        fedsim.check(blocks | changes[name])
     assert "wire.up.error_feedback" in [fault.key for fault in caught.value.faults]

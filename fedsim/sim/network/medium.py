@@ -127,15 +127,14 @@ class MediumNetwork(ServerLanes):
         looks, self._looks = self._looks, set()
         waiting = [node for node in looks if self._queues.get(node) and node not in self._on_air]
         for _, node in sorted((self._queues[node][0][0], node) for node in waiting):
-            packet = self._queues[node][0][1]
-            receivers = [each for each in packet.hops[node] if each not in self._gone]
+            packet, receivers = self._next_packet(node)
             if self._contention.may_begin(node, receivers):
-                self._queues[node].popleft()
-                del packet.holders[node]
                 self._begin(node, packet, receivers)
 
     def _begin(self, node: ClientId, packet: Packet, receivers: Sequence[ClientId]) -> None:
-        """Put a packet on the air, to the receivers that are there."""
+        """Put the next packet of a node on the air, to the receivers that are there."""
+        self._queues[node].popleft()
+        del packet.holders[node]
         now, envelope = self._calendar.now, packet.envelope
         framed = envelope.bits + self._framing(node, envelope)
         lanes = [self._up[node], *(self._down[each] for each in receivers)]
@@ -149,7 +148,7 @@ class MediumNetwork(ServerLanes):
 
     def _end(self, sent: OnAir) -> None:
         """Pay for a transmission, hand the message over, and send it on."""
-        packet, sender = sent.packet, sent.sender
+        packet = sent.packet
         whole = self._pay_sender(sent, 1.0, "")
         self._release(sent)
         here: list[ClientId] = []
@@ -163,15 +162,30 @@ class MediumNetwork(ServerLanes):
                 here.append(node)
                 packet.targets.discard(node)
                 packet.received += 1
-        for node in packet.hops[sender]:
-            if node not in sent.reserved:  # it had left before
-                self._lose(packet, packet.beyond(node), LOST)
+        self._lose_departed(sent)
         reached = [node for node in sent.receivers if packet.beyond(node)]
         self._settle(packet)
+        self._hand_on(packet, reached, here)
+
+    def _lose_departed(self, sent: OnAir) -> None:
+        """Give a message up for receivers that had left before it was sent, and those beyond."""
+        for node in sent.packet.hops[sent.sender]:
+            if node not in sent.reserved:
+                self._lose(sent.packet, sent.packet.beyond(node), LOST)
+
+    def _hand_on(
+        self, packet: Packet, reached: Sequence[ClientId], here: Sequence[ClientId]
+    ) -> None:
+        """Store a message at the nodes that forward it, and give it to those that it is for."""
         for node in reached:
             self._store(node, packet)
         for node in here:
             self._arrived[node](packet.origin, packet.envelope)
+
+    def _next_packet(self, node: ClientId) -> tuple[Packet, list[ClientId]]:
+        """Return what a node sends next, and the receivers that are still there."""
+        packet = self._queues[node][0][1]
+        return packet, [each for each in packet.hops[node] if each not in self._gone]
 
     def _misses(self, node: ClientId, envelope: Envelope) -> bool:
         """Return whether a node misses a packet of a message."""

@@ -93,9 +93,7 @@ class RandomAccessNetwork(MediumNetwork):
         self._planned.discard(node)
         if node in self._gone or not self._queues.get(node):
             return
-        _, packet = self._queues[node].popleft()
-        del packet.holders[node]
-        receivers = [each for each in packet.hops[node] if each not in self._gone]
+        packet, receivers = self._next_packet(node)
         self._begin(node, packet, receivers)
         sent = self._on_air[node]
         if node == packet.origin and packet.sent:  # charged as it begins, as a first try is before
@@ -152,16 +150,11 @@ class RandomAccessNetwork(MediumNetwork):
                 here.append(node)
                 packet.targets.discard(node)
                 packet.received += 1
-        for node in packet.hops[sender]:
-            if node not in sent.reserved:  # it had left before
-                self._lose(packet, packet.beyond(node), LOST)
+        self._lose_departed(sent)
         reached = [n for n in sent.receivers if n not in failed and packet.beyond(n)]
         self._repeat(sent, failed)
         self._settle(packet)
-        for node in reached:
-            self._store(node, packet)
-        for node in here:
-            self._arrived[node](packet.origin, packet.envelope)
+        self._hand_on(packet, reached, here)
 
     def _why(self, node: ClientId, packet: Packet, *, lost: bool, collides: bool) -> str:
         """Return why a node does not receive a transmission; empty if it does."""

@@ -165,9 +165,7 @@ class Files:
 
     def graph(self, path: Path, *, directed: bool = False) -> "nx.Graph[str]":
         """Return a graph, with attributes of links at its edges."""
-        return (
-            self.read(read_graph, path, directed=True) if directed else self.read(read_graph, path)
-        )
+        return self.read(read_graph, path, directed=directed)
 
     def pairs(self, path: Path, *, directed: bool = False) -> list[tuple[str, str]]:
         """Return the edges of a graph, as pairs of nodes.

@@ -50,10 +50,11 @@ def ensure_completion(
     _check_notice(groups, scenario, policy, findings)
     relay = leaving_relay(deployment)
     if scenario.network.peers is not None:
-        _check_peers(losing, scenario, findings)
-        _check_links(groups, deployment, scenario, findings)
-        if relay and deadline(scenario)[1] == inf:
-            findings.add("participation.deadline", _by_relay(relay, "participation.deadline"))
+        if deadline(scenario)[1] == inf:
+            _check_peers(losing, scenario, findings)
+            _check_links(groups, deployment, findings)
+            if relay:
+                findings.add("participation.deadline", _by_relay(relay, "participation.deadline"))
         return policy
     clients = sum(group.spec.count for group in groups)
     if not (losing or relay) or policy.round_timeout < inf or _surely_closes(scenario, policy):
@@ -103,8 +104,6 @@ def _by_relay(relay: str, remedy: str) -> str:
 
 def _check_peers(losing: Sequence[BuiltGroup], scenario: Scenario, findings: Findings) -> None:
     """Find messages that a neighbour would wait for for ever."""
-    if deadline(scenario)[1] < inf:
-        return
     medium = scenario.network.medium
     if medium is not None and medium.random and losing:
         text = f"got {medium.tries}, after which a message is lost, and a neighbour would wait for"
@@ -119,19 +118,18 @@ def _check_peers(losing: Sequence[BuiltGroup], scenario: Scenario, findings: Fin
         findings.add(f"{group.place}.radio.tries", text)
 
 
-def _check_links(
-    groups: Sequence[BuiltGroup], deployment: Deployment, scenario: Scenario, findings: Findings
-) -> None:
+def _check_links(groups: Sequence[BuiltGroup], deployment: Deployment, findings: Findings) -> None:
     """Find messages among peers that links lose for good, as their senders try only so often."""
     limited = [group for group in groups if group.radio.most_tries is not None]
     over = _over_lossy_links(deployment) if limited else set[int]()
     for group in limited:
         if group.number not in over or group.radio.loss.mean:
             continue  # what a radio loses, too, is refused by rules of its own
-        lost = f"a message of {group.name} may be lost for good on a link (loss)"
-        if deadline(scenario)[1] == inf:
-            text = f"{lost}, and a neighbour would wait for it for ever; add participation.deadline"
-            findings.add(f"{group.place}.radio.tries", f"{text}, or unlimited tries")
+        text = (
+            f"a message of {group.name} may be lost for good on a link (loss), and a neighbour"
+            " would wait for it for ever; add participation.deadline, or unlimited tries"
+        )
+        findings.add(f"{group.place}.radio.tries", text)
 
 
 def _over_lossy_links(deployment: Deployment) -> set[int]:

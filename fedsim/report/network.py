@@ -323,13 +323,13 @@ def drawing(study: ReportedStudy, run: ReportedRun, unit: str = "bit") -> PageFi
 
 def _widths(graph: Graph, run: ReportedRun) -> str:
     most = max(map(sum, graph.carried.values()), default=0.0)
+    if graph.unit == "apart":
+        return (
+            f"a link is as wide as the models of its ends are apart under seed {run.seed}, in the"
+            f" last round of which they are kept, at most {most:.3g}"
+        )
     what = "what it carried" if graph.unit == "bit" else "what messages cost at its ends"
     text = f"a link is as wide as {what} both ways under seed {run.seed}, at most "
-    if graph.unit == "apart":
-        text = (
-            f"a link is as wide as the models of its ends are apart under seed {run.seed}, in the"
-        )
-        return f"{text} last round of which they are kept, at most {most:.3g}"
     text += quantity(most, graph.unit)
     if run.scenario["network"].get("broadcast", "unicast") != "unicast":
         text += ", with a copy of a broadcast for each that received it"

@@ -24,6 +24,17 @@ SMALL: Mapping[str, Any] = {
     "stop": {"rounds": 30},
 }
 
+PEERS: Mapping[str, Any] = {
+    "problem": {
+        "loss": {"kind": "logistic", "scale": "mean", "l2": 0.1, "labels": "plus-minus"},
+        "data": {"kind": "sklearn", "name": "breast-cancer", "preprocess": ["standardise"]},
+        "split": {"kind": "iid"},
+    },
+    "algorithm": {"kind": "d-psgd", "step_size": 0.3},
+    "stop": {"rounds": 2},
+}
+"""A method of peers, for tests that give its graph."""
+
 
 def small(**changes: Any) -> dict[str, Any]:
     return {**SMALL, **changes}

@@ -12,17 +12,7 @@ from fedsim.building import Builder, Job
 from fedsim.errors import ScenarioError
 from fedsim.physics.overlay import Overlay
 from fedsim.scenario import load
-
-PEERS: dict[str, Any] = {
-    "problem": {
-        "loss": {"kind": "logistic", "scale": "mean", "l2": 0.1, "labels": "plus-minus"},
-        "data": {"kind": "sklearn", "name": "breast-cancer", "preprocess": ["standardise"]},
-        "split": {"kind": "iid"},
-    },
-    "algorithm": {"kind": "d-psgd", "step_size": 0.3},
-    "stop": {"rounds": 2},
-}
-
+from tests.runs import PEERS
 
 PLAIN = {"latency": 0.0, "discipline": "fair", "duplex": "full"}
 

@@ -17,6 +17,7 @@ from fedsim.ports import node_name
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.peers import SimNode
 from tests.policies import participation_of
+from tests.runs import PEERS
 from tests.sim.radios import RadioModel
 
 from .peers import overlay, peers
@@ -152,16 +153,6 @@ def test_a_loss_is_a_share_of_packets_and_of_graphs_without_a_server() -> None:
 
 # From scenarios and graphs.
 
-SCENARIO: dict[str, Any] = {
-    "problem": {
-        "loss": {"kind": "logistic", "scale": "mean", "l2": 0.1, "labels": "plus-minus"},
-        "data": {"kind": "sklearn", "name": "breast-cancer", "preprocess": ["standardise"]},
-        "split": {"kind": "iid"},
-    },
-    "algorithm": {"kind": "d-psgd", "step_size": 0.3},
-    "stop": {"rounds": 2},
-}
-
 LIMITED = {"kind": "wifi", "tries": 1}
 
 
@@ -176,7 +167,7 @@ def one_way() -> Any:
 
 def test_a_directed_graph_has_losses_of_one_way() -> None:
     fleet = [{"count": 4, "radio": "wifi"}]
-    result = fedsim.run({**SCENARIO, "stop": {"rounds": 10}, "fleet": fleet}, graph=one_way())
+    result = fedsim.run({**PEERS, "stop": {"rounds": 10}, "fleet": fleet}, graph=one_way())
     again = result.events[result.events["event"] == "retransmit"]
     pairs = set(zip(again["node"], again["peer"], strict=True))
     assert pairs == {(f"client-{node}", f"client-{(node + 1) % 4}") for node in range(4)}
@@ -200,7 +191,7 @@ def test_files_of_links_have_losses(suffix: str, tmp_path: Any) -> None:
     network = {"topology": "graph", "path": str(path), "directed": True, "peers": {"kind": "star"}}
     network["peers"] = {"kind": "edges", "edges": [[0, 1], [1, 2]]}
     fleet = [{"count": 3, "radio": "wifi"}]
-    run = {**SCENARIO, "network": network, "fleet": fleet, "stop": {"rounds": 20}}
+    run = {**PEERS, "network": network, "fleet": fleet, "stop": {"rounds": 20}}
     edges = fedsim.run(run).events
     again = edges[edges["event"] == "retransmit"]
     assert set(zip(again["node"], again["peer"], strict=True)) == {("client-0", "client-1")}
@@ -227,7 +218,7 @@ def test_files_of_links_have_losses(suffix: str, tmp_path: Any) -> None:
 def test_messages_that_links_lose_for_good_need_a_rule(changes: Any, words: str) -> None:
     fleet = [{"count": 4, "radio": LIMITED}]
     with pytest.raises(ScenarioError) as caught:
-        fedsim.run({**SCENARIO, "fleet": fleet, **changes}, graph=one_way())
+        fedsim.run({**PEERS, "fleet": fleet, **changes}, graph=one_way())
     (fault,) = caught.value.faults
     key = "wire.up.error_feedback" if "wire" in changes else "fleet.0.radio.tries"
     assert (fault.key, words in fault.message) == (key, True), fault
@@ -246,7 +237,7 @@ def test_losses_take_their_share_of_push_sum_s_mass() -> None:
         (node, (node + hop) % nodes, {"loss": loss}) for node in range(nodes) for hop in (1, 2)
     )
     run: dict[str, Any] = {
-        **SCENARIO,
+        **PEERS,
         "algorithm": {"kind": "push-sum"},
         "fleet": [{"count": nodes, "radio": LIMITED}],
         "participation": {"kind": "full", "deadline": "10 s"},

@@ -113,7 +113,7 @@ class LongDense(Dense):
     @property
     def bits(self) -> int:
         """The length of the encoding."""
-        return 8 * (2 + 4 * self._sent.ndim + self.format.size * self._sent.size)
+        return self.length(self._sent, self.format)
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,7 @@ exact; here they are local steps on f_i + mu/2 |. - x|^2, mu = 1/gamma, like tho
 Richtarik, "On the Convergence of FedProx with Extrapolation and Inexact Prox", 2024).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
@@ -48,6 +48,7 @@ from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.local_steps import Model, mean
 from fedsim.algorithms.local_training import Kept, LocalUpdates
 from fedsim.ports import Array, Client, Message, Payload, Reply, Server
+from fedsim.wire import senders
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +174,11 @@ class FedExProx(FedProx):
         step = mean(server, replies, "delta")
         return w + self.alpha(server, replies, step) * step
 
-    def alpha(self, server: Server, replies: list[Reply], step: Array) -> float:
+    def alpha(self, server: Server, replies: Sequence[Reply], step: Array) -> float:
         """Return alpha; `step` is the mean of the replies' steps, shape (d,)."""
         if self.extrapolation != "diversity":
             return float(self.extrapolation)
-        weights = server.weights[[reply.client for reply in replies]]
+        weights = server.weights[senders(replies)]
         squares = [float(np.sum(reply.message.delta.values**2)) for reply in replies]
         length = float(step @ step)
         return float(weights @ squares / weights.sum()) / length if length else 1.0

@@ -19,6 +19,7 @@ from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.censored import GradientDescent, Iterate, WorkerMemory, total
 from fedsim.errors import DataError, ParameterError
 from fedsim.ports import Client, Server
+from fedsim.wire import of_round, senders
 
 LAG = (
     "Chen, Giannakis, Sun, Yin: LAG: Lazily Aggregated Gradient for "
@@ -107,7 +108,7 @@ class LagServer(LagWorker):
             replies = await server.exchange(Iterate(server.pack(theta)), to=to)
             # theta_hat_m is the model of m's last gradient at the server: a lost or late reply does
             # not count.
-            asked_at[[reply.client for reply in replies if reply.round == own.round]] = theta
+            asked_at[senders(of_round(replies, own.round))] = theta
             aggregate = aggregate + total(replies)
             server.commit(theta)
             theta = theta - self.alpha * aggregate

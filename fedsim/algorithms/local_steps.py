@@ -13,7 +13,7 @@ from pydantic import Field, PositiveInt
 from fedsim.algorithms.base import AddingUp, Algorithm, Memory, StepSize
 from fedsim.blocks.spec import Spec
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Reply, Server, Structure, Work
-from fedsim.wire import weighted_sum
+from fedsim.wire import of_round, received, senders, weighted_sum
 
 
 class GrowingBatch(Spec):
@@ -165,9 +165,9 @@ class LocalSteps(LocalGradients[Memory]):
         return float(self.step_size)
 
 
-def of_this_round(server: Server, replies: Sequence[Reply]) -> list[Reply]:
+def of_this_round(server: Server, replies: Sequence[Reply]) -> Sequence[Reply]:
     """Return the replies to this round's messages, without late ones."""
-    return [reply for reply in replies if reply.round == server.round]
+    return of_round(replies, server.round)
 
 
 def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
@@ -182,14 +182,15 @@ def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
         replies: at least one.
         field: of the message.
     """
-    weights = server.weights[[reply.client for reply in replies]]
+    clients = senders(replies)
+    weights = server.weights[clients]
     # Optional: servers without client sampling have none.
     corrections = getattr(server, "corrections", None)
     if corrections is None:
         weights = weights / weights.sum()
     else:
-        weights = weights * [corrections.get(reply.client, 1.0) for reply in replies]
-    return weighted_sum([getattr(reply.message, field) for reply in replies], weights)
+        weights = weights * [corrections.get(client, 1.0) for client in clients.tolist()]
+    return weighted_sum(received(replies, field), weights)
 
 
 def shares(server: Server, replies: Sequence[Reply], field: str) -> Array:

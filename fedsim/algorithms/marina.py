@@ -33,7 +33,7 @@ Round k stands for w^k, the model at which its gradients were evaluated.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import ClassVar, Literal, Self
@@ -283,14 +283,20 @@ class PPMarina(FullRounds):
                 w, begun = w - float(self.step_size) * g, True
             full = self.in_full(server) or not begun
 
-    async def _collect(self, server: Server, w: Array, before: Array, full: bool) -> list[Reply]:  # noqa: FBT001
+    async def _collect(
+        self,
+        server: Server,
+        w: Array,
+        before: Array,
+        full: bool,  # noqa: FBT001
+    ) -> Sequence[Reply]:
         """Return the replies of all clients, or of a sample."""
         sent = server.pack(w, field="w")
         if full:
             return await server.exchange(FullRound(sent), to=server.clients)
         return await server.exchange(Pair(sent, server.pack(before, field="before")))
 
-    def _estimate(self, server: Server, g: Array, replies: list[Reply], full: bool) -> Array:  # noqa: FBT001
+    def _estimate(self, server: Server, g: Array, replies: Sequence[Reply], full: bool) -> Array:  # noqa: FBT001
         """Return the next g."""
         if full:
             return mean(server, replies, "g")

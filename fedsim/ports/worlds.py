@@ -80,7 +80,7 @@ class Server(Protocol):
         *,
         to: Sequence[ClientId] | None = None,
         again: Callable[[], Message | Mapping[ClientId, Message]] | None = None,
-    ) -> list[Reply]:
+    ) -> Sequence[Reply]:
         """Open a round: send `message` to the cohort and collect replies until the round closes.
 
         A round that is abandoned, or that no client answers, is not a step: it is logged as

@@ -1,5 +1,6 @@
 """One exchange of a node: whose reports it waits for, and when it is closed."""
 
+from collections.abc import Sequence
 from enum import Enum
 from math import inf
 
@@ -26,7 +27,8 @@ class Exchange:
         asked: the number of recipients when it was opened.
         goal: this number of reports closes it immediately.
         least: the minimum number of reports for its deadline to close it.
-        replies: the reports with a message.
+        replies: the reports with a message that came one by one.
+        columns: those that came at once.
         reported: the number of reports, with or without a message.
         overdue: whether its deadline has passed.
         phase: of its life.
@@ -35,6 +37,7 @@ class Exchange:
 
     __slots__ = (
         "asked",
+        "columns",
         "deserted",
         "goal",
         "least",
@@ -60,6 +63,7 @@ class Exchange:
         self.goal = goal
         self.least = least
         self.replies: list[Reply] = []
+        self.columns: Sequence[Reply] = ()
         self.reported = reported
         self.overdue = False
         self.phase = Phase.OPEN if waiting else Phase.CLOSED
@@ -70,11 +74,17 @@ class Exchange:
         """Whether it is closed or given up."""
         return self.phase is not Phase.OPEN
 
+    @property
+    def every(self) -> list[Reply]:
+        """The reports with a message."""
+        return [*self.replies, *self.columns]
+
     def disown(self, client: ClientId) -> None:
         """Take back that a client has reported; the exchange goes on if it needs others for it."""
-        kept = [reply for reply in self.replies if reply.client != client]
-        self.reported -= len(self.replies) - len(kept)
-        self.replies = kept
+        every = self.every
+        kept = [reply for reply in every if reply.client != client]
+        self.reported -= len(every) - len(kept)
+        self.replies, self.columns = kept, ()
         if self.phase is Phase.CLOSED:
             self.phase = Phase.OPEN
             self.look()

@@ -10,9 +10,11 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import partial
-from itertools import repeat
 from math import floor, inf
 from operator import itemgetter
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.ports import SERVER, ClientId, Message, Reply
 from fedsim.protocol.exchange import Exchange, Phase
@@ -265,29 +267,31 @@ class ServerProtocol:
         return ReplyOutcome.COUNTED
 
     def receive_all(
-        self, envelope: Envelope, clients: Sequence[ClientId], messages: Sequence[Message]
-    ) -> bool:
-        """Receive many replies to the open exchange at once, which others are still due to.
+        self, number: int, clients: NDArray[np.int64], replies: Sequence[Reply]
+    ) -> ReplyOutcome | None:
+        """Receive many reports to the open exchange at once, up to the one that closes it.
 
         Args:
-            envelope: of one of them; all answer the same exchange.
-            clients: the senders, each once.
-            messages: theirs.
+            number: of the exchange that all of them answer.
+            clients: the senders, each once, shape (n,); all of them are waited for.
+            replies: the reports with a message, by client.
 
         Returns:
-            Whether they have been received; if not, each may be by itself.
+            The outcome of the last one; None if each has to be received by itself.
         """
         exchange, count = self.exchange, len(clients)
         if exchange is None or self._asynchronous or exchange.over or exchange.overdue:
-            return False
+            return None
         due = min(len(exchange.waiting), exchange.goal - exchange.reported)
-        if exchange.number != envelope.exchange or count >= due:
-            return False
-        replies = zip(clients, repeat(envelope.round), messages, strict=False)
-        exchange.replies += [each for each in map(_REPLY, replies) if each[2] is not BEACON]
+        if exchange.number != number or exchange.columns or count > due:
+            return None
+        exchange.columns = replies
         exchange.reported += count
-        exchange.waiting.difference_update(clients)
-        return True
+        if count == len(exchange.waiting):
+            exchange.waiting.clear()
+        else:
+            exchange.waiting.difference_update(clients.tolist())
+        return ReplyOutcome.CLOSED if count == due and exchange.look() else ReplyOutcome.COUNTED
 
     def _overtaken(self, client: ClientId, envelope: Envelope) -> ReplyOutcome:
         if not 0 < envelope.exchange <= self._exchanges:
@@ -345,7 +349,7 @@ class ServerProtocol:
     @property
     def unused(self) -> Sequence[Reply]:
         """The replies that the method gets when the exchange ends."""
-        return self.late if self.exchange is None else [*self.late, *self.exchange.replies]
+        return self.late if self.exchange is None else [*self.late, *self.exchange.every]
 
     def deadline_expired(self) -> bool:
         """Mark the deadline as expired; return whether that closes the exchange."""
@@ -357,12 +361,14 @@ class ServerProtocol:
 
     # -- how it ends -------------------------------------------------------------------
 
-    def replies(self) -> list[Reply]:
+    def replies(self) -> Sequence[Reply]:
         """End the exchange, and return the counted replies, sorted by client and round."""
         ended, late = self._end(), self.late
         self.late = []
-        if late or self._asynchronous:
-            return sorted(late + ended.replies, key=_by_client_and_round)
+        if ended.columns and not (late or ended.replies):
+            return ended.columns
+        if late or ended.columns or self._asynchronous:
+            return sorted(late + ended.every, key=_by_client_and_round)
         ended.replies.sort(key=_by_client)  # all are of one round
         return ended.replies
 
@@ -376,9 +382,9 @@ class ServerProtocol:
         self.round += 1
         if self._asynchronous:
             self._busy, self._carried = set(), ended.reported
-            self.late += ended.replies
+            self.late += ended.every
             return []
-        return [(reply, self._count_late(reply)) for reply in ended.replies]
+        return [(reply, self._count_late(reply)) for reply in ended.every]
 
     def cancel(self) -> None:
         """Cancel the open exchange, if any, discarding its replies."""

@@ -47,6 +47,7 @@ from fedsim.wire.payloads import (
     Update,
 )
 from fedsim.wire.payloads.rows import weighted_sum
+from fedsim.wire.replies import ReplyColumns, of_round, received, senders
 
 __all__ = [
     "COMPRESSORS",
@@ -79,6 +80,7 @@ __all__ = [
     "Powers",
     "Quantized",
     "RandK",
+    "ReplyColumns",
     "Scalar",
     "ScaledSign",
     "SeededSparse",
@@ -93,6 +95,9 @@ __all__ = [
     "decode_message",
     "encode",
     "encode_message",
+    "of_round",
+    "received",
     "refusal",
+    "senders",
     "weighted_sum",
 ]

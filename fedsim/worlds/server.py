@@ -7,6 +7,7 @@ from math import inf
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.ports import SERVER, Array, ClientId, Message, Reply
 from fedsim.protocol.participation import ExchangeOutcome, Sent
@@ -19,6 +20,7 @@ from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.wire.feedback import resolve_pending
 from fedsim.wire.packers import Packing
+from fedsim.wire.replies import ReplyColumns
 from fedsim.worlds.clock import Cancellable, Clock, Clocked
 
 _COUNTED = ReplyOutcome.COUNTED
@@ -159,7 +161,7 @@ class RoundServer(Clocked):
         *,
         to: Sequence[ClientId] | None = None,
         again: Callable[[], Message | Mapping[ClientId, Message]] | None = None,
-    ) -> list[Reply]:
+    ) -> Sequence[Reply]:
         """See `fedsim.ports.Server.exchange`."""
         self._protocol.check_free()
         to = self._protocol.recipients(message, to)
@@ -312,11 +314,12 @@ class RoundServer(Clocked):
         elif verdict is ReplyOutcome.KEPT or verdict is ReplyOutcome.DROPPED:
             self._write_late(client, envelope.round, envelope.word, verdict)
 
-    def receive_all(
-        self, envelope: Envelope, clients: Sequence[ClientId], messages: Sequence[Message]
-    ) -> bool:
-        """Receive replies that do not close the exchange; see `ServerProtocol.receive_all`."""
-        return self._protocol.receive_all(envelope, clients, messages)
+    def receive_all(self, number: int, clients: NDArray[np.int64], replies: ReplyColumns) -> bool:
+        """Receive many replies at once, if possible; see `ServerProtocol.receive_all`."""
+        verdict = self._protocol.receive_all(number, clients, replies)
+        if verdict is ReplyOutcome.CLOSED:
+            self._wake()
+        return verdict is not None
 
     def lose(self, client: ClientId) -> None:
         """Notice, now or later, that a client's connection has ended: it will not report."""

@@ -106,7 +106,7 @@ class Listening:
     def __init__(self, method: Any) -> None:
         self._method = method
         self.told: dict[ClientId, list[Array]] = {}
-        self.replies: list[list[Reply]] = []
+        self.replies: list[Sequence[Reply]] = []
         self.world: World
 
     def __getattr__(self, name: str) -> Any:
@@ -141,7 +141,7 @@ class Listening:
 class _Server:
     """A server whose exchanges are noted."""
 
-    def __init__(self, server: SimServer, replies: list[list[Reply]]) -> None:
+    def __init__(self, server: SimServer, replies: list[Sequence[Reply]]) -> None:
         self._server, self._replies = server, replies
 
     def __getattr__(self, name: str) -> Any:
@@ -149,7 +149,7 @@ class _Server:
 
     async def exchange(
         self, message: Message, *, to: Sequence[ClientId] | None = None, **more: Any
-    ) -> list[Reply]:
+    ) -> Sequence[Reply]:
         replies = await self._server.exchange(message, to=to, **more)
         self._replies.append(replies)
         return replies

@@ -15,8 +15,9 @@ from fedsim.sim.arrays.client import ArrayClient
 from fedsim.sim.arrays.messages import MessageBatch
 from fedsim.sim.arrays.order import EventOrder, Numbers, ReactionError
 from fedsim.sim.arrays.rows import RowBlocks
-from fedsim.sim.arrays.together import Cohorts, NotAlikeError, ReplyRows, go_on, messages
+from fedsim.sim.arrays.together import Cohorts, NotAlikeError, ReplyRows, go_on
 from fedsim.sim.client import Handler
+from fedsim.wire.replies import one_of
 
 _AT_ONCE = 4096
 """So many handlers are in progress together: their work is evaluated in one batch."""
@@ -218,7 +219,7 @@ class Handlers:
             if not isinstance(message, Message):
                 raise ReactionError("a group of clients does not reply")
             replies.append((places, message))
-            sent = protocol.answer(envelope, messages(message, 1)[0])
+            sent = protocol.answer(envelope, one_of(message, 0))
         self._write_silent(cohort, np.flatnonzero(silent), number, rows)
         beacon = protocol.answer(envelope, SILENCE) if silent.any() else None
         cohort.together = ReplyRows.of(replies, silent, sent, beacon)

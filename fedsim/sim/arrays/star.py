@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.physics.topology import star
-from fedsim.ports import Array, ClientId, Message, Oracle
+from fedsim.ports import Array, ClientId, Oracle
 from fedsim.problems.oracle import LossOracle
 from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
@@ -39,6 +39,7 @@ from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.star import Star
 from fedsim.streams import EntityStreams
+from fedsim.wire.replies import ReplyColumns
 
 
 class _SentAtOnce(NamedTuple):
@@ -64,14 +65,15 @@ class _Played(NamedTuple):
     Attributes:
         rows: of the log.
         clients: those that reply.
-        turns: their places, in the order in which their replies arrive.
+        turns: their places, in the order in which their replies arrive; None where these are
+            `together`.
         replies: of these clients, or one that stands for all where they are `together`.
         together: the replies of clients that were handled together.
     """
 
     rows: OrderedRows
     clients: Ids
-    turns: Numbers
+    turns: Numbers | None
     replies: Sequence[Envelope]
     together: ReplyRows | None
 
@@ -84,7 +86,7 @@ class ArrayLanes(ServerLanes):
         came: what a client has received, as its transport has decoded it.
         decodes: whether the transport does.
         closing: when its rounds close.
-        receive_all: takes the replies to an exchange but for the last one; see
+        receive_all: takes the replies to an exchange at once; see
             `fedsim.protocol.server.ServerProtocol.receive_all`.
         radios: of the clients.
         table: their constants.
@@ -95,7 +97,7 @@ class ArrayLanes(ServerLanes):
     decodes: bool
 
     closing: Closing
-    receive_all: Callable[[Envelope, Sequence[ClientId], Sequence[Message]], bool]
+    receive_all: Callable[[int, Ids, ReplyColumns], bool]
 
     def __init__(
         self,
@@ -138,7 +140,7 @@ class ArrayLanes(ServerLanes):
         del down, cohort  # of each client only what is still needed
         places = order.places()
         del order
-        turns = np.argsort(places[sent.events])
+        turns = np.argsort(places[sent.events]) if sent.together is None else None
         written = rows.in_order(places, self._log)
         self.radios.number_events(places)
         played = _Played(written, sent.clients, turns, sent.replies, sent.together)
@@ -224,17 +226,13 @@ class ArrayLanes(ServerLanes):
     def _finish(self, played: _Played) -> None:
         """Write the rows of an exchange, and let its replies arrive."""
         self._write(played.rows)
-        receive, clients = self._receive[True], played.clients[played.turns].tolist()
-        if played.together is None or not clients:
-            for client, turn in zip(clients, played.turns.tolist(), strict=True):
-                receive(client, played.replies[turn])
-            return
-        envelope = played.replies[0]
-        messages = played.together.messages(played.turns)
-        client, message = clients.pop(), messages.pop()
-        if clients and not self.receive_all(envelope, clients, messages):
-            raise ReactionError("an exchange closes before its last reply")
-        receive(client, envelope.with_message(message))
+        if played.turns is not None:
+            for turn in played.turns.tolist():
+                self._receive[True](int(played.clients[turn]), played.replies[turn])
+        elif played.together is not None and len(played.clients):
+            columns, number = played.together.columns(played.clients), played.replies[0].exchange
+            if not self.receive_all(number, played.clients, columns):
+                raise ReactionError("an exchange closes before its last reply")
 
     def _write(self, rows: OrderedRows) -> None:
         for spent in rows.write(self._log):

@@ -6,7 +6,6 @@ the rows of an array (n, d), does what n runs do; see `ClientGroup`, which is it
 """
 
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Sequence
-from itertools import repeat
 from math import inf
 from types import coroutine
 from typing import Any, NamedTuple, NoReturn
@@ -22,7 +21,7 @@ from fedsim.sim.arrays.order import Numbers, ReactionError
 from fedsim.sim.config import WorldConfig
 from fedsim.streams import EntityStreams, StreamGroup
 from fedsim.wire.packers import Packing, Plain
-from fedsim.wire.payloads.rows import DenseRows
+from fedsim.wire.replies import ReplyColumns
 
 _NUMBERS = 2**20
 """The largest number of coordinates of the models of a group, which bounds its memory."""
@@ -77,15 +76,19 @@ class ReplyRows(NamedTuple):
             return cls(senders, groups, silent, [beacon])
         return cls(senders, groups, silent, [sent, beacon], silent.astype(np.int64))
 
-    def messages(self, turns: Numbers) -> list[Message]:
-        """Return the messages in an order of their senders: an object for each, made only now."""
-        every = np.empty(len(self.silent), object)
-        for places, message in self.groups:
-            every[places] = messages(message, len(places))
-        if self.silent.any():
-            every[self.silent] = self.envelopes[-1].message  # a beacon, if any
-        found: list[Message] = every[self.senders[turns]].tolist()
-        return found
+    def columns(self, clients: Ids) -> ReplyColumns:
+        """Return the replies without beacons.
+
+        Args:
+            clients: the senders, ascending, shape (n,).
+        """
+        which, rows = np.empty((2, len(self.silent)), np.int32)
+        for number, (places, _) in enumerate(self.groups):
+            which[places], rows[places] = number, np.arange(len(places))
+        said = ~self.silent[self.senders]
+        own = self.senders[said]
+        messages = [message for _, message in self.groups]
+        return ReplyColumns(clients[said], self.envelopes[0].round, messages, which[own], rows[own])
 
 
 class _Draws(StreamGroup):
@@ -271,17 +274,6 @@ def go_on(handler: Coroutine[Piece, None, Any]) -> Any:  # noqa: ANN401 - a piec
         return handler.send(None)
     except StopIteration as end:
         return end.value
-
-
-def messages(message: Message, count: int) -> list[Message]:
-    """Return the first messages of a group, given the one whose payloads may be of all of it."""
-    payloads: list[Any] = list(message.payloads())
-    if not any(isinstance(each, DenseRows) for each in payloads):
-        return [message] * count
-    columns = [
-        each.payloads(count) if isinstance(each, DenseRows) else repeat(each) for each in payloads
-    ]
-    return list(map(type(message), *columns))
 
 
 def _ignore(client: ClientId, envelope: Envelope) -> None:

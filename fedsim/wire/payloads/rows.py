@@ -1,11 +1,12 @@
 """Vectors of many senders that are packed at once: rows of one array, each a payload like others.
 
-A `DenseRows` is what a packer without a compressor makes of an array (n, d). Of each row it hands
-out a `DenseRow`, which equals the `Dense` of that vector in values and bits.
+A `DenseRows` is what a packer without a compressor makes of an array (n, d). Each row is a payload,
+a `DenseRow`, which equals the `Dense` of that vector in values and bits.
 """
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import Any, TypeGuard, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,9 +42,10 @@ class DenseRows:
         """Return the vector of a sender as it arrives, read-only, shape (d,)."""
         return frozen(self._form.widen(self._sent[place]))
 
-    def payloads(self, count: int | None = None) -> list["DenseRow"]:
-        """Return the payload of each sender in order, or of so many first ones."""
-        return [DenseRow(self, place) for place in range(len(self._sent))[:count]]
+    def payloads(self) -> "RowPayloads":
+        """Return the payload of each sender in order."""
+        count = len(self._sent)
+        return RowPayloads([self], np.broadcast_to(np.int8(0), count), np.arange(count))
 
 
 class DenseRow:
@@ -66,6 +68,63 @@ class DenseRow:
         return self.rows.bits
 
 
+class RowPayloads(Sequence[Payload]):
+    """Payloads of many senders in columns; the object of one is made as it is looked up.
+
+    Args:
+        sources: arrays of vectors, of which each payload is a row, and payloads that stand for
+            many senders each.
+        which: the source of each payload, shape (n,).
+        places: its row there, shape (n,).
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[DenseRows | Payload],
+        which: NDArray[np.integer],
+        places: NDArray[np.integer],
+    ) -> None:
+        self._sources = sources
+        self._which = which
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self._which)
+
+    @overload
+    def __getitem__(self, index: int) -> Payload: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Payload]: ...
+    def __getitem__(self, index: int | slice) -> Payload | Sequence[Payload]:
+        if isinstance(index, slice):
+            return RowPayloads(self._sources, self._which[index], self._places[index])
+        source = self._sources[self._which[index]]
+        return DenseRow(source, int(self._places[index])) if _is_rows(source) else source
+
+    @property
+    def in_rows(self) -> bool:
+        """Whether each is a row of an array."""
+        return all(map(_is_rows, self._sources))
+
+    def vectors(self, begin: int, end: int) -> Array:
+        """Return the vectors of some, which are all `in_rows`: a copy, shape (k, d)."""
+        which, places = self._which[begin:end], self._places[begin:end]
+        sources: Any = self._sources
+        if (which == which[0]).all():
+            one_run = bool((np.diff(places) == 1).all())  # it is sliced, which copies nothing
+            some = slice(int(places[0]), int(places[-1]) + 1) if one_run else places
+            found: Array = sources[which[0]].some(some)
+            return found
+        parts = {each: np.flatnonzero(which == each) for each in np.unique(which).tolist()}
+        order = np.argsort(np.concatenate([*parts.values()]))
+        every = [sources[each].some(places[own]) for each, own in parts.items()]
+        return np.asarray(np.concatenate(every)[order])
+
+
+def _is_rows(source: DenseRows | Payload) -> TypeGuard[DenseRows]:
+    return isinstance(source, DenseRows)
+
+
 def weighted_sum(payloads: Sequence[Payload], weights: Array | None = None) -> Array:
     """Return the sum of payloads' vectors, from zero on, in their order.
 
@@ -77,25 +136,22 @@ def weighted_sum(payloads: Sequence[Payload], weights: Array | None = None) -> A
     """
     total: Array = np.zeros_like(payloads[0].values)
     begin = 0
-    for rows, own in groupby(payloads, _rows_of):
-        some = list(own)
+    for some in _runs(payloads):
         factors = None if weights is None else weights[begin : begin + len(some)]
         begin += len(some)
-        if rows is None or len(total) < _LEAST:
+        if not (isinstance(some, RowPayloads) and some.in_rows and total.size >= _LEAST):
             for vector in _vectors(some, factors):
                 total += vector
-        else:
-            places = np.array([each.place for each in some if isinstance(each, DenseRow)])
-            step, first = max(_AT_ONCE // len(total), 1), int(places[0])
-            one_run = bool((np.diff(places) == 1).all())  # it is sliced, which copies nothing
-            for at in range(0, len(places), step):
-                end = min(at + step, len(places))
-                added = rows.some(slice(first + at, first + end) if one_run else places[at:end])
-                if factors is not None:
-                    added *= factors[at:end, None]
-                # Down the rows of an array, entry by entry, NumPy adds one after the other.
-                added[0] += total
-                total = np.add.reduce(added, axis=0)
+            continue
+        step = max(_AT_ONCE // len(total), 1)
+        for at in range(0, len(some), step):
+            end = min(at + step, len(some))
+            added = some.vectors(at, end)
+            if factors is not None:
+                added *= factors[at:end, None]
+            # Down the rows of an array, entry by entry, NumPy adds one after the other.
+            added[0] += total
+            total = np.add.reduce(added, axis=0)
     return total
 
 
@@ -104,6 +160,20 @@ _AT_ONCE = 2**16
 
 _LEAST = 2
 """A column alone is contiguous, and NumPy adds that in pairs."""
+
+
+def _runs(payloads: Sequence[Payload]) -> Iterator[Sequence[Payload]]:
+    """Yield payloads in their order, neighbours that are rows of one array in columns."""
+    if isinstance(payloads, RowPayloads):
+        yield payloads
+        return
+    for rows, own in groupby(payloads, _rows_of):
+        some = list(own)
+        if rows is None:
+            yield some
+        else:
+            places = np.array([each.place for each in some if isinstance(each, DenseRow)])
+            yield RowPayloads([rows], np.zeros(len(some), np.int8), places)
 
 
 def _rows_of(payload: Payload) -> DenseRows | None:

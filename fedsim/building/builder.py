@@ -215,6 +215,7 @@ class Builder:
                 deployment.groups,
                 deployment.members,
                 losses,
+                solved.problem.rows,
                 algorithm,
                 policy,
                 findings,

@@ -1,6 +1,6 @@
 """Feasibility: configurations that can never work, detected before any run."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil, inf
 from operator import itemgetter
 
@@ -244,11 +244,20 @@ def check_cell_sharing(
 # after round: the run would consist of restarts, and no work would ever be finished.
 
 
+def _smallest(members: NDArray[np.intp], rows: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield each group that has clients, and the first of those with the fewest samples."""
+    order = np.lexsort((rows, members))
+    _, firsts = np.unique(members[order], return_index=True)
+    for client in order[firsts].tolist():
+        yield int(members[client]), client
+
+
 def check_restarts(
     scenario: Scenario,
     groups: Sequence[BuiltGroup],
     members: Sequence[int],
     losses: Sequence[LocalLoss],
+    rows: NDArray[np.int64],
     algorithm: Algorithm,
     policy: Participation,
     findings: Findings,
@@ -261,19 +270,17 @@ def check_restarts(
         groups: of its fleet.
         members: the group of each client.
         losses: of each client.
+        rows: the number of samples of each client, shape (M,).
         algorithm: configured.
         policy: may require a charge above the restart level.
         findings: collects faults.
         travels: how many values of the model do.
     """
-    least = dict[int, LocalLoss]()  # of each group, the loss with the fewest samples
-    for number, loss in zip(members, losses, strict=True):
-        if number not in least or loss.rows < least[number].rows:
-            least[number] = loss
-    for number, loss in least.items():
+    for number, client in _smallest(np.array(members), rows):
         group, battery = groups[number], groups[number].spec.battery
         if battery is None or group.source.peak <= 0:
             continue
+        loss = losses[client]
         capacity, level = group.spec.capacity, max(battery.restarts_at, policy.least_charge)
         taken = _round_drain(group, battery, loss, algorithm, scenario, travels)
         if taken <= (level - battery.cutoff) * capacity:

@@ -84,16 +84,58 @@ class Partition(Sequence[Samples]):
         return table[begins[:, None] + np.arange(rows)]
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the blocks of each client's samples in turn, without creating the samples."""
+        """Yield the blocks of each client's samples in turn, without creating the samples.
+
+        Those of neighbours with equally many rows, where these are few, come as one.
+        """
         d = self.features
-        X = np.ascontiguousarray(self.X).reshape(-1).data.cast("B")
-        y = np.ascontiguousarray(self.y).data.cast("B")
-        wide, size = X.nbytes // len(self.y), y.nbytes // len(self.y)
+        X = np.ascontiguousarray(self.X).reshape(-1).view(np.uint8)
+        y = np.ascontiguousarray(self.y).reshape(-1).view(np.uint8)
+        wide, size = len(X) // len(self.y), len(y) // len(self.y)
         types = f"{self.X.dtype.str} {self.y.dtype.str}"
-        for begin, end in pairwise(self._ends.tolist()):
-            yield f"{(end - begin, d)} {types}".encode()
-            yield X[begin * wide : end * wide]
-            yield y[begin * size : end * size]
+        changes = np.flatnonzero(np.diff(self.rows)) + 1
+        for first, last in pairwise([0, *changes.tolist(), len(self)]):
+            rows = int(self.rows[first])
+            head = f"{(rows, d)} {types}".encode()
+            step = max(_AT_ONCE // max(rows * wide, 1), 1)
+            for client in range(first, last, step):
+                count, begin = min(step, last - client), int(self._ends[client])
+                own = slice(begin * wide, (begin + count * rows) * wide)
+                labels = slice(begin * size, (begin + count * rows) * size)
+                if count == 1:
+                    yield from (head, X[own].data, y[labels].data)
+                    continue
+                parts = X[own].reshape(count, -1), y[labels].reshape(count, -1)
+                heads = np.broadcast_to(np.frombuffer(head, np.uint8), (count, len(head)))
+                yield np.concatenate([heads, *parts], axis=1).reshape(-1).data
+
+
+class RowRuns(Sequence[Indices]):
+    """The rows of each client, consecutive ones of an order; each is cut out as it is looked up.
+
+    Args:
+        order: of all rows.
+        ends: the cumulative number of rows up to each client, shape (M,); the rest is dropped.
+    """
+
+    def __init__(self, order: Indices, ends: NDArray[np.int64]) -> None:
+        self.ends = ends
+        self.order = order[: int(ends[-1]) if len(ends) else 0]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    @overload
+    def __getitem__(self, index: int) -> Indices: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Indices]: ...
+    def __getitem__(self, index: int | slice) -> Indices | Sequence[Indices]:
+        places = range(len(self))[index]
+        return self._own(places) if isinstance(places, int) else [self._own(m) for m in places]
+
+    def _own(self, client: int) -> Indices:
+        begin = int(self.ends[client - 1]) if client else 0
+        return self.order[begin : int(self.ends[client])]
 
 
 def partition(
@@ -115,8 +157,11 @@ def partition(
     if not rows or not isinstance(samples.X, np.ndarray):
         whole = preprocess_samples(samples, treat, kind)
         return [whole.take(own) for own in rows]
-    ends = np.cumsum([len(own) for own in rows], dtype=np.int64)
-    order = np.concatenate(rows)
+    if isinstance(rows, RowRuns):
+        order, ends = rows.order, rows.ends
+    else:
+        ends = np.cumsum([len(own) for own in rows], dtype=np.int64)
+        order = np.concatenate(rows)
     if treat is None and samples.X.dtype == kind:
         return Partition(samples.take(order), ends)
     bare = Samples(np.empty((samples.rows, 0)), samples.y, samples.client, samples.truth)

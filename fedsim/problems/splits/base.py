@@ -1,6 +1,7 @@
 """Base class of splits: a frozen block that assigns rows to clients (partition)."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -9,6 +10,7 @@ from pydantic import Field
 
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
+from fedsim.problems.partition import RowRuns
 from fedsim.problems.samples import Samples
 
 Indices = NDArray[np.intp]
@@ -29,7 +31,7 @@ class Split(Spec):
     @abstractmethod
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator
-    ) -> tuple[Indices, ...]:
+    ) -> Sequence[Indices]:
         """Return the rows of each client, every client with at least one, none of them twice.
 
         Args:
@@ -76,13 +78,12 @@ class SizedSplit(Split):
         return count
 
 
-def blocks(order: Indices, sizes: NDArray[np.intp]) -> tuple[Indices, ...]:
+def blocks(order: Indices, sizes: NDArray[np.intp]) -> Sequence[Indices]:
     """Cut rows in some order into consecutive blocks of these sizes; the rest is dropped."""
-    ends = np.cumsum(sizes)
-    return tuple(order[end - size : end] for size, end in zip(sizes, ends, strict=True))
+    return RowRuns(order, np.cumsum(sizes, dtype=np.int64))
 
 
-def group_rows(owners: NDArray[np.intp], clients: int) -> tuple[Indices, ...]:
+def group_rows(owners: NDArray[np.intp], clients: int) -> Sequence[Indices]:
     """Return the rows of each client in their order, given the owner of each row.
 
     A row whose owner is -1 is assigned to no client.

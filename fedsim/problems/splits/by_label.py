@@ -1,5 +1,6 @@
 """Splits that give a client rows of a few kinds only: of some labels, or some clusters."""
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -32,7 +33,7 @@ class ByLabel(SizedSplit):
 
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator
-    ) -> tuple[Indices, ...]:
+    ) -> Sequence[Indices]:
         """Return each client's parts of its labels."""
         labels, kinds = np.unique(samples.y, return_inverse=True)
         if self.per_client > len(labels):
@@ -59,7 +60,7 @@ class Clusters(SizedSplit):
 
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator
-    ) -> tuple[Indices, ...]:
+    ) -> Sequence[Indices]:
         """Return each client's parts of its clusters."""
         if self.clusters > samples.rows:
             raise DataError(
@@ -107,7 +108,7 @@ def _narrow(X: Features) -> Features:
 
 def _deal(
     kinds: Kinds, clients: int, per_client: int, rng: np.random.Generator
-) -> tuple[Indices, ...]:
+) -> Sequence[Indices]:
     """Return the rows of clients that have equal parts of `per_client` kinds each.
 
     Raises:
@@ -166,7 +167,7 @@ class Shards(SizedSplit):
 
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator
-    ) -> tuple[Indices, ...]:
+    ) -> Sequence[Indices]:
         """Return each client's shards."""
         count = self.count(samples.rows, clients)
         shards = count * self.per_client
@@ -200,7 +201,7 @@ class LabelMix(SizedSplit):
 
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator
-    ) -> tuple[Indices, ...]:
+    ) -> Sequence[Indices]:
         """Return each client's rows, label by label."""
         count = self.count(samples.rows, clients)
         _, kinds = np.unique(samples.y, return_inverse=True)

@@ -51,7 +51,7 @@ class Contiguous(_EqualParts):
 
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator
-    ) -> tuple[Indices, ...]:
+    ) -> Sequence[Indices]:
         """Return consecutive blocks of rows."""
         return blocks(np.arange(samples.rows), self.sizes(samples.rows, clients))
 
@@ -71,7 +71,7 @@ class IID(_EqualParts):
 
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator
-    ) -> tuple[Indices, ...]:
+    ) -> Sequence[Indices]:
         """Return blocks of shuffled rows."""
         sizes, shuffled = self.sizes(samples.rows, clients), rng.permutation(samples.rows)
         if not self.stratify:
@@ -100,7 +100,7 @@ class Groups(Split):
 
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator
-    ) -> tuple[Indices, ...]:
+    ) -> Sequence[Indices]:
         """Return the rows of each number."""
         if samples.client is None:
             those = join_names(kinds_where(Source, lambda source: source.numbers_clients), "or")
@@ -155,7 +155,7 @@ class Dirichlet(SizedSplit):
 
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator
-    ) -> tuple[Indices, ...]:
+    ) -> Sequence[Indices]:
         """Return each client's shares of all labels."""
         count = self.count(samples.rows, clients, self.least)
         _, kinds = np.unique(samples.y, return_inverse=True)
@@ -185,7 +185,7 @@ class LogNormal(SizedSplit):
 
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator
-    ) -> tuple[Indices, ...]:
+    ) -> Sequence[Indices]:
         """Return blocks of shuffled rows."""
         count = self.count(samples.rows, clients, self.least)
         weights = np.exp(self.sigma * rng.standard_normal(count))
@@ -205,7 +205,7 @@ def _whole(shares: NDArray[np.float64], total: int) -> NDArray[np.intp]:
     return np.diff(ends, prepend=0)
 
 
-def _fill(parts: Sequence[Indices], least: int) -> tuple[Indices, ...]:
+def _fill(parts: Sequence[Indices], least: int) -> Sequence[Indices]:
     """Return the parts after each small one has taken rows, each from the currently largest."""
     queue = [(-len(part), m) for m, part in enumerate(parts)]
     heapify(queue)

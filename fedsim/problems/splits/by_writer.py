@@ -1,5 +1,6 @@
 """The split by writers: real ones where the data has them, and made ones elsewhere."""
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -33,7 +34,7 @@ class Writers(SizedSplit):
 
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator
-    ) -> tuple[Indices, ...]:
+    ) -> Sequence[Indices]:
         """Return the rows of each writer, in the order of the data."""
         least = self.rows or 1
         if samples.client is None:

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from enum import Enum
 from math import inf
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedsim.ports import ClientId, Reply, node_name
 
 _FEW = 5
@@ -23,7 +26,6 @@ class Exchange:
 
     Attributes:
         number: from 1.
-        waiting: the clients whose report is outstanding.
         asked: the number of recipients when it was opened.
         goal: this number of reports closes it immediately.
         least: the minimum number of reports for its deadline to close it.
@@ -36,6 +38,7 @@ class Exchange:
     """
 
     __slots__ = (
+        "_waiting",
         "asked",
         "columns",
         "deserted",
@@ -46,19 +49,18 @@ class Exchange:
         "phase",
         "replies",
         "reported",
-        "waiting",
     )
 
     def __init__(
         self,
         number: int,
-        waiting: set[ClientId],
+        waiting: set[ClientId] | range,
         goal: float = inf,
         least: int = 0,
         reported: int = 0,
     ) -> None:
         self.number = number
-        self.waiting = waiting
+        self._waiting = waiting
         self.asked = len(waiting)
         self.goal = goal
         self.least = least
@@ -68,6 +70,27 @@ class Exchange:
         self.overdue = False
         self.phase = Phase.OPEN if waiting else Phase.CLOSED
         self.deserted = not waiting
+
+    @property
+    def waiting(self) -> set[ClientId]:
+        """The clients whose report is outstanding, to be changed in place."""
+        if isinstance(self._waiting, range):  # of a whole fleet, which may report at once
+            self._waiting = set(self._waiting)
+        return self._waiting
+
+    @property
+    def outstanding(self) -> int:
+        """How many they are."""
+        return len(self._waiting)
+
+    def count(self, clients: NDArray[np.int64], replies: Sequence[Reply]) -> None:
+        """Count the reports of many clients, all of them outstanding, and their replies."""
+        self.columns = replies
+        self.reported += len(clients)
+        if len(clients) == self.outstanding:
+            self._waiting = set()
+        else:
+            self.waiting.difference_update(clients.tolist())
 
     @property
     def over(self) -> bool:
@@ -108,9 +131,9 @@ class Exchange:
     def look(self) -> bool:
         """Close the exchange if its condition holds; return whether it is over."""
         enough = self.reported >= (self.least if self.overdue else self.goal)
-        if (enough or not self.waiting) and self.phase is Phase.OPEN:
+        if (enough or not self._waiting) and self.phase is Phase.OPEN:
             self.phase = Phase.CLOSED
-            self.deserted = not self.waiting
+            self.deserted = not self._waiting
         return self.phase is not Phase.OPEN
 
     @property
@@ -119,9 +142,9 @@ class Exchange:
         needed = self.goal if self.goal < inf else (self.least if self.overdue else self.asked)
         if not self.asked:
             return "none of the clients that were to be asked is available"
-        if not self.waiting:
+        if not self._waiting:
             return f"{self.reported} of {self.asked} have reported, and all others have left"
-        missing = [node_name(client) for client in sorted(self.waiting)]
+        missing = [node_name(client) for client in sorted(self._waiting)]
         named = ", ".join(missing) if len(missing) <= _FEW else f"{len(missing)} clients"
         come = f"{self.reported} of {self.asked} have reported, {needed:g} are needed"
         return f"{come}; missing: {named}"

@@ -222,12 +222,12 @@ class ServerProtocol:
         if self.exchange is not None:
             raise LocalProtocolError("an exchange is open already: a round has one at a time")
 
-    def _waiting(self, cohort: Sequence[ClientId]) -> set[ClientId]:
-        waiting = set(cohort)
+    def _waiting(self, cohort: Sequence[ClientId]) -> set[ClientId] | range:
         if self._asynchronous:
             self._asked_in.update(dict.fromkeys(cohort, self._exchanges))
-            waiting = self._busy = self._busy | waiting
-        return waiting
+            self._busy = self._busy | set(cohort)
+            return self._busy
+        return cohort if isinstance(cohort, range) else set(cohort)
 
     def _wrap(self, message: Message) -> Envelope:
         envelope = Envelope(message, self.round, self._exchanges, self._header_bits)
@@ -256,9 +256,10 @@ class ServerProtocol:
             exchange.replies.append(_REPLY((client, envelope.round, envelope.message)))
         # In place, not a method of the exchange: this runs for every client in every round.
         exchange.reported += 1
+        waiting = exchange.waiting
         if not at_work:
-            exchange.waiting.discard(client)
-        if not exchange.waiting or exchange.overdue or exchange.reported >= exchange.goal:
+            waiting.discard(client)
+        if not waiting or exchange.overdue or exchange.reported >= exchange.goal:
             return (
                 ReplyOutcome.CLOSED
                 if not exchange.over and exchange.look()
@@ -282,15 +283,10 @@ class ServerProtocol:
         exchange, count = self.exchange, len(clients)
         if exchange is None or self._asynchronous or exchange.over or exchange.overdue:
             return None
-        due = min(len(exchange.waiting), exchange.goal - exchange.reported)
+        due = min(exchange.outstanding, exchange.goal - exchange.reported)
         if exchange.number != number or exchange.columns or count > due:
             return None
-        exchange.columns = replies
-        exchange.reported += count
-        if count == len(exchange.waiting):
-            exchange.waiting.clear()
-        else:
-            exchange.waiting.difference_update(clients.tolist())
+        exchange.count(clients, replies)
         return ReplyOutcome.CLOSED if count == due and exchange.look() else ReplyOutcome.COUNTED
 
     def _overtaken(self, client: ClientId, envelope: Envelope) -> ReplyOutcome:

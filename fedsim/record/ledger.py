@@ -12,7 +12,9 @@ figure: batteries integrate powers independently of meters (`Stores.settled`), a
 `fedsim.conformance.energy` recomputes the joules of a run from its log alone.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,9 +106,22 @@ class Ledger:
 
     # Sums are kept in columns, one for each node that has had a row, in order of first appearance:
     # of a million clients, only those that were ever sampled have sums. `_place` maps nodes to
-    # columns. A sum that is zero for all nodes (a fleet without retransmissions) is not stored.
+    # columns. A sum that is zero for all nodes (a fleet without retransmissions) is not stored, nor
+    # is one that nothing asks for: of many clients each takes 8 bytes a client.
 
-    _SUMS = ("joules", "seconds", "count", "payload_count", "bits")
+    _SUMS: ClassVar[Mapping[str, frozenset[Event]]] = {
+        "joules": frozenset(Event),
+        "seconds": frozenset(
+            (Event.COMPUTE, Event.SEND, Event.RECEIVE, Event.TAIL, Event.ONLINE, Event.CHARGED)
+        ),
+        "count": frozenset(
+            (Event.SEND, Event.LOST, Event.SILENT, Event.SKIPPED, Event.LATE, Event.FORWARD)
+        ),
+        "payload_count": frozenset((Event.SEND,)),
+        "bits": frozenset((Event.SEND, Event.RECEIVE, Event.LOST, Event.RETRANSMIT, Event.FORWARD)),
+    }
+    """The events of which each quantity is summed up."""
+
     _FIRST = 16  # columns allocated at first
 
     def __init__(self, clients: int) -> None:
@@ -134,10 +149,12 @@ class Ledger:
         bits = rows["payload_bits"] + rows["header_bits"] + rows["transport_bits"]
         weights = rows["joules"], rows["duration"], None, np.sign(rows["payload_bits"]), bits
         size = len(events) * len(nodes)
-        for name, each in zip(self._SUMS, weights, strict=True):
+        for (name, wanted), each in zip(self._SUMS.items(), weights, strict=True):
+            if wanted.isdisjoint(events.tolist()):
+                continue
             sums = np.bincount(cell, each, minlength=size).reshape(len(events), len(nodes))
             for event, own in zip(events.tolist(), sums, strict=True):
-                if (name, event) in self._sums or own.any():  # zeros are not stored
+                if event in wanted and ((name, event) in self._sums or own.any()):
                     kept = self._sums.setdefault((name, event), self._of_event(name, event))
                     kept[places] += own
 
@@ -165,18 +182,10 @@ class Ledger:
         spread[seen] = sums[self._place[seen]]
         return spread
 
-    def _by_event(self, what: str) -> Array:
-        return np.stack([self._of_nodes(self._of_event(what, event)) for event in Event])
-
     @property
     def joules(self) -> Array:
         """Joules, shape (events, M + 1): of all nodes, the server first."""
-        return self._by_event("joules")
-
-    @property
-    def count(self) -> Array:
-        """Numbers of rows, shape as for `joules`."""
-        return self._by_event("count")
+        return np.stack([self._of_nodes(self._of_event("joules", event)) for event in Event])
 
     def joules_by_node(self) -> Array:
         """Return the joules of each node over all events, shape (M + 1,), the server first."""
@@ -190,7 +199,12 @@ class Ledger:
             what: "joules", "seconds", "bits" with header and transport, "count" of rows, or
                 "payload_count" of those whose message carries something.
             event: of the rows.
+
+        Raises:
+            KeyError: that quantity is not summed up for the event.
         """
+        if event not in self._SUMS[what]:
+            raise KeyError(f"{what} of {event.name} rows")
         return np.asarray(self._of_nodes(self._of_event(what, event))[1:])
 
     def of_number(self, what: str, event: Event) -> NDArray[np.int64]:

@@ -16,6 +16,7 @@ from fedsim.algorithms.censored import Innovation, total
 from fedsim.building import Builder
 from fedsim.ports import Array, ClientId, Message, Reply
 from fedsim.record.recorder import RunRecorder
+from fedsim.record.schema import Event
 from fedsim.scenario import load
 from fedsim.sim.server import SimServer
 from fedsim.sim.world import World
@@ -40,7 +41,7 @@ class Watched:
 
     async def exchange(
         self, message: Message, *, to: Sequence[ClientId] | None = None, **more: Any
-    ) -> list[Reply]:
+    ) -> Sequence[Reply]:
         replies = await self._server.exchange(message, to=to, **more)
         self._watch.aggregate = self._watch.aggregate + total(replies)
         return replies
@@ -140,7 +141,7 @@ def run(folder: Path, algorithm: dict[str, Any], rounds: int = 150, **blocks: An
     with RunRecorder(folder, CLIENTS) as book:
         watch.world = World(replace(job.setup, algorithm=watch, evaluate=evaluate), book)
         watch.world.close(watch.world.run())
-    return Seen(watch, np.array(gaps), int(book.ledger.count[3].sum()))
+    return Seen(watch, np.array(gaps), int(book.ledger.of("count", Event.LOST).sum()))
 
 
 METHODS: dict[str, dict[str, Any]] = {

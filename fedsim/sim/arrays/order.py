@@ -78,8 +78,11 @@ class EventOrder:
         self.count += size
         return np.arange(begin, begin + size, dtype=_kind(begin + size))
 
-    def places(self) -> Numbers:
+    def places(self, *, last: bool = False) -> Numbers:
         """Return the places of roots and events, by number, shape (roots + count,).
+
+        Args:
+            last: whether none are added later, so that nothing need be kept.
 
         Raises:
             ReactionError: of those that are joined, one comes before its own parent.
@@ -87,24 +90,43 @@ class EventOrder:
         if not self.count:
             return np.arange(self._roots, dtype=_kind(self._roots))
         # Of ten million clients there are a hundred million events: what is kept of each is small.
-        times, parents = np.concatenate(self._times), np.concatenate(self._parents)
-        self._times, self._parents = [times], [parents]
-        priorities = _spread(_rank(self._settles), np.int8)
+        order, instants = self._in_time(last=last)
+        parents = np.concatenate(self._parents)
+        self._parents = [parents]
         joined = _spread(self._joined, np.bool_)
-        order = np.lexsort((priorities, times))
         kind = _kind(self._roots + self.count) if parents.dtype == np.int32 else np.int64
         places: Numbers = np.arange(self._roots + self.count, dtype=kind)
         while True:
             places[self._roots + order] = np.arange(self._roots, len(places), dtype=kind)
             came: Numbers = np.take(places, parents, mode="clip")  # below 0 that of the first one
             np.copyto(came, parents, where=parents < 0, casting="same_kind")
-            first = _first_of_joined(came, joined, times, order)
-            if not _is_out_of_order(order, times, priorities, first, came):
+            first = _first_of_joined(came, joined, instants, order)
+            if not _is_out_of_order(order, instants, first, came):
                 if (came >= places[self._roots :]).any():
                     raise ReactionError("what is one event would happen twice in an instant")
                 return places
-            keys = (first, priorities, times)
-            order = np.lexsort(keys if first is came else (came, *keys))
+            del order
+            keys = (first, instants)
+            order = _sorted(keys if first is came else (came, *keys))
+
+    def _in_time(self, *, last: bool) -> tuple[Numbers, Numbers]:
+        """Return the events by time and priority, and the rank of each one's, shape (count,)."""
+        times = np.concatenate(self._times)
+        self._times = [times]
+        priorities = _spread(_rank(self._settles), np.int8)
+        order = _sorted((priorities, times))
+        instants = np.empty(len(order), order.dtype)
+        at, rank = 0, 0
+        while at < len(order):  # of equal clients all are due at one time
+            some = order[at : at + _AT_ONCE + 1]
+            one, other = some[:-1], some[1:]
+            later = (times[one] != times[other]) | (priorities[one] != priorities[other])
+            ranks = rank + np.concatenate([[0], np.cumsum(later)])
+            instants[some] = ranks
+            at, rank = at + _AT_ONCE, int(ranks[-1])
+        if last:
+            self._times = []
+        return order, instants
 
 
 def _kind(end: int) -> type[np.signedinteger[Any]]:
@@ -120,14 +142,17 @@ def _small(numbers: Numbers) -> Numbers:
     return numbers.astype(np.int32) if fits else numbers
 
 
-def _is_out_of_order(
-    order: Numbers, times: Array, priorities: NDArray[np.int8], first: Numbers, came: Numbers
-) -> bool:
+def _sorted(keys: tuple[NDArray[Any], ...]) -> Numbers:
+    """Return the order of events by some keys, the last one first."""
+    return _small(np.lexsort(keys))
+
+
+def _is_out_of_order(order: Numbers, instants: Numbers, first: Numbers, came: Numbers) -> bool:
     """Return whether some that are due at one time and priority are not in their parents' order."""
     for begin in range(0, len(order) - 1, _AT_ONCE):  # of equal clients all are due at one time
         some = order[begin : begin + _AT_ONCE + 1]
         one, other = some[:-1], some[1:]
-        same = (times[one] == times[other]) & (priorities[one] == priorities[other])
+        same = instants[one] == instants[other]
         one, other = one[same], other[same]
         before, after = first[one], first[other]
         wrong = after < before
@@ -150,7 +175,7 @@ def _spread(runs: Sequence[tuple[int, float]], kind: type) -> NDArray[Any]:
 
 
 def _first_of_joined(
-    came: Numbers, joined: NDArray[np.bool_], times: Array, order: Numbers
+    came: Numbers, joined: NDArray[np.bool_], instants: Numbers, order: Numbers
 ) -> Numbers:
     """Return the places of the parents that schedule the events: of joined ones, the first.
 
@@ -159,7 +184,7 @@ def _first_of_joined(
     own = order[joined[order]]
     if not len(own):
         return came
-    at = times[own]
+    at = instants[own]
     begins = np.flatnonzero(np.concatenate([[True], at[1:] != at[:-1]]))
     sizes = np.diff(np.concatenate([begins, [len(own)]]))
     first = came.copy()

@@ -138,7 +138,7 @@ class ArrayLanes(ServerLanes):
         self.radios.settle_stateful(cohort.clients, cohort.times, order, rows)
         sent = self._reply(cohort, order, rows)
         del down, cohort  # of each client only what is still needed
-        places = order.places()
+        places = order.places(last=True)
         del order
         turns = np.argsort(places[sent.events]) if sent.together is None else None
         written = rows.in_order(places, self._log)

@@ -205,11 +205,14 @@ class Ledger:
         """
         if event not in self._SUMS[what]:
             raise KeyError(f"{what} of {event.name} rows")
-        return np.asarray(self._of_nodes(self._of_event(what, event))[1:])
+        # Zeros that nothing has been written to take no memory.
+        sums = self._sums.get((what, event))
+        return np.zeros(self.clients) if sums is None else np.asarray(self._of_nodes(sums)[1:])
 
     def of_number(self, what: str, event: Event) -> NDArray[np.int64]:
         """Return the same for counts: whole numbers."""
-        return self.of(what, event).astype(np.int64)
+        sums = self.of(what, event)
+        return sums.astype(np.int64) if sums.any() else np.zeros(self.clients, np.int64)
 
     def _total(self, event: Event) -> int:
         return int(self._of_event("bits", event).sum())

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedsim.memory import trim
 from fedsim.ports import Array, node_name
 from fedsim.record.emissions import Emissions
 from fedsim.record.ledger import Ledger, Meters, Stores
@@ -46,12 +47,15 @@ def client_table(
         emissions: the pricing of the log, if any.
         name: returns the name of a node.
     """
+    trim()
     of, number = ledger.of, ledger.of_number
     idle = meters.idle_joules
+    # A column of its own at once: text takes several times as much memory as Python's objects.
+    names = pd.Series([name(client) for client in range(ledger.clients)])
     transmissions = number("payload_count", Event.SEND)
     table = pd.DataFrame(
         {
-            "client": [name(client) for client in range(ledger.clients)],
+            "client": names,
             **facts,
             "transmissions": transmissions,
             "beacons": number("count", Event.SEND) - transmissions,
@@ -118,6 +122,8 @@ def _batteries(clients: int, stores: Stores) -> dict[str, Array]:
 
 
 def _spread(clients: int, whose: NDArray[np.intp], held: Array) -> Array:
+    if not len(whose):
+        return np.broadcast_to(np.nan, clients)
     column = np.full(clients, np.nan)
     column[whose] = held
     return column

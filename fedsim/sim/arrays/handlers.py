@@ -76,7 +76,8 @@ class HandlerBatch:
         """Return the places of those that send an answer, and these."""
         if self.together is not None:
             both = self.together
-            clients = self.clients[both.senders]
+            every = len(both.senders) == len(self.clients)
+            clients = self.clients if every else self.clients[both.senders]
             return both.senders, MessageBatch(clients, both.envelopes, both.kinds)
         senders = np.array([n for n, each in enumerate(self.replies) if each is not None], int)
         return senders, MessageBatch(self.clients[senders], [each for each in self.replies if each])

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedsim.memory import trim
 from fedsim.physics.topology import star
 from fedsim.ports import Array, ClientId, Oracle
 from fedsim.problems.oracle import LossOracle
@@ -40,6 +41,9 @@ from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.star import Star
 from fedsim.streams import EntityStreams
 from fedsim.wire.replies import ReplyColumns
+
+_MANY = 100_000
+"""Of an exchange of so many clients, freed memory is returned before its events get an order."""
 
 
 class _SentAtOnce(NamedTuple):
@@ -137,7 +141,10 @@ class ArrayLanes(ServerLanes):
             raise ReactionError("a handler has failed") from error
         self.radios.settle_stateful(cohort.clients, cohort.times, order, rows)
         sent = self._reply(cohort, order, rows)
+        many = len(down.clients) >= _MANY
         del down, cohort  # of each client only what is still needed
+        if many:
+            trim()
         places = order.places(last=True)
         del order
         turns = np.argsort(places[sent.events]) if sent.together is None else None
@@ -160,7 +167,8 @@ class ArrayLanes(ServerLanes):
     def _reply(self, cohort: HandlerBatch, order: EventOrder, rows: RowBlocks) -> "_SentAtOnce":
         """Let the clients reply, and the rest of the exchange pass; its replies arrive later."""
         senders, up = cohort.answers()
-        times, events = cohort.times[senders], cohort.events[senders]
+        own = slice(None) if len(senders) == len(cohort.clients) else senders
+        times, events = cohort.times[own], cohort.events[own]
         last = now = self._calendar.now
         if len(senders):
             came = self._move(up, times, events, order, rows, up=True)

@@ -68,7 +68,7 @@ class ReplyRows(NamedTuple):
             envelopes: of a message, and of a beacon where silence is signalled.
         """
         sent, beacon = envelopes
-        senders = np.arange(len(silent))
+        senders = np.arange(len(silent), dtype=np.int32)
         if beacon is None:
             senders = senders[~silent]
             return cls(senders, groups, silent, [sent] if sent else [])

@@ -118,12 +118,12 @@ def _batteries(clients: int, stores: Stores) -> dict[str, Array]:
         "final_joules": stores.final,
         "depletions": stores.depletions.astype(np.float64),
     }
+    if not len(stores.clients):
+        return dict.fromkeys(columns, np.full(clients, np.nan))  # one array for all of them
     return {name: _spread(clients, stores.clients, held) for name, held in columns.items()}
 
 
 def _spread(clients: int, whose: NDArray[np.intp], held: Array) -> Array:
-    if not len(whose):
-        return np.broadcast_to(np.nan, clients)
     column = np.full(clients, np.nan)
     column[whose] = held
     return column

@@ -93,8 +93,8 @@ def group_rows(owners: NDArray[np.intp], clients: int) -> Sequence[Indices]:
         clients: their number.
 
     Example:
-        >>> group_rows(np.array([1, 0, -1, 1]), 2)
-        (array([1]), array([0, 3]))
+        >>> list(group_rows(np.array([1, 0, -1, 1]), 2))
+        [array([1]), array([0, 3])]
     """
     order = np.argsort(owners, kind="stable")
     dropped = int((owners < 0).sum())

@@ -122,7 +122,7 @@ class ProtocolServer(ABC):
         *,
         to: Sequence[ClientId] | None = None,
         again: object = None,  # noqa: ARG002 - no round is sent again
-    ) -> list[Reply]:
+    ) -> Sequence[Reply]:
         """See `fedsim.ports.Server.exchange`."""
         cohort = self.end.cohort(self.end.recipients(message, to))
         if cohort is None:

@@ -47,10 +47,9 @@ def client_table(
         emissions: the pricing of the log, if any.
         name: returns the name of a node.
     """
-    trim()
     of, number = ledger.of, ledger.of_number
     idle = meters.idle_joules
-    # A column of its own at once: text takes several times as much memory as Python's objects.
+    # A column at once, before there are others: Python's objects take several times its memory.
     names = pd.Series([name(client) for client in range(ledger.clients)])
     transmissions = number("payload_count", Event.SEND)
     table = pd.DataFrame(
@@ -224,4 +223,5 @@ class RunRecorder:
             meters: the world's current meter readings.
         """
         self.log.flush()
+        trim()
         return client_table(self.ledger, facts, meters, self.log.emissions, self.log.name)

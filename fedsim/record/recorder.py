@@ -49,12 +49,10 @@ def client_table(
     """
     of, number = ledger.of, ledger.of_number
     idle = meters.idle_joules
-    # A column at once, before there are others: Python's objects take several times its memory.
-    names = pd.Series([name(client) for client in range(ledger.clients)])
     transmissions = number("payload_count", Event.SEND)
     table = pd.DataFrame(
         {
-            "client": names,
+            "client": pd.Series([name(client) for client in range(ledger.clients)]),
             **facts,
             "transmissions": transmissions,
             "beacons": number("count", Event.SEND) - transmissions,

@@ -72,6 +72,13 @@ class PeerRounds:
         _keep_all(models, self._nodes, self._observer)
         _close([*models.values()], each, self._observer, self._traffic)
 
+    def close_with(self, models: Array) -> None:
+        """Close the open round with the models of all nodes, shape (M, d)."""
+        self._round += 1
+        if self._observer.nodes is not None:
+            self._observer.nodes.see(models.copy())
+        _close(models, (), self._observer, self._traffic)
+
 
 def _keep_all(models: Mapping[ClientId, Array], nodes: int, observer: Observer) -> None:
     """Hand over each node's own model where these are kept; NaN for a node that has left."""
@@ -84,7 +91,10 @@ def _keep_all(models: Mapping[ClientId, Array], nodes: int, observer: Observer) 
 
 
 def _close(
-    models: Sequence[Array], made: Sequence[_Committed], observer: Observer, traffic: Traffic
+    models: Sequence[Array] | Array,
+    made: Sequence[_Committed],
+    observer: Observer,
+    traffic: Traffic,
 ) -> None:
     """Hand the mean of the models of a round to the observer, with the figures of its commits."""
     stack = np.array(models)

@@ -29,7 +29,6 @@ from fedsim.sim.exchanges.layout import (
     COMMIT,
     COMPUTE,
     COMPUTED,
-    EXCHANGE,
     EXPIRE,
     FLOW,
     FULL,
@@ -100,8 +99,9 @@ def receive(tables: Tables, which: int, odd: int) -> None:
 def ask(tables: Tables, which: int) -> None:
     """Note that all messages of a node's exchange have been sent to it: what follows is known."""
     total: Any = tables.total[0]
-    tables.asked[total.asked] = which
-    total.asked += 1
+    if not total.known:
+        tables.asked[total.asked] = which
+        total.asked += 1
 
 
 @part
@@ -194,8 +194,8 @@ def go_on(tables: Tables, which: int) -> int:
     node: Any = tables.nodes[which]
     total: Any = tables.total[0]
     while True:
-        if node.step == node.steps:
-            return ASKS
+        if node.step == node.steps or node.round > total.last:
+            return 0 if node.round > total.last else ASKS
         close(node)
         kind = tables.kinds[which, node.step]
         if kind == COMPUTE:
@@ -211,14 +211,13 @@ def go_on(tables: Tables, which: int) -> int:
             node.step += 1
             if commit(tables, which):
                 return CLOSED
-        elif kind == EXCHANGE:
-            node.step = 0
-            node.steps = 0
+        else:  # EXCHANGE
             exchange(tables, which)
+            node.step = 0
+            if node.exchange >= total.known:
+                node.steps = 0
             if node.received[node.exchange & 1] < node.degree:
                 return 0
-        else:  # REST
-            return 0
 
 
 @part

@@ -4,11 +4,13 @@ It is what `fedsim.sim.power.radio`, `fedsim.sim.network.lanes` and `fedsim.prot
 objects, for radios on mains at constant rates with one tail at most.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.ports import ClientId
 from fedsim.record.schema import ROW_DTYPE
 
 Records = NDArray[np.void]
@@ -108,18 +110,24 @@ TOTAL = np.dtype(
         ("beacons", "i8"),
         ("delivered", "i8"),
         ("word", "i8"),
+        ("last", "i8"),  # the last round
+        ("known", "i8"),  # exchanges of which it is known what nodes do before, 0 for node by node
     ]
 )
 
 COMPUTED, FLOW, ARRIVE, PROMOTE, EXPIRE = range(5)
 """Kinds of events."""
 
-COMPUTE, COMMIT, EXCHANGE, REST = range(4)
-"""Kinds of steps; after the last one a node does nothing more."""
+COMPUTE, COMMIT, EXCHANGE = range(3)
+"""Kinds of steps; after the last round a node does nothing more."""
 
 ASKS, CLOSED, FULL, STILL = range(1, 5)
 """Why the kernel returns: a node is to say what it does next, a round is over, rows are to be
 taken, or nothing is known to happen."""
+
+
+Step = tuple[int, float, float, float]
+"""What a node does: one of the kinds of steps, and of work its seconds, operations and samples."""
 
 
 class Tables(NamedTuple):
@@ -152,8 +160,10 @@ class Tables(NamedTuple):
     word: NDArray[np.int64]
 
     @classmethod
-    def of(cls, degrees: NDArray[np.int64], receivers: NDArray[np.int64]) -> "Tables":
-        """Return the tables of nodes that have not begun, given their degrees and edges."""
+    def of(cls, neighbours: Sequence[Sequence[ClientId]]) -> "Tables":
+        """Return the tables of nodes that have not begun, given the neighbours of each."""
+        degrees = np.array([len(each) for each in neighbours], np.int64)
+        receivers = np.array([one for each in neighbours for one in each], np.int64)
         count, edges = len(degrees), len(receivers)
         seconds = np.zeros(1)
         made = cls(
@@ -166,7 +176,7 @@ class Tables(NamedTuple):
             receivers,
             np.zeros(count, np.int64),
             np.zeros(count, np.int64),
-            np.full((count, 4), REST, np.int64),
+            np.zeros((count, 4), np.int64),
             np.zeros((count, 4, 3)),
             np.zeros(4 * count + _ROWS, ROW_DTYPE),
             seconds,
@@ -189,10 +199,16 @@ class Tables(NamedTuple):
         count, have = self.kinds.shape
         if most <= have:
             return self
-        kinds, figures = np.full((count, 2 * most), REST, np.int64), np.zeros((count, 2 * most, 3))
+        kinds, figures = np.zeros((count, 2 * most), np.int64), np.zeros((count, 2 * most, 3))
         kinds[:, :have], figures[:, :have] = self.kinds, self.figures
         rows = np.zeros(4 * count + _ROWS + 2 * most, ROW_DTYPE)
         return self._replace(kinds=kinds, figures=figures, rows=rows)
+
+    def enter(self, numbers: NDArray[np.int64], steps: Sequence[Step]) -> None:
+        """Enter the steps of some nodes, which are the same."""
+        figures = np.array(steps)
+        self.kinds[numbers, : len(steps)] = figures[:, 0]
+        self.figures[numbers, : len(steps)] = figures[:, 1:]
 
 
 _ROWS = 2**14

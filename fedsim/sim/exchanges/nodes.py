@@ -7,23 +7,51 @@ what it commits and what it sends, in steps whose times the kernel finds.
 
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from types import coroutine
-from typing import Any, Never
+from typing import Any, NamedTuple, Never, cast
+
+import numpy as np
 
 from fedsim.physics.devices import DeviceLaw
-from fedsim.ports import Array, ClientId, Message, Reply, Work
+from fedsim.physics.overlay import Overlay
+from fedsim.ports import Array, ClientId, Message, Oracle, Reply, Work
 from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.transport import Envelope, Transport
 from fedsim.sim.arrays.order import ReactionError
 from fedsim.sim.client import Participant
-from fedsim.sim.exchanges.layout import COMMIT, COMPUTE, EXCHANGE, REST
+from fedsim.sim.config import PeerMethod, WorldConfig
+from fedsim.sim.exchanges.layout import COMMIT, COMPUTE, EXCHANGE, Step, Tables
+from fedsim.sim.fleet import Fleet
 from fedsim.sim.meetings import Neighbourhood
 from fedsim.sim.participant import Belongings
-
-Step = tuple[int, float, float, float]
-"""What a node does: one of the kinds of steps, and of work its seconds, operations and samples."""
+from fedsim.sim.peer_rounds import PeerRounds
+from fedsim.wire.packers import Packing
 
 Keep = Callable[[ClientId, int, Array, dict[str, float]], object]
 """Callback for a model that a node will commit; see `fedsim.sim.peer_nodes.Commit`."""
+
+
+class Own(NamedTuple):
+    """See `fedsim.sim.participant.Belongings`."""
+
+    evaluator: Any
+    oracle: Oracle
+    state: Any
+    rng: Any
+    take_back: Any
+    looks: set[str]
+
+
+def endpoint(setup: WorldConfig, number: ClientId, near: Neighbourhood) -> PeerProtocol:
+    """Return the endpoint of a node."""
+    return PeerProtocol(
+        number,
+        near.neighbours,
+        Packing(setup.packer_up, number),
+        beacons=setup.silence.beacon,
+        deadline=setup.silence.closes_after,
+        header_bits=setup.header_bits,
+        transport=setup.transport,
+    )
 
 
 class _NoClock:
@@ -175,12 +203,119 @@ class PlayedNode(Participant):
 
     async def _rest(self) -> Never:
         """Do nothing more: all rounds that there can be are committed."""
-        self.steps.append((REST, 0.0, 0.0, 0.0))
         await _hand_over(True)  # noqa: FBT003
         raise AssertionError("a node that rests does not go on")
 
 
-def replies_to(node: PlayedNode, nodes: Sequence[PlayedNode]) -> list[Reply]:
-    """Return the messages of a node's exchange, all of which have been sent, by neighbour."""
-    odd = node.exchange_number & 1
-    return [nodes[other].posts[odd] for other in node.neighbours]  # type: ignore[misc]
+class NodeScripts:
+    """What the nodes do, each by a coroutine.
+
+    Args:
+        setup: of the world.
+        fleet: its components.
+        rounds: takes the models.
+        looks: the set to which the names of what the method reads are added.
+    """
+
+    def __init__(
+        self, setup: WorldConfig, fleet: Fleet, rounds: PeerRounds, looks: set[str]
+    ) -> None:
+        self._setup, self._rounds = setup, rounds
+        self._live = cast("PeerMethod", setup.algorithm).live
+        self._nodes = [
+            self._node(number, fleet, rounds, looks) for number in range(len(setup.fleet))
+        ]
+        self._entered: list[list[Step]] = [[] for _ in self._nodes]
+
+    def _node(
+        self, number: ClientId, fleet: Fleet, rounds: PeerRounds, looks: set[str]
+    ) -> PlayedNode:
+        setup = self._setup
+        near = Neighbourhood.of(cast("Overlay", setup.overlay), number)
+        state = setup.algorithm.memory(setup.initial)
+        own = Own(setup.evaluator, fleet.oracle(number), state, setup.rng, fleet.take_back, looks)
+        return PlayedNode(
+            endpoint(setup, number, near),
+            fleet.kinds[number].device,
+            own,
+            near=near,
+            initial=setup.initial,
+            transport=setup.transport,
+            header_bits=setup.header_bits,
+            keep=rounds.take,
+            rounds=setup.stop.rounds,
+        )
+
+    def begin(self, tables: Tables) -> Tables:
+        """Enter what all nodes do first."""
+        for node in self._nodes:
+            node.start(self._live)
+        try:
+            return self._advance(tables, self._nodes, [None] * len(self._nodes))
+        except ReactionError:
+            self.end()
+            raise
+
+    def go_on(self, tables: Tables) -> Tables:
+        """Enter what the nodes that are asked do next."""
+        total: Any = tables.total[0]
+        nodes = [self._nodes[number] for number in tables.asked[: total["asked"]].tolist()]
+        total["asked"] = 0
+        return self._advance(tables, nodes, [self._replies_to(node) for node in nodes])
+
+    def _replies_to(self, node: PlayedNode) -> list[Reply]:
+        """Return the messages of a node's exchange, all of which have been sent, by neighbour."""
+        odd = node.exchange_number & 1
+        return [cast("Reply", self._nodes[other].posts[odd]) for other in node.neighbours]
+
+    def _advance(
+        self,
+        tables: Tables,
+        nodes: Sequence[PlayedNode],
+        replies: Sequence[list[Reply] | None],
+    ) -> Tables:
+        """Let nodes go on up to their next exchanges.
+
+        Raises:
+            ReactionError: one fails; what the others do meanwhile, only events tell.
+        """
+        for node in nodes:
+            node.steps = []
+        try:
+            both = zip(nodes, replies, strict=True)
+            busy = [node for node, given in both if node.go_on(given)]
+            while busy:
+                busy = [node for node in busy if node.go_on(None)]
+        except ReactionError:
+            raise
+        except Exception as error:
+            raise ReactionError("a node has failed") from error
+        return self._enter(tables, nodes)
+
+    def _enter(self, tables: Tables, nodes: Sequence[PlayedNode]) -> Tables:
+        """Enter the steps of nodes, and what they send after these, in the tables."""
+        for node in nodes:
+            if node.steps != self._entered[node.id]:
+                tables = tables.with_steps(len(node.steps))
+                tables.enter(np.array([node.id]), node.steps)
+                self._entered[node.id] = node.steps
+        numbers, own = [node.id for node in nodes], tables.nodes
+        own["step"][numbers] = 0
+        own["steps"][numbers] = [len(node.steps) for node in nodes]
+        own["payload"][numbers] = [node.sent.payload_bits for node in nodes]
+        own["header"][numbers] = [node.sent.header_bits for node in nodes]
+        return tables
+
+    def close_round(self) -> None:
+        """Hand the models of the open round over."""
+        self._rounds.close()
+
+    def sent(self, sender: ClientId, odd: int) -> Message:
+        """Return a node's message of its last even, or odd, exchange."""
+        message: Message = cast("Reply", self._nodes[sender].posts[odd]).message
+        return message
+
+    def end(self) -> None:
+        """End the coroutines."""
+        for node in self._nodes:
+            node.close()

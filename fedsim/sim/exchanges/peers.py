@@ -1,50 +1,60 @@
 """Peers whose exchanges are played by a kernel: the same world as `Peers`, with the same log."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable
+from typing import Any, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.physics.overlay import Overlay
-from fedsim.ports import ClientId, Message, Oracle
+from fedsim.ports import ClientId, Message
 from fedsim.progress import activity
-from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.stopping import RunStopped
-from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.record.summary import DONE, Ending
 from fedsim.sim.arrays.order import ReactionError
-from fedsim.sim.config import PeerMethod, WorldConfig
+from fedsim.sim.arrays.together import NotAlikeError
+from fedsim.sim.config import WorldConfig
 from fedsim.sim.exchanges.layout import ASKS, CLOSED, FULL, Tables
-from fedsim.sim.exchanges.nodes import PlayedNode, Step, replies_to
+from fedsim.sim.exchanges.nodes import NodeScripts
+from fedsim.sim.exchanges.rows import RowScripts
 from fedsim.sim.exchanges.state import enter_kinds, hand_back
 from fedsim.sim.fleet import Fleet
-from fedsim.sim.meetings import Neighbourhood
 from fedsim.sim.network.peers import PeerNetwork
 from fedsim.sim.peer_rounds import PeerRounds
-from fedsim.wire.packers import Packing
 from fedsim.worlds.main_task import ending_of
 from fedsim.worlds.observer import Observer
 
-LOADING = "loading the kernel of exchanges, which takes some seconds the first time"
+LOADING = "loading the kernel of exchanges, which takes some ten seconds the first time"
 
 _COMMON = "joules", "bits_up", "transmissions", "beacons"
 """What the kernel counts of the run's traffic."""
 
 
-class _Own(NamedTuple):
-    """See `fedsim.sim.participant.Belongings`."""
+class Scripts(Protocol):
+    """What nodes do and send, as the methods' coroutines say."""
 
-    evaluator: Any
-    oracle: Oracle
-    state: Any
-    rng: Any
-    take_back: Any
-    looks: set[str]
+    def begin(self, tables: Tables) -> Tables:
+        """Enter what all nodes do first."""
+        ...
+
+    def go_on(self, tables: Tables) -> Tables:
+        """Enter what the nodes that are asked do next."""
+        ...
+
+    def close_round(self) -> None:
+        """Hand the models of the open round over."""
+        ...
+
+    def sent(self, sender: ClientId, odd: int) -> Message:
+        """Return a node's message of its last even, or odd, exchange."""
+        ...
+
+    def end(self) -> None:
+        """End the coroutines."""
+        ...
 
 
 class PlayedPeers:
@@ -53,11 +63,10 @@ class PlayedPeers:
     Attributes:
         network: where the run ends, the lanes between them.
         remedy: empty: no node ever waits for what does not come.
+        doing, stuck: empty, too.
     """
 
-    remedy = ""
-    doing = ""
-    stuck = ""
+    remedy = doing = stuck = ""
 
     def __init__(
         self,
@@ -68,56 +77,21 @@ class PlayedPeers:
         log: EventLog,
         looks: set[str],
     ) -> None:
-        overlay, count = cast("Overlay", setup.overlay), len(setup.fleet)
-        self._method = cast("PeerMethod", setup.algorithm)
+        count = len(setup.fleet)
+        self._setup, self._looks = setup, looks
         self._fleet, self._traffic, self._log = fleet, traffic, log
         self._calendar = fleet.calendar
         self.network = cast("PeerNetwork", fleet.peer_network())
         self.network.join([_ignore] * count, _ignore)
         self._rounds = PeerRounds(range(count), observer, traffic)
-        self._nodes = [self._node(setup, overlay, number, looks) for number in range(count)]
-        degrees = np.array([len(node.neighbours) for node in self._nodes], np.int64)
-        edges = np.array([one for node in self._nodes for one in node.neighbours], np.int64)
-        self._tables = Tables.of(degrees, edges)
-        self._written: list[list[Step]] = [[] for _ in range(count)]
+        overlay = cast("Overlay", setup.overlay)
+        self._tables = Tables.of(overlay.neighbours)
         enter_kinds(self._tables, fleet.kinds, fleet.radio_kinds)
         self._total: Any = self._tables.total[0]
+        self._total["last"] = min(setup.stop.rounds, 2**62)
+        self._scripts: Scripts
+        self._kernel: Callable[[Tables], int]
         self._over: asyncio.Future[Ending]
-
-    def _node(
-        self, setup: WorldConfig, overlay: Overlay, number: ClientId, looks: set[str]
-    ) -> PlayedNode:
-        near = Neighbourhood.of(overlay, number)
-        protocol = PeerProtocol(
-            number,
-            near.neighbours,
-            Packing(setup.packer_up, number),
-            beacons=setup.silence.beacon,
-            deadline=setup.silence.closes_after,
-            header_bits=setup.header_bits,
-            transport=setup.transport,
-        )
-        own = _Own(
-            setup.evaluator,
-            self._fleet.oracle(number),
-            setup.algorithm.memory(setup.initial),
-            setup.rng,
-            self._fleet.take_back,
-            looks,
-        )
-        return PlayedNode(
-            protocol,
-            self._fleet.kinds[number].device,
-            own,
-            near=near,
-            initial=setup.initial,
-            transport=setup.transport,
-            header_bits=setup.header_bits,
-            keep=self._rounds.take,
-            rounds=setup.stop.rounds,
-        )
-
-    # -- how it goes on ----------------------------------------------------------------
 
     async def run(self) -> Ending:
         """Return how it ended.
@@ -134,9 +108,8 @@ class PlayedPeers:
         try:
             return await self._over
         finally:
-            self._end()
-            for node in self._nodes:
-                node.close()
+            if self._over.done() and not self._over.cancelled():
+                self._end()
 
     def stop(self, reason: str) -> None:
         """End the run now."""
@@ -156,12 +129,16 @@ class PlayedPeers:
 
     def _begin(self, _: None) -> None:
         """Let all nodes begin, in order."""
-        for node in self._nodes:
-            node.start(self._method.live)
-        self._ask(range(len(self._nodes)), begin=True)
-        self._total["word"] = self._log.word(self._nodes[0].sent.message.label)
-        self._tables.ready[:] = np.arange(len(self._nodes))
-        self._total["ready"] = len(self._nodes)
+        parts = self._setup, self._fleet, self._rounds, self._looks
+        try:
+            self._scripts = RowScripts(*parts)
+            self._tables = self._scripts.begin(self._tables)
+        except NotAlikeError:
+            self._scripts = NodeScripts(*parts)
+            self._tables = self._scripts.begin(self._tables)
+        self._total["word"] = self._log.word(self._scripts.sent(0, 1).label)
+        self._tables.ready[:] = np.arange(len(self._tables.ready))
+        self._total["ready"] = len(self._tables.ready)
         self._play()
 
     def _play(self) -> None:
@@ -175,9 +152,7 @@ class PlayedPeers:
             self._log.extend(self._tables.rows[: self._total["rows"]])
             self._total["rows"] = 0
             if why == ASKS:
-                asked = self._tables.asked[: self._total["asked"]].tolist()
-                self._total["asked"] = 0
-                self._ask(asked)
+                self._tables = self._scripts.go_on(self._tables)
             elif why == CLOSED:
                 self._calendar.call(float(self._total["now"]), self._close_round, None)
                 return
@@ -187,7 +162,7 @@ class PlayedPeers:
     def _close_round(self, _: None) -> None:
         """Hand the models of a round to the observer, and go on unless that ends the run."""
         try:
-            self._rounds.close()
+            self._scripts.close_round()
         except RunStopped as stopped:
             self._finish(ending_of(stopped))
         except Exception as error:  # noqa: BLE001 - the run ends with it
@@ -195,67 +170,19 @@ class PlayedPeers:
         else:
             self._play()
 
-    def _ask(self, numbers: Sequence[ClientId], *, begin: bool = False) -> None:
-        """Let nodes say what they do up to their next exchanges.
-
-        Raises:
-            ReactionError: one fails; what the others do meanwhile, only events tell.
-        """
-        nodes = [self._nodes[number] for number in numbers]
-        given = [None if begin else replies_to(node, self._nodes) for node in nodes]
-        for node in nodes:
-            node.steps = []
-        try:
-            busy = [node for node, replies in zip(nodes, given, strict=True) if node.go_on(replies)]
-            while busy:
-                busy = [node for node in busy if node.go_on(None)]
-        except ReactionError:
-            raise
-        except Exception as error:
-            raise ReactionError("a node has failed") from error
-        self._enter(np.array(numbers, np.int64), nodes)
-
-    def _enter(self, numbers: NDArray[np.int64], nodes: Sequence[PlayedNode]) -> None:
-        """Enter the steps of nodes, and what they send after these, in the tables."""
-        for node in nodes:
-            steps = node.steps
-            if steps == self._written[node.id]:
-                continue
-            self._tables = tables = self._tables.with_steps(len(steps))
-            figures = np.array(steps)
-            tables.kinds[node.id, : len(steps)] = figures[:, 0]
-            tables.figures[node.id, : len(steps)] = figures[:, 1:]
-            self._written[node.id] = steps
-        own = self._tables.nodes
-        own["step"][numbers] = 0
-        own["steps"][numbers] = [len(node.steps) for node in nodes]
-        own["payload"][numbers] = [node.sent.payload_bits for node in nodes]
-        own["header"][numbers] = [node.sent.header_bits for node in nodes]
-
-    # -- how it ends -------------------------------------------------------------------
-
     def _end(self) -> None:
         """Charge work in progress, and leave messages and radios as they are to the network."""
         nodes, now = self._tables.nodes, self._calendar.now
         for number in np.flatnonzero(nodes["work_begun"] >= 0.0).tolist():
-            own = nodes[number]
+            own: Any = nodes[number]
             span = max(now - float(own["work_begun"]), 0.0)
             joules = float(own["power"]) * span
             own["work_joules"] += joules
             self._traffic.joules += joules
             event, what = int(Event.COMPUTE), int(own["round"])
             self._log.append(now, span, event, number, NO_PEER, what, joules=joules)
-        self._fleet.in_arrays = hand_back(self._tables, self.network, self._envelope)
-
-    def _envelope(self, sender: ClientId, odd: int) -> Envelope:
-        """Return what a node has sent in its last even, or odd, exchange."""
-        node = self._nodes[sender]
-        post = node.posts[odd]
-        assert post is not None, "it has been sent"  # noqa: S101
-        message: Message = post.message
-        number = node.exchange_number - ((node.exchange_number & 1) != odd)
-        word = int(self._total["word"])
-        return Envelope(message, post.round, number, node.sent.header_bits, word)
+        self._fleet.in_arrays = hand_back(self._tables, self.network, self._scripts.sent)
+        self._scripts.end()
 
 
 def _ignore(*_: object) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.ports import Array, ClientId
+from fedsim.ports import Array, ClientId, Message
 from fedsim.protocol.transport import Envelope
 from fedsim.sim.config import ClientConfig
 from fedsim.sim.exchanges.layout import Tables
@@ -44,14 +44,14 @@ def enter_kinds(
 
 
 def hand_back(
-    tables: Tables, network: PeerNetwork, sent: Callable[[ClientId, int], Envelope]
+    tables: Tables, network: PeerNetwork, sent: Callable[[ClientId, int], Message]
 ) -> Array:
     """Leave messages in transit, and radios that are not idle, to the network.
 
     Args:
         tables: at the end of the run.
         network: gets them.
-        sent: returns the envelope of a node's last even, or odd, exchange.
+        sent: returns a node's message of its last even, or odd, exchange.
 
     Returns:
         What each node has spent without those radios, J, shape (M,).
@@ -89,7 +89,7 @@ def _leave_lane(
     network: PeerNetwork,
     node: ClientId,
     up: bool,  # noqa: FBT001 - as `Fleet.lane`
-    sent: Callable[[ClientId, int], Envelope],
+    sent: Callable[[ClientId, int], Message],
 ) -> None:
     """Let a lane have the messages that a node's has."""
     own, lane = tables.lanes[2 * node + up], network.lane_of(node, up=up)
@@ -107,9 +107,11 @@ def _leave_lane(
         waits = int(tables.messages[waits]["follows"])
 
 
-def _parcel(tables: Tables, number: int, sent: Callable[[ClientId, int], Envelope]) -> Parcel:
-    own = tables.messages[number]
+def _parcel(tables: Tables, number: int, sent: Callable[[ClientId, int], Message]) -> Parcel:
+    own: Any = tables.messages[number]
     sender, receiver, odd, framing = (
         int(own[name]) for name in ("sender", "receiver", "odd", "framing")
     )
-    return Parcel(sent(sender, odd), sender, receiver, framing)
+    what = int(own["round"]), int(tables.nodes["exchange"][sender]), int(own["header"])
+    envelope = Envelope(sent(sender, odd), *what, int(tables.total["word"][0]))
+    return Parcel(envelope, sender, receiver, framing)

@@ -66,6 +66,12 @@ def scenario(**parts: Any) -> dict[str, Any]:
     }
 
 
+def made_again() -> Any:
+    """Watch whether a run is made again by events."""
+    start = World._start_again
+    return patch.object(World, "_start_again", autospec=True, side_effect=start)
+
+
 @pytest.mark.parametrize("number", range(30))
 def test_the_kernel_writes_what_events_write(number: int) -> None:
     one, other = both(number)

@@ -283,8 +283,7 @@ class Job:
 
     @property
     def _reference(self) -> dict[str, Any]:
-        keys = "value", "method", "residual"
-        return {key: getattr(self.reference, key) for key in keys}
+        return {key: getattr(self.reference, key) for key in ("value", "method", "residual")}
 
     @property
     def computing(self) -> Mapping[str, Any]:
@@ -333,8 +332,7 @@ class Job:
             return ()
         clients = BuiltTier(self.algorithm, self.participation, self.transport)
         runs = cast("Method", numerics.algorithm)
-        layers = self.problem.layers
-        return build_hops(self.scenario, clients, self.tiers, runs, self.seed, layers)
+        return build_hops(self.scenario, clients, self.tiers, runs, self.seed, self.problem.layers)
 
     @property
     def personal(self) -> bool:
@@ -352,7 +350,6 @@ class Job:
         if personal is None:
             evaluate = partial(self.evaluation.value, objective=objective)
             return _Observed(evaluate, self.observers)
-
         value = personal.objective(problem, objective)
         return _Observed(value, tuple(map(personal.observer, self.observers)))
 
@@ -430,18 +427,18 @@ def facts_of(
 
     Args:
         groups: of the fleet, then the tiers.
-        members: the number of the group that each client, and each gateway, belongs to.
+        members: the number of the group that each of them belongs to.
         samples: how many each client has.
         names: of the clients in the data; none if empty.
         tree: which server each of them has; None where all have one.
     """
     places: dict[str, Sequence[object]] = {}
     if tree is not None:
-        gateways = range(tree.clients, len(tree.above))
-        samples = [*samples, *(0 for _ in gateways)]
-        names = names and [*names, *(node_name(each, tree.clients) for each in gateways)]
-        above = [node_name(server, tree.clients) for server in tree.above]
-        places = {"tier": [tree.level(node) for node in range(len(above))], "server": above}
+        nodes, clients = range(len(tree.above)), tree.clients
+        samples = [*samples, *[0] * len(nodes[clients:])]
+        names = names and [*names, *(node_name(each, clients) for each in nodes[clients:])]
+        places["tier"] = [tree.level(node) for node in nodes]
+        places["server"] = [node_name(server, clients) for server in tree.above]
     named: dict[str, Sequence[object]] = {"name": names} if names else {}
     return {
         **named,

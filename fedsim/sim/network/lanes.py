@@ -217,6 +217,15 @@ class Lane(Channel):
             f" expected {due}"
         )
 
+    def count_framing(self, bits: int) -> int:
+        """Return the bits that the transport adds to a message."""
+        return 0 if self.framing is None else self.framing.bits(bits)
+
+    def misses(self, envelope: Envelope) -> bool:
+        """Draw whether a packet of a message, which none sends again, is lost."""
+        packets = self.packets.packets(envelope.bits)
+        return self.process is not None and self.process.losses(packets) > 0
+
     def enqueue(self, envelope: Envelope, framing: int) -> None:
         """Queue a message, and the bits of its framing, behind the current one and the others."""
         if self.queue is None:

@@ -5,31 +5,25 @@ classes to the last bit. They are stored in the user's cache, in a folder named 
 sources, and of those of the classes, whose constants are compiled into them.
 """
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numba
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from fedsim.problems.partition import cache_folder
+from fedsim.computing.kernel_cache import Function, cached_kernel, kernel_folder
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 _OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy"}
 _PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
-def _cache() -> str:
+def _sources() -> list[Path]:
     here = Path(__file__).parent
-    sources = [*sorted(here.glob("*.py")), *sorted(here.parent.glob("*.py"))]
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
-    base = Path(numba.config.CACHE_DIR or cache_folder() / "kernels")
-    return str(base / digest[:16])
+    return [*sorted(here.glob("*.py")), *sorted(here.parent.glob("*.py"))]
 
 
 def part(function: Function) -> Function:
@@ -55,12 +49,7 @@ def piece(function: Function) -> Function:
 
 def kernel(function: Function) -> Function:
     """Return a kernel, which is compiled on its first call for the types of its arguments."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = _cache()  # Numba reads it when it wraps the function
-    try:
-        return cast("Function", numba.njit(cache=True, **_OPTIONS)(function))
-    finally:
-        numba.config.CACHE_DIR = before
+    return cached_kernel(function, kernel_folder(_sources()), **_OPTIONS)
 
 
 @intrinsic  # type: ignore[untyped-decorator]  # Numba has no types for it

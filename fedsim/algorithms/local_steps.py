@@ -183,8 +183,7 @@ def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
         field: of the message.
     """
     weights = server.weights[[reply.client for reply in replies]]
-    # Optional: servers without client sampling have none.
-    corrections = getattr(server, "corrections", None)
+    corrections = server.corrections
     if corrections is None:
         weights = weights / weights.sum()
     else:

@@ -5,16 +5,13 @@ classes to the last bit. They are stored in the user's cache, in a folder named 
 sources, and of those of the classes, whose constants are compiled into them.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numba
 
-from fedsim.problems.partition import cache_folder
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+from fedsim.computing.kernel_cache import Function, cached_kernel, kernel_folder
 
 _OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy"}
 _PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -23,6 +20,14 @@ _PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 def part(function: Function) -> Function:
     """Return a function that is compiled where a kernel calls it."""
     return cast("Function", numba.njit(**_OPTIONS, **_PART)(function))
+
+
+def inlined(function: Function) -> Function:
+    """Return a function that becomes part of each that calls it: what most events need.
+
+    A call of a small function takes longer than what it does.
+    """
+    return cast("Function", numba.njit(forceinline=True, **_OPTIONS, **_PART)(function))
 
 
 def piece(function: Function) -> Function:
@@ -39,17 +44,9 @@ def stored_by(sources: Iterable[Path]) -> Callable[[Function], Function]:
     Args:
         sources: what a stored kernel depends on.
     """
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
-    base = Path(numba.config.CACHE_DIR or cache_folder() / "kernels")
+    folder = kernel_folder([*sources, Path(__file__)])
 
     def kernel(function: Function) -> Function:
-        before = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str(
-            base / digest[:16]
-        )  # Numba reads it when it wraps the function
-        try:
-            return cast("Function", numba.njit(cache=True, **_OPTIONS)(function))
-        finally:
-            numba.config.CACHE_DIR = before
+        return cached_kernel(function, folder, **_OPTIONS)
 
     return kernel

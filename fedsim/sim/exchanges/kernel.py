@@ -10,7 +10,6 @@ from typing import Any
 
 from fedsim.record import schema
 from fedsim.record.schema import NO_PEER, Event
-from fedsim.sim import kernels
 from fedsim.sim.exchanges.events import schedule, take_next, write
 from fedsim.sim.exchanges.lanes import (
     begin,
@@ -39,13 +38,7 @@ from fedsim.sim.kernels import part, stored_by
 
 _SENT, _RECEIVED, _COMPUTED = int(Event.SEND), int(Event.RECEIVE), int(Event.COMPUTE)
 
-kernel = stored_by(
-    [
-        *sorted(Path(__file__).parent.glob("*.py")),
-        Path(kernels.__file__),
-        Path(str(schema.__file__)),
-    ]
-)
+kernel = stored_by([*sorted(Path(__file__).parent.glob("*.py")), Path(str(schema.__file__))])
 
 
 @part

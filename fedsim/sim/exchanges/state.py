@@ -103,7 +103,7 @@ def _leave_lane(
     waits = int(own["head"])
     while waits >= 0:
         parcel = _parcel(tables, waits, sent)
-        lane.enqueue(parcel, 0 if lane.framing is None else lane.framing.bits(parcel.bits))
+        lane.enqueue(parcel, lane.count_framing(parcel.bits))
         waits = int(tables.messages[waits]["follows"])
 
 

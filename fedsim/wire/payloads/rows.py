@@ -4,7 +4,7 @@ A `DenseRows` is what a packer without a compressor makes of an array (n, d). Of
 out a `DenseRow`, which equals the `Dense` of that vector in values and bits.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedsim.ports import Array, Payload
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads.base import frozen
-from fedsim.wire.payloads.dense import Dense
+from fedsim.wire.payloads.dense import Dense, LongDense
 
 
 class DenseRows:
@@ -75,15 +75,15 @@ def weighted_sum(payloads: Sequence[Payload], weights: Array | None = None) -> A
         payloads: at least one; all of one shape.
         weights: what each vector is multiplied by, shape (n,); None for 1.
     """
-    total: Array = np.zeros_like(payloads[0].values)
+    one = payloads[0]
+    total: Array = np.zeros(one.shape if isinstance(one, LongDense) else one.values.shape)
     begin = 0
     for rows, own in groupby(payloads, _rows_of):
         some = list(own)
         factors = None if weights is None else weights[begin : begin + len(some)]
         begin += len(some)
         if rows is None or len(total) < _LEAST:
-            for vector in _vectors(some, factors):
-                total += vector
+            _add(total, some, factors)
         else:
             places = np.array([each.place for each in some if isinstance(each, DenseRow)])
             step, first = max(_AT_ONCE // len(total), 1), int(places[0])
@@ -110,6 +110,17 @@ def _rows_of(payload: Payload) -> DenseRows | None:
     return payload.rows if isinstance(payload, DenseRow) else None
 
 
-def _vectors(payloads: Sequence[Payload], factors: Array | None) -> Iterator[Array]:
-    for place, payload in enumerate(payloads):
-        yield payload.values if factors is None else factors[place] * payload.values
+def _add(total: Array, payloads: Sequence[Payload], factors: Array | None) -> None:
+    """Add payloads' vectors, times factors, to a sum: long ones a part of all after the other."""
+    long = [each for each in payloads if isinstance(each, LongDense)]
+    if len(long) < len(payloads):
+        for place, payload in enumerate(payloads):
+            total += payload.values if factors is None else factors[place] * payload.values
+        return
+    for at in range(0, len(total), _AT_ONCE):
+        some = slice(at, at + _AT_ONCE)
+        for place, payload in enumerate(long):
+            part = payload.part(some)
+            if factors is not None:
+                part *= factors[place]
+            total[some] += part

@@ -8,16 +8,13 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from fedsim.sim import kernels
-from fedsim.sim.kernels import part, piece, stored_by
+from fedsim.sim.kernels import inlined, part, piece, stored_by
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 
-__all__ = ["integers_at", "kernel", "part", "piece", "reals_at"]
+__all__ = ["inlined", "kernel", "part", "piece"]
 
 _HERE = Path(__file__).parent
-kernel = stored_by(
-    [*sorted(_HERE.glob("*.py")), *sorted(_HERE.parent.glob("*.py")), Path(kernels.__file__)]
-)
+kernel = stored_by([*sorted(_HERE.glob("*.py")), *sorted(_HERE.parent.glob("*.py"))])
 
 
 @intrinsic  # type: ignore[untyped-decorator]  # Numba has no types for it
@@ -28,6 +25,20 @@ def _integers_at(_: Any, address: Any) -> Any:  # noqa: ANN401 - what Numba hand
 @intrinsic  # type: ignore[untyped-decorator]
 def _reals_at(_: Any, address: Any) -> Any:  # noqa: ANN401
     return types.CPointer(types.float64)(address), _point
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _fetch(_: Any, address: Any) -> Any:  # noqa: ANN401
+    return types.void(address), _prefetch
+
+
+def _prefetch(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
+    """Let a line of memory be taken into the processor's cache, without waiting for it."""
+    pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+    call = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+    numbers = [ir.Constant(number, each) for each in (1, 3, 1)]  # to write, to keep, data
+    builder.call(call, [builder.inttoptr(arguments[0], pointer), *numbers])
 
 
 def _point(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
@@ -42,6 +53,9 @@ def _point(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  
 
 integers_at = cast("Callable[[int], Integers]", _integers_at)
 """Returns the 64-bit words at an address, as integers."""
+
+prefetch = cast("Callable[[int], None]", _fetch)
+"""Lets a line at an address be taken into the processor's cache, ahead of its use."""
 
 reals_at = cast("Callable[[int], Reals]", _reals_at)
 """Returns the 64-bit words at an address, as doubles."""

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from math import fsum, isfinite, nan
 from pathlib import Path
 from traceback import extract_tb
@@ -79,24 +79,21 @@ def _is_own(file: str) -> bool:
 @contextmanager
 def _seed(seed: int) -> Iterator[None]:
     """Seed the global generators, and restore them afterwards."""
-    torch = sys.modules.get("torch")
     plain, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002 - a user's code draws from it
-    # `torch.manual_seed` has the same effect, and takes a hundred times as long on a CPU.
-    own = None if torch is None else torch.default_generator
-    state = None if own is None else own.get_state()
     try:
         random.seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002 - likewise
-        if own is not None and torch is not None:
-            own.manual_seed(seed)
-            if torch.backends.cuda.is_built():
-                torch.cuda.manual_seed_all(seed)
-        yield
+        with nullcontext() if "torch" not in sys.modules else _torch_streams(seed):
+            yield
     finally:
         random.setstate(plain)
         np.random.set_state(legacy)  # noqa: NPY002 - likewise
-        if own is not None:
-            own.set_state(state)
+
+
+def _torch_streams(seed: int) -> AbstractContextManager[None]:
+    from fedsim.problems.modules.seeding import own_streams  # noqa: PLC0415 - takes PyTorch
+
+    return own_streams(seed)
 
 
 @contextmanager

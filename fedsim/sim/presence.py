@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from math import inf, nan
+from math import inf
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from fedsim.record.log import EventLog
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import DEADLINE, NORMAL, Calendar
 from fedsim.sim.power.idle import IdleMeter
-from fedsim.sim.power.supply import Supply, harvested
+from fedsim.sim.power.supply import Supply, harvested, state_of_charge
 
 Lost = Callable[[ClientId], None]
 """Callback for a client that cannot go on: what it does and has in transit is lost."""
@@ -101,8 +101,7 @@ class Presence:
 
     def charge(self, client: ClientId) -> float:
         """Return the state of charge of a client's battery; NaN on mains."""
-        supply = self._supplies.get(client)
-        return nan if supply is None else supply.share
+        return state_of_charge(self._supplies.get(client))
 
     def harvest(self, client: ClientId, watts: float) -> float:
         """Return the share of a power, W, that a client's battery is offered now; 1 on mains."""

@@ -111,7 +111,7 @@ class GatewayServer(SimServer):
 
     @property
     def corrections(self) -> Mapping[ClientId, float] | None:
-        """By what updates are multiplied before the weighted sum; see `fedsim.worlds.server`.
+        """By what updates are multiplied before the weighted sum; see `fedsim.ports.Server`.
 
         Weights are shares of all samples: among those below they add up to the gateway's own.
         """

@@ -14,6 +14,7 @@ from fedsim.errors import DataError
 from fedsim.problems import Source
 from fedsim.problems.architectures import GivenModule, PassedModule
 from fedsim.problems.data.files import GivenRows, arrays
+from fedsim.problems.modules.seeding import own_streams
 from fedsim.scenario import ProblemSpec
 from fedsim.scenario.passed import passed_problem
 from fedsim.torch.datasets import as_array, dataset
@@ -69,7 +70,8 @@ def problem(
             a batch of 32, evenly spaced, over 32.
         collate: with a step: a function of a list of items that returns a batch, whose tensors are
             put on the model's device, real ones in its type; `default_collate` by default.
-        of_the_loss: other keys of the loss `torch`: l2, scale, numbers, device, outputs.
+        of_the_loss: other keys of the loss `torch`: l2, scale, numbers, device, outputs. `device`
+            is by default that of a module passed as an object.
 
     Raises:
         DataError: rows, module or loss cannot be used, or a key or value of the loss is invalid.
@@ -105,7 +107,8 @@ def _problem_of_rows(
     if loss == _CLASSES and tried.outputs == 1:
         text = "cross-entropy needs an output for each class, and the module has one output"
         raise DataError("loss.criterion", f"{text}; use squared, or a custom loss")
-    keys = {"kind": "torch", "model": model, **_loss_keys(loss, tried.outputs), **of_the_loss}
+    known = {**_loss_keys(loss, tried.outputs), **_device(module)}
+    keys = {"kind": "torch", "model": model, **known, **of_the_loss}
     return passed_problem(keys, rows, test, split, _rows)
 
 
@@ -138,6 +141,7 @@ def _problem_of_items(
         "kind": "torch",
         "model": _model(handed, (1,), _try(handed, None)),
         "criterion": "squared",  # its only output: the loss itself
+        **_device(module),
         **of_the_loss,
     }
     return passed_problem(keys, rows.data, rows.test, split, lambda test: test)
@@ -180,6 +184,12 @@ def _loss_keys(loss: Criterion | RowLoss, outputs: int | None) -> dict[str, Any]
     if getattr(loss, "reduction", None) == "sum":
         known["scale"] = "sum"
     return known
+
+
+def _device(module: Module) -> dict[str, str]:
+    """Return the key `device` of the loss for a module that lies on a GPU; none for others."""
+    parts = module.parameters() if isinstance(module, nn.Module) else ()
+    return {"device": "cuda"} if any(each.is_cuda for each in parts) else {}
 
 
 _CLASSES: Criterion = "cross-entropy"
@@ -228,8 +238,7 @@ def _try(handed: PassedModule, row: tuple[int, ...] | None) -> Tried:
     Raises:
         DataError: none can be made.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with own_streams(0):
         made = handed.module()
         outputs, integers = (None, False) if row is None else _outputs(made, row)
     # What a factory makes may hang on more than its code shows, such as files.

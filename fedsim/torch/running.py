@@ -15,6 +15,7 @@ from fedsim.problems import GivenMeasure
 from fedsim.problems.architectures import PassedModule
 from fedsim.problems.modules import layers_of
 from fedsim.problems.modules.module import numbers_of
+from fedsim.problems.modules.seeding import own_streams
 from fedsim.results import Result
 from fedsim.results.best import best_round
 from fedsim.running import api
@@ -209,8 +210,8 @@ def load_module(
     """
     number = best_round(result, variant, seed, measure) if round == "best" else round
     model = torch.from_numpy(result.model(variant, seed, number, client=client).ravel())
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)  # as the run made it: tensors that are not trained follow from it
+    # As the run made it: tensors that are not trained follow from the seed.
+    with own_streams(0), torch.no_grad():
         made = cast("M", PassedModule(module).module())
         layers = layers_of(made)
         length = layers[-1].stop if layers else 0

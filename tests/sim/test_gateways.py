@@ -309,6 +309,28 @@ def test_a_gateway_without_power_is_out_and_its_clients_with_it(tmp_path: Path) 
     assert {row["node"] for row in gone} == {"gateway-5", "gateway-6"}
 
 
+@pytest.mark.parametrize("share", [0.25, 0.75])
+def test_what_a_gateway_sends_and_is_sent_breaks_off_when_its_power_is_out(
+    share: float, tmp_path: Path
+) -> None:
+    """Its clients are on mains; its own radio takes no time, and its device a watt."""
+    down, up = BITS / 2048, BITS / 1024
+    dies = down * share if share < 0.5 else down + up * share
+    fleet = [{"count": 5, "radio": {"kind": "ideal", "up": "1024 bit/s", "down": "2048 bit/s"}}]
+    device = {"kind": "custom", "speed": "1 Gflop/s", "active": "1 W", "idle": "1 W"}
+    battery = {"capacity": f"{dies} J", "cutoff": "0 %", "discharge_efficiency": "100 %"}
+    tier = {"count": 1, "device": device, "battery": battery}
+    source = scenario(local(tmp_path), tier, fleet=fleet, stop={"rounds": 5})
+    fedsim.run(source, out=tmp_path / "runs")
+    (run,) = (tmp_path / "runs").glob("*/seed-1")
+    rows = read_table(run, "events").to_pylist()
+    (gone,) = [row["t"] for row in rows if row["event"] == "depleted"]
+    assert gone == pytest.approx(dies)
+    broken = [row for row in rows if row["event"] == "lost"]
+    assert [row["t"] for row in broken] == [gone] * 5
+    assert {row["detail"] for row in broken} == {"aborted"}
+
+
 def test_a_gateway_whose_clients_are_gone_is_asked_no_more(tmp_path: Path) -> None:
     problem = local(tmp_path)
     small = {"kind": "ideal", "up": "1 kbit/s", "down": "1 kbit/s", "energy_up": "1 mJ/bit"}

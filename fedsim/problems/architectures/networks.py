@@ -102,6 +102,8 @@ class PassedModule(NamedTuple):
         if not isinstance(made, nn.Module):
             text = f"the module is to be a torch.nn.Module; got {type(made).__name__}"
             raise DataError("loss.model", text)
+        if any(each.is_cuda for each in made.parameters()):
+            made = made.cpu()  # where it is tried, and read; `device` says where it is trained
         return made if self.wrap is None else self.wrap(made)
 
     def row_loss(self) -> "Callable[[Tensor, Tensor], Tensor] | None":

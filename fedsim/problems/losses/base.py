@@ -144,6 +144,11 @@ class Loss(Spec):
         """Return whether stochastic gradients belong to a randomised loss, as with dropout."""
         return False
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU computes it."""
+        return False
+
     def why_apart(self, features: int, outputs: int) -> str | None:
         """Return why steps of several clients are not as fast as one operation; empty if they are.
 

@@ -239,12 +239,17 @@ class TorchLoss(Loss):
             raise DataError("evaluator", text)
         self._together(features, outputs)
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU computes it."""
+        return self.device == "cuda"
+
     def why_apart(self, features: int, outputs: int) -> str | None:
         """Return what keeps several clients' steps from being faster as one operation, if any."""
-        if self.device != "cpu" or self.numbers == "bfloat16":
-            return f"the network is computed on {self.device} in {self.numbers}"
+        if not self.on_gpu and self.numbers == "bfloat16":
+            return "the network is computed on a CPU in bfloat16"
         found = self.recipe(features, outputs)
-        if not found.recordable or not found.dense:
+        if not self.on_gpu and not (found.recordable and found.dense):
             return "the network has other layers than PyTorch's dense ones, or a loss of its own"
         try:
             self.check_together(features, outputs)

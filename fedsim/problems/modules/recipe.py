@@ -17,6 +17,7 @@ from fedsim.problems.architectures import Architecture
 from fedsim.problems.modules.additivity import PROBED, check_loss
 from fedsim.problems.modules.module import Layer, layers_of, numbers_of
 from fedsim.problems.modules.recorded import dense, recordable
+from fedsim.problems.modules.seeding import own_streams
 from fedsim.problems.modules.trial import TRIED, ModuleTrial, check_nature, copy_module, settle
 
 
@@ -127,6 +128,7 @@ def _cached_recipe(
     return _recipe(architecture, criterion, features, outputs, statistics)
 
 
+@own_streams()  # trials draw, as by dropout
 def _recipe(
     architecture: Architecture,
     criterion: str,
@@ -170,8 +172,7 @@ def _recipe(
 
 def _build_module(architecture: Architecture, features: int, outputs: int, seed: int) -> nn.Module:
     """Build a module under a seed, leaving PyTorch's own stream unchanged."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with own_streams(seed):
         module = architecture.module(features, outputs)
         if any(nn.parameter.is_lazy(each) for each in module.parameters()):
             kind = torch.int64 if architecture.whole_numbers else None

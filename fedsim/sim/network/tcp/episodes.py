@@ -357,7 +357,7 @@ class Episodes:
         made.inner = self.world.launch(lane, beginning[4], made.bits, self._end, made)
 
     def _wait(self) -> None:
-        if self._running and (due := self.world.next_time) < inf:
+        if self._running and (due := self.world.next_end) < inf:
             self._wake_by(max(self._calendar.now, self._when(ceil(due * TICKS))))
 
     def _end(self, made: EpisodeTransfer) -> None:

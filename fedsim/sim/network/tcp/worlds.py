@@ -65,8 +65,8 @@ class PacketWorld(Protocol):
     now: float
 
     @property
-    def next_time(self) -> float:
-        """When the next event is due, or one that was cancelled, s; inf for none."""
+    def next_end(self) -> float:
+        """Before when no message arrives, if nothing else comes, s; inf for never."""
         ...
 
     def run_before(self, when: float, other: Calendar | None = None, since: float = 0.0) -> None:
@@ -119,8 +119,8 @@ class EventWorld:
         self._clock.now = now
 
     @property
-    def next_time(self) -> float:
-        """See `PacketWorld.next_time`."""
+    def next_end(self) -> float:
+        """See `PacketWorld.next_end`: what is due next may be an end."""
         return self._clock.next_time
 
     def launch(

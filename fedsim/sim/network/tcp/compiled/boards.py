@@ -7,7 +7,7 @@ there is a list, too.
 from math import inf
 
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import part
+from fedsim.sim.network.tcp.compiled.compiler import inlined, part
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.rack import AT_ONCE
 from fedsim.sim.network.tcp.scoreboard import DUPLICATES
@@ -19,26 +19,26 @@ NOTHING = -1 << 32
 segment by then, times 2^32, and how many had been sent again."""
 
 
-@part
+@inlined
 def segment(m: int, number: int) -> int:
     """Return the record of a segment."""
     return m + at.MESSAGE + at.PER_SEGMENT * number
 
 
-@part
+@inlined
 def has(W: Integers, m: int, number: int, mark: int) -> int:
     """Return whether a segment is marked."""
     return W[segment(m, number)] & mark
 
 
-@part
+@inlined
 def flight(W: Integers, m: int) -> int:
     """Return the number of segments in flight."""
     on_way = W[m + at.NEXT] - W[m + at.UNKNOWN]
     return on_way + W[m + at.AGAIN] - W[m + at.ARRIVED] - W[m + at.LOST]
 
 
-@part
+@inlined
 def is_clean(W: Integers, m: int) -> bool:
     """Return whether all that was sent is on its way for the first time, for all that is known."""
     return not (W[m + at.ARRIVED] or W[m + at.LOST] or W[m + at.AGAIN])

@@ -394,6 +394,13 @@ class Algorithm(Spec, Generic[Memory]):
         """What of the clients' work no compiled kernel computes; empty for nothing."""
         return ""
 
+    def kept_state(self, dimension: int) -> int:  # noqa: ARG002 - for subclasses
+        """Return those among `kept_values` that are the state of an optimizer.
+
+        They are stored in the number type in which the clients' loss trains.
+        """
+        return 0
+
     def kept_values(self, dimension: int) -> int:  # noqa: ARG002 - for subclasses
         """Return how many numbers a client keeps between rounds: its optimizer's, its own model."""
         return 0

@@ -59,12 +59,12 @@ def refusals(then: Scenario, now: Variant, clients: int, looks: Sequence[str]) -
 def _changes(then: Scenario, now: Scenario) -> Iterator[Seen]:
     """Yield the changes outside of the blocks that may change."""
     tiers = min(len(then.tiers), len(now.tiers))
-    before, after = (_trained(each, tiers) for each in (then, now))
+    before, after = (_values_of_training(each, tiers) for each in (then, now))
     for key, seen, logged in _differences(after, before):
         yield key, f"got {show(seen)}, but the run had {show(logged)}; that {_AGAIN}"
 
 
-def _trained(scenario: Scenario, tiers: int) -> dict[str, Any]:
+def _values_of_training(scenario: Scenario, tiers: int) -> dict[str, Any]:
     """Return what training sees of a scenario with its first tiers, by key."""
     seen = scenario.model_dump(mode="json", exclude={*PRICED, "tiers"})
     own = {

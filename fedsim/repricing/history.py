@@ -212,10 +212,10 @@ class _Rows:
 
     def visits(self) -> dict[ClientId, list[range]]:
         """Return the exchanges of each visit of each gateway: from one message to the next."""
-        told, _ = self._messages()
+        down, _ = self._messages()
         found: dict[ClientId, list[range]] = {}
         for gateway in range(self._tree.clients, self._nodes):
-            own = told[self._node[told] == gateway]
+            own = down[self._node[down] == gateway]
             ends = np.append(own, len(self._events))
             borders = np.searchsorted(self.openings, self._places(ends, np.array(gateway)))
             found[gateway] = [range(*each) for each in pairwise(borders.tolist())]
@@ -227,11 +227,11 @@ class _Rows:
         Raises:
             DataError: not every client has replied to each message, or stayed silent.
         """
-        told, heard = self._messages()
-        received, asked = self._by_key(told, self._node[told])
+        down, up = self._messages()
+        received, asked = self._by_key(down, self._node[down])
         quiet = self._at("silent")
         _, silent = self._by_key(quiet, self._node[quiet])
-        replies, replied = self._by_key(heard, self._peer[heard])
+        replies, replied = self._by_key(up, self._peer[up])
         is_reply = ~np.isin(replied, silent)  # a message of a silent client is a beacon
         replies, replied = replies[is_reply], replied[is_reply]
         ends = np.sort(np.concatenate([silent, replied]))

@@ -88,12 +88,12 @@ class NodeIds(Grid):
 
     def set_run(self, run: Run) -> Never:
         """Refuse."""
-        raise self._refused("set_run")
+        raise self._refusal_of("set_run")
 
     @property
     def run(self) -> Run:
         """Refuse."""
-        raise self._refused("run")
+        raise self._refusal_of("run")
 
     def create_message(
         self,
@@ -108,11 +108,11 @@ class NodeIds(Grid):
 
     def push_messages(self, messages: Iterable[Message]) -> Never:
         """Refuse."""
-        raise self._refused("push_messages")
+        raise self._refusal_of("push_messages")
 
     def pull_messages(self, message_ids: Iterable[str]) -> Never:
         """Refuse."""
-        raise self._refused("pull_messages")
+        raise self._refusal_of("pull_messages")
 
     def send_and_receive(
         self,
@@ -121,9 +121,9 @@ class NodeIds(Grid):
         timeout: float | None = None,
     ) -> Never:
         """Refuse."""
-        raise self._refused("send_and_receive")
+        raise self._refusal_of("send_and_receive")
 
-    def _refused(self, call: str) -> NotImplementedError:
+    def _refusal_of(self, call: str) -> NotImplementedError:
         return NotImplementedError(self.refusal.format(call=call))
 
 

@@ -14,8 +14,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from math import fsum, isfinite, nan
-from pathlib import Path
-from traceback import extract_tb
 from types import FrameType
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,6 +22,7 @@ from flwr.app import MetricRecord, RecordDict
 from flwr.compat.common.recorddict_compat import recorddict_to_evaluateres
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedsim.blocks.wording import place_of
 from fedsim.errors import Failed
 
 T = TypeVar("T")
@@ -62,18 +61,7 @@ def _describe(error: BaseException) -> str:
         return str(error)
     lines = " ".join(str(error).split())
     what = f"{type(error).__name__}: {lines}".strip(": ")
-    frames = [each for each in extract_tb(error.__traceback__) if _is_own(each.filename)]
-    if not frames:
-        return what
-    return f"{what} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
-
-
-def _is_own(file: str) -> bool:
-    """Return whether a file is neither of an installed package nor of fedsim."""
-    here = Path(__file__).parents[1]
-    path = Path(file)
-    installed = not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
-    return path.is_absolute() and not installed and here not in path.parents
+    return what + place_of(error)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """One exchange of a node: whose reports it waits for, and when it is closed."""
 
+from collections.abc import Callable
 from enum import Enum
 from math import inf
 
@@ -38,6 +39,7 @@ class Exchange:
         "deserted",
         "goal",
         "least",
+        "name",
         "number",
         "overdue",
         "phase",
@@ -53,8 +55,10 @@ class Exchange:
         goal: float = inf,
         least: int = 0,
         reported: int = 0,
+        name: Callable[[ClientId], str] = node_name,
     ) -> None:
         self.number = number
+        self.name = name
         self.waiting = waiting
         self.asked = len(waiting)
         self.goal = goal
@@ -111,7 +115,7 @@ class Exchange:
             return "none of the clients that were to be asked is available"
         if not self.waiting:
             return f"{self.reported} of {self.asked} have reported, and all others have left"
-        missing = [node_name(client) for client in sorted(self.waiting)]
+        missing = [self.name(client) for client in sorted(self.waiting)]
         named = ", ".join(missing) if len(missing) <= _FEW else f"{len(missing)} clients"
         come = f"{self.reported} of {self.asked} have reported, {needed:g} are needed"
         return f"{come}; missing: {named}"

@@ -261,6 +261,7 @@ class Fleet:
         law, tcp = radio.law, self._setup.sharing == "tcp"
         route = routes.up if up else routes.down
         rng, latency = self._setup.rng, law.latency + route[client].latency
+        server, stays = self._setup.server_of(client), self.presence.never_leaves
         lane = Lane(
             client,
             radio,
@@ -271,12 +272,12 @@ class Fleet:
             None if tcp else self._losses(client, up),
             delay(latency, self._setup.sharing),
             up=up,
-            may_leave=not self.presence.never_leaves(client),
+            may_leave=not (stays(client) and stays(server)),  # what a gateway sends breaks off, too
             factor=self._factor,
             packets=self._packets(client),
             reliable=tcp,
         )
-        if (server := self._setup.server_of(client)) != SERVER:
+        if server != SERVER:
             lane.set_server(server)
         if relays := route[client].relays:
             lane.set_route(lane.bearer, lane.latency, self._relays.of(relays))

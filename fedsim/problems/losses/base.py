@@ -91,6 +91,11 @@ class Loss(Spec):
         return np.dtype(precision)
 
     @property
+    def state_type(self) -> np.dtype[Any]:
+        """The number type that the state of an optimizer is exact in, as clients keep it."""
+        return np.dtype(np.float64)
+
+    @property
     def computed_with(self) -> Mapping[str, str]:
         """Versions that, beside NumPy's, fix the last bits of its results, for the manifest."""
         return {}

@@ -1,4 +1,4 @@
-"""PyTorch's own random streams, of CPU and GPU: seeded for a while, and restored.
+"""PyTorch's own random streams, of CPU and GPU, and its default type: set, and restored.
 
 `torch.manual_seed` does more: it seeds the streams of all devices, which nothing restores.
 """
@@ -24,3 +24,14 @@ def own_streams(seed: int | None = None) -> Iterator[None]:
             if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
                 torch.cuda.manual_seed(seed)  # later, where no GPU has been used yet
         yield
+
+
+@contextmanager
+def single_precision() -> Iterator[None]:
+    """Let tensors within the context be in float32 by default, whatever they are before it."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)

@@ -318,6 +318,8 @@ class Trainer:
         try:
             with self._narrow():
                 found: Tensor = self._flat.module(inputs)
+        except DataError as error:  # a step says itself what fails
+            raise Failed(f"{error.key}: {error}") from error
         except Exception as error:  # the code of a user's module may raise anything
             name = f"module {type(self._flat.module).__name__}"
             raise _failing(name, len(inputs), error) from error

@@ -80,7 +80,7 @@ def settle(module: nn.Module, rows: Tensor) -> None:
     try:
         module(rows)
     except Exception as error:  # the code of a user's module may raise anything
-        raise _failing(error) from error
+        raise _failing(module, rows, error) from error
 
 
 class ModuleTrial:
@@ -131,7 +131,7 @@ class ModuleTrial:
         except DataError:
             raise
         except Exception as error:  # the code of a user's module may raise anything
-            raise _failing(error) from error
+            raise _failing(self._module, rows, error) from error
 
     def check_outputs(self) -> None:
         """Check that the module runs and returns outputs.
@@ -175,13 +175,13 @@ class ModuleTrial:
         """Return distinct rows: numbers from 0 to 1, or zeros and ones for integer features."""
         shape, generator = (count, *self._rows.shape[1:]), torch.Generator().manual_seed(0)
         if self._rows.is_floating_point():
-            return torch.rand(shape, generator=generator)
-        tokens = torch.randint(0, 2, shape, generator=generator)
+            return torch.rand(shape, generator=generator, dtype=torch.float32, device="cpu")
+        tokens = torch.randint(0, 2, shape, generator=generator, device="cpu")
         try:
             with torch.no_grad():
                 self._module(tokens)
         except Exception:  # noqa: BLE001 - the code of a user's module; it may know no token but 0
-            return torch.zeros(shape, dtype=torch.int64)
+            return torch.zeros_like(tokens)
         return tokens
 
     def _outputs_of(self, rows: Tensor) -> Tensor:
@@ -190,7 +190,7 @@ class ModuleTrial:
         except DataError:
             raise
         except Exception as error:  # the code of a user's module may raise anything
-            raise _failing(error) from error
+            raise _failing(self._module, rows, error) from error
         return check_result(found, len(rows), self._outputs)
 
     def draws(self) -> bool:
@@ -216,7 +216,8 @@ class ModuleTrial:
         """Check that rows other than zeros leave no state behind either: a mean might."""
         if not self._rows.is_floating_point():
             return
-        self._rows += torch.linspace(0, 0.9, self._rows.numel()).view(self._rows.shape)
+        ramp = torch.linspace(0, 0.9, self._rows.numel(), dtype=torch.float32, device="cpu")
+        self._rows += ramp.view(self._rows.shape)
         self.loss()
         self._rows.zero_()
         self._check_unchanged()
@@ -306,8 +307,9 @@ def _differ(one: Tensor, other: Tensor) -> bool:
     return bool((one - other).abs().max() > _ROUNDED * other.abs().max())
 
 
-def _failing(error: Exception) -> DataError:
-    return _unfit(f"fails on {TRIED} rows of zeros: {first_line(error)}")
+def _failing(module: nn.Module, rows: Tensor, error: Exception) -> DataError:
+    text = f"{type(module).__name__} fails on {TRIED} rows of zeros: {first_line(error)}"
+    return _unfit(f"{text}; it is given the shape {tuple(rows.shape)}, {rows.dtype}")
 
 
 def _unfit(text: str) -> DataError:

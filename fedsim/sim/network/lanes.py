@@ -76,7 +76,7 @@ class Lane(Channel):
 
     Attributes:
         sender, receiver: its ends.
-        may_leave: whether its client may have to break off.
+        may_leave: whether its client, or the gateway at its other end, may have to break off.
         framing: the same where it adds something, else None.
         reliable: whether its transfers themselves send again what is lost.
         state: where the current message is; each new one is read from `TRANSITIONS`.

@@ -256,6 +256,10 @@ class PeerNetwork(ServerLanes):
         self._arrived = nodes
         self.connect(self._hand_on, self._hand_over, undelivered)
 
+    def lane_of(self, node: ClientId, *, up: bool) -> Lane:
+        """Return one direction of a node's radio."""
+        return (self._up if up else self._down)[node]
+
     def send(self, sender: ClientId, receivers: Sequence[ClientId], envelope: Envelope) -> None:
         """Accept a message for each of some nodes, and charge its bits."""
         lane = self._up[sender]

@@ -1,55 +1,20 @@
-"""How the kernels of TCP are compiled: to the operations that Python does, in its order.
-
-Unlike kernels of gradients they may not reorder anything, for their times must be those of the
-classes to the last bit. They are stored in the user's cache, in a folder named by a hash of their
-sources, and of those of the classes, whose constants are compiled into them.
-"""
+"""How the kernels of TCP are compiled, and how they read what is in one buffer."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-import numba
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from fedsim.computing.kernel_cache import Function, cached_kernel, kernel_folder
+from fedsim.sim.kernels import inlined, part, piece, stored_by
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 
-_OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy"}
-_PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+__all__ = ["inlined", "kernel", "part", "piece"]
 
-
-def _sources() -> list[Path]:
-    here = Path(__file__).parent
-    return [*sorted(here.glob("*.py")), *sorted(here.parent.glob("*.py"))]
-
-
-def part(function: Function) -> Function:
-    """Return a function that is compiled where a kernel calls it."""
-    return cast("Function", numba.njit(**_OPTIONS, **_PART)(function))
-
-
-def inlined(function: Function) -> Function:
-    """Return a function that becomes part of each that calls it: what most events need.
-
-    A call of a small function takes longer than what it does.
-    """
-    return cast("Function", numba.njit(forceinline=True, **_OPTIONS, **_PART)(function))
-
-
-def piece(function: Function) -> Function:
-    """Return a function that becomes a piece of the only one that calls it.
-
-    A function that calls most others costs as much to compile as the kernel.
-    """
-    return cast("Function", numba.njit(inline="always", **_OPTIONS, **_PART)(function))
-
-
-def kernel(function: Function) -> Function:
-    """Return a kernel, which is compiled on its first call for the types of its arguments."""
-    return cached_kernel(function, kernel_folder(_sources()), **_OPTIONS)
+_HERE = Path(__file__).parent
+kernel = stored_by([*sorted(_HERE.glob("*.py")), *sorted(_HERE.parent.glob("*.py"))])
 
 
 @intrinsic  # type: ignore[untyped-decorator]  # Numba has no types for it

@@ -87,11 +87,11 @@ def show(value: object) -> str:
             return printable(repr(value))
 
 
-def seen(value: object) -> str:
+def describe_passed(value: object) -> str:
     """Return what was passed in from Python, in a few words: class, shape and type, or length.
 
     Example:
-        >>> seen([1, 2]), seen(int), seen(0.5)
+        >>> describe_passed([1, 2]), describe_passed(int), describe_passed(0.5)
         ('a list of 2 things (int)', 'the class int', '0.5')
     """
     name = type(value).__name__

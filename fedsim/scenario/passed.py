@@ -6,7 +6,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
-from fedsim.blocks.wording import printable, seen
+from fedsim.blocks.wording import describe_passed, printable
 from fedsim.errors import DataError
 from fedsim.problems import GivenRows, Source
 from fedsim.problems.data.files import number_rows
@@ -68,7 +68,9 @@ def passed_rows(data: object, convert: Callable[[Any], ArrayLike], others: str) 
         remedy = "give all rows one below the other, with the client of each: (X, y, clients)"
         raise DataError("data", f"{text}; {remedy}")
     if len(several) not in (2, 3):
-        raise DataError("data", f"rows are (X, y), (X, y, clients), {others}; got {seen(data)}")
+        raise DataError(
+            "data", f"rows are (X, y), (X, y, clients), {others}; got {describe_passed(data)}"
+        )
     return number_rows(*(convert(each) for each in several), signs=False)
 
 

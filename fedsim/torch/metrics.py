@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fedsim.blocks.identity import identity_of
-from fedsim.blocks.wording import named_line, seen
+from fedsim.blocks.wording import describe_passed, named_line
 from fedsim.errors import DataError, Failed
 from fedsim.ports import Array
 from fedsim.problems import GivenMeasure, Problem, Samples
@@ -239,7 +239,7 @@ class PassedMetric(NamedTuple):
             if isinstance(found, int | float | np.number):
                 return float(found)
         except Exception as error:
-            given = f"{seen(first)} and {seen(second)}"
+            given = f"{describe_passed(first)} and {describe_passed(second)}"
             text = f"the metric {self.name} fails: {named_line(error)}; it is given {given}"
             raise Failed(text) from error
-        raise Failed(f"the metric {self.name} is to return a number; got {seen(found)}")
+        raise Failed(f"the metric {self.name} is to return a number; got {describe_passed(found)}")

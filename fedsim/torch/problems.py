@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from fedsim.blocks.identity import ObjectIdentity, identity_of
-from fedsim.blocks.wording import seen
+from fedsim.blocks.wording import describe_passed
 from fedsim.errors import DataError
 from fedsim.problems import Source
 from fedsim.problems.architectures import GivenModule, PassedModule
@@ -243,11 +243,11 @@ def _check_callable(handed: PassedModule) -> None:
     loss: Any = handed.loss
     if not callable(make):
         text = "the module is to be a torch.nn.Module, or a class or function that makes one"
-        raise DataError("loss.model", f"{text}; got {seen(make)}")
+        raise DataError("loss.model", f"{text}; got {describe_passed(make)}")
     if loss is not None and (not callable(loss) or isinstance(loss, type)):
         text = "the loss is to be a function or module of outputs and targets"
         made = "; make one of the class first" if isinstance(loss, type) else ""
-        raise DataError("loss.model", f"{text}; got {seen(loss)}{made}")
+        raise DataError("loss.model", f"{text}; got {describe_passed(loss)}{made}")
     if isinstance(loss, nn.Module) and any(each.requires_grad for each in loss.parameters()):
         text = f"the loss {type(loss).__name__} has parameters, which nothing would train"
         raise DataError("loss.model", f"{text}; make them part of the module, or freeze them")

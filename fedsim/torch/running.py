@@ -11,7 +11,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import seen
+from fedsim.blocks.wording import describe_passed
 from fedsim.errors import DataError
 from fedsim.problems import GivenMeasure
 from fedsim.problems.architectures import PassedModule
@@ -159,7 +159,9 @@ def _with_optimizer(algorithm: str | Mapping[str, Any]) -> str | Mapping[str, An
         for key, remedy in _BLOCKS.items():
             asked = algorithm.get(key)
             if isinstance(asked, type | torch.optim.Optimizer | LRScheduler):
-                raise DataError(f"algorithm.{key}", f"{key}: got {seen(asked)}; give {remedy}")
+                raise DataError(
+                    f"algorithm.{key}", f"{key}: got {describe_passed(asked)}; give {remedy}"
+                )
     given = algorithm.get("optimizer") if isinstance(algorithm, Mapping) else None
     if isinstance(given, torch.optim.Optimizer):
         name = type(given).__name__

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 from torch.utils.data import ConcatDataset, Dataset, default_collate
 
-from fedsim.blocks.wording import named_line, seen
+from fedsim.blocks.wording import describe_passed, named_line
 from fedsim.errors import DataError
 from fedsim.problems import Source
 from fedsim.problems.data.files import GivenRows, arrays
@@ -97,7 +97,7 @@ class StepModule(nn.Module):
             raise DataError(
                 "step",
                 f"of a batch of {count} items it is to return a tensor of the shape ({count},), the"
-                f" loss of each, or (), their mean; got {seen(found)}",
+                f" loss of each, or (), their mean; got {describe_passed(found)}",
             )
         if not found.dtype.is_floating_point:
             raise DataError("step", f"a loss is a real number; got {found.dtype}")
@@ -109,7 +109,7 @@ class StepModule(nn.Module):
         try:
             collated = self._form.collate(items)
         except Exception as error:  # the user's code may raise anything
-            text = f"it fails on a list of {len(items)} items, of {seen(items[0])}"
+            text = f"it fails on a list of {len(items)} items, of {describe_passed(items[0])}"
             raise DataError("collate", f"{text}: {named_line(error)}") from error
         like = next(self.module.parameters())
 

@@ -310,7 +310,7 @@ class NodeScripts:
         """Hand the models of the open round over."""
         self._rounds.close()
 
-    def sent(self, sender: ClientId, odd: int) -> Message:
+    def last_message(self, sender: ClientId, odd: int) -> Message:
         """Return a node's message of its last even, or odd, exchange."""
         message: Message = cast("Reply", self._nodes[sender].posts[odd]).message
         return message

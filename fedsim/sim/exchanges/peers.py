@@ -48,7 +48,7 @@ class Scripts(Protocol):
         """Hand the models of the open round over."""
         ...
 
-    def sent(self, sender: ClientId, odd: int) -> Message:
+    def last_message(self, sender: ClientId, odd: int) -> Message:
         """Return a node's message of its last even, or odd, exchange."""
         ...
 
@@ -136,7 +136,7 @@ class PlayedPeers:
         except NotAlikeError:
             self._scripts = NodeScripts(*parts)
             self._tables = self._scripts.begin(self._tables)
-        self._total["word"] = self._log.word(self._scripts.sent(0, 1).label)
+        self._total["word"] = self._log.word(self._scripts.last_message(0, 1).label)
         self._tables.ready[:] = np.arange(len(self._tables.ready))
         self._total["ready"] = len(self._tables.ready)
         self._play()
@@ -181,7 +181,7 @@ class PlayedPeers:
             self._traffic.joules += joules
             event, what = int(Event.COMPUTE), int(own["round"])
             self._log.append(now, span, event, number, NO_PEER, what, joules=joules)
-        self._fleet.in_arrays = hand_back(self._tables, self.network, self._scripts.sent)
+        self._fleet.in_arrays = hand_back(self._tables, self.network, self._scripts.last_message)
         self._scripts.end()
 
 

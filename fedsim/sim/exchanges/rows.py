@@ -297,8 +297,8 @@ class RowScripts:
         """See `Scripts.close_round`."""
         self._rounds.close_with(self._models.popleft())
 
-    def sent(self, sender: ClientId, odd: int) -> Message:  # noqa: ARG002 - all are as long
-        """See `Scripts.sent`."""
+    def last_message(self, sender: ClientId, odd: int) -> Message:  # noqa: ARG002 - all are as long
+        """See `Scripts.last_message`."""
         return self._message
 
     def end(self) -> None:

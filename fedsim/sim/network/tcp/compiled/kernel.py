@@ -105,9 +105,10 @@ def _make_message(W: Integers, total: int) -> int:
         W[m + at.NEXT_MESSAGE] = W[at.MESSAGES]
         W[at.MESSAGES] = m
     others = W[m + at.NEXT_MESSAGE]
-    for k in range(at.MESSAGE + at.PER_SEGMENT * total):
+    for k in range(at.MESSAGE + total):
         W[m + k] = 0
     W[m + at.NEXT_MESSAGE], W[m + at.CLASS], W[m + at.TOTAL] = others, size, total
+    W[m + at.SPAN] = 1 << size
     return m
 
 
@@ -365,32 +366,38 @@ def quiet(buffer: int) -> float:
 
 
 @kernel
-def first_end(buffer: int) -> float:
-    """Return before when no message can have arrived, s, if nothing else comes; inf for never.
+def first_end(buffer: int, only: int) -> float:
+    """Return before when no message can have arrived, s, whatever else comes; inf for never.
 
     What has not passed the last link of a way yet still has to, behind all that waits there.
+
+    Args:
+        buffer: its address.
+        only: the message that is looked at; 0 for all.
     """
     W = integers_at(buffer)
     F = reals_at(buffer)
     if not W[at.LENGTH]:
         return inf
     due = F[W[at.HEAP]]
+    if only:
+        return max(due, _ends_after(W, F, only))
     least = inf
     m = W[at.MESSAGES]
     for _ in range(LOOKED_THROUGH):
         if not m:
             return least
-        if F[m + at.ENDS] < inf and not W[m + at.OVER]:
-            least = min(least, F[m + at.ENDS])
-        elif not W[m + at.OVER]:
-            least = min(least, max(due, _passes_by(W, F, m)))
+        if not W[m + at.OVER]:
+            least = min(least, max(due, _ends_after(W, F, m)))
         m = W[m + at.NEXT_MESSAGE]
     return due
 
 
-@piece
-def _passes_by(W: Integers, F: Reals, m: int) -> float:
-    """Return before when the last segment of a message cannot pass the last link, s."""
+@part
+def _ends_after(W: Integers, F: Reals, m: int) -> float:
+    """Return when the last segment of a message arrives, s, or can have passed the last link."""
+    if F[m + at.ENDS] < inf:
+        return F[m + at.ENDS]
     left = W[m + at.TOTAL] - count_arrived(W, m) - 1
     if W[m + at.STREAM] or left <= 0:
         return F[at.NOW]
@@ -416,7 +423,7 @@ def load() -> None:
             (stop, (whole, whole)),
             (clear, (whole,)),
             (quiet, (whole,)),
-            (first_end, (whole,)),
+            (first_end, (whole, whole)),
         ):
             if isinstance(each, Dispatcher):  # or else Numba is to compile nothing
                 each.compile(types)

@@ -109,17 +109,16 @@ ANSWERED, SYN_OVER, BEGUN, SYN_TIMEOUT, LINEAR, PARTIAL, SENT_AGAIN_AT = range(6
 EDGE, HIGHESTS, HIGHEST = 75, 76, 77
 REPEATS, DELIVERED, HINT, FLIGHT, OUT, ARRIVALS, THRESHOLD_BEFORE, PEAK_BEFORE = range(80, 88)
 STREAM_AT, STREAM_WINDOW, STREAM_FLOW, STREAMED = range(88, 92)
-FOUND_LOST, NEWEST_TRIP, RETRIES, DOUBTS, ONLY_NEW = range(92, 97)
+FOUND_LOST, NEWEST_TRIP, RETRIES, DOUBTS, ONLY_NEW, SPAN = range(92, 98)
 OFTEN = 6
 """The lines of a message that most of its events look at: the first ones."""
 MESSAGE = 104
-"""The segments follow: four words each."""
-
-IS, ORDER, PLACE, SENT_AT = range(4)
-"""What is known of a segment, in which order it was sent again, where in the list of those that
-were, and when it was last sent."""
+"""What is known of its segments follows: a word of marks for each; then when each was last sent;
+then what most messages never look at: the order in which it was sent again, and its place in the
+list of those that were."""
+SENT_AT, ORDER, PLACE = 1, 2, 3
 PER_SEGMENT = 4
-HAS_ARRIVED, IS_LOST, IS_AGAIN, IS_EARLY, IS_REPEATED = 1, 2, 4, 8, 16
+HAS_ARRIVED, IS_LOST, IS_AGAIN, IS_EARLY, IS_REPEATED, IS_ORDERED = 1, 2, 4, 8, 16, 32
 
 OPEN, DISORDER, RECOVERY, LOSS = range(4)
 SYN, ANSWER = -2, -1

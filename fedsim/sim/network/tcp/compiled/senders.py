@@ -82,7 +82,7 @@ def send_new(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
     W[m + at.NEXT] = number + todo
     if W[at.LINUX]:
         for each in range(number, number + todo):
-            F[boards.segment(m, each) + at.SENT_AT] = now
+            F[boards.about(W, m, each, at.SENT_AT)] = now
     _arm(W, F, m, now)
     _set_timer(W, F, m)
     most = _longest_train(W, F, m, todo, span)
@@ -161,7 +161,7 @@ def _send_one(W: Integers, F: Reals, m: int, number: int, now: float) -> None:
         boards.send_again(W, F, m, number, now)
     else:
         W[m + at.NEXT] = number + 1
-        F[boards.segment(m, number) + at.SENT_AT] = now
+        F[boards.about(W, m, number, at.SENT_AT)] = now
     _arm(W, F, m, now)
     if W[m + at.STATE] == at.RECOVERY:
         W[m + at.OUT] += 1
@@ -276,8 +276,8 @@ def _arm(W: Integers, F: Reals, m: int, now: float) -> None:
     if F[m + at.DEADLINE] == inf:
         F[m + at.LATE_AT] = now + F[m + at.TIMEOUT]
     elif W[at.LINUX] and F[m + at.PROBE] < inf and W[m + at.STATE] == at.OPEN:
-        first = boards.segment(m, W[m + at.UNKNOWN])
-        F[m + at.LATE_AT] = F[first + at.SENT_AT] + F[m + at.TIMEOUT]
+        first = boards.about(W, m, W[m + at.UNKNOWN], at.SENT_AT)
+        F[m + at.LATE_AT] = F[first] + F[m + at.TIMEOUT]
     else:
         return
     _set_deadline(W, F, m, now)

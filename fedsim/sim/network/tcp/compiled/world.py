@@ -36,13 +36,14 @@ class CompiledMessage:
     Attributes:
         over: whether all has arrived, or it was stopped.
         passed: see `bits_at`.
+        record: of it.
         token: of the caller.
     """
 
-    __slots__ = ("_again", "_bits", "_passed", "_record", "_world", "over", "passed", "token")
+    __slots__ = ("_again", "_bits", "_passed", "_world", "over", "passed", "record", "token")
 
     def __init__(self, world: "CompiledWorld", record: int, bits: float, token: object) -> None:
-        self._world, self._record, self._bits, self.token = world, record, bits, token
+        self._world, self.record, self._bits, self.token = world, record, bits, token
         self.over = False
         self._again, self._passed = 0, bits
         self.passed: Callable[[float], float] = self.bits_at
@@ -50,27 +51,27 @@ class CompiledMessage:
     @property
     def again_bits(self) -> int:
         """The bits that were sent again so far."""
-        return self._again if self.over else self._world.again_bits(self._record)
+        return self._again if self.over else self._world.again_bits(self.record)
 
     def bits_at(self, now: float) -> float:
         """Return the bits that have arrived by the time `now`."""
-        return self._passed if self.over else self._world.bits_at(self._record, now)
+        return self._passed if self.over else self._world.bits_at(self.record, now)
 
     def end(self) -> None:
         """Note that all has arrived."""
-        self._again = self._world.again_bits(self._record)
+        self._again = self._world.again_bits(self.record)
         self.over = True
 
     def stop(self) -> None:
         """Cancel the transfer; its completion callback is not called."""
         if not self.over:
             world = self._world
-            share = world.bits_at(self._record, world.now) / self._bits if self._bits else 1.0
-            total = world.total(self._record)
+            share = world.bits_at(self.record, world.now) / self._bits if self._bits else 1.0
+            total = world.total(self.record)
             self._passed = self._bits * min(share * total / total, 1.0)
-            self._again = world.again_bits(self._record)
+            self._again = world.again_bits(self.record)
             self.over = True
-            world.stop(self._record)
+            world.stop(self.record)
 
 
 class CompiledWorld:
@@ -172,10 +173,9 @@ class CompiledWorld:
     def now(self, now: float) -> None:
         self._reals[at.NOW] = now
 
-    @property
-    def next_end(self) -> float:
-        """See `PacketWorld.next_end`."""
-        return float(kernel.first_end(self._buffer))
+    def first_end(self, only: "CompiledMessage | None" = None) -> float:
+        """See `PacketWorld.first_end`."""
+        return float(kernel.first_end(self._buffer, 0 if only is None else only.record))
 
     def run_before(self, when: float, other: Calendar | None = None, since: float = 0.0) -> None:
         """Let happen what is due before a time: see `Calendar.run_before`."""

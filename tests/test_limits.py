@@ -66,7 +66,7 @@ def test_the_refusals_can_be_read(answers: list[dict[str, str]]) -> None:
     ("npz announced.npz", ["announces the shape (1099511627776, 1048576)"]),
     ("idx huge.idx", ["means 79228162458924105385300197391"]),
     ("graph laughs.graphml", ["without a document type"]),
-    ("fleet of 1000000000", ["1000000000 clients would take 2 TB"]),
+    ("fleet of 1000000000", ["1000000000 clients would take 400 GB"]),
     ("seeds=1000000000", ["1000000000 runs", "50 TB"]),
     ("labels without end", ["24000 rows with 24000 different labels"]),
 ])  # fmt: skip
@@ -89,12 +89,12 @@ def test_the_limit_is_raised_where_it_is_meant(monkeypatch: pytest.MonkeyPatch) 
 def test_a_fleet_beyond_the_limit_is_refused_before_anything_is_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """2 kB a client, at the least."""
+    """0.4 kB a client, at the least."""
     source = with_data(**DRAWN | {"clients": 60}, ones=3)
     source["problem"] |= {"split": GOOD["problem"]["split"] | {"clients": 60}}
     plan = load(source | {"fleet": [{"count": 60}]})
-    monkeypatch.setenv(VARIABLE, "100 kB")
-    with pytest.raises(ScenarioError, match="60 clients would take 120 kB of memory"):
+    monkeypatch.setenv(VARIABLE, "20 kB")
+    with pytest.raises(ScenarioError, match="60 clients would take 24 kB of memory"):
         Builder(plan).check()
 
 

@@ -173,6 +173,24 @@ def test_a_server_that_waits_for_nobody_makes_updates() -> None:
     assert "in transit" in text
 
 
+def test_a_broadcast_counts_once_among_all_clients_and_it_is_said() -> None:
+    world = {"network": {"broadcast": "cell"}}
+    costs = opening(job(small(**world))).rounds[0]
+    received = costs.clients["bits_down"]
+    assert received.sum() > costs.traffic.bits_down == received.unique().sum()  # a copy a group
+    assert "a broadcast counts once here" in " ".join(shown(small(**world)).split())
+
+
+def test_among_peers_the_bits_of_all_clients_are_those_sent() -> None:
+    peers = {
+        "algorithm": {"kind": "d-psgd", "step_size": 0.3},
+        "network": {"peers": {"kind": "ring"}},
+    }
+    text = shown(small(**peers))
+    assert "sent, 5 clients" in " ".join(text.split())
+    assert "0 bit down" not in text
+
+
 def test_parameters_are_shown_with_six_digits() -> None:
     text = shown(small(algorithm={"kind": "gd", "step_size": 0.1000000000001}))
     assert "step_size = 0.1\n" in text

@@ -1,5 +1,6 @@
 """The studies in a reduced form: laws that hold whatever their numbers are, and their figures."""
 
+import json
 import sys
 from functools import partial
 from math import comb
@@ -486,3 +487,31 @@ def test_the_twenty_lines_are_twenty_and_train_the_same_network() -> None:
     assert sum(each.numel() for each in made["network"]().parameters()) == 54_314
     for key in ("algorithm", "fleet", "participation"):
         assert getattr(mine.scenario, key) == getattr(theirs.scenario, key)
+
+
+@pytest.mark.needs("torch")
+def test_the_language_model_goes_on_with_texts_of_its_own(tmp_path: Path) -> None:
+    """What `generation` says of the study's model, beside a loop that writes with it."""
+    text = {"kind": "text", "path": str(SCENARIOS / "explanations.txt"), "context": 16}
+    measure = {"kind": "generation", "length": 3, "prompts": 20}
+    more = {"variants": {}, "problem.test": text | {"stride": 4}, "measures": [measure]}
+    dropped = "variants", "problem.data.stride"  # all bytes are labels of training rows
+    overrides = [*(each for each in SHORT if not each.startswith(dropped)), "stop.rounds=2"]
+    overrides += [f"{key}={json.dumps(value)}" for key, value in more.items()]
+    result: fedsim.Result = language.trained(out=tmp_path, overrides=overrides)
+    last = result.rounds.iloc[-1]
+    content = np.frombuffer((SCENARIOS / "explanations.txt").read_bytes(), np.uint8)
+    loss = fedsim.load(language.SCENARIO, overrides=overrides).variants[0].scenario.problem.loss
+    w = result.model()
+    starts = np.arange(0, len(content) - 16, 4)
+    known = starts[starts + 4 <= starts[-1]]  # whose next row says how the text goes on
+    chosen = known[np.linspace(0, len(known) - 1, 20).astype(int)]
+    right = np.zeros((20, 3), bool)
+    for line, at in zip(right, chosen, strict=True):
+        window = content[at : at + 16].astype(np.float64)
+        for place in range(3):
+            token = loss.predict(window[None], w, np.arange(128.0))[0]
+            line[place] = token == content[at + 16 + place]
+            window = np.append(window[1:], token)
+    assert last["generation_accuracy"] == pytest.approx(right.mean())
+    assert last["exact_match"] == pytest.approx(right.all(axis=1).mean())

@@ -65,6 +65,7 @@ FILES = {
     "pytorch/test_metrics.py": "metrics",
     "pytorch/test_personal.py": "torch",
     "pytorch/test_problem.py": "torch",
+    "pytorch/test_refusals.py": "torch",
     "pytorch/test_running.py": "torch",
     "pytorch/test_steps.py": "torch",
     "pytorch/test_training.py": "torch",

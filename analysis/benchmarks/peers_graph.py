@@ -3,8 +3,9 @@
     python analysis/benchmarks/peers_graph.py [--nodes 10000] [--walkers 1000] [--rounds 100]
 
 Prints the processor time that a message takes in d-psgd on a ring of 200 nodes, and in gradient
-descent with a server and as many clients, event by event, with the same data, devices and radios:
-the two run by turns, five times, and medians are printed. Then seconds of computing and peak memory
+descent with a server and as many clients, with the same data, devices and radios: both event by
+event, and then as they are played by default, the ring by a kernel and the star in arrays. The
+two run by turns, five times, and medians are printed. Then seconds of computing and peak memory
 of a ring whose nodes average, and of nodes that average while they walk in a square (random
 waypoint, 100 rounds that begin every 10 s), beside as many that stand still, with as large a range.
 With `--nodes 0` there is no such ring, with `--walkers 0` no node that walks or stands.
@@ -85,15 +86,8 @@ def message_cost(written: dict[str, Any]) -> tuple[float, int]:
     return 1e6 * (seconds - fixed) / (messages - few), messages
 
 
-def main() -> None:
-    """Measure, and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--nodes", type=int, default=10_000)
-    parser.add_argument("--walkers", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=100)
-    given = parser.parse_args()
-    os.environ["FEDSIM_ROUNDS"] = "events"
-    warnings.simplefilter("ignore", fedsim.RunWarning)  # drawn vectors are no models
+def compare_messages(how: str) -> None:
+    """Print what a message takes among peers and in a star, and the ratio."""
     runs = {
         "d-psgd": scenario(
             NODES, ROUNDS, {"kind": "d-psgd", "step_size": 0.01}, peers={"kind": "ring"}
@@ -105,9 +99,22 @@ def main() -> None:
     turns = [{name: message_cost(written) for name, written in runs.items()} for _ in range(TIMES)]
     for name in runs:
         each, messages = median(turn[name][0] for turn in turns), turns[0][name][1]
-        print(f"{name}: {messages:,} messages, {each:.1f} us each", flush=True)
+        print(f"{how}, {name}: {messages:,} messages, {each:.1f} us each", flush=True)
     ratios = sorted(turn["d-psgd"][0] / turn["star"][0] for turn in turns)
     print(f"ratio: {median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})", flush=True)
+
+
+def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=10_000)
+    parser.add_argument("--walkers", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=100)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore", fedsim.RunWarning)  # drawn vectors are no models
+    for how in ("events", "arrays"):
+        os.environ["FEDSIM_ROUNDS"] = how
+        compare_messages(how)
     graphs = {
         "standing": (given.walkers, {"kind": "geometric", "range": RANGE}),
         "walking": (given.walkers, WALK),

@@ -1,12 +1,14 @@
 """What does training cost in fedsim, beside a plain PyTorch loop with the same step?
 
-    python analysis/benchmarks/training.py [--networks w5 lenet mlp small transformer]
-        [--ways sgd adam epochs] [--turns 5] [--threads N]
+    python analysis/benchmarks/training.py [--networks w5 lenet mlp small transformer resnet]
+        [--ways sgd adam epochs] [--turns 5] [--threads N] [--device cuda]
 
 A plain loop trains one client after the other and averages the models; fedsim's figures are those
 of whole runs, their rounds alone, with messages over radios, devices, energy and the log, on as
 many threads. Both take turns in one process, so that what else the machine does falls on both
 alike; on a busy machine take one thread, as threads that wait for each other measure the others.
+On a GPU the plain loop has all rows there before it begins, and fedsim trains one client after the
+other (`one-by-one`), or those that begin at once together (`vmap`).
 Printed are medians over turns of the milliseconds that a client's whole work of a round takes, by
 the clock and of processor time over all threads, and speeds as multiples of the plain loop's.
 """
@@ -29,7 +31,7 @@ import fedsim
 import fedsim.torch
 from fedsim.building import Builder
 from fedsim.computing.serial import VARIABLE
-from fedsim.problems.modules.layers import Decoder
+from fedsim.problems.modules.layers import Decoder, Residual
 from fedsim.running.run import RunProgress, execute
 from fedsim.scenario import Plan
 
@@ -87,12 +89,18 @@ def transformer() -> nn.Module:
     return Decoder(64, 32, 64, 2, 4, 64)
 
 
+def resnet() -> nn.Module:
+    """Return the residual network of 8 layers for CIFAR, with group normalisation: 78,000."""
+    return Residual(3, [16, 32, 64], 1, 2, 10)
+
+
 NETWORKS = {
     "w5": Network(w5, (1, 28, 28)),
     "lenet": Network(lenet, (1, 28, 28), rounds=6),
     "mlp": Network(mlp, (1, 28, 28), rounds=40),
     "small": Network(small, (1, 28, 28), rounds=40),
     "transformer": Network(transformer, (32,), 64, 64),
+    "resnet": Network(resnet, (3, 32, 32)),
 }
 
 
@@ -142,12 +150,12 @@ def train(module: nn.Module, X: Tensor, t: Tensor, way: str) -> None:
         optimizer.step()
 
 
-def plain(network: Network, way: str, threads: int) -> Turn:
-    """Return turns of a plain loop on that many threads."""
+def plain(network: Network, way: str, threads: int, device: str) -> Turn:
+    """Return turns of a plain loop on that many threads, or on a GPU."""
     X, y = draw_rows(network)
-    rows = torch.from_numpy(X.reshape(CLIENTS, ROWS, *network.shape))
-    labels = torch.from_numpy(y.reshape(CLIENTS, ROWS))
-    module = network.make()
+    rows = torch.from_numpy(X.reshape(CLIENTS, ROWS, *network.shape)).to(device)
+    labels = torch.from_numpy(y.reshape(CLIENTS, ROWS)).to(device)
+    module = network.make().to(device)
     shared = {name: each.clone() for name, each in module.state_dict().items()}
 
     def turn() -> Cost:
@@ -161,12 +169,13 @@ def plain(network: Network, way: str, threads: int) -> Turn:
                 models.append({name: each.clone() for name, each in module.state_dict().items()})
             for name in shared:
                 shared[name] = torch.stack([each[name] for each in models]).mean(dim=0)
+        _ = [each.cpu() for each in shared.values()]  # until a GPU has ended, too
         return cost(begin, now(), network.rounds * ASKED)
 
     return turn
 
 
-def scenario(network: Network, way: str) -> Plan:
+def scenario(network: Network, way: str, device: str, evaluator: str | None) -> Plan:
     """Return the same as a scenario of fedsim, with a world around it."""
     X, y = draw_rows(network)
     owners = np.repeat(np.arange(CLIENTS), ROWS)
@@ -174,7 +183,8 @@ def scenario(network: Network, way: str) -> Plan:
     method = {"kind": "fedavg", "step_size": RATE[way], "batch": BATCH, **work}
     if way == "adam":
         method["optimizer"] = {"kind": "adam"}
-    problem = fedsim.torch.problem(network.make, data=(X, y, owners), outputs=network.classes)
+    known: dict[str, Any] = {"outputs": network.classes, "device": device}
+    problem = fedsim.torch.problem(network.make, data=(X, y, owners), **known)
     return fedsim.load(
         {
             "name": "training",
@@ -185,13 +195,14 @@ def scenario(network: Network, way: str) -> Plan:
             "fleet": [{"count": CLIENTS, "device": "pi-4", "radio": "wifi"}],
             "participation": {"kind": "uniform", "count": ASKED},
             "stop": {"rounds": network.rounds + 2},
+            **({"evaluator": evaluator} if evaluator else {}),
         }
     )
 
 
-def simulation(network: Network, way: str) -> Turn:
+def simulation(network: Network, way: str, device: str, evaluator: str | None = None) -> Turn:
     """Return turns of fedsim: each is a run, timed from its first round to its last but one."""
-    plan = scenario(network, way)
+    plan = scenario(network, way, device, evaluator)
     builder = Builder(plan)
     (chosen,) = plan.variants
 
@@ -209,14 +220,17 @@ def simulation(network: Network, way: str) -> Turn:
     return turn
 
 
-def compare(name: str, way: str, turns: int, threads: int) -> None:
+def compare(name: str, way: str, turns: int, threads: int, device: str) -> None:
     """Let both take turns, and print what they came to."""
     network, own = NETWORKS[name], torch.get_num_threads()
     os.environ[VARIABLE] = str(threads)
     taking_part = {
-        "plain PyTorch loop": plain(network, way, threads),
-        "fedsim": simulation(network, way),
+        "plain PyTorch loop": plain(network, way, threads, device),
+        "fedsim": simulation(network, way, device),
     }
+    if device != "cpu":
+        for evaluator in ("one-by-one", "vmap"):
+            taking_part[f"fedsim, {evaluator}"] = simulation(network, way, device, evaluator)
     found: dict[str, list[Cost]] = {each: [] for each in taking_part}
     for number in range(turns + 1):
         for each, turn in taking_part.items():
@@ -249,11 +263,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--ways", nargs="+", default=list(RATE), choices=RATE)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore", fedsim.TheoryWarning)
     for name in given.networks:
         for way in given.ways:
-            compare(name, way, given.turns, given.threads)
+            compare(name, way, given.turns, given.threads, given.device)
 
 
 if __name__ == "__main__":

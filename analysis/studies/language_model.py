@@ -72,6 +72,8 @@ def costs(rounds: pd.DataFrame, losses: Sequence[float] = LOSSES) -> pd.DataFram
         tables.append(pd.DataFrame([{"loss": last[MEASURE], **kept, **sums}]))
     found = pd.concat(tables, ignore_index=True)
     found["steps"] = found["round"] * found["variant"].astype(str).map(local_steps())
+    figures = ["steps", "bits_up", "bits_down"]  # of one type, whether all reach a loss or not
+    found[figures] = found[figures].astype(float)
     return found[["loss", "variant", "steps", "bits_up", "bits_down", "t", "joules"]]
 
 

@@ -270,6 +270,9 @@ class Algorithm(Spec, Generic[Memory]):
     """Whether its theory covers client sampling (partial participation). If False, sampling gives a
     concern; a method whose own `concerns` treat sampling leaves it True."""
 
+    full_participation: ClassVar[str] = ""
+    """Why all clients must be asked in every round; empty if a sample of them may be."""
+
     corrects_sampling: ClassVar[bool] = False
     """Whether its server multiplies updates by `corrections`, as importance sampling needs."""
 
@@ -357,9 +360,13 @@ class Algorithm(Spec, Generic[Memory]):
         """Return a copy whose step size is a number.
 
         Raises:
-            ParameterError: the value of a parameter is invalid for this problem.
+            ParameterError: the value of a parameter is invalid for this problem, or clients are
+                sampled, and the method needs `full_participation`.
             DataError: the problem lacks a constant that is needed.
         """
+        if self.full_participation and info.asked is not None:
+            text = f"got a sample of the clients, but {self.full_participation}"
+            raise ParameterError("kind", text)
         step_size = getattr(self, "step_size", None)
         if not isinstance(step_size, str):
             return self
@@ -386,6 +393,13 @@ class Algorithm(Spec, Generic[Memory]):
     def uncompiled(self) -> str:
         """What of the clients' work no compiled kernel computes; empty for nothing."""
         return ""
+
+    def kept_state(self, dimension: int) -> int:  # noqa: ARG002 - for subclasses
+        """Return those among `kept_values` that are the state of an optimizer.
+
+        They are stored in the number type in which the clients' loss trains.
+        """
+        return 0
 
     def kept_values(self, dimension: int) -> int:  # noqa: ARG002 - for subclasses
         """Return how many numbers a client keeps between rounds: its optimizer's, its own model."""

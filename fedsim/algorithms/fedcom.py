@@ -30,7 +30,7 @@ Round t stands for the model after aggregation.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import hypot
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -39,7 +39,6 @@ from fedsim.algorithms.base import Memory, ProblemInfo
 from fedsim.algorithms.concerns import EXCESS, Concern, at_most, concern
 from fedsim.algorithms.local_steps import LocalSteps, Model, Progress, mean, of_this_round
 from fedsim.algorithms.local_training import local_step_concern
-from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
 SOURCE = "Haddadpour et al.: Federated Learning with Compression, AISTATS 2021"
@@ -133,20 +132,10 @@ class FedComGate(FedCom[Tracker]):
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.ESTIMATE}
     downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE, "delta": Meaning.EXACT}
     synchronous: ClassVar[str] = "a client's difference from the mean belongs to one round"
-
-    def configure(self, info: ProblemInfo) -> Self:
-        """Return a copy whose step size is a number.
-
-        Raises:
-            ParameterError: no round would include all clients.
-        """
-        if info.asked is not None:
-            text = (
-                "got a sample of the clients, but the corrections of fedcomgate add up to zero"
-                " only with full participation; use fedcom, or scaffold"
-            )
-            raise ParameterError("kind", text)
-        return super().configure(info)
+    full_participation: ClassVar[str] = (
+        "the corrections of fedcomgate add up to zero only with full participation; use fedcom, or"
+        " scaffold"
+    )
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield a concern if the corrections cannot converge, or a local step exceeds 1/L_max."""

@@ -66,6 +66,7 @@ class Gossip(SendsPeerModels):
         " 2004"
     )
     graph_may_change: ClassVar[bool] = True
+    lives_rows: ClassVar[bool] = True
 
     spread: float = Spread
 
@@ -95,6 +96,7 @@ class DPSGD(Descends, SendsPeerModels):
         " Centralized Algorithms?, NeurIPS 2017, algorithm 1"
     )
     graph_may_change: ClassVar[bool] = True
+    lives_rows: ClassVar[bool] = True
 
     async def live(self, node: Node) -> None:
         """Run a node; comments give the line numbers of Algorithm 1."""
@@ -117,6 +119,7 @@ class DFedAvg(Descends, SendsPeerModels):
         " 2023, algorithm 1 without momentum"
     )
     graph_may_change: ClassVar[bool] = True
+    lives_rows: ClassVar[bool] = True
 
     local_steps: PositiveInt = Field(default=1, description="K, local steps of a round")
 

@@ -184,8 +184,7 @@ def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
     """
     clients = senders(replies)
     weights = server.weights[clients]
-    # Optional: servers without client sampling have none.
-    corrections = getattr(server, "corrections", None)
+    corrections = server.corrections
     if corrections is None:
         weights = weights / weights.sum()
     else:

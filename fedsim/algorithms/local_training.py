@@ -241,11 +241,15 @@ class LocalUpdates(LocalSteps[Kept]):
         ragged = self.local_epochs is not None and self.batch is not None and not self.drop_last
         return "passes whose last minibatch is smaller" if ragged else ""
 
-    def kept_values(self, dimension: int) -> int:
+    def kept_state(self, dimension: int) -> int:
         """Return the numbers in the state of an optimizer that is kept."""
         if self.optimizer is None or self.optimizer_state == "reset":
             return 0
         return self.optimizer.moments * dimension + 1
+
+    def kept_values(self, dimension: int) -> int:
+        """Return them; there are no others."""
+        return self.kept_state(dimension)
 
     def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:
         """Yield the steps of passes, and what an optimizer costs; see `Algorithm.work_notes`."""

@@ -46,7 +46,6 @@ from fedsim.algorithms.compressed import Gradient
 from fedsim.algorithms.concerns import Concern, long_step
 from fedsim.algorithms.error_feedback import Difference, FullDifference
 from fedsim.algorithms.local_steps import Model, mean, of_this_round, shares
-from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Noted, Payload, Reply, Server
 
 # Full rounds by a coin: the base class of the methods of MARINA's family.
@@ -138,25 +137,14 @@ class Marina(FullRounds[MarinaState]):
         "full": Meaning.EXACT,
     }
     synchronous: ClassVar[str] = "one coin decides for all clients what they send"
+    full_participation: ClassVar[str] = (
+        "marina adds up differences between two rounds of all clients; use participation:"
+        " {kind: full}, or pp-marina, ef21 or diana"
+    )
 
     probability: float | None = odds(
         "by default 1/(1 + omega) of the uplink's compressor, which is k/d for rand-k"
     )
-
-    def configure(self, info: ProblemInfo) -> Self:
-        """Return a copy with the step size and p as numbers.
-
-        Raises:
-            ParameterError: clients are sampled.
-        """
-        if info.asked is not None:
-            text = (
-                "got a sample of the clients, but marina adds up differences between two"
-                " rounds of all clients; use participation: {kind: full}, or pp-marina, ef21 or"
-                " diana"
-            )
-            raise ParameterError("kind", text)
-        return super().configure(info)
 
     def usual(self, info: ProblemInfo) -> float:
         """Return the default of p, 1/(1 + omega)."""

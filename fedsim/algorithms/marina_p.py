@@ -18,14 +18,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import sqrt
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.compressed import Gradient
 from fedsim.algorithms.concerns import Concern, long_step
 from fedsim.algorithms.local_steps import Model, shares
 from fedsim.algorithms.marina import FullRounds, odds
-from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
 
@@ -60,24 +59,14 @@ class MarinaP(FullRounds[Own]):
     }
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Step, Gradient)
     synchronous: ClassVar[str] = "one coin decides which message all clients are sent"
+    full_participation: ClassVar[str] = (
+        "marina-p sends each the change since the previous round, which all must receive; use"
+        " participation: {kind: full}"
+    )
 
     probability: float | None = odds(
         "by default 1/(1 + omega) of the downlink's compressor, which is k/d for rand-k"
     )
-
-    def configure(self, info: ProblemInfo) -> Self:
-        """Return a copy with the step size and p as numbers.
-
-        Raises:
-            ParameterError: clients are sampled.
-        """
-        if info.asked is not None:
-            text = (
-                "got a sample of the clients, but marina-p sends each the change since the"
-                " previous round, which all must receive; use participation: {kind: full}"
-            )
-            raise ParameterError("kind", text)
-        return super().configure(info)
 
     def usual(self, info: ProblemInfo) -> float:
         """Return the default of p, 1/(1 + omega)."""

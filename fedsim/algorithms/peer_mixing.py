@@ -35,6 +35,10 @@ class PeerAlgorithm(Algorithm):
     """Whether its theory covers graphs that change from exchange to exchange, and `live` reads
     neighbours and weights of an exchange only after it."""
 
+    lives_rows: ClassVar[bool] = False
+    """Whether `live` computes entry by entry, from its messages and the node's loss alone, and does
+    the same in every round: then it may run once for many nodes, whose vectors are rows (n, d)."""
+
     weighs: ClassVar[bool] = True
     """Whether it reads the weights of the mixing matrix; else `network.mixing` is refused."""
 

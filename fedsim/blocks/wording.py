@@ -1,8 +1,11 @@
 """The wording of values, names and lists of names in messages."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
+from pathlib import Path
+from traceback import extract_tb
 from typing import ParamSpec, TypeVar
 
 _LONGEST = 60
@@ -23,22 +26,43 @@ def printable(text: str, longest: int = _LONGEST) -> str:
 def first_line(error: BaseException) -> str:
     r"""Return the first line of what an error says; the name of its class if it says nothing.
 
+    Behind it is the line of the user's code that it comes from, if it comes from any.
+
     Example:
         >>> first_line(ValueError("too long\nat all")), first_line(KeyError())
         ('too long', 'KeyError')
     """
     lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return (lines[0] if lines else type(error).__name__) + place_of(error)
 
 
 def named_line(error: BaseException) -> str:
-    r"""Return the class of an error and the first line of what it says.
+    r"""Return the class of an error, the first line of what it says, and its place, as above.
 
     Example:
-        >>> named_line(ValueError("too long\nat all"))
-        'ValueError: too long'
+        >>> named_line(ValueError("too long\nat all")), named_line(KeyError())
+        ('ValueError: too long', 'KeyError')
     """
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+    said = first_line(error)
+    name = type(error).__name__
+    return said if said.startswith(name) else f"{name}: {said}"
+
+
+def place_of(error: BaseException) -> str:
+    """Return the line of the user's code in which an error was raised: " (train.py, line 12)".
+
+    It is the last one that belongs neither to an installed package nor to Python or fedsim; empty
+    if there is none.
+    """
+    frames = [each for each in extract_tb(error.__traceback__) if _is_own(Path(each.filename))]
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+
+
+def _is_own(path: Path) -> bool:
+    """Return whether a file is neither of an installed package nor of Python or fedsim."""
+    installed = not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
+    rooms = Path(__file__).parents[1], Path(os.__file__).parent
+    return path.is_absolute() and not installed and not any(r in path.parents for r in rooms)
 
 
 def show(value: object) -> str:
@@ -61,6 +85,31 @@ def show(value: object) -> str:
             return "a list"
         case _:
             return printable(repr(value))
+
+
+def describe_passed(value: object) -> str:
+    """Return what was passed in from Python, in a few words: class, shape and type, or length.
+
+    Example:
+        >>> describe_passed([1, 2]), describe_passed(int), describe_passed(0.5)
+        ('a list of 2 things (int)', 'the class int', '0.5')
+    """
+    name = type(value).__name__
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if isinstance(value, str | int | float | None):
+        return show(value)
+    shape, kind = (getattr(value, each, None) for each in ("shape", "dtype"))
+    if isinstance(shape, Sequence):
+        return f"{_article(name)} of the shape {tuple(shape)}, {kind}"
+    if isinstance(value, list | tuple):
+        kinds = ", ".join(sorted({type(each).__name__ for each in value})[:_FEW])
+        return f"a {name} of {len(value)} things" + (f" ({kinds})" if kinds else "")
+    return _article(name)
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 def nearest(name: object, known: Iterable[str]) -> str:

@@ -4,12 +4,13 @@ from fedsim.algorithms import Algorithm
 from fedsim.building.inputs import Findings
 from fedsim.memory import check_budget
 from fedsim.ports import Meaning
+from fedsim.problems import Problem
 from fedsim.problems.parts import LocalParts
 from fedsim.scenario import Scenario
 from fedsim.scenario.compatibility import held_alike
 
-CLIENT = 2000
-"""Least memory of a client, bytes: its routes, random streams and state."""
+CLIENT = 400
+"""Least memory of a client, bytes: its state in arrays, and its row of the client table."""
 
 
 def check_counts(scenario: Scenario, findings: Findings) -> None:
@@ -37,8 +38,7 @@ def check_held(scenario: Scenario, clients: int, dimension: int, findings: Findi
 def check_kept(
     scenario: Scenario,
     algorithm: Algorithm,
-    clients: int,
-    dimension: int,
+    problem: Problem,
     findings: Findings,
     local: LocalParts | None = None,
 ) -> None:
@@ -46,6 +46,7 @@ def check_kept(
 
     States of optimizers, and parts of the model, or whole models, of their own.
     """
+    clients, dimension = len(problem.losses), problem.dimension
     own = local is not None or algorithm.personal
     key = f"algorithm.{('kind' if local is None else 'local') if own else 'optimizer_state'}"
     with findings.at(key):
@@ -54,7 +55,9 @@ def check_kept(
         values = algorithm.kept_values(dimension) + (0 if local is None else len(local.local))
         which = "what is kept" if own else "the optimizer's state"
         what = f"{which} of {asked} clients, {values} values each,"
-        check_budget(key, what, 8 * values * asked)
+        narrow = 8 - problem.loss.state_type.itemsize
+        each = 8 * values - narrow * algorithm.kept_state(dimension)
+        check_budget(key, what, each * asked)
 
 
 def vector_memory(scenario: Scenario, clients: int, dimension: int) -> int:

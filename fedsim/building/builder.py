@@ -207,7 +207,7 @@ class Builder:
             losses = solved.problem.losses
             algorithm, d, local = solved.algorithm, solved.problem.dimension, solved.local
             check_held(scenario, len(losses), d, findings)
-            check_kept(scenario, algorithm, len(losses), d, findings, local)
+            check_kept(scenario, algorithm, solved.problem, findings, local)
             policy = policy_of(scenario, solved.problem.rows, findings, local)
             check_deadline(scenario, deployment.groups, deployment.members, losses, findings)
             check_restarts(

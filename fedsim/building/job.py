@@ -17,6 +17,7 @@ from fedsim.building.hops import BuiltTier, build_hops
 from fedsim.building.packing import packer
 from fedsim.building.personal import PersonalMethod
 from fedsim.errors import DataError, RunError
+from fedsim.physics.hierarchy import Hierarchy
 from fedsim.ports import SERVER, Array, ClientId, Oracle, node_name
 from fedsim.problems import Observer, Problem, Reference
 from fedsim.problems.parts import LocalParts
@@ -282,8 +283,7 @@ class Job:
 
     @property
     def _reference(self) -> dict[str, Any]:
-        keys = "value", "method", "residual"
-        return {key: getattr(self.reference, key) for key in keys}
+        return {key: getattr(self.reference, key) for key in ("value", "method", "residual")}
 
     @property
     def computing(self) -> Mapping[str, Any]:
@@ -294,16 +294,8 @@ class Job:
     @property
     def facts(self) -> dict[str, Sequence[object]]:
         """What each client is, for the client table."""
-        names, tree = self.problem.naming.clients, self.deployment.hierarchy
-        rows = self.problem.rows.tolist()
-        if tree is None:
-            return facts_of(self.groups, self.members, rows, names)
-        gateways = range(tree.clients, len(tree.above))
-        named = (*names, *(node_name(each, tree.clients) for each in gateways)) if names else ()
-        facts = facts_of(self.groups, self.members, rows + [0] * len(gateways), named)
-        above = [node_name(server, tree.clients) for server in tree.above]
-        tiers = [tree.level(node) for node in range(len(above))]
-        return {**facts, "tier": tiers, "server": above}
+        names, rows = self.problem.naming.clients, self.problem.rows.tolist()
+        return facts_of(self.groups, self.members, rows, names, self.deployment.hierarchy)
 
     def advice(self) -> str:
         """Return the step size, for a run that diverged, beside what theory knows to be safe."""
@@ -340,8 +332,7 @@ class Job:
             return ()
         clients = BuiltTier(self.algorithm, self.participation, self.transport)
         runs = cast("Method", numerics.algorithm)
-        layers = self.problem.layers
-        return build_hops(self.scenario, clients, self.tiers, runs, self.seed, layers)
+        return build_hops(self.scenario, clients, self.tiers, runs, self.seed, self.problem.layers)
 
     @property
     def personal(self) -> bool:
@@ -359,7 +350,6 @@ class Job:
         if personal is None:
             evaluate = partial(self.evaluation.value, objective=objective)
             return _Observed(evaluate, self.observers)
-
         value = personal.objective(problem, objective)
         return _Observed(value, tuple(map(personal.observer, self.observers)))
 
@@ -431,15 +421,24 @@ def facts_of(
     members: Sequence[int],
     samples: Sequence[int],
     names: Sequence[str] = (),
+    tree: Hierarchy | None = None,
 ) -> dict[str, Sequence[object]]:
-    """Return what each client is, for the client table.
+    """Return what each client is, and then each gateway, for the client table.
 
     Args:
-        groups: of the fleet.
-        members: the number of the group that each client belongs to.
+        groups: of the fleet, then the tiers.
+        members: the number of the group that each of them belongs to.
         samples: how many each client has.
         names: of the clients in the data; none if empty.
+        tree: which server each of them has; None where all have one.
     """
+    places: dict[str, Sequence[object]] = {}
+    if tree is not None:
+        nodes, clients = range(len(tree.above)), tree.clients
+        samples = [*samples, *[0] * len(nodes[clients:])]
+        names = names and [*names, *(node_name(each, clients) for each in nodes[clients:])]
+        places["tier"] = [tree.level(node) for node in nodes]
+        places["server"] = [node_name(server, clients) for server in tree.above]
     named: dict[str, Sequence[object]] = {"name": names} if names else {}
     return {
         **named,
@@ -447,4 +446,5 @@ def facts_of(
         "device": [groups[number].device.kind for number in members],
         "radio": [groups[number].radio.kind for number in members],
         "samples": samples,
+        **places,
     }

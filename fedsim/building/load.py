@@ -110,7 +110,8 @@ def evaluator_for(problem: Problem, load: ComputingLoad | None) -> EvaluatorKind
 
     Compiled kernels, where there are any for the loss and the clients' steps, several clients are
     asked at once, the work of each is worth a call, and the run is long enough for loading them.
-    The steps of several clients as one, where a small network of dense layers takes many of them.
+    The steps of several clients as one, where a small network of dense layers takes many of them,
+    or a GPU computes.
     Otherwise NumPy or PyTorch, one piece of work after the other.
     """
     if load is None:
@@ -137,10 +138,11 @@ def why_apart(problem: Problem, load: ComputingLoad) -> str | None:
         return None
     if load.asked < TOGETHER:
         return f"fewer than {TOGETHER} clients are asked at once"
-    if load.update > load.steps * SMALL_STEP:
-        return f"a step takes more than {SMALL_STEP / 1e6:g} million operations"
-    if load.steps * load.asked * load.rounds < STEPS:
-        return f"the run has fewer than {STEPS} steps"
+    if not first.loss.on_gpu:
+        if load.update > load.steps * SMALL_STEP:
+            return f"a step takes more than {SMALL_STEP / 1e6:g} million operations"
+        if load.steps * load.asked * load.rounds < STEPS:
+            return f"the run has fewer than {STEPS} steps"
     return first.loss.why_apart(first.features, first.outputs)
 
 

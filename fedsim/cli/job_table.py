@@ -20,7 +20,7 @@ from fedsim.ports import Array
 from fedsim.problems import ProgramLoss, ProgramProblem
 from fedsim.record.manifest import EVALUATOR
 from fedsim.record.scenarios import NOTHING, differing, format_value
-from fedsim.running.probe import COSTS, Opening, group_costs, members_of
+from fedsim.running.probe import COSTS, Opening, RoundCost, group_costs, members_of
 from fedsim.scenario import Plan, Scenario
 from fedsim.text import format_number, listing, quantity
 from fedsim.wire import HEADER_BITS, Dense
@@ -160,22 +160,33 @@ def _cohort_noun(job: Job) -> str:
 
 def _totals(job: Job, opening: Opening) -> Iterator[str]:
     """Yield the costs of each of the first rounds for all clients together."""
+    between_peers = job.setup.overlay is not None
     for number, cost in enumerate(opening.rounds, 1):
         spent = cost.traffic
-        text = (
+        bits = f"{quantity(spent.bits_down, 'bit')} down, {quantity(spent.bits_up, 'bit')} up"
+        if between_peers:
+            bits = f"{quantity(spent.bits_up, 'bit')} sent"
+        yield (
             f"{_unit_of_progress(job)} {number}, all clients: {quantity(cost.seconds, 's')}, "
-            f"{quantity(spent.joules, 'J')}, {quantity(spent.bits_down, 'bit')} down, "
-            f"{quantity(spent.bits_up, 'bit')} up, {spent.cohort} {_cohort_noun(job)}"
+            f"{quantity(spent.joules, 'J')}, {bits}, {spent.cohort} {_cohort_noun(job)}"
+            f"{_beside_the_rows(job, cost)}"
         )
-        total = spent.bits_up + spent.bits_down
-        arrived = int(cost.clients[["bits_up", "bits_down"]].to_numpy().sum())
-        if job.tiers:
-            text += "; a gateway's bits are those of both hops"
-        elif total != arrived:
-            text += "; rows above differ by messages lost, retransmitted or in transit"
-        yield text
     if opening.ended:
         yield f"the run ends there: {opening.ended}"
+
+
+def _beside_the_rows(job: Job, cost: RoundCost) -> str:
+    """Return why the bits of all clients are not the sum of the table's rows; empty if they are."""
+    if job.tiers:
+        return "; a gateway's bits are those of both hops"
+    if job.setup.cells:
+        return "; a broadcast counts once here, and in the table for each receiver"
+    columns = ["bits_up"] if job.setup.overlay is not None else ["bits_up", "bits_down"]
+    rows = int(cost.clients[columns].to_numpy().sum())
+    totals = cost.traffic.as_dict()
+    if sum(totals[each] for each in columns) == rows:
+        return ""
+    return "; the table is without messages lost, retransmitted or in transit"
 
 
 def _batteries(job: Job, opening: Opening) -> Iterator[str]:

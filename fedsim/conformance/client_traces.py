@@ -125,7 +125,7 @@ def read_traces(bodies: Sequence[Body], rows: Sequence[Row]) -> dict[str, Client
 
 
 def _read_sent(known: Mapping[str, ClientTrace], rows: Sequence[Row], at: int) -> None:
-    """Read a message of a client, or one of the server to a client or to a cell."""
+    """Read a message of a client, or one of its server to it or to a cell."""
     row = rows[at]
     more = _again(rows, at)
     span = row["duration"] + (more["duration"] if more else 0.0)
@@ -133,9 +133,14 @@ def _read_sent(known: Mapping[str, ClientTrace], rows: Sequence[Row], at: int) -
         known[row["node"]].legs.append(_leg(row, more, span, up=True))
     elif row["peer"] in known:
         known[row["peer"]].legs.append(_leg(row, more, span, up=False))
-    else:
+    elif not row["peer"]:
         for each in known.values():
             each.on_air.append((row["t"] - span, row["t"]))
+
+
+def _serves(name: str) -> bool:
+    """Return whether a node is a server of clients: the one at the top, or a gateway."""
+    return not name.startswith("client-")
 
 
 def _again(rows: Sequence[Row], at: int) -> Row | None:
@@ -158,9 +163,9 @@ def _read_received(known: ClientTrace, rows: Sequence[Row], at: int) -> None:
     """Read a message whose time only its receiver's row has: a broadcast, or one of a peer."""
     row = rows[at]
     before = rows[at - 1]
-    if before["node"] == "server" and before["peer"] == row["node"]:
+    if _serves(before["node"]) and before["peer"] == row["node"]:
         return  # the server's row reports them
-    broadcast = row["peer"] == "server"
+    broadcast = _serves(row["peer"])
     if broadcast and any(leg.end == row["t"] and not leg.up for leg in known.legs[-2:]):
         return  # the same, with rows in between
     if row["detail"] in _BROKEN:

@@ -35,7 +35,7 @@ from fedsim.blocks.spec import Spec
 from fedsim.conformance.client_traces import BITS, Body, ClientTrace, Leg, Row, Span, read_traces
 from fedsim.conformance.findings import Promises, table
 from fedsim.conformance.lora import check_windows, seconds_on_air
-from fedsim.physics.networks import StarNetwork
+from fedsim.physics.networks import ServerLink, StarNetwork
 from fedsim.physics.radios import LoRa, LoRaRadio, RadioLaw, RateLaw
 from fedsim.physics.signals import Constant
 from fedsim.ports import node_name
@@ -71,14 +71,15 @@ def check_energy(folder: str | Path, blocks: Sequence[type[Spec]] = ()) -> pd.Da
     folder = Path(folder)
     events = read_run(folder, "events").astype(object)
     rows: list[Row] = events.where(events.notna(), None).to_dict("records")  # type: ignore[assignment]
-    clients = read_table(folder, "clients").to_pylist()
     scenario = load(folder / SCENARIO, blocks=tuple(blocks)).variants[0].scenario
+    clients = read_table(folder, "clients").to_pylist()
+    clients = clients[: len(clients) - sum(tier.count for tier in scenario.tiers)]
     idle = [row["idle_joules"] for row in clients]
     return table(Scenario, promises(bodies_of(scenario, len(clients)), rows, idle))
 
 
 def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
-    """Return the device, radio and links of each client of a scenario.
+    """Return the device, radio and links of each client of a scenario, without gateways.
 
     Args:
         scenario: of the run.
@@ -91,8 +92,7 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
         and network.model == "fluid"
         and network.wifi is None
         and network.cell is None
-        and network.server.discipline == "fair"  # a queue holds up even where the link has no limit
-        and min(network.server.uplink, network.server.downlink) == inf
+        and _is_free(scenario.tiers[0].link if scenario.tiers else network.server)
     )
     # A peer's downlink is limited by its radio alone, but for that of a medium.
     down = free or (network.peers is not None and network.medium is None)
@@ -108,6 +108,11 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
             of_network = (free, down, factor, False, shared, lora, network.medium is not None)
             bodies.append(Body(name, group.device, group.radio, empty, *of_network))
     return bodies
+
+
+def _is_free(link: ServerLink) -> bool:
+    """Return whether a link never holds a message up; a queue does, even without a limit."""
+    return link.discipline == "fair" and min(link.uplink, link.downlink) == inf
 
 
 def promises(bodies: Sequence[Body], rows: Iterable[Row], idle: Sequence[float]) -> Promises:

@@ -108,6 +108,11 @@ class ProtocolServer(ABC):
         """See `fedsim.ports.Server.smoothness`."""
         return self._setup.smoothness()
 
+    @property
+    def corrections(self) -> Mapping[ClientId, float] | None:
+        """See `fedsim.ports.Server.corrections`."""
+        return self.end.corrections()
+
     def commit(self, model: Array, **_: float) -> None:
         """Record the model of a round; the last one ends the run."""
         self.record.models.append(model.copy())
@@ -122,7 +127,7 @@ class ProtocolServer(ABC):
         *,
         to: Sequence[ClientId] | None = None,
         again: object = None,  # noqa: ARG002 - no round is sent again
-    ) -> list[Reply]:
+    ) -> Sequence[Reply]:
         """See `fedsim.ports.Server.exchange`."""
         cohort = self.end.cohort(self.end.recipients(message, to))
         if cohort is None:

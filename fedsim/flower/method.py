@@ -16,19 +16,19 @@ import flwr.serverapp.strategy as newer
 import numpy as np
 from flwr.app import RecordDict
 from flwr.common import ndarrays_to_parameters
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from fedsim.algorithms.base import ProblemInfo
-from fedsim.algorithms.local_steps import SendsModels, of_this_round
+from fedsim.algorithms.local_steps import SendsModels
 from fedsim.blocks.wording import unknown
 from fedsim.errors import Failed, ParameterError
+from fedsim.flower.app_method import AppMethod
 from fedsim.flower.arrays import FlowerContent, Misfit, encode, read
 from fedsim.flower.problem import FlowerProblem
 from fedsim.flower.program import ClientProgram, Question, Task
 from fedsim.flower.server import Contents, Host, MessageHost, OlderHost
 from fedsim.flower.user_code import call_user_code
 from fedsim.ports import Array, Client, ClientId, Message, Payload, Reply, Server
-from fedsim.problems import Problem, Reference
 from fedsim.wire import Octets
 
 # Messages between a server of Flower's and its clients: a model, with Flower's records.
@@ -76,17 +76,12 @@ class Evaluated(Message):
 Scalar = bool | int | float | str
 
 
-class Flower(SendsModels):
+class Flower(AppMethod, SendsModels):
     """A strategy of Flower's: a built-in one by name, or that of a subclass."""
 
     kind: Literal["flower"] = "flower"
-    objective: ClassVar[Literal["sum", "mean"]] = "mean"
-    source: ClassVar[str] = "Beutel et al.: Flower: A Friendly Federated Learning Framework, 2020"
-    asks: ClassVar[Literal["loss", "steps", "program"]] = "program"
     synchronous: ClassVar[str] = "its strategy aggregates the replies of a round"
     messages: ClassVar[tuple[type[Message], ...]] = (Train, Trained, Changed, Evaluate, Evaluated)
-
-    asks_all: ClassVar[bool] = False  # the strategy chooses the clients
 
     sends: Literal["models", "differences"] = Field(
         default="models",
@@ -112,9 +107,6 @@ class Flower(SendsModels):
         " messages and work are charged, and the metrics are those of the selected clients",
     )
 
-    _problem: FlowerProblem | None = PrivateAttr(default=None)
-    _all_asked: bool = PrivateAttr(default=True)
-
     @property
     def reads_sent(self) -> bool:
         """Whether clients send differences, which are added to the model sent to each."""
@@ -136,11 +128,8 @@ class Flower(SendsModels):
         Raises:
             ParameterError: there is no such strategy, or its arguments are invalid.
         """
-        if not isinstance(info.programs, FlowerProblem):
-            raise ParameterError("kind", "flower is for the clients of a Flower app")
-        made = self.model_copy()
-        made.know(info.programs, all_asked=info.asked is None)
-        home = older if info.programs.legacy else newer
+        made = super().configure(info)
+        home = older if made.problem.legacy else newer
         if type(self).make is Flower.make and not hasattr(home, self.strategy):
             known = [name for name in vars(home) if name in home.__all__ and name != "Strategy"]
             raise ParameterError("strategy", unknown(self.strategy, known))
@@ -149,14 +138,6 @@ class Flower(SendsModels):
         except Failed as error:
             raise ParameterError("options", str(error)) from None
         return made
-
-    def know(self, problem: FlowerProblem, *, all_asked: bool) -> None:
-        """Store the problem, and whether the strategy alone chooses clients."""
-        self._problem, self._all_asked = problem, all_asked
-
-    def reference(self, problem: Problem) -> Reference | None:  # noqa: ARG002 - there is none
-        """Return None: the least objective is unknown."""
-        return None
 
     def build_strategy(self) -> older.Strategy | newer.Strategy:
         """Return a new instance of the strategy.
@@ -167,13 +148,6 @@ class Flower(SendsModels):
         return call_user_code(
             f"making the strategy {self.strategy}", 0, lambda: self.make(self.problem)
         )
-
-    @property
-    def problem(self) -> FlowerProblem:
-        """The problem of the app's clients, after `configure`."""
-        if self._problem is None:
-            raise Failed("flower runs only after it is configured for its problem")
-        return self._problem
 
     async def serve(self, server: Server) -> None:
         """Run the server: the strategy's rounds."""
@@ -211,16 +185,10 @@ class Flower(SendsModels):
         if not asked:
             return
         sent = self._messages(server, task, asked)
-        one = next(iter(sent.values()))
-        same = all(each is one for each in sent.values())
-        to = None if len(sent) == len(server.clients) else sorted(sent)
-        replies = await server.exchange(one if same else sent, to=to)
-        counted = {each.client: each for each in of_this_round(server, replies)}
+        replies, missing = await self.exchange(server, sent)
         answers = {
-            client: self._receive(counted[client], sent[client]) for client in sorted(counted)
+            client: self._receive(replies[client], sent[client]) for client in sorted(replies)
         }
-        all_named = to is not None or self._all_asked
-        missing = [client for client in sorted(asked) if all_named and client not in answers]
         host.aggregate(task, server.round, answers, missing)
 
     def _messages(self, server: Server, task: Task, asked: Contents) -> dict[ClientId, Message]:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Never, TypeVar, cast
+from typing import Any, ClassVar, Never, TypeVar, cast
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
@@ -53,7 +53,16 @@ class WaitsInVain(RuntimeError):
 
 
 class NodeIds(Grid):
-    """The clients, for a strategy of Flower's message interface."""
+    """The clients, for a strategy of Flower's message interface.
+
+    Attributes:
+        refusal: the error of a call that fedsim has no use for.
+    """
+
+    refusal: ClassVar[str] = (
+        "the strategy calls grid.{call}: fedsim transmits only what configure_train and"
+        " configure_evaluate return"
+    )
 
     def __init__(self, clients: Sequence[ClientId]) -> None:
         self._nodes = [node_of(client) for client in clients]
@@ -79,12 +88,12 @@ class NodeIds(Grid):
 
     def set_run(self, run: Run) -> Never:
         """Refuse."""
-        raise _unable("set_run")
+        raise self._refusal_of("set_run")
 
     @property
     def run(self) -> Run:
         """Refuse."""
-        raise _unable("run")
+        raise self._refusal_of("run")
 
     def create_message(
         self,
@@ -99,11 +108,11 @@ class NodeIds(Grid):
 
     def push_messages(self, messages: Iterable[Message]) -> Never:
         """Refuse."""
-        raise _unable("push_messages")
+        raise self._refusal_of("push_messages")
 
     def pull_messages(self, message_ids: Iterable[str]) -> Never:
         """Refuse."""
-        raise _unable("pull_messages")
+        raise self._refusal_of("pull_messages")
 
     def send_and_receive(
         self,
@@ -112,14 +121,10 @@ class NodeIds(Grid):
         timeout: float | None = None,
     ) -> Never:
         """Refuse."""
-        raise _unable("send_and_receive")
+        raise self._refusal_of("send_and_receive")
 
-
-def _unable(what: str) -> NotImplementedError:
-    return NotImplementedError(
-        f"the strategy calls grid.{what}: fedsim transmits only what configure_train and"
-        " configure_evaluate return"
-    )
+    def _refusal_of(self, call: str) -> NotImplementedError:
+        return NotImplementedError(self.refusal.format(call=call))
 
 
 class NodeProxy(ClientProxy):
@@ -203,6 +208,11 @@ Settings = Mapping[str, Any]
 
 UNAVAILABLE = 1005
 """Flower's error code for a node that does not answer in time."""
+
+
+def unavailable(client: ClientId) -> Error:
+    """Return the error that stands for the reply of a client that has not answered in time."""
+    return Error(UNAVAILABLE, f"client {client} has not answered")
 
 
 class Host(ABC):
@@ -305,9 +315,7 @@ class MessageHost(Host):
 
         def make() -> Any:  # noqa: ANN401 - arrays and figures, or figures
             answers = [Message(each, reply_to=sent[client]) for client, each in replies.items()]
-            for client in missing:
-                error = Error(UNAVAILABLE, f"client {client} has not answered")
-                answers.append(Message(error, reply_to=sent[client]))
+            answers += [Message(unavailable(each), reply_to=sent[each]) for each in missing]
             if task == "train":
                 return strategy.aggregate_train(number, answers)
             return None, strategy.aggregate_evaluate(number, answers)

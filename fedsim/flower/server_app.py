@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, ClassVar, Literal, Never, Self
+from typing import Any, ClassVar, Literal, Self
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.common.serde import message_to_proto, recorddict_from_proto
@@ -23,20 +23,16 @@ from flwr.proto.message_pb2 import Message as ProtoMessage
 from flwr.serverapp import ServerApp
 from flwr.supercore.run import Run
 
-from fedsim.algorithms.base import Algorithm, ProblemInfo
-from fedsim.algorithms.local_steps import of_this_round
+from fedsim.algorithms.base import ProblemInfo
 from fedsim.errors import Failed, ParameterError
+from fedsim.flower.app_method import AppMethod
 from fedsim.flower.arrays import FlowerContent, numpy_of
-from fedsim.flower.problem import FlowerProblem
 from fedsim.flower.program import ClientProgram, RawQuestion, client_of
-from fedsim.flower.server import UNAVAILABLE, NodeIds
+from fedsim.flower.server import NodeIds, unavailable
 from fedsim.flower.user_code import RUN, SERVER_NODE, call_user_code
 from fedsim.ports import Array, Client, ClientId, Payload, Server
 from fedsim.ports import Message as Sent
-from fedsim.problems import Problem, Reference
 from fedsim.wire import Octets
-
-# ruff: noqa: ARG002 - what is refused takes what Flower hands over
 
 # Messages between the server and its clients: those of Flower's, serialised.
 
@@ -89,6 +85,11 @@ class AppGrid(NodeIds):
         send: passes messages to the simulation, and returns the replies.
     """
 
+    refusal = (
+        "the app calls grid.{call}; fedsim sends messages and waits for the replies in one call,"
+        " grid.send_and_receive"
+    )
+
     def __init__(
         self, clients: Sequence[ClientId], send: Callable[[list[Message]], list[Message]]
     ) -> None:
@@ -99,7 +100,7 @@ class AppGrid(NodeIds):
         self,
         messages: Iterable[Message],
         *,
-        timeout: float | None = None,
+        timeout: float | None = None,  # noqa: ARG002 - rounds close by the scenario
     ) -> list[Message]:
         """Send messages, and return the replies that arrive in time, and errors for the others."""
         sent = list(messages)
@@ -110,21 +111,6 @@ class AppGrid(NodeIds):
     def run(self) -> Run:
         """Facts of the run: its number, and nothing else."""
         return Run.create_empty(RUN)
-
-    def push_messages(self, messages: Iterable[Message]) -> Never:
-        """Refuse."""
-        raise _alone("push_messages")
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Never:
-        """Refuse."""
-        raise _alone("pull_messages")
-
-
-def _alone(what: str) -> NotImplementedError:
-    return NotImplementedError(
-        f"the app calls grid.{what}; fedsim sends messages and waits for the replies in one call,"
-        " grid.send_and_receive"
-    )
 
 
 class Turns:
@@ -181,20 +167,13 @@ class Turns:
 # The method.
 
 
-class FlowerServerApp(Algorithm):
+class FlowerServerApp(AppMethod):
     """A ServerApp of Flower's, whose messages travel in its own encoding."""
 
     kind: Literal["flower-server-app"] = "flower-server-app"
-    objective: ClassVar[Literal["sum", "mean"]] = "mean"
-    source: ClassVar[str] = "Beutel et al.: Flower: A Friendly Federated Learning Framework, 2020"
-    asks: ClassVar[Literal["loss", "steps", "program"]] = "program"
     synchronous: ClassVar[str] = "its app waits for the replies to what it has sent"
     messages: ClassVar[tuple[type[Sent], ...]] = (Asked, Answered)
-    asks_all: ClassVar[bool] = False  # the app chooses the clients
     server_app: ClassVar[Any] = None
-
-    _problem: FlowerProblem | None = None
-    _all_asked: bool = True
 
     def configure(self, info: ProblemInfo) -> Self:
         """Return a copy with its problem.
@@ -202,25 +181,11 @@ class FlowerServerApp(Algorithm):
         Raises:
             ParameterError: the problem is no Flower app, or the server's has no `main`.
         """
-        if not isinstance(info.programs, FlowerProblem):
-            raise ParameterError("kind", "a ServerApp is for the clients of a Flower app")
+        made = super().configure(info)
         if getattr(type(self).server_app, "_main", None) is None:
             text = "the ServerApp has no main; give its strategy instead: method(strategy)"
             raise ParameterError("kind", text)
-        made = self.model_copy()
-        made._problem, made._all_asked = info.programs, info.asked is None  # noqa: SLF001 - a copy
         return made
-
-    def reference(self, problem: Problem) -> Reference | None:
-        """Return None: the least objective is unknown."""
-        return None
-
-    @property
-    def problem(self) -> FlowerProblem:
-        """The problem of the app's clients, after `configure`."""
-        if self._problem is None:
-            raise Failed("a ServerApp runs only after it is configured for its problem")
-        return self._problem
 
     async def serve(self, server: Server) -> None:
         """Run the server: the app, until it ends or the run does."""
@@ -272,19 +237,12 @@ class FlowerServerApp(Algorithm):
         for client, message in asked.items():
             data = write(message)
             sent[client] = packed.setdefault(data, Asked(Octets(data)))
-        to = None if len(sent) == len(server.clients) else sorted(sent)
-        one = next(iter(sent.values()))
-        replies = await server.exchange(one if len(packed) == 1 else sent, to=to)
-        counted = {each.client: each for each in of_this_round(server, replies)}
-        found = []
-        for client in sorted(asked):
-            if client in counted:
-                content = _content(counted[client].message)
-                found.append(Message(content, reply_to=asked[client]))
-            elif to is not None or self._all_asked:
-                error = Error(UNAVAILABLE, f"client {client} has not answered")
-                found.append(Message(error, reply_to=asked[client]))
-        return found
+        replies, missing = await self.exchange(server, sent)
+        contents: dict[ClientId, RecordDict | Error] = {
+            client: unavailable(client) for client in missing
+        }
+        contents |= {client: _content(reply.message) for client, reply in replies.items()}
+        return [Message(contents[client], reply_to=asked[client]) for client in sorted(contents)]
 
     async def handle(self, client: Client, message: Asked) -> Answered:
         """Run a client: call its app."""

@@ -12,10 +12,8 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from math import fsum, isfinite, nan
-from pathlib import Path
-from traceback import extract_tb
 from types import FrameType
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,6 +22,7 @@ from flwr.app import MetricRecord, RecordDict
 from flwr.compat.common.recorddict_compat import recorddict_to_evaluateres
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedsim.blocks.wording import place_of
 from fedsim.errors import Failed
 
 T = TypeVar("T")
@@ -62,41 +61,27 @@ def _describe(error: BaseException) -> str:
         return str(error)
     lines = " ".join(str(error).split())
     what = f"{type(error).__name__}: {lines}".strip(": ")
-    frames = [each for each in extract_tb(error.__traceback__) if _is_own(each.filename)]
-    if not frames:
-        return what
-    return f"{what} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
-
-
-def _is_own(file: str) -> bool:
-    """Return whether a file is neither of an installed package nor of fedsim."""
-    here = Path(__file__).parents[1]
-    path = Path(file)
-    installed = not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
-    return path.is_absolute() and not installed and here not in path.parents
+    return what + place_of(error)
 
 
 @contextmanager
 def _seed(seed: int) -> Iterator[None]:
     """Seed the global generators, and restore them afterwards."""
-    torch = sys.modules.get("torch")
     plain, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002 - a user's code draws from it
-    # `torch.manual_seed` has the same effect, and takes a hundred times as long on a CPU.
-    own = None if torch is None else torch.default_generator
-    state = None if own is None else own.get_state()
     try:
         random.seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002 - likewise
-        if own is not None and torch is not None:
-            own.manual_seed(seed)
-            if torch.backends.cuda.is_built():
-                torch.cuda.manual_seed_all(seed)
-        yield
+        with nullcontext() if "torch" not in sys.modules else _torch_streams(seed):
+            yield
     finally:
         random.setstate(plain)
         np.random.set_state(legacy)  # noqa: NPY002 - likewise
-        if own is not None:
-            own.set_state(state)
+
+
+def _torch_streams(seed: int) -> AbstractContextManager[None]:
+    from fedsim.problems.modules.seeding import own_streams  # noqa: PLC0415 - takes PyTorch
+
+    return own_streams(seed)
 
 
 @contextmanager

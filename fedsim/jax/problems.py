@@ -12,12 +12,12 @@ from fedsim.blocks.identity import identity_of
 from fedsim.blocks.wording import named_line
 from fedsim.errors import DataError
 from fedsim.problems import Source
-from fedsim.problems.data.files import GivenRows, arrays
+from fedsim.problems.data.files import GivenRows
 from fedsim.problems.losses import GivenFunctions
 from fedsim.problems.passed import PassedFunctions
 from fedsim.results import Result
 from fedsim.scenario import ProblemSpec
-from fedsim.scenario.passed import passed_problem
+from fedsim.scenario.passed import passed_problem, passed_rows
 
 Rows: TypeAlias = Sequence[Any] | Source | Mapping[str, Any]
 """(X, y), (X, y, clients), or a source as in a scenario."""
@@ -161,13 +161,13 @@ def _count_outputs(
     """
     try:
         tree = jax.eval_shape(init, jax.random.key(0))
-    except Exception as error:
-        raise DataError("loss.init", f"init(key) fails: {named_line(error)}") from error
+    except Exception as error:  # noqa: BLE001 - the code of a user's functions
+        raise DataError("loss.init", f"init(key) fails: {named_line(error)}") from None
     try:
         found = jax.eval_shape(apply, tree, jnp.zeros((2, *row)))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - likewise
         text = f"apply(parameters, inputs) fails on inputs of shape (2, {', '.join(map(str, row))})"
-        raise DataError("loss.apply", f"{text}: {named_line(error)}") from error
+        raise DataError("loss.apply", f"{text}: {named_line(error)}") from None
     shape = getattr(found, "shape", None)
     if shape == (2,):
         return 1
@@ -185,8 +185,4 @@ def _rows(data: Rows) -> Source | Mapping[str, Any]:
     """
     if isinstance(data, Source | Mapping):
         return data
-    parts = [np.asarray(each) for each in data]
-    if len(parts) not in (2, 3):
-        text = "rows are (X, y), (X, y, clients) or a source of a scenario"
-        raise DataError("data", f"{text}; got {len(parts)} things")
-    return arrays(*parts)
+    return passed_rows(data, np.asarray, "or a source of a scenario")

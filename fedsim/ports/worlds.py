@@ -47,6 +47,15 @@ class Server(Protocol):
         ...
 
     @property
+    def corrections(self) -> Mapping[ClientId, float] | None:
+        """By what each client's update is multiplied before the weighted sum over the replies.
+
+        It makes that sum an unbiased estimate of the sum over all clients, where some are sampled
+        more often than others. None where the mean over the replies stands for that over all.
+        """
+        ...
+
+    @property
     def round(self) -> int:
         """The number of the open round, from 1."""
         ...

@@ -39,6 +39,12 @@ Weighting = Literal["rows", "equal"]
 """The weights of the mean: p_m = n_m/n, the share of all rows that client m has, or p_m = 1/M."""
 
 
+def client_weights(rows: NDArray[np.int64], weighting: Weighting) -> Array:
+    """Return the clients' weights p_m in the mean, shape (M,); `rows` are their numbers of rows."""
+    counts = rows if weighting == "rows" else np.ones(len(rows))
+    return np.asarray(counts / counts.sum())
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """The problem that a fleet minimises: the clients' losses, and one penalty for all of them.
@@ -126,8 +132,7 @@ class Problem:
     @cached_property
     def weights(self) -> Array:
         """The clients' weights p_m in the mean, shape (M,): shares of the rows, or 1/M."""
-        counts = self.rows if self.weighting == "rows" else np.ones(len(self.losses))
-        return np.asarray(counts / counts.sum())
+        return client_weights(self.rows, self.weighting)
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:

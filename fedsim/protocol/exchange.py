@@ -1,6 +1,6 @@
 """One exchange of a node: whose reports it waits for, and when it is closed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from math import inf
 
@@ -44,6 +44,7 @@ class Exchange:
         "deserted",
         "goal",
         "least",
+        "name",
         "number",
         "overdue",
         "phase",
@@ -58,8 +59,10 @@ class Exchange:
         goal: float = inf,
         least: int = 0,
         reported: int = 0,
+        name: Callable[[ClientId], str] = node_name,
     ) -> None:
         self.number = number
+        self.name = name
         self._waiting = waiting
         self.asked = len(waiting)
         self.goal = goal
@@ -144,7 +147,7 @@ class Exchange:
             return "none of the clients that were to be asked is available"
         if not self._waiting:
             return f"{self.reported} of {self.asked} have reported, and all others have left"
-        missing = [node_name(client) for client in sorted(self._waiting)]
+        missing = [self.name(client) for client in sorted(self._waiting)]
         named = ", ".join(missing) if len(missing) <= _FEW else f"{len(missing)} clients"
         come = f"{self.reported} of {self.asked} have reported, {needed:g} are needed"
         return f"{come}; missing: {named}"

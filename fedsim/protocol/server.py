@@ -7,7 +7,7 @@ until it is closed or given up; `replies` ends it. An exchange that was given up
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from math import floor, inf
@@ -16,7 +16,7 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import SERVER, ClientId, Message, Reply
+from fedsim.ports import SERVER, ClientId, Message, Reply, node_name
 from fedsim.protocol.exchange import Exchange, Phase
 from fedsim.protocol.participation import ExchangeOutcome, Participation, Sent
 from fedsim.protocol.reporting import Reports
@@ -72,6 +72,7 @@ class ServerProtocol:
         silence: how silent clients are handled.
         header_bits: in front of every message.
         transport: how messages are carried.
+        name: returns the name of a client.
 
     Attributes:
         round: the current round, from 1.
@@ -91,8 +92,10 @@ class ServerProtocol:
         silence: SilencePolicy,
         header_bits: int,
         transport: Transport = VALUES,
+        name: Callable[[ClientId], str] = node_name,
     ) -> None:
         self.clients = clients
+        self._name = name
         self.round = 1
         self.exchange: Exchange | None = None
         self.deadline = min(silence.closes_after, policy.closes_after)
@@ -175,7 +178,8 @@ class ServerProtocol:
         self._exchanges += 1
         waiting, policy = self._waiting(cohort), self._policy
         goal, least = policy.goal(len(waiting)), policy.least(len(waiting))
-        self.exchange = opened = Exchange(self._exchanges, waiting, goal, least, self._carried)
+        counted = goal, least, self._carried
+        self.exchange = opened = Exchange(self._exchanges, waiting, *counted, self._name)
         # An exchange that the algorithm opens for no client, without a draw, is in order.
         opened.deserted = not waiting and self._left_out
         self._carried, self._left_out = 0, False

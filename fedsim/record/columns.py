@@ -219,7 +219,9 @@ HIGHER_IS_BETTER = frozenset(
 )
 """Columns whose targets are reached from below; those of all others from above."""
 
-_RISING = frozenset({"accuracy", "acc", "precision", "recall", "f1", "auc", "r2", "score", "iou"})
+_RISING = frozenset(
+    {"accuracy", "acc", "precision", "recall", "f1", "auc", "auroc", "r2", "score", "iou", "kappa"}
+)
 """The last words of user-defined figures that are better when higher."""
 
 

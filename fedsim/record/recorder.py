@@ -47,15 +47,12 @@ def client_table(
         emissions: the pricing of the log, if any.
         name: returns the name of a node.
     """
-    trim()
     of, number = ledger.of, ledger.of_number
     idle = meters.idle_joules
-    # A column of its own at once: text takes several times as much memory as Python's objects.
-    names = pd.Series([name(client) for client in range(ledger.clients)])
     transmissions = number("payload_count", Event.SEND)
     table = pd.DataFrame(
         {
-            "client": names,
+            "client": pd.Series([name(client) for client in range(ledger.clients)]),
             **facts,
             "transmissions": transmissions,
             "beacons": number("count", Event.SEND) - transmissions,
@@ -118,12 +115,12 @@ def _batteries(clients: int, stores: Stores) -> dict[str, Array]:
         "final_joules": stores.final,
         "depletions": stores.depletions.astype(np.float64),
     }
+    if not len(stores.clients):
+        return dict.fromkeys(columns, np.full(clients, np.nan))  # one array for all of them
     return {name: _spread(clients, stores.clients, held) for name, held in columns.items()}
 
 
 def _spread(clients: int, whose: NDArray[np.intp], held: Array) -> Array:
-    if not len(whose):
-        return np.broadcast_to(np.nan, clients)
     column = np.full(clients, np.nan)
     column[whose] = held
     return column
@@ -224,4 +221,5 @@ class RunRecorder:
             meters: the world's current meter readings.
         """
         self.log.flush()
+        trim()
         return client_table(self.ledger, facts, meters, self.log.emissions, self.log.name)

@@ -5,6 +5,7 @@ The last line of each is a hash of the others, for unfinished runs, which have n
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -137,13 +138,30 @@ def flat(content: object, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, content
 
 
-def differing(one: object, other: object) -> Iterator[tuple[str, Any, Any]]:
-    """Yield each key in which two scenarios differ, except seed and name, with both values."""
-    ours, theirs = dict(flat(one)), dict(flat(other))
-    for key in dict.fromkeys([*ours, *theirs]):
-        values = ours.get(key, NOTHING), theirs.get(key, NOTHING)
-        if values[0] != values[1] and key not in _OF_RUNS:
-            yield key, *values
+def differing(one: object, other: object, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield each key in which two scenarios differ, except seed and name, with both values.
+
+    An item of a list that only one of them has, such as a group of clients, is one value.
+
+    >>> list(differing({"fleet": [{"count": 1}]}, {"fleet": [{"count": 2}, {"count": 3}]}))
+    [('fleet.0.count', 1, 2), ('fleet.1', '-', {'count': 3})]
+    """
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for key in dict.fromkeys([*one, *other]):
+            name = f"{path}.{key}" if path else str(key)
+            yield from differing(one.get(key, NOTHING), other.get(key, NOTHING), name)
+    elif isinstance(one, list) and isinstance(other, list):
+        for place, (mine, yours) in enumerate(zip_longest(one, other, fillvalue=NOTHING)):
+            if place < min(len(one), len(other)):
+                yield from differing(mine, yours, f"{path}.{place}")
+            else:
+                yield f"{path}.{place}", mine, yours
+    else:
+        ours, theirs = dict(flat(one, path)), dict(flat(other, path))
+        for key in dict.fromkeys([*ours, *theirs]):
+            values = ours.get(key, NOTHING), theirs.get(key, NOTHING)
+            if values[0] != values[1] and key not in _OF_RUNS:
+                yield key, *values
 
 
 def describe_differences(values: Iterable[tuple[str, Any, Any]], ours: str, theirs: str) -> str:
@@ -163,8 +181,16 @@ def describe_differences(values: Iterable[tuple[str, Any, Any]], ours: str, thei
 
 
 def format_value(value: object) -> str:
-    """Format a value of a scenario."""
-    return "none" if value is None else str(value)
+    """Format a value of a scenario; of a block its first values.
+
+    >>> format_value({"count": 3, "device": {"kind": "pi-4"}})
+    'count 3, device.kind pi-4'
+    """
+    if not isinstance(value, Mapping) or not value:
+        return "none" if value is None else str(value)
+    parts = [f"{key} {format_value(each)}" for key, each in flat(value)]
+    more = [f"and {len(parts) - _MOST} more"] if len(parts) > _MOST else []
+    return ", ".join([*parts[:_MOST], *more])
 
 
 # Notes: scenario settings that have no effect, or an unexpected one.

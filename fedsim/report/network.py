@@ -116,18 +116,21 @@ class Graph:
     unit: str = "bit"
 
 
-def graph_of(run: ReportedRun, members: pd.DataFrame, unit: str = "bit") -> Graph:
+def graph_of(
+    run: ReportedRun, members: pd.DataFrame, unit: str = "bit", models: Array | None = None
+) -> Graph:
     """Return the network of a run: of peers their neighbours, else the routes to the server.
 
     Args:
         run: the run whose log is read.
         members: the rows of its client table.
         unit: of what links carried; "J" and "apart" among peers alone.
+        models: of the nodes, shape (M, ...), by which they are apart.
     """
     groups = dict(zip(members["client"].astype(str), members["group"].astype(int), strict=True))
     network: Mapping[str, Any] = run.scenario["network"]
     if network.get("peers"):
-        return _peers(run, groups, unit)
+        return _peers(run, groups, unit, models)
     note = f"a {network['topology']} of {len(groups):,} clients"
     names = {client: client for client in groups}
     edges = None
@@ -170,7 +173,7 @@ def _to_the_server(graph: "nx.Graph[str]", sums: pd.DataFrame) -> dict[Ends, tup
     return carried
 
 
-def _peers(run: ReportedRun, groups: Mapping[str, int], unit: str) -> Graph:
+def _peers(run: ReportedRun, groups: Mapping[str, int], unit: str, models: Array | None) -> Graph:
     """Return the pairs of sender and receiver, and the traffic between them, or what it cost."""
     carried = _joules(run) if unit == "J" else _bits(run)
     own = Counter[str]()
@@ -193,7 +196,7 @@ def _peers(run: ReportedRun, groups: Mapping[str, int], unit: str) -> Graph:
     note = f"{len(groups):,} peers, and which has sent to which"
     if len(drawn) < len(groups):
         note = f"of {len(groups):,} peers the {len(drawn)} that carried the most"
-    if unit == "apart" and (models := _node_models(run)) is not None:
+    if unit == "apart" and models is not None:
         set_disagreement(graph, models)
         both = {(one, other): (own["value"], 0.0) for one, other, own in graph.edges(data=True)}
     if unit == "J" and run.scenario["network"].get("medium"):
@@ -201,7 +204,7 @@ def _peers(run: ReportedRun, groups: Mapping[str, int], unit: str) -> Graph:
     return Graph(graph, note, both, unit)
 
 
-def _node_models(run: ReportedRun) -> Array | None:
+def node_models(run: ReportedRun) -> Array | None:
     """Return the last models of the nodes that are kept, shape (M, ...); None if none are."""
     if not (run.scenario.get("models") or {}).get("clients"):
         return None
@@ -294,24 +297,28 @@ def drawings(study: ReportedStudy, run: ReportedRun) -> dict[str, PageFigure]:
     """Return the drawings of the network, of peers by all of `ON_LINKS` that is known."""
     if not run.scenario["network"].get("peers"):
         return {"": drawing(study, run)}
+    models = node_models(run)
     known = {
         "bit": True,
         "J": bool(float(run.rows(study.clients)["joules"].sum())),
-        "apart": _node_models(run) is not None,
+        "apart": models is not None,
     }
-    return {unit: drawing(study, run, unit) for unit in ON_LINKS if known[unit]}
+    return {unit: drawing(study, run, unit, models) for unit in ON_LINKS if known[unit]}
 
 
-def drawing(study: ReportedStudy, run: ReportedRun, unit: str = "bit") -> PageFigure:
+def drawing(
+    study: ReportedStudy, run: ReportedRun, unit: str = "bit", models: Array | None = None
+) -> PageFigure:
     """Return the network as it is drawn: server, gateways or routers, clients, or peers.
 
     Args:
         study: whose page it is.
         run: whose network.
         unit: see `graph_of`.
+        models: see `graph_of`.
     """
     members = run.rows(study.clients)
-    graph, names = graph_of(run, members, unit), client_names(members)
+    graph, names = graph_of(run, members, unit, models), client_names(members)
     kinds = dict(_kinds(graph, members, run.scenario["network"], names))
     label = f"The network: {graph.note}"
     own = network(label, places(graph.links), _drawn_links(graph, names), kinds.values())

@@ -7,13 +7,13 @@ each round. So radios, tails, links, batteries and the ledger behave as in a fre
 but no gradient is computed and no data is read.
 
 `conditions` lists the changes that are possible, `history` reads messages and work from the log,
-and `replay` repeats them in the changed world. Some conditions only show during the replay: where a
-battery runs empty, a message is lost, or a stop rule is not met at the end of the log, the original
-run would have gone another way, and the replay is refused.
+`replay` repeats them, and `rebuilding` makes the changed world in which it does. Some conditions
+only show during the replay: where a battery runs empty, a message is lost, or a stop rule is not
+met at the end of the log, the original run would have gone another way, and the replay is refused.
 
 fedsim's methods decide by the messages they receive, and by clock and batteries as the ports show
 them. A user-defined method might keep time in other ways, so it is first replayed in its own world
-(`replay.check_replay`).
+(`rebuilding.check_replay`).
 """
 
 from fedsim.repricing.api import reprice

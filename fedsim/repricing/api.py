@@ -28,7 +28,7 @@ from fedsim.record.studies import Study, study_in
 from fedsim.record.variants import BASE
 from fedsim.repricing.conditions import refusals
 from fedsim.repricing.history import Original, read_history
-from fedsim.repricing.replay import Repricing, check_replay, rebuild
+from fedsim.repricing.rebuilding import Repricing, check_replay, rebuild
 from fedsim.results import Result
 from fedsim.running.folder import check_place
 from fedsim.running.run import Watch, ending, execute, ignore_progress
@@ -173,9 +173,11 @@ def _study(originals: Sequence[Original], changed: Sequence[Variant], out: Path)
 
 def _replay_of(original: Original, variant: Variant, folder: Path) -> Repricing:
     """Return the replay of a run; that of a user-defined method is checked first."""
-    history = read_history(original.folder, len(original.samples))
+    history = read_history(original.folder, len(original.samples), original.tree)
     run = rebuild(original, variant, history, folder)
-    if type(variant.scenario.algorithm) not in ALGORITHMS:
+    scenario = variant.scenario
+    methods = [scenario.algorithm, *(tier.outer for tier in scenario.tiers)]
+    if any(type(method) not in ALGORITHMS for method in methods):
         check_replay(original, _with_overrides(original, ()), history, folder)
     return run
 

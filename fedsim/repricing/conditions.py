@@ -13,9 +13,13 @@ from fedsim.blocks.wording import show
 from fedsim.errors import Fault
 from fedsim.protocol.participation import FIRST, Informed, Participation
 from fedsim.scenario import Scenario, Variant
+from fedsim.scenario.tiers import hierarchy_of, hop, place_key
 
 PRICED = ("name", "fleet", "network", "stop")
 """The blocks that may change: they have no effect on training."""
+
+TRAINED = ("count", "rounds", "outer", "wire", "participation")
+"""The keys of a tier that may not; its others are what its gateways are made of."""
 
 NO_OVERRIDE = (
     "nothing is changed: expected --set with keys of fleet, network or stop, such as --set"
@@ -42,10 +46,8 @@ def refusals(then: Scenario, now: Variant, clients: int, looks: Sequence[str]) -
     seen = [
         *_changes(then, scenario),
         *_of_peers(scenario),
-        *_of_tiers(scenario),
         *_of_method(scenario),
-        *_of_time(scenario, clients),
-        *_absences(scenario),
+        *_of_waiting(scenario, clients),
         *_clock_and_battery((then, scenario), looks),
     ]
     if scenario.fleet and scenario.clients != clients:
@@ -56,9 +58,20 @@ def refusals(then: Scenario, now: Variant, clients: int, looks: Sequence[str]) -
 
 def _changes(then: Scenario, now: Scenario) -> Iterator[Seen]:
     """Yield the changes outside of the blocks that may change."""
-    before, after = (each.model_dump(mode="json", exclude={*PRICED}) for each in (then, now))
+    tiers = min(len(then.tiers), len(now.tiers))
+    before, after = (_values_of_training(each, tiers) for each in (then, now))
     for key, seen, logged in _differences(after, before):
         yield key, f"got {show(seen)}, but the run had {show(logged)}; that {_AGAIN}"
+
+
+def _values_of_training(scenario: Scenario, tiers: int) -> dict[str, Any]:
+    """Return what training sees of a scenario with its first tiers, by key."""
+    seen = scenario.model_dump(mode="json", exclude={*PRICED, "tiers"})
+    own = {
+        f"tiers.{number}": tier.model_dump(mode="json", include={*TRAINED})
+        for number, tier in enumerate(scenario.tiers[:tiers])
+    }
+    return {**seen, "tiers": len(scenario.tiers), **own}
 
 
 def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:  # noqa: ANN401 - any JSON
@@ -79,10 +92,15 @@ def _of_peers(scenario: Scenario) -> Iterator[Seen]:
         yield "network.peers", f"{text}; another fleet or network {_AGAIN}"
 
 
-def _of_tiers(scenario: Scenario) -> Iterator[Seen]:
-    if scenario.tiers:
-        text = f"got {len(scenario.tiers)}: rounds of gateways cannot be replayed"
-        yield "tiers", f"{text}; another fleet or network {_AGAIN}"
+def _of_waiting(scenario: Scenario, clients: int) -> Iterator[Seen]:
+    """Yield the settings of every server by which a round may close without some nodes."""
+    sizes = hierarchy_of(scenario, clients).sizes
+    yield from _of_time(scenario, sizes[0])
+    yield from _absences(scenario)
+    for number, size in enumerate(sizes[1:]):
+        own = hop(scenario, number)
+        for key, text in (*_of_time(own, size), *_absences(own)):
+            yield place_key(number, key), text
 
 
 def _of_method(scenario: Scenario) -> Iterator[Seen]:
@@ -91,8 +109,13 @@ def _of_method(scenario: Scenario) -> Iterator[Seen]:
         yield "algorithm.kind", f"{text}: they cannot be replayed; that {_AGAIN}"
 
 
-def _of_time(scenario: Scenario, clients: int) -> Iterator[Seen]:
-    """Yield the settings that let a round close before all clients have replied."""
+def _of_time(scenario: Scenario, sizes: Sequence[int]) -> Iterator[Seen]:
+    """Yield the settings that let a round close before all clients have replied.
+
+    Args:
+        scenario: with its servers' policies.
+        sizes: the numbers of clients that a server may have.
+    """
     policy, silence = scenario.participation, scenario.silence
     if silence.closes_after < inf:
         text = f"got {silence.kind}: the replies in time decide the aggregate of a round"
@@ -106,7 +129,8 @@ def _of_time(scenario: Scenario, clients: int) -> Iterator[Seen]:
     early = [*policy.early()]
     for key, seen, decides in early:
         yield f"participation.{key}", f"got {seen}: {decides} the aggregate of a round"
-    if not (early or policy.asynchronous) and _goes_on(policy.among(clients), clients):
+    on = any(_goes_on(policy.among(clients), clients) for clients in sizes)
+    if not (early or policy.asynchronous) and on:
         yield "participation.kind", f"got {policy.kind}: {FIRST} the aggregate of a round"
     if policy.least_charge:
         text = f"got {100 * policy.least_charge:g} %: batteries decide which clients take part"
@@ -134,7 +158,8 @@ def _clock_and_battery(scenarios: Sequence[Scenario], looks: Sequence[str]) -> I
     kind = scenarios[-1].algorithm.kind
     if "now" in looks:
         yield "algorithm.kind", f"got {kind}, which has read the clock; that {_AGAIN}"
-    powered = any(group.battery for scenario in scenarios for group in scenario.fleet)
+    groups = [group for each in scenarios for group in (*each.fleet, *each.tiers)]
+    powered = any(group.battery for group in groups)
     if "battery" in looks and powered:
         yield (
             "algorithm.kind",

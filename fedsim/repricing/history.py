@@ -1,16 +1,21 @@
 """The history: messages and work of a run, in order, without times and costs.
 
-A row of the log belongs to the last exchange opened before it, since a round waits for all sampled
-clients. In an exchange, a client receives a message (its `receive` row), computes (`compute` rows),
-and then replies (the server's `receive` row) or stays silent (`silent`).
+A row of the log belongs to the last exchange that its server has opened before it, since a round
+waits for all sampled clients. In an exchange, a client receives a message (its `receive` row),
+computes (`compute` rows), and then replies (the server's `receive` row) or stays silent (`silent`).
 
 Rows of different clients are interleaved by time, and time is what may change. So the history sorts
 rows by exchange and client, and keeps only the order within a client, which does not depend on
 time: one message received, the work in its order, one reply.
+
+Where there are tiers, a gateway is a server and a client: its exchanges are its own, and its task
+in an exchange of the server above is a visit, the exchanges between that message and the next one.
+Exchanges of several servers are open at once, so they are sorted by server, the top one's first.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -21,7 +26,8 @@ from numpy.typing import NDArray
 
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
-from fedsim.ports import SERVER
+from fedsim.physics.hierarchy import Hierarchy, hierarchy
+from fedsim.ports import SERVER, ClientId
 from fedsim.record.folder import SCENARIO, check_run
 from fedsim.record.manifest import read_manifest
 from fedsim.record.parts import read_table
@@ -31,6 +37,7 @@ from fedsim.record.schema import NO_PEER
 from fedsim.record.summary import is_whole
 from fedsim.scenario import Plan, Scenario, load
 from fedsim.scenario.located import path_of
+from fedsim.scenario.tiers import hierarchy_of
 from fedsim.worlds.main_task import ENDED
 
 _BROKEN = ("late", "lost", "skipped", "offline", "depleted", "abandoned")
@@ -41,7 +48,7 @@ Numbers = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Exchanges:
-    """The exchanges of a run, one entry each.
+    """The exchanges of a run, one entry each: those of the server, then those of each gateway.
 
     Attributes:
         shared: whether the whole cohort received the same message.
@@ -61,7 +68,7 @@ class Tasks:
     """The actions of clients: one entry for each client of each exchange, in that order.
 
     Attributes:
-        client: its number.
+        client: its number; that of a gateway in an exchange of the server above it.
         received: the label of the message that it received.
         received_bits: the payload of that message, bits.
         begin, end: the range of its pieces of work in the next two columns.
@@ -87,11 +94,12 @@ class RunHistory:
 
     Attributes:
         exchanges, tasks: up to the last committed round, or to the end if the algorithm ended.
-        commits: the number of exchanges before each commit.
+        commits: the number of the server's exchanges before each commit.
         objective: after each round; None if not evaluated.
         measures: further figures of each round.
         opening: the detail of the log's first row.
         reason: why the run ended.
+        visits: the exchanges of each visit of each gateway, by its number.
     """
 
     exchanges: Exchanges
@@ -101,14 +109,22 @@ class RunHistory:
     measures: Sequence[Mapping[str, Any]]
     opening: str
     reason: str
+    visits: Mapping[ClientId, Sequence[range]] = field(default_factory=dict)
+
+    @property
+    def served(self) -> int:
+        """The number of exchanges of the server at the top, which are the first ones."""
+        visits = [visit for each in self.visits.values() for visit in each]
+        return len(self.exchanges.shared) - sum(map(len, visits))
 
 
-def read_history(folder: Path, clients: int) -> RunHistory:
+def read_history(folder: Path, clients: int, tree: Hierarchy | None = None) -> RunHistory:
     """Read the history of a run that has ended from its log.
 
     Args:
         folder: of the run.
         clients: the number of clients, of which some may have no rows.
+        tree: which server each client and gateway has; None where all have one.
 
     Raises:
         DataError: some round did not wait for every recipient.
@@ -118,7 +134,7 @@ def read_history(folder: Path, clients: int) -> RunHistory:
     ends = np.flatnonzero(events["event"] == "round")
     whole = events if reason == ENDED else events.iloc[: ends[-1] + 1 if len(ends) else 0]
     _check(whole, folder)
-    rows = _Rows(whole, clients)
+    rows = _Rows(whole, hierarchy(clients, ()) if tree is None else tree)
     exchanges, tasks = rows.read()
     figures = read_table(folder, "rounds")
     measures = [name for name in figures.column_names if name not in OWN]
@@ -130,6 +146,7 @@ def read_history(folder: Path, clients: int) -> RunHistory:
         figures.select(measures).to_pylist(),
         str(events["detail"].iloc[0]),
         reason,
+        rows.visits(),
     )
 
 
@@ -147,27 +164,62 @@ def _check(events: pd.DataFrame, folder: Path) -> None:
 
 
 class _Rows:
-    """The rows of a log, by exchange and client."""
+    """The rows of a log, by exchange and client.
 
-    def __init__(self, events: pd.DataFrame, clients: int) -> None:
+    Attributes:
+        openings: where each exchange begins, by server and time, the server at the top first: the
+            place of its row, beyond all rows of the servers before (see `_places`).
+    """
+
+    def __init__(self, events: pd.DataFrame, tree: Hierarchy) -> None:
         self._events = events
-        self._clients = clients
+        self._size = len(events) + 1
+        self._tree = tree
+        self._nodes = len(tree.above)  # clients and gateways
         self._node, self._peer = _nodes(events["node"]), _nodes(events["peer"])
-        self.openings = self._at("exchange")
+        self._above = np.array(
+            [*tree.above, NO_PEER], np.intp
+        )  # the last is of number -1, the server
+        opened = self._at("exchange")
+        self.openings = np.sort(self._places(opened, self._node[opened]))
 
     def _at(self, event: str) -> Numbers:
         return np.flatnonzero(self._events["event"] == event)
 
-    def _keys(self, rows: Numbers, clients: Numbers) -> Numbers:
-        """Return a number for the exchange and the client of each row."""
-        exchange = np.searchsorted(self.openings, rows, side="right") - 1
-        return np.asarray(exchange * self._clients + clients, dtype=np.intp)
+    def _places(self, rows: Numbers, servers: Numbers) -> Numbers:
+        """Return places of rows in the log, each server's beyond those of the ones before."""
+        rank = np.where(servers == SERVER, 0, servers + 1 - self._tree.clients)
+        return np.asarray(rank * self._size + rows, dtype=np.intp)
 
-    def _by_key(self, rows: Numbers, clients: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
-        """Return the rows sorted by exchange and client, and their keys."""
-        keys = self._keys(rows, clients[rows])
+    def _by_key(self, rows: Numbers, clients: Numbers) -> tuple[Numbers, Numbers]:
+        """Return rows sorted by exchange and client, and a number for the two of each.
+
+        Args:
+            rows: of the log.
+            clients: the client of each, or the gateway as one.
+        """
+        places = self._places(rows, self._above[clients])
+        exchange = np.searchsorted(self.openings, places, side="right") - 1
+        keys = exchange * self._nodes + clients
         order = np.argsort(keys, kind="stable")
         return rows[order], keys[order]
+
+    def _messages(self) -> tuple[Numbers, Numbers]:
+        """Return the rows of messages that have arrived from a server above, and at one."""
+        rows = self._at("receive")
+        down = self._above[self._node[rows]] == self._peer[rows]
+        return rows[down], rows[~down]
+
+    def visits(self) -> dict[ClientId, list[range]]:
+        """Return the exchanges of each visit of each gateway: from one message to the next."""
+        down, _ = self._messages()
+        found: dict[ClientId, list[range]] = {}
+        for gateway in range(self._tree.clients, self._nodes):
+            own = down[self._node[down] == gateway]
+            ends = np.append(own, len(self._events))
+            borders = np.searchsorted(self.openings, self._places(ends, np.array(gateway)))
+            found[gateway] = [range(*each) for each in pairwise(borders.tolist())]
+        return found
 
     def read(self) -> tuple[Exchanges, Tasks]:
         """Return the exchanges and the tasks.
@@ -175,10 +227,11 @@ class _Rows:
         Raises:
             DataError: not every client has replied to each message, or stayed silent.
         """
-        receive = self._at("receive")
-        received, asked = self._by_key(receive[self._node[receive] != SERVER], self._node)
-        _, silent = self._by_key(self._at("silent"), self._node)
-        replies, replied = self._by_key(receive[self._node[receive] == SERVER], self._peer)
+        down, up = self._messages()
+        received, asked = self._by_key(down, self._node[down])
+        quiet = self._at("silent")
+        _, silent = self._by_key(quiet, self._node[quiet])
+        replies, replied = self._by_key(up, self._peer[up])
         is_reply = ~np.isin(replied, silent)  # a message of a silent client is a beacon
         replies, replied = replies[is_reply], replied[is_reply]
         ends = np.sort(np.concatenate([silent, replied]))
@@ -189,16 +242,18 @@ class _Rows:
 
     def _all_have_recipients(self, asked: Numbers) -> bool:
         """Return whether every exchange has at least one recipient."""
-        return np.array_equal(np.unique(asked // self._clients), np.arange(len(self.openings)))
+        return np.array_equal(np.unique(asked // self._nodes), np.arange(len(self.openings)))
 
     def _exchanges(self, asked: Numbers, replied: Numbers) -> Exchanges:
         count = len(self.openings)
-        borders = np.arange(count + 1) * self._clients
+        borders = np.arange(count + 1) * self._nodes
         first = np.searchsorted(asked, borders)
         drawn = np.zeros(count + 1, dtype=bool)
-        drawn[np.searchsorted(self.openings, self._at("sampled"))] = True
+        asked_for = self._at("sampled")
+        places = self._places(asked_for, self._above[self._node[asked_for]])
+        drawn[np.searchsorted(self.openings, places)] = True
         return Exchanges(
-            self._events["message"].iloc[self.openings].notna().tolist(),
+            self._events["message"].iloc[self.openings % self._size].notna().tolist(),
             drawn[:-1].tolist(),
             first.tolist(),
             np.diff(np.searchsorted(replied, borders)).tolist(),
@@ -209,14 +264,15 @@ class _Rows:
     ) -> Tasks:
         labels = self._events["message"].astype(object).to_numpy()
         payloads = self._events["payload_bits"].to_numpy()
-        works, worked = self._by_key(self._at("compute"), self._node)
+        computed = self._at("compute")
+        works, worked = self._by_key(computed, self._node[computed])
         task_of_reply = np.searchsorted(asked, replied)
         message = np.full(len(asked), "", dtype=object)
         message[task_of_reply] = labels[replies]
         bits = np.zeros(len(asked), dtype=np.int64)
         bits[task_of_reply] = payloads[replies]
         return Tasks(
-            (asked % self._clients).tolist(),
+            (asked % self._nodes).tolist(),
             labels[received].tolist(),
             payloads[received].tolist(),
             np.searchsorted(worked, asked).tolist(),
@@ -236,7 +292,7 @@ def _nodes(column: pd.Series) -> Numbers:
 
 def _numbers(names: pd.Index) -> Iterator[int]:
     for name in names:
-        yield SERVER if name == "server" else int(str(name).removeprefix("client-"))
+        yield SERVER if name == "server" else int(str(name).rpartition("-")[2])
 
 
 # The original: a completed run, read from its folder.
@@ -274,11 +330,16 @@ class Original:
         if not is_whole(summary["status"]):
             raise DataError("folder", f"{folder}: the run has failed: {summary['reason']}")
         manifest = read_manifest(folder)
-        table = read_table(folder, "clients")
+        table = read_table(folder, "clients").slice(0, summary["clients"])  # without gateways
         names = table["name"].to_pylist() if "name" in table.column_names else ()
         scenario = load(folder / SCENARIO, blocks=blocks).variants[0].scenario
         samples = tuple(table["samples"].to_pylist())
         return cls(folder, summary, manifest, samples, scenario, blocks, tuple(names))
+
+    @property
+    def tree(self) -> Hierarchy | None:
+        """Which server each client and gateway has; None without tiers."""
+        return hierarchy_of(self.scenario, len(self.samples)) if self.scenario.tiers else None
 
     @property
     def name(self) -> str:

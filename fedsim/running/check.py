@@ -106,7 +106,8 @@ def event_notes(jobs: Sequence[Job]) -> Iterator[Note]:
     alike: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         if why := why_events(job.setup) or why_slower(job.setup):
-            text = f"played event by event, not in arrays: {why}"
+            instead = "in arrays" if job.setup.overlay is None else "by a kernel"
+            text = f"played event by event, not {instead}: {why}"
             alike.setdefault(("rounds", text), []).append(job.variant.name)
         if why := why_objects(job.setup):
             text = f"segments are simulated as objects, not by kernels: {why}"

@@ -108,27 +108,32 @@ def number(value: float) -> float:
     return value
 
 
-def locate(value: object, origin: Origin, depth: int = 0) -> Located:
-    """Return data made in Python as located data, all of it at one origin.
+def locate(value: object, origin: Origin, path: tuple[str | int, ...] = ()) -> Located:
+    """Return data made in Python as located data, all of it at one origin; `path` leads to it.
 
     Raises:
         TypeError: it holds something that no scenario file could.
         ValueError: it is nested without end, or a text or an integer is unfit for a file.
     """
-    if depth > DEEPEST:
+    if len(path) > DEEPEST:
         raise ValueError(f"nested more than {DEEPEST} deep")
     match value:
         case Spec():
-            return locate(value.model_dump(mode="json"), origin, depth)
+            return locate(value.model_dump(mode="json"), origin, path)
         case Mapping():
-            pieces = {str(k): locate(v, origin, depth + 1) for k, v in value.items()}
+            pieces = {str(k): locate(v, origin, (*path, str(k))) for k, v in value.items()}
             return Located(origin, pieces)
         case list() | tuple():
-            return Located(origin, [locate(piece, origin, depth + 1) for piece in value])
+            found = [locate(piece, origin, (*path, i)) for i, piece in enumerate(value)]
+            return Located(origin, found)
         case np.ndarray() | np.generic():
-            return locate(value.tolist(), origin, depth)
+            return locate(value.tolist(), origin, path)
         case _:
-            return Located(origin, _scalar(value))
+            try:
+                return Located(origin, _scalar(value))
+            except (TypeError, ValueError) as error:
+                key = f"{format_path(path)}: " if path else ""
+                raise type(error)(f"{key}{error}") from None
 
 
 def _scalar(value: object) -> str | float | bool | None:
@@ -141,4 +146,5 @@ def _scalar(value: object) -> str | float | bool | None:
         case None:
             return None
         case _:
-            raise TypeError(f"a scenario cannot hold a {type(value).__name__}")
+            what = f"the class {value.__name__}" if isinstance(value, type) else ""
+            raise TypeError(f"a scenario cannot hold {what or f'a {type(value).__name__}'}")

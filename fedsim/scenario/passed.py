@@ -3,10 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
+from fedsim.blocks.wording import describe_passed, printable
 from fedsim.errors import DataError
 from fedsim.problems import GivenRows, Source
+from fedsim.problems.data.files import number_rows
 from fedsim.scenario.specs import ProblemSpec
 
 Block = Source | Mapping[str, Any]
@@ -48,12 +51,39 @@ def passed_problem(
         raise DataError("loss", _describe(error)) from None
 
 
+def passed_rows(data: object, convert: Callable[[Any], ArrayLike], others: str) -> GivenRows:
+    """Return (X, y) or (X, y, clients) as a block.
+
+    Args:
+        data: what was passed.
+        convert: returns one of them as an array.
+        others: the other forms that rows may have, for errors.
+
+    Raises:
+        DataError: it is something else, or they cannot be used.
+    """
+    several = data if isinstance(data, list | tuple) else ()
+    if several and all(isinstance(each, list | tuple) and _is_pair(each) for each in several):
+        text = f"got {len(several)} pairs (X, y), as of clients"
+        remedy = "give all rows one below the other, with the client of each: (X, y, clients)"
+        raise DataError("data", f"{text}; {remedy}")
+    if len(several) not in (2, 3):
+        raise DataError(
+            "data", f"rows are (X, y), (X, y, clients), {others}; got {describe_passed(data)}"
+        )
+    return number_rows(*(convert(each) for each in several), signs=False)
+
+
+def _is_pair(items: list[Any] | tuple[Any, ...]) -> bool:
+    """Return whether items are features of several rows, and their labels."""
+    return len(items) == 2 and getattr(items[0], "ndim", 0) > 1
+
+
 def _describe(error: ValidationError) -> str:
     """Return what pydantic says of a problem's keys, in one sentence."""
     texts = []
     for each in error.errors(include_url=False):
         place = ".".join(str(key) for key in each["loc"])
-        texts.append(
-            f"{place}: {each['msg'].removeprefix('Value error, ')}; got {each['input']!r:.80}"
-        )
+        said = each["msg"].removeprefix("Value error, ")
+        texts.append(f"{place}: {said}; got {printable(repr(each['input']), 80)}")
     return "; ".join(dict.fromkeys(texts))

@@ -7,7 +7,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from math import inf, nan
+from math import inf
 from types import CoroutineType
 from typing import Any, cast
 
@@ -37,7 +37,7 @@ from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.participant import Belongings, Endpoint, Follows, TakeBack, Waits
 from fedsim.sim.power.processor import Processor
-from fedsim.sim.power.supply import Supply, harvested
+from fedsim.sim.power.supply import Supply, harvested, state_of_charge
 from fedsim.worlds.client_work import check_result, submit_work
 from fedsim.worlds.clock import Clock, Clocked
 
@@ -237,7 +237,7 @@ class Worker(Participant):
         joules = self.processor.spend(seconds)
         self._traffic.joules += joules
         now = self._calendar.now
-        charge = nan if self._supply is None else self._supply.share
+        charge = state_of_charge(self._supply)
         self._log.append(
             now,
             seconds,

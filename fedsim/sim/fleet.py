@@ -33,7 +33,7 @@ from fedsim.sim.network.relay import Relay
 from fedsim.sim.network.relays import Relays
 from fedsim.sim.network.tcp.bearers import Connections
 from fedsim.sim.network.transmission import choose_bearers, delay
-from fedsim.sim.network.transport import ServerLanes
+from fedsim.sim.network.transport import NetworkParts, ServerLanes
 from fedsim.sim.power.frames import FrameMeter
 from fedsim.sim.power.idle import IdleMeter
 from fedsim.sim.power.processor import Processor
@@ -144,6 +144,7 @@ class Fleet:
         # Among peers a lane is a radio alone: the links depend on the message's receiver.
         links = setup.topology if setup.overlay is None else None
         self._routes = links or star(len(roster))
+        self._parts = NetworkParts(calendar, self.lane, log, traffic)
         self._relays = Relays(self._relay, calendar, log, traffic)
         self._bearers = self._choose_bearers()
 
@@ -260,6 +261,7 @@ class Fleet:
         law, tcp = radio.law, self._setup.sharing == "tcp"
         route = routes.up if up else routes.down
         rng, latency = self._setup.rng, law.latency + route[client].latency
+        server, stays = self._setup.server_of(client), self.presence.never_leaves
         lane = Lane(
             client,
             radio,
@@ -270,12 +272,12 @@ class Fleet:
             None if tcp else self._losses(client, up),
             delay(latency, self._setup.sharing),
             up=up,
-            may_leave=not self.presence.never_leaves(client),
+            may_leave=not (stays(client) and stays(server)),  # what a gateway sends breaks off, too
             factor=self._factor,
             packets=self._packets(client),
             reliable=tcp,
         )
-        if (server := self._setup.server_of(client)) != SERVER:
+        if server != SERVER:
             lane.set_server(server)
         if relays := route[client].relays:
             lane.set_route(lane.bearer, lane.latency, self._relays.of(relays))
@@ -305,14 +307,13 @@ class Fleet:
 
     def network(self) -> ServerLanes:
         """Return the network of the lanes of a star."""
-        ends = self._calendar, self.lane, self._log, self._traffic
         if self._setup.cells:
-            return CellNetwork(*ends, self.kinds, self._follow)
+            return CellNetwork(self._parts, self.kinds, self._follow)
         if (gateway := self._setup.lora) is not None:
             rng, present = partial(self._setup.rng, "lora"), self.presence.is_present
             radio = self.radios.__getitem__
-            return LoRaNetwork(*ends, self.kinds, gateway, radio, rng, present)
-        network = ServerLanes(*ends)
+            return LoRaNetwork(self._parts, self.kinds, gateway, radio, rng, present)
+        network = ServerLanes(self._parts)
         network.relays = self._relays
         return network
 
@@ -330,14 +331,14 @@ class Fleet:
     def peer_network(self) -> PeerNetwork | MediumNetwork:
         """Return the network of the lanes of peers."""
         if (medium := self._setup.medium) is not None:
-            parts = self._calendar, self.lane, self._log, self._traffic, medium
             if medium.medium.random:
-                return RandomAccessNetwork(*parts, partial(self._setup.rng, "medium"))
-            return MediumNetwork(*parts)
+                rng = partial(self._setup.rng, "medium")
+                return RandomAccessNetwork(self._parts, medium, rng)
+            return MediumNetwork(self._parts, medium)
         links = self._setup.topology
         ways = PeerRoutes(self._calendar, links, self._watched_rates(), self._on_change, self._law)
         rng = partial(self._setup.rng, "links")
-        network = PeerNetwork(self._calendar, self.lane, self._log, self._traffic, ways, rng)
+        network = PeerNetwork(self._parts, ways, rng)
         network.relays = self._relays
         return network
 

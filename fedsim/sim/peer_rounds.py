@@ -40,11 +40,18 @@ class PeerRounds:
         self._open: dict[int, dict[ClientId, _Committed]] = {}
 
     def commit(self, node: ClientId, number: int, model: Array, measures: dict[str, float]) -> None:
-        """Take the model of a node in a round."""
-        made = self._open.setdefault(number, {})
-        made[node] = _Committed(model.copy(), measures)
+        """Take the model of a node in a round, and close that if it is the last one."""
+        made = self.take(node, number, model, measures)
         if number == self._round and len(made) >= len(self._there):
             self._look()
+
+    def take(
+        self, node: ClientId, number: int, model: Array, measures: dict[str, float]
+    ) -> Mapping[ClientId, _Committed]:
+        """Take the model of a node in a round; return all models of that."""
+        made = self._open.setdefault(number, {})
+        made[node] = _Committed(model.copy(), measures)
+        return made
 
     def node_left(self, node: ClientId) -> None:
         """Remove a node that has left; what it has committed counts."""
@@ -54,12 +61,23 @@ class PeerRounds:
     def _look(self) -> None:
         """Close the rounds that are over."""
         while (made := self._open.get(self._round)) and self._there <= made.keys():
-            del self._open[self._round]
-            self._round += 1
-            models = {node: made[node].model for node in sorted(made)}
-            each = [made[node] for node in models]
-            _keep_all(models, self._nodes, self._observer)
-            _close([*models.values()], each, self._observer, self._traffic)
+            self.close()
+
+    def close(self) -> None:
+        """Close the open round, of which all models have been taken."""
+        made = self._open.pop(self._round)
+        self._round += 1
+        models = {node: made[node].model for node in sorted(made)}
+        each = [made[node] for node in models]
+        _keep_all(models, self._nodes, self._observer)
+        _close([*models.values()], each, self._observer, self._traffic)
+
+    def close_with(self, models: Array) -> None:
+        """Close the open round with the models of all nodes, shape (M, d)."""
+        self._round += 1
+        if self._observer.nodes is not None:
+            self._observer.nodes.see(models.copy())
+        _close(models, (), self._observer, self._traffic)
 
 
 def _keep_all(models: Mapping[ClientId, Array], nodes: int, observer: Observer) -> None:
@@ -73,7 +91,10 @@ def _keep_all(models: Mapping[ClientId, Array], nodes: int, observer: Observer) 
 
 
 def _close(
-    models: Sequence[Array], made: Sequence[_Committed], observer: Observer, traffic: Traffic
+    models: Sequence[Array] | Array,
+    made: Sequence[_Committed],
+    observer: Observer,
+    traffic: Traffic,
 ) -> None:
     """Hand the mean of the models of a round to the observer, with the figures of its commits."""
     stack = np.array(models)

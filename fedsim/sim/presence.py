@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from math import inf, nan
+from math import inf
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from fedsim.record.log import EventLog
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import DEADLINE, NORMAL, Calendar
 from fedsim.sim.power.idle import IdleMeter
-from fedsim.sim.power.supply import Supply, harvested
+from fedsim.sim.power.supply import Supply, harvested, state_of_charge
 
 Lost = Callable[[ClientId], None]
 """Callback for a client that cannot go on: what it does and has in transit is lost."""
@@ -50,7 +50,7 @@ class Presence:
         self._gone: set[ClientId] = set()  # for good
         self._transient: set[ClientId] = set()  # clients that may have to break off
         self._shares: dict[ClientId, tuple[float, np.random.Generator]] = {}
-        self._news: asyncio.Future[None] | None = None
+        self._news: list[asyncio.Future[None]] = []  # of each server that waits
 
     def add(
         self,
@@ -101,8 +101,7 @@ class Presence:
 
     def charge(self, client: ClientId) -> float:
         """Return the state of charge of a client's battery; NaN on mains."""
-        supply = self._supplies.get(client)
-        return nan if supply is None else supply.share
+        return state_of_charge(self._supplies.get(client))
 
     def harvest(self, client: ClientId, watts: float) -> float:
         """Return the share of a power, W, that a client's battery is offered now; 1 on mains."""
@@ -171,13 +170,14 @@ class Presence:
 
     def _notify(self) -> None:
         """Wake waiting tasks, after all events of this instant."""
-        news, self._news = self._news, None
-        if news is not None:
+        news, self._news = self._news, []
+        if news:
             self._calendar.at(self._calendar.now, _wake, news, priority=DEADLINE)
 
     async def change(self) -> None:
         """Wait until the presence or the battery of any client has changed."""
-        self._news = news = asyncio.get_running_loop().create_future()
+        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._news.append(news)
         self._calendar.background_waits += 1
         try:
             await news
@@ -200,7 +200,8 @@ class Presence:
         return client not in self._gone and (supply is None or supply.recovers())
 
 
-def _wake(news: "asyncio.Future[None]") -> None:
-    """Complete a wait, unless it has been cancelled meanwhile."""
-    if not news.done():
-        news.set_result(None)
+def _wake(news: "list[asyncio.Future[None]]") -> None:
+    """Complete waits, unless they have been cancelled meanwhile."""
+    for each in news:
+        if not each.done():
+            each.set_result(None)

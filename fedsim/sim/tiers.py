@@ -20,7 +20,7 @@ import numpy as np
 
 from fedsim.errors import Failed
 from fedsim.physics.hierarchy import Hierarchy
-from fedsim.ports import SERVER, Array, ClientId, Work
+from fedsim.ports import SERVER, Array, ClientId, Work, node_name
 from fedsim.protocol.reporting import reporting
 from fedsim.protocol.selection import Selection
 from fedsim.protocol.server import ServerProtocol
@@ -111,7 +111,7 @@ class GatewayServer(SimServer):
 
     @property
     def corrections(self) -> Mapping[ClientId, float] | None:
-        """By what updates are multiplied before the weighted sum; see `fedsim.worlds.server`.
+        """By what updates are multiplied before the weighted sum; see `fedsim.ports.Server`.
 
         Weights are shares of all samples: among those below they add up to the gateway's own.
         """
@@ -287,7 +287,7 @@ class Tiers(Star):
         known = known_nodes(setup, policy, nodes, samples, shares, self._truth)
         selection = Selection(policy, self._reach, nodes, rng, samples, known)
         protocol = ServerProtocol(
-            nodes, selection, policy, hop.silence, setup.header_bits, hop.transport
+            nodes, selection, policy, hop.silence, setup.header_bits, hop.transport, self._name
         )
         world = {
             "calendar": self._calendar,
@@ -304,6 +304,9 @@ class Tiers(Star):
             "number": number,
         }
         return protocol, world
+
+    def _name(self, node: ClientId) -> str:
+        return node_name(node, self._tree.clients)
 
     def _place(self, number: ClientId) -> int:
         """Return the number of a server's streams: gateways from the clients up, then the top.

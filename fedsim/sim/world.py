@@ -19,6 +19,7 @@ from fedsim.sim.arrays.star import ArrayStar
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.engine.calendar import DEADLINE, Calendar
 from fedsim.sim.engine.loop import simulate
+from fedsim.sim.exchanges.peers import PlayedPeers
 from fedsim.sim.fleet import Fleet, Roster
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.peers import Peers
@@ -110,6 +111,8 @@ class World(ObservedRun):
 
     def _make_actors(self, *, in_arrays: bool) -> Actors:
         setup, fleet, observer, looks = self._setup, self._fleet, self._observer, self._looks
+        if setup.overlay is not None and in_arrays:
+            return PlayedPeers(setup, fleet, observer, self.traffic, self._log, looks)
         if setup.overlay is not None:
             return Peers(setup, fleet, observer, self.traffic, looks)
         ends = setup, fleet, observer, self.calendar, self._log, self.traffic, looks

@@ -1,13 +1,14 @@
 """Datasets of PyTorch as rows of a scenario."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
+from fedsim.blocks.wording import first_line, named_line
 from fedsim.errors import DataError
 from fedsim.problems.data.files import GivenRows, _labels_as_read, arrays
 
@@ -38,44 +39,60 @@ def dataset(
     if isinstance(data, Dataset):
         X, y = _stack(data)
         return arrays(X, y, clients)
-    parts = [_stack(each) for each in data]
+    parts = [_stack(each, f"client {number}: ") for number, each in enumerate(data)]
     if not parts or clients is not None:
         text = "one dataset, or at least one for each client without `clients`"
         raise DataError("data", f"got {len(parts)} datasets; expected {text}")
     numbers = np.repeat(np.arange(len(parts)), [len(y) for _, y in parts])
-    X, y = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return arrays(X, y, numbers)
+    return arrays(*_join(parts), numbers)
 
 
-def _stack(data: "Dataset[Any]") -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return all features, shape (n, ...), and all labels, shape (n,)."""
+Pair: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
+"""Features, shape (n, ...), and labels, shape (n,)."""
+
+
+def _stack(data: "Dataset[Any]", whose: str = "") -> Pair:
+    """Return all features and all labels; `whose` begins an error."""
     if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
-        text = f"got {type(data).__name__}, which has no length; expected a map-style dataset"
-        raise DataError("data", text)
+        text = f"{whose}got {type(data).__name__}, which has no length"
+        raise DataError("data", f"{text}; expected a map-style dataset")
     try:
-        batches = _batches(data)
-    except DataError:
-        raise
-    except Exception as error:  # the code of a user's dataset may raise anything
-        text = f"an item of the {type(data).__name__} cannot be taken: {type(error).__name__}"
-        raise DataError("data", f"{text}: {error}") from error
-    if len(batches) == 1:  # not copied
-        return batches[0]
-    X, y = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+        return _join(_batches(data))
+    except DataError as error:
+        raise DataError("data", f"{whose}{error}") from None
+    except Exception as error:  # noqa: BLE001 - the code of a user's dataset may raise anything
+        text = f"{whose}an item of the {type(data).__name__} cannot be taken"
+        raise DataError("data", f"{text}: {named_line(error)}") from None
+
+
+def _join(parts: Sequence[Pair]) -> Pair:
+    """Return the rows of several parts, one below the other.
+
+    Raises:
+        DataError: their features differ in shape.
+    """
+    if len(parts) == 1:  # not copied
+        return parts[0]
+    shapes = list(dict.fromkeys(X.shape[1:] for X, _ in parts))
+    if len(shapes) > 1:
+        text = f"features are of one shape; got rows of {shapes[0]} and of {shapes[1]}"
+        raise DataError("data", f"{text}; a step takes items of any shape")
+    X, y = (np.concatenate(each) for each in zip(*parts, strict=True))
     return X, y
 
 
-def _batches(data: "Dataset[Any]") -> list[tuple[NDArray[Any], NDArray[Any]]]:
+def _batches(data: "Dataset[Any]") -> list[Pair]:
     """Return features and labels in parts."""
     if not len(data):  # type: ignore[arg-type]  # it has a length
         raise DataError("data", f"the {type(data).__name__} has no items")
     tensors = _tensors(data)
     if tensors is not None:
         return [tensors]
-    return list(DataLoader(data, batch_size=_AT_ONCE, collate_fn=_collate))
+    own = torch.Generator()  # otherwise a number is drawn from PyTorch's own stream
+    return list(DataLoader(data, batch_size=_AT_ONCE, collate_fn=_collate, generator=own))
 
 
-def _tensors(data: "Dataset[Any]") -> tuple[NDArray[Any], NDArray[Any]] | None:
+def _tensors(data: "Dataset[Any]") -> Pair | None:
     """Return the tensors of a `TensorDataset`, without reading items one by one."""
     rows: Any = slice(None)
     if isinstance(data, Subset):
@@ -86,7 +103,7 @@ def _tensors(data: "Dataset[Any]") -> tuple[NDArray[Any], NDArray[Any]] | None:
     return X, y
 
 
-def _collate(items: list[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _collate(items: list[Any]) -> Pair:
     """Return some items as arrays.
 
     Raises:
@@ -101,7 +118,7 @@ def _collate(items: list[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         text = (
             "expected items that are pairs: features, all of one shape, and a number as the label"
         )
-        raise DataError("data", f"{text}; got: {error}") from error
+        raise DataError("data", f"{text}; got: {first_line(error)}") from None
 
 
 def as_array(value: Any) -> NDArray[Any]:  # noqa: ANN401 - a dataset yields anything

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fedsim.blocks.identity import identity_of
-from fedsim.blocks.wording import named_line
+from fedsim.blocks.wording import describe_passed, named_line
 from fedsim.errors import DataError, Failed
 from fedsim.ports import Array
 from fedsim.problems import GivenMeasure, Problem, Samples
@@ -19,6 +19,7 @@ from fedsim.problems.held_out_targets import class_places, held_out_labels, held
 from fedsim.problems.losses import TorchLoss
 from fedsim.problems.measures.given import NAME
 from fedsim.problems.modules.trainer import AT_ONCE
+from fedsim.record.columns import higher_is_better
 from fedsim.scenario.figures import columns
 from fedsim.torch.steps import StepModule
 from fedsim.torch.torchmetrics import check_options, make_metric, metric_class, snake_case
@@ -37,7 +38,8 @@ def metric(
     """Return a function as a measure: `measures=[metric(f, "test_iou")]`.
 
     It is evaluated in `eval()` and without gradients. Where a model is best by it, more is better
-    if the name ends in accuracy, acc, precision, recall, f1, auc, r2, score or iou.
+    if the name ends in accuracy, acc, precision, recall, f1, auc, auroc, r2, score, iou or kappa.
+    A name that says otherwise than torchmetrics does of its metric is refused.
 
     Args:
         function: of outputs and targets of all rows: logits (n, classes) and classes (n,), or
@@ -47,7 +49,7 @@ def metric(
             its name such as "MulticlassF1Score", is made with the options, and with `num_classes`
             of the data where it needs that.
         name: of the column, such as "test_iou"; by default that of a class of torchmetrics, in
-            small letters.
+            small letters, with "_score" or "_error" behind it where it did not say which is better.
         on: the rows: those held out, or each client's own; these fill `worst_`, `tenth_`,
             `median_` and `mean_` with the name behind it: over the clients, the least value (the
             largest where less is better), the mean over the worst tenth, rounded up, the median,
@@ -55,8 +57,9 @@ def metric(
         options: further arguments of a class of torchmetrics, by name.
 
     Raises:
-        DataError: the function cannot be called, the name is none or one of fedsim's, torchmetrics
-            is not installed or has no such class, or that does not take the options.
+        DataError: the function cannot be called, the name is none or one of fedsim's, or says
+            otherwise which values are better, torchmetrics is not installed or has no such class,
+            or that does not take the options.
 
     Example:
         >>> made = metric(lambda outputs, targets: (outputs - targets).abs().max(), "largest_error")
@@ -69,13 +72,30 @@ def metric(
         raise DataError("measures", f"{text} for {function!r}")
     if found is not None:
         check_options(found, options)
-    named = name or ("" if found is None else snake_case(found.__name__))
+    named = name or ("" if found is None else _own_name(found))
     _check(found or function, named, on, is_class=found is not None)
     passed = PassedMetric(found or cast("Callable[..., Any]", function), named, options)
     what = (passed.function, sorted(options.items()))
     return GivenMeasure.holding(
         identity_of(*what), passed, lambda: identity_of(*what), name=named, on=on
     )
+
+
+def _own_name(made: type[Any]) -> str:
+    """Return the name of a class of torchmetrics as that of a column, which says what is better."""
+    name, more = snake_case(made.__name__), _more_is_better(made)
+    if more is None or more is higher_is_better(name):
+        return name
+    return f"{name}_{_ENDS[more]}"
+
+
+_ENDS = {True: "score", False: "error"}
+
+
+def _more_is_better(function: object) -> bool | None:
+    """Return whether more of a metric of torchmetrics is better; None where that is not known."""
+    found: object = getattr(function, "higher_is_better", None)
+    return found if isinstance(found, bool) else None
 
 
 def _check(function: object, name: object, on: object, *, is_class: bool) -> None:
@@ -94,6 +114,12 @@ def _check(function: object, name: object, on: object, *, is_class: bool) -> Non
         raise DataError("measures", f"the name {name} is that of a measure; take another one")
     if on not in ("test", "clients"):
         raise DataError("measures", f"on: got {on!r}; expected test or clients")
+    more = _more_is_better(function)
+    if more is not None and more is not higher_is_better(name):
+        what = function.__name__ if isinstance(function, type) else type(function).__name__
+        text = f"{'more' if more else 'less'} of {what} is better, and the name {name} says that"
+        other = f"{'less' if more else 'more'} is; take {name}_{_ENDS[more]}"
+        raise DataError("measures", f"{text} {other}")
 
 
 class PassedMetric(NamedTuple):
@@ -150,7 +176,7 @@ class PassedMetric(NamedTuple):
         try:
             figure(problem.losses[0].initial(np.random.default_rng(0)))
         except Failed as error:
-            raise DataError("measures", str(error)) from error
+            raise DataError("measures", str(error)) from None
 
     @staticmethod
     def _has_classes(problem: Problem) -> bool:
@@ -213,5 +239,7 @@ class PassedMetric(NamedTuple):
             if isinstance(found, int | float | np.number):
                 return float(found)
         except Exception as error:
-            raise Failed(f"the metric {self.name} fails: {named_line(error)}") from error
-        raise Failed(f"the metric {self.name} is to return a number; got {type(found).__name__}")
+            given = f"{describe_passed(first)} and {describe_passed(second)}"
+            text = f"the metric {self.name} fails: {named_line(error)}; it is given {given}"
+            raise Failed(text) from error
+        raise Failed(f"the metric {self.name} is to return a number; got {describe_passed(found)}")

@@ -92,7 +92,7 @@ def _try(passed: PassedOptimizer) -> tuple[str, int, float | None]:
     """
     name = getattr(passed.make, "__name__", type(passed.make).__name__)
     size = _SIDE * _SIDE
-    parameter = nn.Parameter(torch.linspace(-1, 1, size).reshape(_SIDE, _SIDE))
+    parameter = nn.Parameter(torch.linspace(-1, 1, size, dtype=torch.float32).view(_SIDE, -1))
     parameter.grad = torch.full_like(parameter, 0.5)
     counting = _Counting()
     try:
@@ -100,9 +100,9 @@ def _try(passed: PassedOptimizer) -> tuple[str, int, float | None]:
         made.step()  # which makes its state
         with counting:
             made.step()
-    except Exception as error:  # the code of a user's factory may raise anything
+    except Exception as error:  # noqa: BLE001 - the code of a user's factory may raise anything
         text = f"{name} is called with parameters, lr and options, and steps without arguments"
-        raise DataError("optimizer", f"{text}; it fails in a trial: {named_line(error)}") from error
+        raise DataError("optimizer", f"{text}; it fails in a trial: {named_line(error)}") from None
     held = [each for each in tree_leaves(made.state[parameter]) if isinstance(each, Tensor)]
     vectors = sum(each.numel() for each in held) // size
     counted = max(float(round(counting.operations / size)) - 2.0, 0.0)

@@ -7,15 +7,17 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset
+from torch.utils.data import DataLoader, Dataset
 
 from fedsim.blocks.identity import ObjectIdentity, identity_of
+from fedsim.blocks.wording import describe_passed
 from fedsim.errors import DataError
 from fedsim.problems import Source
 from fedsim.problems.architectures import GivenModule, PassedModule
-from fedsim.problems.data.files import GivenRows, arrays
+from fedsim.problems.data.files import GivenRows
+from fedsim.problems.modules.seeding import own_streams
 from fedsim.scenario import ProblemSpec
-from fedsim.scenario.passed import passed_problem
+from fedsim.scenario.passed import passed_problem, passed_rows
 from fedsim.torch.datasets import as_array, dataset
 from fedsim.torch.steps import BatchLoss, Collate, StepModule, form_of, item_rows
 
@@ -69,7 +71,8 @@ def problem(
             a batch of 32, evenly spaced, over 32.
         collate: with a step: a function of a list of items that returns a batch, whose tensors are
             put on the model's device, real ones in its type; `default_collate` by default.
-        of_the_loss: other keys of the loss `torch`: l2, scale, numbers, device, outputs.
+        of_the_loss: other keys of the loss `torch`: l2, scale, numbers, device, outputs. `device`
+            is by default that of a module passed as an object.
 
     Raises:
         DataError: rows, module or loss cannot be used, or a key or value of the loss is invalid.
@@ -102,11 +105,32 @@ def _problem_of_rows(
     _check_callable(handed)
     tried = _try(handed, row)
     model = _model(handed, row, tried)
+    if isinstance(rows, GivenRows):
+        _check_texts(rows.texts, tried)
     if loss == _CLASSES and tried.outputs == 1:
         text = "cross-entropy needs an output for each class, and the module has one output"
         raise DataError("loss.criterion", f"{text}; use squared, or a custom loss")
-    keys = {"kind": "torch", "model": model, **_loss_keys(loss, tried.outputs), **of_the_loss}
+    known = {**_loss_keys(loss, tried.outputs), **_device(module)}
+    keys = {"kind": "torch", "model": model, **known, **of_the_loss}
     return passed_problem(keys, rows, test, split, _rows)
+
+
+def _check_texts(texts: Sequence[str], tried: "Tried") -> None:
+    """Check that labels that are texts are classes of a module.
+
+    Raises:
+        DataError: they are not.
+    """
+    outputs = tried.outputs
+    if outputs is None or len(texts) <= max(outputs, 2):
+        return
+    taken = "one, for a number" if outputs == 1 else f"{outputs}, one a class"
+    raise DataError(
+        "data",
+        f"y has {len(texts)} distinct texts, such as {texts[0]!r:.60}, and the outputs of"
+        f" {tried.name} are {taken}; y takes numbers, shape (rows,), or texts that name classes,"
+        " one a row; other targets are for a step",
+    )
 
 
 def _check_alone(loss: object, shape: object) -> None:
@@ -138,6 +162,7 @@ def _problem_of_items(
         "kind": "torch",
         "model": _model(handed, (1,), _try(handed, None)),
         "criterion": "squared",  # its only output: the loss itself
+        **_device(module),
         **of_the_loss,
     }
     return passed_problem(keys, rows.data, rows.test, split, lambda test: test)
@@ -182,6 +207,12 @@ def _loss_keys(loss: Criterion | RowLoss, outputs: int | None) -> dict[str, Any]
     return known
 
 
+def _device(module: Module) -> dict[str, str]:
+    """Return the key `device` of the loss for a module that lies on a GPU; none for others."""
+    parts = module.parameters() if isinstance(module, nn.Module) else ()
+    return {"device": "cuda"} if any(each.is_cuda for each in parts) else {}
+
+
 _CLASSES: Criterion = "cross-entropy"
 _TRIED = 2  # rows
 
@@ -212,11 +243,11 @@ def _check_callable(handed: PassedModule) -> None:
     loss: Any = handed.loss
     if not callable(make):
         text = "the module is to be a torch.nn.Module, or a class or function that makes one"
-        raise DataError("loss.model", f"{text}; got {make!r}")
+        raise DataError("loss.model", f"{text}; got {describe_passed(make)}")
     if loss is not None and (not callable(loss) or isinstance(loss, type)):
         text = "the loss is to be a function or module of outputs and targets"
         made = "; make one of the class first" if isinstance(loss, type) else ""
-        raise DataError("loss.model", f"{text}; got {loss!r}{made}")
+        raise DataError("loss.model", f"{text}; got {describe_passed(loss)}{made}")
     if isinstance(loss, nn.Module) and any(each.requires_grad for each in loss.parameters()):
         text = f"the loss {type(loss).__name__} has parameters, which nothing would train"
         raise DataError("loss.model", f"{text}; make them part of the module, or freeze them")
@@ -228,8 +259,7 @@ def _try(handed: PassedModule, row: tuple[int, ...] | None) -> Tried:
     Raises:
         DataError: none can be made.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with own_streams(0):
         made = handed.module()
         outputs, integers = (None, False) if row is None else _outputs(made, row)
     # What a factory makes may hang on more than its code shows, such as files.
@@ -250,15 +280,15 @@ def _outputs(module: nn.Module, row: tuple[int, ...]) -> tuple[int | None, bool]
         plain = deepcopy(module).to(torch.float32).eval()
     except Exception:  # noqa: BLE001 - a module holds whatever its author likes; its trial says so
         return None, False
-    for kind in (None, torch.int64):
+    for kind in (torch.float32, torch.int64):
         try:
             found = plain(torch.zeros(_TRIED, *row, dtype=kind))
         except Exception:  # noqa: BLE001, S112 - the code of a user's module; its trial says why
             continue
         shape = tuple(found.shape) if isinstance(found, Tensor) else ()
         if len(shape) == 2 and shape[0] == _TRIED:
-            return shape[1], kind is not None
-        return (1 if shape == (_TRIED,) else None), kind is not None
+            return shape[1], kind is torch.int64
+        return (1 if shape == (_TRIED,) else None), kind is torch.int64
     return None, False
 
 
@@ -268,18 +298,12 @@ def _rows(data: Rows) -> Source | Mapping[str, Any]:
         return data
     if isinstance(data, Dataset):
         return dataset(data)
-    try:
-        parts = list(data)
-    except TypeError:
-        raise DataError("data", f"{_ROWS}; got {data!r}") from None
-    if parts and all(isinstance(each, Dataset) for each in parts):
-        return dataset(parts)
-    if len(parts) not in (2, 3):
-        raise DataError("data", f"{_ROWS}; got {len(parts)} things")
-    return arrays(*(as_array(each) for each in parts))
-
-
-_ROWS = (
-    "rows are a dataset of PyTorch, one for each client, (X, y), (X, y, clients) or a source of a"
-    " scenario"
-)
+    several = isinstance(data, list | tuple) and len(data) > 0
+    if several and all(isinstance(each, Dataset) for each in data):
+        return dataset(data)
+    loaders = [each for each in (data if several else [data]) if isinstance(each, DataLoader)]
+    if loaders:
+        text = "got a DataLoader; clients draw their own minibatches, of the `batch` of the method"
+        raise DataError("data", f"{text}: give its dataset, loader.dataset")
+    others = "a dataset of PyTorch, one for each client, or a source of a scenario"
+    return passed_rows(data, as_array, others)

@@ -8,13 +8,16 @@ from typing import Any, Literal, TypeVar, cast
 
 import torch
 from torch import nn
+from torch.optim.lr_scheduler import LRScheduler
 
 from fedsim.blocks.spec import Spec
+from fedsim.blocks.wording import describe_passed
 from fedsim.errors import DataError
 from fedsim.problems import GivenMeasure
 from fedsim.problems.architectures import PassedModule
 from fedsim.problems.modules import layers_of
 from fedsim.problems.modules.module import numbers_of
+from fedsim.problems.modules.seeding import own_streams
 from fedsim.results import Result
 from fedsim.results.best import best_round
 from fedsim.running import api
@@ -97,7 +100,8 @@ def run(
         rounds: after which the run ends; short for `stop={"rounds": rounds}`.
         out: the folder of the run folders; if None, a temporary one until this session ends.
         jobs: the number of runs at a time.
-        scenario: other keys of a scenario, such as fleet, network, participation, variants, seeds.
+        scenario: other keys of a scenario, such as fleet, network, participation, variants, seeds;
+            and of the loss `torch`: shape, l2, scale, numbers, device, statistics, augment.
 
     Raises:
         DataError, ScenarioError: what is given cannot be used; nothing has run.
@@ -109,13 +113,27 @@ def run(
     """
     if rounds is not None:
         scenario["stop"] = _stop_after(rounds, scenario.get("stop", {}))
-    made = problem(module, loss, data=data, test=test, split=split, step=step, collate=collate)
+    own = {key: scenario.pop(key) for key in _OF_THE_LOSS if key in scenario}
+    of_items: dict[str, Any] = {"step": step, "collate": collate}
+    made = problem(module, loss, data=data, test=test, split=split, **of_items, **own)
     if test is not None:
         _measure_tests(scenario, made, steps=step is not None)
     if named := _by_name(metrics):
         scenario["measures"] = [*scenario.get("measures", ()), *named]
     whole = {"problem": made, "algorithm": _with_optimizer(algorithm), **scenario}
     return _as_torch(api.run(whole, out=out, jobs=jobs), module)
+
+
+_OF_THE_LOSS = ("shape", "l2", "scale", "numbers", "device", "statistics", "augment", "outputs")
+"""What `run` passes on to the problem."""
+
+_BLOCKS = {
+    "schedule": "a block, such as {kind: cosine, over: 100}, or one of PyTorch's as"
+    " fedsim.torch.optimizer(torch.optim.SGD, schedule=function of the optimizer)",
+    "server_optimizer": "a block, such as {kind: adam}",
+    "server_schedule": "a block, such as {kind: cosine, over: 100}",
+}
+"""Keys of methods that take no classes or objects of PyTorch's, and what they take."""
 
 
 def _measure_tests(scenario: dict[str, Any], made: ProblemSpec, *, steps: bool) -> None:
@@ -137,6 +155,13 @@ def _with_optimizer(algorithm: str | Mapping[str, Any]) -> str | Mapping[str, An
     Raises:
         DataError: it is an optimizer of some parameters already, or cannot be used.
     """
+    if isinstance(algorithm, Mapping):
+        for key, remedy in _BLOCKS.items():
+            asked = algorithm.get(key)
+            if isinstance(asked, type | torch.optim.Optimizer | LRScheduler):
+                raise DataError(
+                    f"algorithm.{key}", f"{key}: got {describe_passed(asked)}; give {remedy}"
+                )
     given = algorithm.get("optimizer") if isinstance(algorithm, Mapping) else None
     if isinstance(given, torch.optim.Optimizer):
         name = type(given).__name__
@@ -209,8 +234,8 @@ def load_module(
     """
     number = best_round(result, variant, seed, measure) if round == "best" else round
     model = torch.from_numpy(result.model(variant, seed, number, client=client).ravel())
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)  # as the run made it: tensors that are not trained follow from it
+    # As the run made it: tensors that are not trained follow from the seed.
+    with own_streams(0), torch.no_grad():
         made = cast("M", PassedModule(module).module())
         layers = layers_of(made)
         length = layers[-1].stop if layers else 0

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 from torch.utils.data import ConcatDataset, Dataset, default_collate
 
-from fedsim.blocks.wording import named_line
+from fedsim.blocks.wording import describe_passed, named_line
 from fedsim.errors import DataError
 from fedsim.problems import Source
 from fedsim.problems.data.files import GivenRows, arrays
@@ -87,19 +87,17 @@ class StepModule(nn.Module):
 
     def forward(self, numbers: Tensor) -> Tensor:
         """Return the losses of items, shape (b, 1)."""
-        count = len(numbers)
+        count, batch = len(numbers), self.batch(numbers)
         try:
-            found: object = self._form.step(self.module, self.batch(numbers))
+            found: object = self._form.step(self.module, batch)
         except Exception as error:  # the user's code may raise anything
-            raise DataError(
-                "step", f"it fails on a batch of {count} items: {named_line(error)}"
-            ) from error
+            text = f"it fails on a batch of {count} items: {named_line(error)}"
+            raise DataError("step", text + _leaving(error)) from error
         if not isinstance(found, Tensor) or tuple(found.shape) not in {(), (count,)}:
-            seen = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
             raise DataError(
                 "step",
                 f"of a batch of {count} items it is to return a tensor of the shape ({count},), the"
-                f" loss of each, or (), their mean; got {seen}",
+                f" loss of each, or (), their mean; got {describe_passed(found)}",
             )
         if not found.dtype.is_floating_point:
             raise DataError("step", f"a loss is a real number; got {found.dtype}")
@@ -107,8 +105,12 @@ class StepModule(nn.Module):
 
     def batch(self, numbers: Tensor) -> Batch:
         """Return items collated, real numbers of the type of the model, on its device."""
-        items = self._form.items
-        collated = self._form.collate([items[number] for number in numbers.reshape(-1).tolist()])
+        items = [self._item(number) for number in numbers.reshape(-1).tolist()]
+        try:
+            collated = self._form.collate(items)
+        except Exception as error:  # the user's code may raise anything
+            text = f"it fails on a list of {len(items)} items, of {describe_passed(items[0])}"
+            raise DataError("collate", f"{text}: {named_line(error)}") from error
         like = next(self.module.parameters())
 
         def placed(value: object) -> object:
@@ -117,6 +119,19 @@ class StepModule(nn.Module):
             return value.to(like.device, like.dtype if value.dtype.is_floating_point else None)
 
         return tree_map(placed, collated)
+
+    def _item(self, number: int) -> Any:  # noqa: ANN401 - whatever the user has
+        try:
+            return self._form.items[number]
+        except Exception as error:  # likewise
+            text = f"item {number}, counted from 0 through all clients, cannot be read"
+            raise DataError("data", f"{text}: {named_line(error)}") from error
+
+
+def _leaving(error: Exception) -> str:
+    """Return what a step leaves to the method, where it has tried that itself."""
+    asked = "does not require grad" in str(error)
+    return "; backward() and the optimizer's step are the method's" if asked else ""
 
 
 class ItemRows(NamedTuple):

@@ -31,8 +31,8 @@ def metric_class(given: object) -> type[Any] | None:
         found = getattr(place, given, None)
         if isinstance(found, type):
             return found
-    known = [name for place in places for name in place.__all__ if name[0].isupper()]
-    near = get_close_matches(given, known, 3)
+    known = {name for place in places for name in place.__all__ if name[0].isupper()}
+    near = get_close_matches(given, sorted(known), 3)
     hint = f"; did you mean {' or '.join(near)}?" if near else ", such as MulticlassF1Score"
     raise DataError("measures", f"torchmetrics has no class {given!r}{hint}")
 
@@ -82,10 +82,10 @@ def make_metric(made: type[Any], options: Mapping[str, Any], classes: int | None
         own["num_classes"] = classes
     try:
         return made(**own)
-    except Exception as error:  # the code of another library may raise anything
+    except Exception as error:  # noqa: BLE001 - the code of another library may raise anything
         given = ", ".join(f"{name}={value!r}" for name, value in own.items()) or "nothing"
         text = f"{made.__name__} of torchmetrics cannot be made with {given}"
-        raise DataError("measures", f"{text}: {named_line(error)}") from error
+        raise DataError("measures", f"{text}: {named_line(error)}") from None
 
 
 def snake_case(name: str) -> str:

@@ -167,7 +167,7 @@ class Link(Node):
         self.method = method.configure(setting_of(problem))
         self.initial = stream(1, "initial model").standard_normal(problem.dimension)
         self.weights, self.smoothness = problem.weights, np.ones(0)
-        self.clients = range(len(problem.losses))
+        self.clients, self.corrections = range(len(problem.losses)), None
         self.round, self.rng = 1, stream(1, "server")
         self.deaf, self.rounds = deaf, rounds
         self.models: list[Array] = []

@@ -216,7 +216,7 @@ class _Server:
 
     async def exchange(
         self, message: Message, *, to: Sequence[ClientId] | None = None, **more: Any
-    ) -> list[Reply]:
+    ) -> Sequence[Reply]:
         self._watched.look(self._server, message)
         replies = await self._server.exchange(message, to=to, **more)
         self._watched.take(self._server, message, replies)

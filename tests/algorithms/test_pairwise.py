@@ -14,7 +14,7 @@ import fedsim
 from fedsim.errors import ScenarioError
 from fedsim.ports import Array
 
-from .test_peer_methods import ARROWS, DIM, EDGES, NODES, ROUNDS, gradients, run
+from .test_peer_methods import ARROWS, DIM, EDGES, NODES, ROUNDS, drawn, gradients, run
 
 GOSSIP: dict[str, Any] = {"kind": "pairwise-gossip"}
 ETA = 0.1
@@ -158,6 +158,24 @@ def test_ad_psgd_is_a_loop_in_the_order_of_its_log(tmp_path: Path) -> None:
         compared += 1
     assert compared == 40
     assert result.rounds["objective"].iloc[-1] < 0.9 * result.rounds["objective"].iloc[0]
+
+
+def test_pairwise_gossip_is_a_loop_in_the_order_of_its_log(tmp_path: Path) -> None:
+    result = run(GOSSIP, tmp_path)
+    events, x, done = result.events, drawn(), 0
+    met = (events["event"] == "receive") & (events["message"] == "counteroffer")
+    found = zip(result.models["model"], result.rounds["consensus"], strict=True)
+    for row in events[met].itertuples():
+        pair = [int(str(name)[7:]) for name in (row.node, row.peer)]
+        x[pair] = x[pair].mean(axis=0)
+        done += 1
+        if done % NODES == 0:
+            model, consensus = next(found)
+            mean = x.mean(axis=0)
+            assert np.abs(model.ravel() - mean).max() < 1e-10
+            apart = np.sqrt(((x - mean) ** 2).sum(axis=1).mean())
+            assert consensus == pytest.approx(apart, abs=1e-10)
+    assert done == NODES * ROUNDS
 
 
 def test_messages_are_charged_and_take_time(tmp_path: Path) -> None:

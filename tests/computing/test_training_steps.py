@@ -114,6 +114,26 @@ def test_a_kept_state_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPat
         Builder(load(written)).check()
 
 
+@pytest.mark.needs("torch")
+@pytest.mark.parametrize(("numbers", "bytes_each"), [("float32", 4), ("float64", 8)])
+def test_a_kept_state_counts_as_it_is_kept(
+    numbers: str, bytes_each: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = scenario("fedavg")
+    loss = {"kind": "torch", "model": {"kind": "mlp", "hidden": [400]}, "numbers": numbers}
+    written["problem"] = written["problem"] | {"loss": loss}
+    kept = {"optimizer": "adam", "optimizer_state": "kept"}
+    written["algorithm"] = written["algorithm"] | kept
+    written["fleet"] = [{"count": 40}]
+    d = Builder(load(written)).check()[0].problem.dimension
+    size = 40 * (2 * d + 1) * bytes_each
+    monkeypatch.setenv("FEDSIM_MEMORY", f"{(size + 500) / 1000:.3f} kB")
+    assert Builder(load(written)).check()
+    monkeypatch.setenv("FEDSIM_MEMORY", f"{(size - 500) / 1000:.3f} kB")
+    with pytest.raises(ScenarioError, match=rf"{2 * d + 1} values each, would take"):
+        Builder(load(written)).check()
+
+
 def test_a_client_that_keeps_nothing_has_no_memory() -> None:
     w = np.zeros(3)
     assert FedAvg(step_size=1, optimizer="adam").memory(w) is None

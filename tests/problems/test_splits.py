@@ -1,5 +1,7 @@
 """Splits: every law of a partition, over random sizes."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,7 +22,7 @@ def rows_of(n: int, client: list[int] | None = None) -> Samples:
 
 def assign(
     split: Split, samples: Samples, clients: int | None = None, seed: int = 0
-) -> tuple[Indices, ...]:
+) -> Sequence[Indices]:
     return split.assign(samples, clients, np.random.default_rng(seed))
 
 

@@ -1,5 +1,6 @@
 """Splits as papers make them: their laws, and a least number of rows for each client."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def labelled(counts: list[int], seed: int = 0) -> Samples:
     return Samples(y[:, None] + 0.0, y.astype(np.float64))
 
 
-def assign(split: Split, samples: Samples, clients: int, seed: int = 0) -> tuple[Indices, ...]:
+def assign(split: Split, samples: Samples, clients: int, seed: int = 0) -> Sequence[Indices]:
     return split.assign(samples, clients, np.random.default_rng(seed))
 
 

@@ -1,5 +1,6 @@
 """Splits into unlike parts: laws of a partition, labels a client, and the limits of each."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,11 @@ def labelled(counts: list[int], seed: int = 0) -> Samples:
     return Samples(y[:, None] + 0.0, y.astype(np.float64))
 
 
-def assign(split: Split, samples: Samples, clients: int, seed: int = 0) -> tuple[Indices, ...]:
+def assign(split: Split, samples: Samples, clients: int, seed: int = 0) -> Sequence[Indices]:
     return split.assign(samples, clients, np.random.default_rng(seed))
 
 
-def table(samples: Samples, parts: tuple[Indices, ...]) -> Array:
+def table(samples: Samples, parts: Sequence[Indices]) -> Array:
     """Return how many rows of each label each client has, shape (M, labels)."""
     labels = np.unique(samples.y)
     return np.array([[(samples.y[part] == label).sum() for label in labels] for part in parts])

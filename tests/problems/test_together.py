@@ -329,3 +329,14 @@ def test_what_cannot_be_computed_together_is_said() -> None:
     assert "other layers" in (why_apart(other, SMALL_STEPS) or "")
     squared = Problem.of(Squared(), [samples(rows=6, features=3)])
     assert why_apart(squared, SMALL_STEPS) is None
+
+
+def test_on_a_gpu_few_steps_of_any_network_are_computed_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other = network(nn.Unflatten(1, (1, 2)), nn.Conv1d(1, 1, 1), nn.Flatten())
+    few = SMALL_STEPS._replace(update=3e8, rounds=3.0)
+    monkeypatch.setattr(type(other.loss), "on_gpu", True)
+    assert evaluator_for(other, few) == "vmap"
+    assert evaluator_for(network(nn.Dropout(0.5)), few) == "one-by-one"
+    assert why_apart(other, few._replace(asked=3.0)) == "fewer than 4 clients are asked at once"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.conformance.link import EveryClientPresent
-from fedsim.ports import ClientId
+from fedsim.ports import ClientId, Reply
 from fedsim.protocol.exchange import Exchange
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.selection import Selection
@@ -338,3 +338,35 @@ def test_of_many_who_are_missing_their_number_is_said() -> None:
     few, many = Exchange(1, set(range(5))), Exchange(1, set(range(6)))
     assert few.progress.endswith("missing: client-0, client-1, client-2, client-3, client-4")
     assert many.progress.endswith("missing: 6 clients")
+
+
+def together(end: ServerProtocol, clients: Sequence[ClientId]) -> ReplyOutcome | None:
+    replies = [Reply(client, 1, answered()) for client in clients]
+    return end.receive_all(1, np.array(clients), replies)
+
+
+def test_reports_that_come_at_once_are_those_that_come_one_by_one() -> None:
+    for cohort in (range(CLIENTS), [0, 1, 2, 3]):
+        end, one = opened(participation_of(), cohort), opened(participation_of(), cohort)
+        assert together(end, [0, 2]) is ReplyOutcome.COUNTED
+        assert end.progress == "2 of 4 have reported, 4 are needed; missing: client-1, client-3"
+        assert end.receive_reply(3, Envelope(answered(), 1, 1, 16)) is ReplyOutcome.COUNTED
+        assert end.receive_reply(1, Envelope(answered(), 1, 1, 16)) is ReplyOutcome.CLOSED
+        for client in (0, 2, 3, 1):
+            one.receive_reply(client, Envelope(answered(), 1, 1, 16))
+        assert [reply[:2] for reply in end.replies()] == [reply[:2] for reply in one.replies()]
+
+
+def test_all_reports_at_once_close_the_exchange() -> None:
+    end = opened(participation_of(), range(CLIENTS))
+    assert together(end, range(CLIENTS)) is ReplyOutcome.CLOSED
+    assert end.exchange is not None
+    assert not end.exchange.waiting
+    assert together(end, [0]) is None  # it is over
+    assert [reply.client for reply in end.replies()] == list(range(CLIENTS))
+
+
+def test_more_reports_than_an_exchange_takes_come_one_by_one() -> None:
+    end = opened(participation_of(count=2, over=2), range(CLIENTS))
+    assert together(end, [0, 1, 2]) is None
+    assert together(end, [0, 1]) is ReplyOutcome.CLOSED

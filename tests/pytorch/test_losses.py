@@ -169,7 +169,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: {"data": (X, Y, np.full(ROWS, -1))},
         "from 0, one a row; got -1",
     ),
-    "no data": (lambda: {"data": None}, "got None"),
+    "no data": (lambda: {"data": None}, "got nothing"),
     "sparse rows": (
         lambda: {"data": (torch.tensor(X).to_sparse(), Y)},
         "got a tensor that is sparse",

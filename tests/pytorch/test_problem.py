@@ -267,8 +267,8 @@ def test_arrays_are_not_copied() -> None:
         ((np.full((3, 2), np.nan), np.zeros(3)), "row 1, column 1 of the features is nan"),
         ((np.array([["a"]]), np.zeros(1)), "features are numbers; got an array of <U1"),
         ((np.zeros((3, 2)), np.zeros(3), np.zeros(3)), "clients are whole numbers"),
-        ((np.zeros((3, 2)),), "got 1 things"),
-        ([], "got 0 things"),
+        ((np.zeros((3, 2)),), r"got a tuple of 1 things \(ndarray\)"),
+        ([], "got a list of 0 things"),
     ],
 )
 def test_rows_that_cannot_be_used_are_refused(data: Any, text: str) -> None:

@@ -102,6 +102,16 @@ def test_the_module_of_a_run_has_the_accuracy_that_the_run_has_seen(tmp_path: Pa
         fedsim.torch.load_module(Network, result, round="best")
 
 
+def test_a_run_leaves_the_random_stream_of_pytorch(tmp_path: Path) -> None:
+    """The network has dropout, which draws in trials, too."""
+    state = torch.random.get_rng_state()
+    trained_in(tmp_path / "run")
+    assert torch.equal(torch.random.get_rng_state(), state)
+    with pytest.raises(ScenarioError):
+        trained_in(tmp_path / "refused", algorithm=METHOD | {"step_size": -1})
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
 @pytest.mark.parametrize("figure", ["test_accuracy", "objective", "test_loss"])
 def test_the_best_model_is_kept_beside_the_last(figure: str, tmp_path: Path) -> None:
     method = METHOD | {"step_size": 6.0}  # so that it goes up and down

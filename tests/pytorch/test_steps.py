@@ -231,8 +231,11 @@ def test_what_cannot_be_used_is_named() -> None:
     refused("got 1 items; expected at least 2", data=[PARTS[0][:1]])
     refused("one, or a list of items, per client; got list of dict", data=PARTS[0])
     refused("fails on a batch of 2 items: KeyError", step=lambda module, batch: batch["none"])
-    refused(r"shape \(2,\).*or \(\), their mean; got float", step=lambda module, batch: 1.0)
-    refused(r"got \(2, 2\)", step=lambda module, batch: module(batch["tokens"], batch["mask"]))
+    refused(r"shape \(2,\).*or \(\), their mean; got 1.0", step=lambda module, batch: 1.0)
+    refused(
+        r"got a Tensor of the shape \(2, 2\)",
+        step=lambda module, batch: module(batch["tokens"], batch["mask"]),
+    )
 
 
 @pytest.mark.parametrize("measure", ["test_accuracy", "test_mae"])
@@ -263,7 +266,7 @@ def quotient(outputs: Tensor, targets: Tensor) -> float:
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (twice, "the metric own is to return a number; got Tensor"),
+        (twice, r"the metric own is to return a number; got a Tensor of the shape \(2,\)"),
         (quotient, "the metric own fails: ZeroDivisionError: division by zero"),
     ],
 )

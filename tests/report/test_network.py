@@ -7,7 +7,7 @@ import pytest
 
 import fedsim
 from fedsim.analysis import Comparison, quantity
-from fedsim.report.network import SERVER, Ends, drawing, drawings, graph_of
+from fedsim.report.network import SERVER, Ends, drawing, drawings, graph_of, node_models
 from fedsim.report.study import ReportedRun, ReportedStudy
 from tests.report.drawings import Drawing
 from tests.runs import small
@@ -149,7 +149,7 @@ def test_peers_are_drawn_by_how_far_their_models_are_apart_where_these_are_kept(
         models={"every": 2, "clients": True},
     )
     models = fedsim.open(run.path.parents[1]).node_models(seed=run.seed)
-    graph = graph_of(run, run.rows(study.clients), "apart")
+    graph = graph_of(run, run.rows(study.clients), "apart", node_models(run))
     assert len(graph.carried) == 5
     for ends, far in graph.carried.items():
         one, other = (int(end.removeprefix("client-")) for end in ends)

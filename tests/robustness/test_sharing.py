@@ -4,14 +4,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from fedsim.robustness.recursion import by_cap, ends, fair_rates
+from fedsim.ports import Array
+from fedsim.robustness.sharing import by_cap, ends, fair_level
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.processor_sharing import FairLink
 from tests.tiers import examples
 
 numbers = st.floats(0.1, 10.0)
 transfers = st.lists(st.tuples(st.floats(0.0, 5.0), numbers, numbers), min_size=1, max_size=7)
+
+
+def fair_rates(on: NDArray[np.bool_], caps: Array, capacity: float) -> Array:
+    """Return the rate of each transfer, 0 if it does not flow, shape (n,)."""
+    level = fair_level(on, caps, by_cap(caps), capacity)
+    return np.where(on, np.minimum(caps, level), 0.0)
 
 
 def simulated(rows: list[tuple[float, float, float]], capacity: float) -> list[float]:
@@ -48,8 +56,8 @@ def test_each_world_is_the_simulators_link(
 
 def test_equal_transfers_share_alike_and_a_slow_one_leaves_the_rest() -> None:
     begins, caps = np.zeros((3, 1)), np.array([[1.0], [100.0], [100.0]])
-    rates = fair_rates(np.ones((3, 1), dtype=bool), caps, by_cap(caps), 9.0)
-    assert rates.ravel().tolist() == [1.0, 4.0, 4.0]
+    rates = fair_rates(np.ones(3, dtype=bool), caps[:, 0], 9.0)
+    assert rates.tolist() == [1.0, 4.0, 4.0]
     over = ends(begins, np.array([[8.0], [8.0], [16.0]]), caps, by_cap(caps), 9.0)
     # Two share eight bit/s for two seconds; then the last one alone has them all for one more.
     assert over.ravel().tolist() == [8.0, 2.0, 3.0]
@@ -58,9 +66,8 @@ def test_equal_transfers_share_alike_and_a_slow_one_leaves_the_rest() -> None:
 @given(st.lists(st.booleans(), min_size=1, max_size=8), st.data())
 def test_rates_fill_the_link_or_every_cap(flows: list[bool], data: st.DataObject) -> None:
     drawn = st.lists(numbers, min_size=len(flows), max_size=len(flows))
-    caps = np.array(data.draw(drawn))[:, None]
-    on = np.array(flows)[:, None]
-    rates = fair_rates(on, caps, by_cap(caps), 5.0)
+    caps, on = np.array(data.draw(drawn)), np.array(flows)
+    rates = fair_rates(on, caps, 5.0)
     wanted = np.where(on, caps, 0.0).sum()
     assert rates.sum() == pytest.approx(min(wanted, 5.0))
     assert (rates <= caps).all()
@@ -69,6 +76,5 @@ def test_rates_fill_the_link_or_every_cap(flows: list[bool], data: st.DataObject
 
 
 def test_a_radio_without_a_limit_is_held_back_by_the_link() -> None:
-    caps = np.array([[np.inf], [np.inf], [2.0]])
-    rates = fair_rates(np.ones((3, 1), dtype=bool), caps, by_cap(caps), 10.0)
-    assert rates.ravel().tolist() == [4.0, 4.0, 2.0]
+    rates = fair_rates(np.ones(3, dtype=bool), np.array([np.inf, np.inf, 2.0]), 10.0)
+    assert rates.tolist() == [4.0, 4.0, 2.0]

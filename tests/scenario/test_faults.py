@@ -113,7 +113,7 @@ def test_a_fault_in_python_has_no_line() -> None:
     (fault,) = faults(least(seed=-1))
     assert str(fault) == "seed: got -1; give a value of 0 or more"
     (fault,) = faults(least(seed={1}))
-    assert str(fault) == "a scenario cannot hold a set"
+    assert str(fault) == "seed: a scenario cannot hold a set"
 
 
 def test_conflicts_come_together(tmp_path: Path) -> None:

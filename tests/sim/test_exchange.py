@@ -196,7 +196,7 @@ def test_rounds_count_commits_and_not_exchanges() -> None:
         for _ in range(2):
             first = await server.exchange(asked(), to=[0])
             second = await server.exchange(asked(), to=[0])
-            assert [reply.round for reply in first + second] == [server.round] * 2
+            assert [reply.round for reply in (*first, *second)] == [server.round] * 2
             server.commit(server.initial)
 
     run = play(setup(serve, after(1.0)))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.conformance import check_energy
 from fedsim.ports import Array
 from fedsim.record.parts import read_table
 from fedsim.wire import HEADER_BITS, Dense, ValueFormat
@@ -307,6 +308,56 @@ def test_a_gateway_without_power_is_out_and_its_clients_with_it(tmp_path: Path) 
     check_near(seen, made[:4])
     gone = _rows(tmp_path, "depleted")
     assert {row["node"] for row in gone} == {"gateway-5", "gateway-6"}
+
+
+def test_every_gateway_waits_for_its_own_clients_to_come_online(tmp_path: Path) -> None:
+    """Both ask as soon as theirs are there, which the other one's are not yet."""
+    problem = local(tmp_path)
+    there = [f"{client},{3 if client < 2 else 7},1000" for client in range(5)]
+    (tmp_path / "there.csv").write_text("\n".join(["client,start,end", *there, ""]))
+    online = {"kind": "intervals", "path": str(tmp_path / "there.csv")}
+    blocks = {"fleet": [{"count": 5, "availability": online}], "stop": {"rounds": 1}}
+    models(problem, tmp_path, {"count": 2}, **blocks)
+    opened = {row["node"]: row["t"] for row in _rows(tmp_path, "exchange")}
+    assert opened == {"server": 0.0, "gateway-5": 3.0, "gateway-6": 7.0}
+
+
+def test_an_energy_audit_of_a_log_takes_gateways_for_servers_of_their_clients(
+    tmp_path: Path,
+) -> None:
+    (run,) = timed(tmp_path).runs
+    assert set(check_energy(run)["outcome"]) == {"kept"}
+
+
+def test_a_round_that_is_given_up_names_the_gateways_that_are_missing(tmp_path: Path) -> None:
+    participation = {"kind": "full", "give_up": "1 s"}
+    timed(tmp_path, tier={"participation": participation, "radio": {**GATEWAY, "up": "1 bit/s"}})
+    (run,) = (tmp_path / "runs").glob("*/seed-1")
+    rows = read_table(run, "events").to_pylist()
+    said = {row["detail"] for row in rows if row["event"] == "abandoned"}
+    assert said == {"0 of 2 have reported, 2 are needed; missing: gateway-5, gateway-6"}
+
+
+@pytest.mark.parametrize("share", [0.25, 0.75])
+def test_what_a_gateway_sends_and_is_sent_breaks_off_when_its_power_is_out(
+    share: float, tmp_path: Path
+) -> None:
+    """Its clients are on mains; its own radio takes no time, and its device a watt."""
+    down, up = BITS / 2048, BITS / 1024
+    dies = down * share if share < 0.5 else down + up * share
+    fleet = [{"count": 5, "radio": {"kind": "ideal", "up": "1024 bit/s", "down": "2048 bit/s"}}]
+    device = {"kind": "custom", "speed": "1 Gflop/s", "active": "1 W", "idle": "1 W"}
+    battery = {"capacity": f"{dies} J", "cutoff": "0 %", "discharge_efficiency": "100 %"}
+    tier = {"count": 1, "device": device, "battery": battery}
+    source = scenario(local(tmp_path), tier, fleet=fleet, stop={"rounds": 5})
+    fedsim.run(source, out=tmp_path / "runs")
+    (run,) = (tmp_path / "runs").glob("*/seed-1")
+    rows = read_table(run, "events").to_pylist()
+    (gone,) = [row["t"] for row in rows if row["event"] == "depleted"]
+    assert gone == pytest.approx(dies)
+    broken = [row for row in rows if row["event"] == "lost"]
+    assert [row["t"] for row in broken] == [gone] * 5
+    assert {row["detail"] for row in broken} == {"aborted"}
 
 
 def test_a_gateway_whose_clients_are_gone_is_asked_no_more(tmp_path: Path) -> None:

@@ -1,8 +1,12 @@
 """The compiled form of TCP: the same as the objects of it, to the last bit of all times."""
 
+from collections.abc import Sequence
+from heapq import heappop, heappush
 from math import inf
 from typing import Any
 
+import numba
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +15,10 @@ from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import star
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.tcp import worlds
+from fedsim.sim.network.tcp.compiled import events
+from fedsim.sim.network.tcp.compiled import layout as at
+from fedsim.sim.network.tcp.compiled.compiler import integers_at, reals_at
+from fedsim.sim.network.tcp.compiled.world import CompiledWorld
 from tests.sim.test_tcp_episodes import CLIENTS, TOPOLOGIES, Rounds, Start
 
 STARTS = st.builds(
@@ -89,3 +97,65 @@ def test_what_is_simulated_as_objects_counts_its_segments() -> None:
     made = Rounds(star(CLIENTS, uplink=3e7))
     made.play([[Start(client, 0.0, 60.0) for client in range(CLIENTS)]], 1.0)
     assert made.bearers[0]._episodes._worlds.segments == CLIENTS * 61
+
+
+@numba.njit  # type: ignore[untyped-decorator]  # it has no types
+def drained(buffer: int, at_once: int, delays: Any, times: Any, keys: Any) -> int:
+    """Let some events be due, and one more after each; note when they come, and in which order."""
+    W, F = integers_at(buffer), reals_at(buffer)
+    pushed = taken = 0
+    now = 0.0
+    while pushed < len(delays) or W[at.LENGTH]:
+        more = at_once if not pushed else 1
+        for _ in range(min(more, len(delays) - pushed)):
+            if not events.enough(W, at.SPARE, at.SPARE):
+                return -1
+            events.push(W, F, now + delays[pushed], at.NORMAL, at.FINISH, at.NOTHING)
+            pushed += 1
+        entry = W[at.HEAP]
+        now, node = F[entry], W[entry + at.NODE_OF]
+        times[taken], keys[taken] = now, W[entry + at.KEY]
+        taken += 1
+        events.drop_first(W, F)
+        events.free_node(W, node)
+    return taken
+
+
+def in_order(at_once: int, delays: Sequence[float]) -> list[tuple[float, int]]:
+    """Return the same by the heap of Python's library."""
+    heap, found, now = list[tuple[float, int]](), list[tuple[float, int]](), 0.0
+    for number, delay in enumerate(delays):
+        heappush(heap, (now + delay, number))
+        if number >= at_once - 1:
+            found.append(heappop(heap))
+            now = found[-1][0]
+    while heap:
+        found.append(heappop(heap))
+    return found
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(1, 3000),
+    st.lists(st.sampled_from([0.0, 1e-6, 1e-4, 0.01, 0.2, 3.0, 1e5]), min_size=1, max_size=4),
+    st.sampled_from([1, 40]),
+    st.integers(0, 2**32 - 1),
+)
+def test_events_come_in_the_order_of_one_heap(
+    at_once: int, scales: list[float], alike: int, seed: int
+) -> None:
+    """Whatever slices of time they are put into, and whenever these are chosen anew."""
+    rng = np.random.default_rng(seed)
+    count = 12_000
+    phases = np.repeat(rng.choice(scales, size=6), count // 6)  # events come faster, and slower
+    drawn = phases * rng.choice([1.0, *scales], size=count) * rng.random(count)
+    delays = np.where(rng.random(count) < 0.5, drawn, np.ceil(alike * drawn) / alike)
+    world = CompiledWorld(Tcp())
+    world._grow(1 << 20)
+    times, keys = np.zeros(count), np.zeros(count, np.int64)
+    assert drained(world._buffer, at_once, delays, times, keys) == count
+    serials = (keys - at.NORMAL) // at.KINDS
+    expected = in_order(min(at_once, count), delays.tolist())
+    assert list(zip(times.tolist(), serials.tolist(), strict=True)) == expected
+    assert world._words[at.SLICES] == 0 or at_once >= events.MANY

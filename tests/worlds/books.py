@@ -82,12 +82,12 @@ def traffic(run: Evidence) -> Iterator[str]:
     sums: Counter[str] = Counter()
     for event in ("send", "retransmit"):
         for row in run.of_kind(event):
-            way = "down" if row["node"] == "server" else "up"
+            way = "down" if run.goes_down(row) else "up"
             sums[f"bits_{way}"] += bits(row)
             if event == "send" and way == "up":
                 sums["transmissions" if row["payload_bits"] else "beacons"] += 1
     if not run.peers and run.scenario.network.broadcast == "unicast":
-        sums["cohort"] = sum(row["node"] == "server" for row in run.of_kind("send"))
+        sums["cohort"] = sum(map(run.goes_down, run.of_kind("send")))
     else:
         sums["cohort"] = run.summary["cohort"]
     for name in ("cohort", "transmissions", "beacons", "bits_up", "bits_down"):
@@ -164,8 +164,8 @@ def energy(run: Evidence) -> Iterator[str]:
 
 def outside(run: Evidence) -> Iterator[str]:
     """What each span costs follows from the laws' powers, and spans cover all time once."""
-    bodies = bodies_of(run.scenario, len(run.clients))
-    idle = [row["idle_joules"] for row in run.clients]
+    bodies = bodies_of(run.scenario, run.below)  # gateways send to clients by no radio
+    idle = [row["idle_joules"] for row in run.clients[: run.below]]
     for promise, broken in promises(bodies, run.events, idle):
         yield from (f"{promise}: {text}" for text in broken)
 

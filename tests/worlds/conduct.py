@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from math import ceil, inf, isfinite, isnan, nan
 
-from fedsim.protocol.participation import Rounds, Sample
+from fedsim.protocol.participation import Participation, Rounds, Sample
 from fedsim.protocol.silence import DeadlineSilence
 from fedsim.protocol.stop_rules import Patience
 from fedsim.record.summary import end_of
@@ -48,8 +48,8 @@ def answers(run: Evidence) -> Iterator[str]:
     arrived: dict[tuple[str, int], float] = {}
     for row in run.events:
         key = row["node"], row["round"]
-        if row["node"] == "server":
-            continue
+        if row["node"] == "server" or run.above.get(row["peer"]) == row["node"]:
+            continue  # what a server says, or a gateway as one
         if row["event"] == "receive" and row["detail"] is None:
             asked[key] += 1
             arrived.setdefault(key, row["t"])
@@ -72,7 +72,7 @@ def spans(run: Evidence) -> Iterator[str]:
     """Nobody computes twice at a time, and an uplink carries one message at a time."""
     busy: dict[tuple[str, str], tuple[float, float]] = {}
     for row in run.events:
-        if row["event"] not in {"compute", "send"} or row["node"] == "server":
+        if row["event"] not in {"compute", "send"} or run.goes_down(row):
             continue
         if not row["duration"]:
             continue
@@ -163,29 +163,37 @@ def _certain(run: Evidence) -> bool:
 
 def cohorts(run: Evidence) -> Iterator[str]:
     """No more clients are drawn at a time than the policy says, and nobody twice."""
-    policy = run.scenario.participation
+    for server, policy, count in run.servers:
+        own = [row for row in run.of_kind("sampled") if run.above[row["node"]] == server]
+        sets = Counter(row["t"] for row in run.of_kind("exchange") if row["node"] == server)
+        yield from _cohorts(policy, count, own, sets)
+
+
+def _cohorts(
+    policy: Participation, count: int, sampled: list[Row], sets: Counter[float]
+) -> Iterator[str]:
+    """Check whom one server has drawn, of so many, beside its exchanges by time."""
     drawn: dict[tuple[int, float], list[str]] = {}
-    for row in run.of_kind("sampled"):
+    for row in sampled:
         drawn.setdefault((row["round"], row["t"]), []).append(row["node"])
     if isinstance(policy, Sample):
-        size = policy.count or max(1, int((policy.share or 1) * len(run.clients) + 0.5))
-        most = min(ceil(policy.over * size * (1 - 1e-12)), len(run.clients))
-        sets = Counter(row["t"] for row in run.of_kind("exchange"))
+        size = policy.count or max(1, int((policy.share or 1) * count + 0.5))
+        most = min(ceil(policy.over * size * (1 - 1e-12)), count)
         for (number, t), names in drawn.items():
             if len(names) > most * max(sets[t], 1):
                 yield f"round {number}: {len(names)} clients are drawn at {t}, of {most} at most"
     elif isinstance(policy, Rounds) and drawn:
         yield "clients are drawn where all take part"
     least = policy.least_charge
-    for row in run.of_kind("sampled"):
+    for row in sampled:
         if row["state_of_charge"] < least * (1 - 1e-12):
             yield f"row {row['seq']}: drawn at a charge of {row['state_of_charge']}"
 
 
 def _deadline(run: Evidence) -> float | None:
     """Return what no exchange may last longer than, s; None where nothing says so."""
-    silence, policy = run.scenario.silence, run.scenario.participation
-    if isinstance(silence, DeadlineSilence):
+    silence, policy = run.scenario.silence, run.policy
+    if isinstance(silence, DeadlineSilence) and not run.scenario.tiers:
         return silence.after
     if isinstance(policy, Rounds) and policy.quorum is None:
         return policy.deadline
@@ -197,7 +205,13 @@ def deadlines(run: Evidence) -> Iterator[str]:
     allowed = _deadline(run)
     if allowed is None:
         return
-    marks = [row for row in run.events if row["event"] in {"exchange", "round", "skipped"}]
+    marks = [
+        row
+        for row in run.events
+        if row["event"] == "round"
+        or (row["event"] == "exchange" and row["node"] == "server")
+        or (row["event"] == "skipped" and run.above[row["node"]] == "server")
+    ]
     for opened, closed in pairwise(marks):
         if (opened["event"], closed["event"]) != ("exchange", "round"):
             continue
@@ -260,12 +274,11 @@ def lateness(run: Evidence) -> Iterator[str]:
     """What is late has arrived at that very moment, or before its round was given up then."""
     arrivals: dict[tuple[str, str, int], set[float]] = {}
     for row in run.of_kind("receive"):
-        if row["node"] == "server" or run.peers:
+        if run.above.get(row["node"]) != row["peer"]:
             arrivals.setdefault((row["peer"], row["node"], row["round"]), set()).add(row["t"])
     given_up = {(row["round"], row["t"]) for row in run.of_kind("abandoned")}
     for row in run.of_kind("late"):
-        at = row["peer"] if run.peers else "server"
-        came = arrivals.get((row["node"], at, row["round"]), set())
+        came = arrivals.get((row["node"], row["peer"], row["round"]), set())
         in_vain = (row["round"], row["t"]) in given_up and min(came, default=inf) <= row["t"]
         if row["t"] not in came and not in_vain:
             yield f"row {row['seq']}: {row['node']} is late with what has not arrived"
@@ -279,14 +292,14 @@ def abandoned(run: Evidence) -> Iterator[str]:
     So is one that no client has answered, which ends when the last one that was asked leaves or at
     the deadline, or at once where none is available.
     """
-    policy = run.scenario.participation
+    policy = run.policy
     objectives = {row["round"]: row["objective"] for row in run.rounds}
     ended = {(row["round"], row["t"]) for row in run.of_kind("round")}
-    opened = {row["seq"]: row["t"] for row in run.of_kind("exchange")}
+    opened = {row["seq"]: row["t"] for row in run.at_top("exchange")}
     if not isinstance(policy, Rounds):  # where all are at work, a round begins and nobody is asked
         opened |= {row["seq"]: row["t"] for row in run.of_kind("round")}
     late = Counter((row["node"], row["round"], row["t"]) for row in run.of_kind("late"))
-    for row in run.of_kind("abandoned"):
+    for row in run.at_top("abandoned"):
         number, t = row["round"], row["t"]
         if (number, t) not in ended:
             yield f"round {number} is given up at {t}, and has not ended then"

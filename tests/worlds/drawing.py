@@ -13,6 +13,7 @@ from .peers import failures, medium, peers
 from .policies import delivered, given_up, informed, marina_p, noticed, participation, silence, stop
 from .problems import problem
 from .radios import covered, staged
+from .tiers import tiers
 from .trained import trained
 from .wires import wire
 
@@ -67,4 +68,5 @@ def world(number: int) -> Block:
     medium(dice, blocks, clients)
     stacks(dice, blocks)
     informed(dice, blocks, final, clients)
+    tiers(dice, blocks, clients)
     return blocks

@@ -29,8 +29,8 @@ class Asked(NamedTuple):
 def closings(run: Evidence) -> Iterator[str]:
     """A round is over once no client is waited for, or enough have reported, and not before."""
     policy = run.scenario.participation
-    if not isinstance(policy, Rounds) or run.peers:
-        return
+    if not isinstance(policy, Rounds) or run.peers or run.scenario.tiers:
+        return  # a gateway without clients is waited for no more, and no row of its own says so
     replies, left = _replies(run), _departures(run)
     closed = {row["round"]: row["t"] for row in run.of_kind("round")}
     given_up = {row["round"] for row in run.of_kind("abandoned")}

@@ -40,7 +40,6 @@ FIELDS = {
     "Scenario.variants": "a world is one run",
     "Scenario.sweep": "a world is one run",
     "Scenario.seeds": "a world is one run",
-    "Scenario.tiers": "gateways have tests of their own, tests/sim/test_gateways.py",
     "Contacts.path": "a file: tests/physics/test_graphs_in_time.py",
     "PositionTraces.path": "a file: tests/physics/test_graphs_in_time.py",
     "Edge.loss": "among peers alone: tests/sim/test_link_losses.py",
@@ -72,6 +71,7 @@ FIELDS = {
     "ImportanceParticipation.over": "refused: a step without some drawn clients is biased",
     "PowerOfChoiceParticipation.over": "refused: candidates take its place",
     "Group.intervals": "only `robust` reads it: tests/calibration",
+    "Tier.intervals": "only `robust` reads it: tests/calibration",
 }
 
 

@@ -1,25 +1,20 @@
 """The compiler of kernels: Numba.
 
-Kernels are compiled once a machine and stored in the user's cache, in a folder named by a hash of
-all sources of this package. Numba's own check looks at the file of the kernel alone, and would
-reuse a kernel after a change of a function that was compiled into it. Kernels release Python's
-global lock, so threads run them in parallel.
+Kernels are compiled once a machine, see `fedsim.computing.kernel_cache`, of all sources of this
+package. They release Python's global lock, so threads run them in parallel.
 """
 
-import hashlib
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numba
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from fedsim.problems.partition import cache_folder
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+from fedsim.computing.kernel_cache import Function, cached_kernel, kernel_folder
 
 COMPILER = f"numba {version('numba')}"
 """The compiler and its version, for manifests: another version may round differently."""
@@ -29,11 +24,7 @@ _OPTIONS: dict[str, Any] = {"fastmath": {"reassoc", "contract", "nsz"}, "error_m
 fixed at compile time, so it is the same for every call. NaN and infinity keep their meaning."""
 
 
-def _cache() -> str:
-    sources = sorted(Path(__file__).parent.glob("*.py"))
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
-    base = Path(numba.config.CACHE_DIR or cache_folder() / "kernels")
-    return str(base / digest[:16])
+_FOLDER = kernel_folder(sorted(Path(__file__).parent.glob("*.py")))
 
 
 def kernel(function: Function) -> Function:
@@ -47,12 +38,7 @@ def brief(function: Function) -> Function:
 
 
 def _compile(function: Function, *, nogil: bool) -> Function:
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = _FOLDER  # Numba reads it when it wraps the function
-    try:
-        return cast("Function", numba.njit(cache=True, nogil=nogil, **_OPTIONS)(function))
-    finally:
-        numba.config.CACHE_DIR = before
+    return cached_kernel(function, _FOLDER, nogil=nogil, **_OPTIONS)
 
 
 def part(function: Function) -> Function:
@@ -115,9 +101,6 @@ def operand_of(*, copying: bool) -> Callable[..., Any]:
 
     overload(named, strict=False, jit_options={"forceinline": True, **_OPTIONS})(choose)
     return named
-
-
-_FOLDER = _cache()
 
 
 @intrinsic  # type: ignore[untyped-decorator]  # Numba has no types for it

@@ -94,14 +94,16 @@ class PassedModule(NamedTuple):
 
         try:
             made: object = deepcopy(self.make) if isinstance(self.make, nn.Module) else self.make()
-        except Exception as error:  # the code of a user's module may raise anything
+        except Exception as error:  # noqa: BLE001 - the code of a user's module may raise anything
             text = "a class or function that makes the module is called without arguments; it fails"
             if isinstance(self.make, nn.Module):
                 text = "the module cannot be copied"
-            raise DataError("loss.model", f"{text}: {named_line(error)}") from error
+            raise DataError("loss.model", f"{text}: {named_line(error)}") from None
         if not isinstance(made, nn.Module):
             text = f"the module is to be a torch.nn.Module; got {type(made).__name__}"
             raise DataError("loss.model", text)
+        if any(each.is_cuda for each in made.parameters()):
+            made = made.cpu()  # where it is tried, and read; `device` says where it is trained
         return made if self.wrap is None else self.wrap(made)
 
     def row_loss(self) -> "Callable[[Tensor, Tensor], Tensor] | None":

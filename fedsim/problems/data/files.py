@@ -1,6 +1,7 @@
 """NumPy archives: arrays `X` and `y`, and `client` where rows belong to clients."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial, wraps
 from hashlib import sha256
 from importlib.util import find_spec
@@ -229,6 +230,32 @@ class GivenRows(Holding, Source):
         samples: Samples = self.value("data")
         return samples
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The labels, ascending, where they are texts."""
+        described = self.read(Path(), np.random.default_rng(0)).described
+        return () if described is None else tuple(described.labels.values())
+
+    def plain_like(self, folder: Path, rng: np.random.Generator, training: Samples) -> Samples:
+        """Return test rows whose texts of labels have the numbers of the training rows'.
+
+        Raises:
+            DataError: a text is among the test rows only.
+        """
+        found = super().plain_like(folder, rng, training)
+        own = found.described.labels if found.described else {}
+        known = training.described.labels if training.described else {}
+        if own in ({}, known):
+            return found
+        numbers = {text: number for number, text in known.items()}
+        unseen = [text for text in own.values() if text not in numbers]
+        if unseen:
+            text = f"the label {unseen[0]!r:.60} is among the test rows only"
+            labels = f"those of the clients are {'texts' if known else 'numbers'}"
+            raise DataError("data", f"{text}; {labels}, and every class needs a training row")
+        y = np.array([numbers[own[each]] for each in found.y.tolist()])
+        return replace(found, y=y, described=training.described)
+
 
 def _reject_clients(function: Callable[P, GivenRows]) -> Callable[P, GivenRows]:
     """Wrap `arrays` so that the former name of an argument names the present one."""
@@ -268,11 +295,22 @@ def arrays(X: ArrayLike, y: ArrayLike, client: ArrayLike | None = None) -> Given
         >>> data.kind
         'given'
     """
+    return number_rows(X, y, client)
+
+
+def number_rows(
+    X: ArrayLike, y: ArrayLike, client: ArrayLike | None = None, *, signs: bool = True
+) -> GivenRows:
+    """Return arrays as a block; see `arrays`.
+
+    With `signs`, two texts become -1 and +1, as binary losses take them, and not 0 and 1.
+    """
     features = _as_matrix(X)
-    labels, texts = _labels_of(y)
+    labels, texts = _labels_of(y, signs=signs)
     if features.ndim < 2 or labels.ndim != 1:
         text = "X takes the shape (rows, features, ...) and y (rows,)"
-        raise DataError("data", f"{text}; got {features.shape} and {labels.shape}")
+        given = f"{text}; got {features.shape} and {labels.shape}"
+        raise DataError("data", given + _flattening(labels))
     if not features.size:
         text = "at least one row and one feature are needed"
         raise DataError("data", f"{text}; got features of the shape {features.shape}")
@@ -291,7 +329,16 @@ def arrays(X: ArrayLike, y: ArrayLike, client: ArrayLike | None = None) -> Given
     )
 
 
-def _labels_of(y: ArrayLike) -> tuple[NDArray[Any], dict[float, str]]:
+def _flattening(labels: NDArray[Any]) -> str:
+    """Return how labels of shape (n, ...) become those of rows, where it is plain."""
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        return "; give y[:, 0]"
+    if labels.ndim == 2 and labels.dtype.kind in "fiub" and (labels.sum(axis=1) == 1).all():
+        return "; give y.argmax(axis=1), the class of each row"
+    return ""
+
+
+def _labels_of(y: ArrayLike, *, signs: bool) -> tuple[NDArray[Any], dict[float, str]]:
     """Return labels as numbers, and the text of each number where they are texts.
 
     Raises:
@@ -301,7 +348,7 @@ def _labels_of(y: ArrayLike) -> tuple[NDArray[Any], dict[float, str]]:
     if labels.dtype.kind in "fiub":
         return labels, {}
     numbers, names = _number(labels, "labels are numbers, such as those of classes 0, 1, ..., or")
-    if len(names) == 2:
+    if len(names) == 2 and signs:
         return 2.0 * numbers - 1, {-1.0: names[0], 1.0: names[1]}
     return numbers.astype(np.float64), {float(place): name for place, name in enumerate(names)}
 

@@ -91,6 +91,11 @@ class Loss(Spec):
         return np.dtype(precision)
 
     @property
+    def state_type(self) -> np.dtype[Any]:
+        """The number type that the state of an optimizer is exact in, as clients keep it."""
+        return np.dtype(np.float64)
+
+    @property
     def computed_with(self) -> Mapping[str, str]:
         """Versions that, beside NumPy's, fix the last bits of its results, for the manifest."""
         return {}
@@ -142,6 +147,11 @@ class Loss(Spec):
 
     def noisy(self, features: int, outputs: int) -> bool:
         """Return whether stochastic gradients belong to a randomised loss, as with dropout."""
+        return False
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU computes it."""
         return False
 
     def why_apart(self, features: int, outputs: int) -> str | None:

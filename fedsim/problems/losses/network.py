@@ -11,10 +11,10 @@ from pydantic import Field
 
 from fedsim.blocks.choice import OneOf
 from fedsim.blocks.spec import Given, Keys, as_written
-from fedsim.errors import DataError
+from fedsim.errors import DataError, Failed
 from fedsim.extras import missing
 from fedsim.ports import Array
-from fedsim.problems.architectures import ARCHITECTURES, Architecture
+from fedsim.problems.architectures import ARCHITECTURES, Architecture, GivenModule
 from fedsim.problems.losses.augmentation import Augmentation, check_images
 from fedsim.problems.losses.base import Loss, Rows, State
 from fedsim.problems.losses.linear import format_labels, whole_labels
@@ -64,16 +64,23 @@ def encode_labels(labels: Array, criterion: str, outputs: int | None) -> Array:
     whole_labels(labels, "loss.criterion")
     if outputs is None:
         return indicators(labels)
-    wrong = np.unique(labels[(labels < 0) | (labels >= outputs)])
+    classes = network_classes(labels, outputs)
+    wrong = np.setdiff1d(labels, classes)
     if len(wrong):
         text = f"labels are 0 to {outputs - 1}; the data has {format_labels(wrong)}"
-        raise DataError("loss.outputs", text)
-    return np.equal.outer(labels, np.arange(outputs)).astype(np.float64)
+        raise DataError("loss.outputs", f"{text}, and the network {outputs} outputs, one a class")
+    return np.equal.outer(labels, classes).astype(np.float64)
 
 
 def network_classes(labels: Array, outputs: int | None) -> Array:
-    """Return 0 to outputs - 1; or, where that is not known, the distinct labels, ascending."""
-    return np.unique(labels) if outputs is None else np.arange(outputs, dtype=np.float64)
+    """Return 0 to outputs - 1; or, where that is not known, the distinct labels, ascending.
+
+    Of two outputs they are -1 and +1 where the labels are, as two texts become.
+    """
+    distinct: Array = np.unique(labels)
+    if outputs is None or (outputs == 2 and np.array_equal(distinct, [-1, 1])):
+        return distinct
+    return np.arange(outputs, dtype=np.float64)
 
 
 class TorchLoss(Loss):
@@ -122,6 +129,11 @@ class TorchLoss(Loss):
         return found if np.can_cast(found, computed, "safe") else computed
 
     @property
+    def state_type(self) -> np.dtype[Any]:
+        """That of the steps."""
+        return np.dtype(np.float64 if self.numbers == "float64" else np.float32)
+
+    @property
     def computed_with(self) -> Mapping[str, str]:
         """PyTorch's version, the processor's kernels and the number type, which runs record."""
         from fedsim.problems.modules import platform  # noqa: PLC0415 - loads PyTorch
@@ -152,7 +164,29 @@ class TorchLoss(Loss):
                 " and a client has one row only; take group norm, or a split that gives more"
             )
             raise DataError("loss.model", text)
+        if isinstance(self.model, GivenModule) and self.model.whole_numbers and len(X):
+            self._check_tokens(X, outputs)
         return super().arrange(X, t, total)
+
+    def _check_tokens(self, X: Array, outputs: int) -> None:
+        """Check that a user's module takes the smallest and the largest of whole numbers.
+
+        Raises:
+            DataError: it does not: its embedding has fewer, say.
+        """
+        key = "tokens", X.shape[1]
+        low, high = self.model.kept.get(key, (0, 0))  # those that were tried, with rows of zeros
+        ends = int(X.min()), int(X.max())
+        if not self.model.predicts or (low <= ends[0] and ends[1] <= high):
+            return
+        rows = X[[int(X.argmin()) // X.shape[1], int(X.argmax()) // X.shape[1]]]
+        try:
+            w = np.zeros(self.dimension(X.shape[1], outputs))
+            self._trainer(Rows(X, np.empty((0, outputs)), 1.0)).outputs(rows, w)
+        except Failed as error:
+            text = f"{error}; the rows are whole numbers from {ends[0]} to {ends[1]}"
+            raise DataError("loss.model", text) from None
+        self.model.kept[key] = min(low, ends[0]), max(high, ends[1])
 
     def dimension(self, features: int, outputs: int) -> int:
         """Return the number of trained parameters."""
@@ -239,12 +273,17 @@ class TorchLoss(Loss):
             raise DataError("evaluator", text)
         self._together(features, outputs)
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU computes it."""
+        return self.device == "cuda"
+
     def why_apart(self, features: int, outputs: int) -> str | None:
         """Return what keeps several clients' steps from being faster as one operation, if any."""
-        if self.device != "cpu" or self.numbers == "bfloat16":
-            return f"the network is computed on {self.device} in {self.numbers}"
+        if not self.on_gpu and self.numbers == "bfloat16":
+            return "the network is computed on a CPU in bfloat16"
         found = self.recipe(features, outputs)
-        if not found.recordable or not found.dense:
+        if not self.on_gpu and not (found.recordable and found.dense):
             return "the network has other layers than PyTorch's dense ones, or a loss of its own"
         try:
             self.check_together(features, outputs)

@@ -56,8 +56,8 @@ class _OwnHigher:
 class GivenMeasure(Holding, Measure):
     """A function passed in from Python by `fedsim.torch.metric`: a column of its own name.
 
-    More of it is better where the name ends in accuracy, acc, precision, recall, f1, auc, r2, score
-    or iou.
+    More of it is better where the name ends in accuracy, acc, precision, recall, f1, auc, auroc,
+    r2, score, iou or kappa.
     """
 
     columns: ClassVar[tuple[str, ...]] = _OwnColumns()  # type: ignore[assignment]  # see there

@@ -41,7 +41,7 @@ def check_loss(architecture: Architecture, criterion: str, outputs: Tensor) -> T
     said: Exception | None = None
     for targets in _targets(architecture, criterion, outputs):
         try:
-            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            with torch.no_grad():
                 whole = _check_result(
                     architecture.row_losses(outputs, targets, criterion), len(targets)
                 )
@@ -66,13 +66,14 @@ def _targets(architecture: Architecture, criterion: str, outputs: Tensor) -> Ite
     if criterion != "squared":
         classes = outputs.shape[1]
         first = list(dict.fromkeys(architecture.singled_out(classes)))[: count // 2]
-        rest = torch.linspace(0, classes - 1, count - len(first)).round().long()
-        yield torch.cat([torch.tensor(first, dtype=torch.int64), rest])
+        rest = torch.linspace(0, classes - 1, count - len(first), dtype=torch.float32).round()
+        yield torch.cat([torch.tensor(first, dtype=torch.int64), rest.long()])
         return
-    yield torch.linspace(0.05, 0.95, count)
-    yield torch.arange(count) % 2 + 0.0
-    yield torch.arange(count) % 2 * 2.0 - 1
-    yield torch.arange(count) + 1.0
+    numbers = torch.arange(count, dtype=torch.float32)
+    yield torch.linspace(0.05, 0.95, count, dtype=torch.float32)
+    yield numbers % 2
+    yield numbers % 2 * 2 - 1
+    yield numbers + 1
 
 
 def _check_result(found: object, rows: int) -> Tensor:
@@ -105,7 +106,7 @@ def _check_split(
         parts = []
         for part in (slice(0, at), slice(at, rows)):
             count = len(targets[part])
-            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            with torch.no_grad():
                 try:
                     found = architecture.row_losses(outputs[part], targets[part], criterion)
                 except Exception as error:

@@ -3,6 +3,7 @@
 One trial on rows of zeros finds everything, so that unusable modules are refused before a run.
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -17,6 +18,7 @@ from fedsim.problems.architectures import Architecture
 from fedsim.problems.modules.additivity import PROBED, check_loss
 from fedsim.problems.modules.module import Layer, layers_of, numbers_of
 from fedsim.problems.modules.recorded import dense, recordable
+from fedsim.problems.modules.seeding import own_streams, single_precision
 from fedsim.problems.modules.trial import TRIED, ModuleTrial, check_nature, copy_module, settle
 
 
@@ -127,6 +129,7 @@ def _cached_recipe(
     return _recipe(architecture, criterion, features, outputs, statistics)
 
 
+@own_streams()  # trials draw, as by dropout
 def _recipe(
     architecture: Architecture,
     criterion: str,
@@ -136,8 +139,10 @@ def _recipe(
 ) -> Recipe:
     module = _build_module(architecture, features, outputs, 0)
     shape = architecture.shape(features)
-    rows = torch.zeros(TRIED, *shape, dtype=torch.int64 if architecture.whole_numbers else None)
-    targets = torch.zeros(TRIED, dtype=None if criterion == "squared" else torch.int64)
+    kind = torch.int64 if architecture.whole_numbers else torch.float32
+    rows = torch.zeros(TRIED, *shape, dtype=kind, device="cpu")
+    classes = torch.float32 if criterion == "squared" else torch.int64
+    targets = torch.zeros(TRIED, dtype=classes, device="cpu")
 
     def row_losses(found: Tensor, count: int) -> Tensor:
         return architecture.row_losses(found, targets[:count], criterion)
@@ -170,11 +175,11 @@ def _recipe(
 
 def _build_module(architecture: Architecture, features: int, outputs: int, seed: int) -> nn.Module:
     """Build a module under a seed, leaving PyTorch's own stream unchanged."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    passed = isinstance(architecture, Holding)  # a user's own begin as the user makes them
+    with own_streams(seed), nullcontext() if passed else single_precision():
         module = architecture.module(features, outputs)
         if any(nn.parameter.is_lazy(each) for each in module.parameters()):
-            kind = torch.int64 if architecture.whole_numbers else None
+            kind = torch.int64 if architecture.whole_numbers else torch.get_default_dtype()
             settle(module, torch.zeros(TRIED, *architecture.shape(features), dtype=kind))
     check_nature(module)
     return module.train()

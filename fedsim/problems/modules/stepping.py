@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsim.blocks.wording import first_line
+from fedsim.blocks.wording import named_line
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.modules.module import FlatModule, join, trained_parameters
@@ -80,7 +80,7 @@ def _adapt(rule: Adam, w: Tensor, g: Tensor, eta: float, state: OptimizerState) 
         [m],
         [v],
         [],
-        [torch.tensor(float(state.steps))],
+        [torch.tensor(float(state.steps), dtype=torch.float32)],
         lr=eta,
         beta1=rule.beta1,
         beta2=rule.beta2,
@@ -170,8 +170,11 @@ class PassedSteps:
     def _advance(self, count: int) -> None:
         with warnings.catch_warnings():  # of a schedule that goes on before any step
             warnings.simplefilter("ignore")
-            for _ in range(count if self._schedule else 0):
-                self._schedule.step()
+            try:
+                for _ in range(count if self._schedule else 0):
+                    self._schedule.step()
+            except Exception as error:  # as above
+                raise failing_optimizer(self._name, "has a schedule that fails", error) from error
 
     def _restore(self, kept: Array) -> None:
         """Let the optimizer go on with a state: a step without a gradient makes room for it."""
@@ -210,5 +213,4 @@ def stepping(training: Training, flat: FlatModule) -> Stepping:
 
 def failing_optimizer(name: str, what: str, error: Exception) -> DataError:
     """Return the error for an optimizer whose code raises."""
-    said = f"{type(error).__name__}: {first_line(error)}"
-    return DataError("optimizer", f"the optimizer {name} {what}: {said}")
+    return DataError("optimizer", f"the optimizer {name} {what}: {named_line(error)}")

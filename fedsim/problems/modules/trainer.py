@@ -22,6 +22,7 @@ from fedsim.problems.losses.augmentation import Augmentation, augment
 from fedsim.problems.losses.base import Rows
 from fedsim.problems.modules.module import FlatModule, add, join
 from fedsim.problems.modules.recipe import Recipe
+from fedsim.problems.modules.seeding import own_streams
 from fedsim.problems.modules.stepping import PassedSteps, stepping
 from fedsim.problems.optimizers import GivenOptimizer, Training
 from fedsim.problems.samples import Minibatches
@@ -87,7 +88,10 @@ class Trainer:
         self._flat = FlatModule(
             recipe.fresh(), self._dtype, self._device, statistics=recipe.statistics
         )
-        self._room = np.empty(recipe.dimension, self._numbers)
+        # A model on its way to a GPU, and one on its way back.
+        self._begun, self._reached = transfer((2, recipe.dimension), self._dtype, self._device)
+        if self._device.type == "cpu":
+            self._reached = self._flat.whole
 
     def value(self, rows: Rows, w: Array, terms: LossTerms) -> float:
         """Return f(w), without noise."""
@@ -191,10 +195,9 @@ class Trainer:
         return _tensor(w, self._numbers).to(self._device)
 
     def _load(self, w: Array, *, training: bool) -> None:
-        if self._device.type == "cpu":
-            np.copyto(self._flat.whole.numpy(), w, casting="same_kind")
-        else:
-            self._flat.whole.copy_(_tensor(w, self._numbers))
+        loaded = self._begun if self._device.type != "cpu" else self._flat.whole
+        np.copyto(loaded.numpy(), w, casting="same_kind")
+        self._flat.whole.copy_(loaded)
         self._flat.train(training=training)
 
     def _start(self, pull: float | None) -> Tensor:
@@ -203,11 +206,10 @@ class Trainer:
 
     def _reached_model(self, w: Array) -> Array:
         """Return the model that steps from `w`, shape (d,), have reached: `w` plus the change."""
-        if self._device.type != "cpu":
-            return w + _array(self._flat.whole - _tensor(w, self._numbers).to(self._device))
-        np.copyto(self._room, w, casting="same_kind")
-        np.subtract(self._flat.whole.numpy(), self._room, out=self._room)
-        return np.asarray(w + self._room)
+        change = self._begun.numpy()
+        np.copyto(change, w, casting="same_kind")
+        np.subtract(self._reached.copy_(self._flat.whole).numpy(), change, out=change)
+        return np.asarray(w + change)
 
     def _gradients(
         self,
@@ -316,6 +318,8 @@ class Trainer:
         try:
             with self._narrow():
                 found: Tensor = self._flat.module(inputs)
+        except DataError as error:  # a step says itself what fails
+            raise Failed(f"{error.key}: {error}") from error
         except Exception as error:  # the code of a user's module may raise anything
             name = f"module {type(self._flat.module).__name__}"
             raise _failing(name, len(inputs), error) from error
@@ -389,6 +393,11 @@ def _failing(what: str, count: int, error: Exception) -> Failed:
     return Failed(f"the {what} fails on {rows}: {first_line(error)}")
 
 
+def transfer(shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return memory for models, shape (n, d), that a GPU reads and writes by itself."""
+    return torch.empty(shape, dtype=dtype, pin_memory=device.type != "cpu")
+
+
 def _tensor(values: Array, kind: np.dtype[Any]) -> Tensor:
     """Return numbers as a separate tensor, as PyTorch would warn of a shared array."""
     return torch.from_numpy(np.array(values, dtype=kind, order="C"))
@@ -401,8 +410,7 @@ def _array(values: Tensor) -> Array:
 
 @contextmanager
 def _fixed_seed(seed: int) -> Iterator[None]:
-    with _NOISE, torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with _NOISE, own_streams(seed):
         yield
 
 

@@ -20,6 +20,7 @@ from fedsim.problems.modules.module import (
     statistics_of,
     trained_parameters,
 )
+from fedsim.problems.modules.seeding import own_streams
 
 TRIED = 2
 """The number of rows in a trial: one alone would hide dependence between rows."""
@@ -79,11 +80,11 @@ def settle(module: nn.Module, rows: Tensor) -> None:
     try:
         module(rows)
     except Exception as error:  # the code of a user's module may raise anything
-        raise _failing(error) from error
+        raise _failing(module, rows, error) from error
 
 
 class ModuleTrial:
-    """A copy of a module in float32 on the CPU, on which all trials run.
+    """A copy of a module in float32 on the CPU, on which all trials run: within `own_streams`.
 
     Args:
         module: as built.
@@ -130,7 +131,7 @@ class ModuleTrial:
         except DataError:
             raise
         except Exception as error:  # the code of a user's module may raise anything
-            raise _failing(error) from error
+            raise _failing(self._module, rows, error) from error
 
     def check_outputs(self) -> None:
         """Check that the module runs and returns outputs.
@@ -138,12 +139,12 @@ class ModuleTrial:
         Raises:
             DataError: it does not.
         """
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
+        with torch.no_grad():
             self._outputs_of(self._rows)
 
     def some_outputs(self, count: int) -> Tensor:
         """Return the outputs of distinct rows, shape (count, outputs) or (count,)."""
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
+        with torch.no_grad():
             return self._outputs_of(self._distinct_rows(count))
 
     def mixes(self) -> bool:
@@ -156,8 +157,7 @@ class ModuleTrial:
     def trains_otherwise(self) -> bool:
         """Return whether outputs differ between training and evaluation, as by dropout."""
         rows = self._distinct_rows(2 * TRIED)
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.manual_seed(1)
+        with own_streams(1), torch.no_grad():
             training = self._outputs_of(rows)
         with self._in_use():
             return _differ(training, self._outputs_of(rows))
@@ -166,7 +166,7 @@ class ModuleTrial:
     def _in_use(self) -> Iterator[None]:
         self._module.eval()
         try:
-            with torch.random.fork_rng(devices=[]), torch.no_grad():
+            with torch.no_grad():
                 yield
         finally:
             self._module.train()
@@ -175,13 +175,13 @@ class ModuleTrial:
         """Return distinct rows: numbers from 0 to 1, or zeros and ones for integer features."""
         shape, generator = (count, *self._rows.shape[1:]), torch.Generator().manual_seed(0)
         if self._rows.is_floating_point():
-            return torch.rand(shape, generator=generator)
-        tokens = torch.randint(0, 2, shape, generator=generator)
+            return torch.rand(shape, generator=generator, dtype=torch.float32, device="cpu")
+        tokens = torch.randint(0, 2, shape, generator=generator, device="cpu")
         try:
-            with torch.random.fork_rng(devices=[]), torch.no_grad():
+            with torch.no_grad():
                 self._module(tokens)
         except Exception:  # noqa: BLE001 - the code of a user's module; it may know no token but 0
-            return torch.zeros(shape, dtype=torch.int64)
+            return torch.zeros_like(tokens)
         return tokens
 
     def _outputs_of(self, rows: Tensor) -> Tensor:
@@ -190,7 +190,7 @@ class ModuleTrial:
         except DataError:
             raise
         except Exception as error:  # the code of a user's module may raise anything
-            raise _failing(error) from error
+            raise _failing(self._module, rows, error) from error
         return check_result(found, len(rows), self._outputs)
 
     def draws(self) -> bool:
@@ -199,12 +199,11 @@ class ModuleTrial:
         Raises:
             DataError: the module cannot be used.
         """
-        with torch.random.fork_rng(devices=[]):
-            stream = torch.random.get_rng_state()
-            first = self.loss().detach()
-            drawn = not torch.equal(stream, torch.random.get_rng_state())
-            torch.random.set_rng_state(stream)
-            again = self.loss().detach()
+        stream = torch.random.get_rng_state()
+        first = self.loss().detach()
+        drawn = not torch.equal(stream, torch.random.get_rng_state())
+        torch.random.set_rng_state(stream)
+        again = self.loss().detach()
         self._check_unchanged()
         if not torch.equal(first.nan_to_num(), again.nan_to_num()):
             raise _unfit(
@@ -217,10 +216,10 @@ class ModuleTrial:
         """Check that rows other than zeros leave no state behind either: a mean might."""
         if not self._rows.is_floating_point():
             return
-        with torch.random.fork_rng(devices=[]):
-            self._rows += torch.linspace(0, 0.9, self._rows.numel()).view(self._rows.shape)
-            self.loss()
-            self._rows.zero_()
+        ramp = torch.linspace(0, 0.9, self._rows.numel(), dtype=torch.float32, device="cpu")
+        self._rows += ramp.view(self._rows.shape)
+        self.loss()
+        self._rows.zero_()
         self._check_unchanged()
 
     def check_one_row(self) -> None:
@@ -246,8 +245,7 @@ class ModuleTrial:
         """Return whether images may be channels-last; modules that use `view` may not allow it."""
         rows, self._rows = self._rows, self._rows.to(memory_format=torch.channels_last)
         try:
-            with torch.random.fork_rng(devices=[]):
-                torch.autograd.backward(self.loss())
+            torch.autograd.backward(self.loss())
         except (DataError, RuntimeError):
             return False
         finally:
@@ -309,8 +307,9 @@ def _differ(one: Tensor, other: Tensor) -> bool:
     return bool((one - other).abs().max() > _ROUNDED * other.abs().max())
 
 
-def _failing(error: Exception) -> DataError:
-    return _unfit(f"fails on {TRIED} rows of zeros: {first_line(error)}")
+def _failing(module: nn.Module, rows: Tensor, error: Exception) -> DataError:
+    text = f"{type(module).__name__} fails on {TRIED} rows of zeros: {first_line(error)}"
+    return _unfit(f"{text}; it is given the shape {tuple(rows.shape)}, {rows.dtype}")
 
 
 def _unfit(text: str) -> DataError:

@@ -21,7 +21,7 @@ from fedsim.problems.modules.module import add
 from fedsim.problems.modules.recipe import Recipe
 from fedsim.problems.modules.recorded import record
 from fedsim.problems.modules.stepping import step_of
-from fedsim.problems.modules.trainer import LossTerms, Numbers
+from fedsim.problems.modules.trainer import LossTerms, Numbers, transfer
 from fedsim.problems.optimizers import OptimizerState, Training, join_state
 
 _SLOW = "There is a performance drop because we have not yet implemented the batching rule"
@@ -125,7 +125,7 @@ class Together:
 
     def _load_models(self, models: Sequence[Array]) -> Tensor:
         """Return models as one tensor of the number type, shape (clients, d)."""
-        made = torch.empty(len(models), len(models[0]), dtype=self._dtype)
+        made = transfer((len(models), len(models[0])), self._dtype, self._device)
         for row, w in zip(made.numpy(), models, strict=True):
             np.copyto(row, w, casting="same_kind")
         return made.to(self._device)
@@ -134,8 +134,12 @@ class Together:
         self, models: Sequence[Array], parts: list[Tensor], start: list[Tensor]
     ) -> list[Array]:
         """Return the models that steps have reached: what was given, plus the change."""
-        changes = _join(add(parts, start, -1.0)).cpu().numpy()
-        return [w + change for w, change in zip(models, changes, strict=True)]
+        found = _join(add(parts, start, -1.0))
+        changes = found
+        if self._device.type != "cpu":
+            changes = transfer((len(models), found.shape[1]), self._dtype, self._device)
+            changes.copy_(found)
+        return [w + change for w, change in zip(models, changes.numpy(), strict=True)]
 
     def _cut(self, models: Tensor) -> list[Tensor]:
         """Return views of models (clients, d), one a parameter, shape (clients, ...)."""

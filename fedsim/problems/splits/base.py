@@ -83,7 +83,7 @@ def blocks(order: Indices, sizes: NDArray[np.intp]) -> Sequence[Indices]:
     return RowRuns(order, np.cumsum(sizes, dtype=np.int64))
 
 
-def group_rows(owners: NDArray[np.intp], clients: int) -> Sequence[Indices]:
+def group_rows(owners: NDArray[np.intp], clients: int) -> tuple[Indices, ...]:
     """Return the rows of each client in their order, given the owner of each row.
 
     A row whose owner is -1 is assigned to no client.
@@ -98,4 +98,4 @@ def group_rows(owners: NDArray[np.intp], clients: int) -> Sequence[Indices]:
     """
     order = np.argsort(owners, kind="stable")
     dropped = int((owners < 0).sum())
-    return blocks(order[dropped:], np.bincount(owners[owners >= 0], minlength=clients))
+    return tuple(blocks(order[dropped:], np.bincount(owners[owners >= 0], minlength=clients)))

@@ -1,11 +1,18 @@
-"""Which scenarios are played in arrays: those in which nothing reacts within a round."""
+"""Which scenarios are played in arrays: those in which nothing reacts within a round.
+
+Among peers there are no arrays, and a kernel in their place (`fedsim.sim.exchanges`): it plays what
+depends on the messages' lengths alone.
+"""
 
 import os
 from collections.abc import Iterator
 from math import inf
 
+from fedsim.physics.overlay import Overlay
 from fedsim.physics.topology import Topology, star
+from fedsim.ports import ClientId
 from fedsim.protocol.participation import Informed
+from fedsim.protocol.transport import Envelope
 from fedsim.sim.arrays.classes import classes, plan_links
 from fedsim.sim.arrays.together import may_be_alike
 from fedsim.sim.config import ClientConfig, WorldConfig, what_follows
@@ -30,6 +37,10 @@ runs by itself, and where one run stands for many. An array costs as much for on
 hundred; see "Rounds in arrays" in docs/explanation/speed.md."""
 
 
+_ROUNDS, _MESSAGES = 100, 20_000
+"""Fewer messages of so many rounds take less time among peers than loading a kernel does."""
+
+
 def why_events(setup: WorldConfig) -> str:
     """Return why the rounds of a world are played event by event; empty if in arrays.
 
@@ -37,6 +48,8 @@ def why_events(setup: WorldConfig) -> str:
     """
     if os.environ.get(VARIABLE) == "events":
         return f"{VARIABLE} is set to events"
+    if setup.overlay is not None:
+        return next(_of_peers(setup), "")
     return next(_of_world(setup), "") or next(_of_fleet(setup), "")
 
 
@@ -44,6 +57,10 @@ def why_slower(setup: WorldConfig) -> str:
     """Return why a world's rounds would take more time in arrays; empty if they do not."""
     if os.environ.get(VARIABLE) == "arrays":
         return ""
+    if isinstance(setup.overlay, Overlay):
+        edges = sum(map(len, setup.overlay.neighbours))
+        few = edges * min(setup.stop.rounds, _ROUNDS) < _MESSAGES
+        return "there are few messages, and a kernel is to be loaded" if few else ""
     count = len(setup.fleet)
     if setup.participation.asked is not None:
         count = min(count, setup.participation.asked)
@@ -89,8 +106,6 @@ def _of_world(setup: WorldConfig) -> Iterator[str]:
 
 
 def _of_network(setup: WorldConfig) -> Iterator[str]:
-    if setup.overlay is not None:
-        yield "peers exchange messages without rounds of a server"
     if setup.hierarchy is not None:
         yield "gateways have rounds of their own with those below them"
     if setup.sharing != "fluid":
@@ -114,19 +129,30 @@ def _of_protocol(setup: WorldConfig) -> Iterator[str]:
         yield f"silence.kind {silence.kind} has both beacons and a deadline"
     if not silence.beacon and silence.closes_after == inf:
         yield f"silence.kind {silence.kind} has neither beacons nor a deadline"
-    if rules := [rule.key for rule in setup.stop.rules if rule.mid_round]:
-        yield f"stop.{rules[0]} may end a run within a round"
+    yield from _end_within_rounds(setup)
 
 
-def _foreign(setup: WorldConfig) -> str:
-    """Return what of a method is not known to wait for its messages and its work alone."""
-    if what_follows(setup.algorithm) is not None:
-        return f"{type(setup.algorithm).__name__}.afterwards goes on after replies"
-    for part in ("serve", "handle"):
+def _end_within_rounds(setup: WorldConfig) -> Iterator[str]:
+    """Yield which stop rules may end a run within a round."""
+    for rule in setup.stop.rules:
+        if rule.mid_round:
+            yield f"stop.{rule.key} may end a run within a round"
+
+
+def _foreign_part(setup: WorldConfig, *parts: str) -> str:
+    """Return which part of a method is not known to wait for messages and work alone."""
+    for part in parts:
         owner = next((cls for cls in type(setup.algorithm).__mro__ if part in vars(cls)), object)
         if not (owner.__module__.startswith("fedsim.algorithms.") or vars(owner).get("in_arrays")):
             return f"{owner.__name__}.{part} may wait for more than messages and work"
     return ""
+
+
+def _foreign(setup: WorldConfig) -> str:
+    """Return what of a method of a star is not known to wait for messages and work alone."""
+    if what_follows(setup.algorithm) is not None:
+        return f"{type(setup.algorithm).__name__}.afterwards goes on after replies"
+    return _foreign_part(setup, "serve", "handle")
 
 
 def _of_fleet(setup: WorldConfig) -> Iterator[str]:
@@ -177,3 +203,72 @@ def _of_client(kind: ClientConfig) -> Iterator[str]:
         yield f"the radio {radio.kind} has no latency"  # it may be woken as its bits begin to flow
     if radio.states.stateful and not all(rate.continuous for rate in both):
         yield f"the radio {radio.kind} has states, and is silent after a message"
+
+
+# Peers.
+
+
+def _of_peers(setup: WorldConfig) -> Iterator[str]:
+    """Yield what of a world of peers depends on more than the lengths of messages."""
+    yield from _between_peers(setup)
+    if hasattr(setup.algorithm, "answer"):
+        yield "nodes meet in pairs"
+    if foreign := _foreign_part(setup, "live"):
+        yield foreign
+    if len(kinds := getattr(setup.algorithm, "messages", ())) != 1:
+        yield f"the method has {len(kinds)} kinds of messages"
+    if setup.transport.to_server(_ignore) is not _ignore:
+        yield "receivers decode messages"
+    if min(setup.silence.closes_after, setup.participation.closes_after) < inf:
+        yield "an exchange may end before all messages have arrived"
+    yield from _end_within_rounds(setup)
+    if setup.evaluator.choice.get("evaluator") == "vmap":
+        yield "the last bits of vmap depend on what is computed at once"
+    for _, kind in Roster.of(setup.fleet).kinds.runs:
+        yield from _of_peer(kind)
+
+
+def _between_peers(setup: WorldConfig) -> Iterator[str]:
+    """Yield what of the graph, and of what lies between radios."""
+    overlay = setup.overlay
+    if not isinstance(overlay, Overlay):
+        yield "the graph of peers changes"
+    elif overlay.directed:
+        yield "edges between peers lead one way"
+    elif not all(overlay.neighbours):
+        yield "a node has no neighbour"
+    if setup.medium is not None:
+        yield "nodes in range share a medium"
+    if setup.sharing != "fluid":
+        yield f"messages under network.model {setup.sharing} depend on each other"
+    ways = setup.topology
+    if ways is not None and (
+        ways.paths is not None
+        or any(route.links or route.latency for route in (*ways.up, *ways.down))
+    ):
+        yield "links or latencies are between peers"
+
+
+def _of_peer(kind: ClientConfig) -> Iterator[str]:
+    radio, states = kind.radio, kind.radio.states
+    if kind.battery is not None:
+        yield "nodes have batteries"
+    if not kind.availability.always:
+        yield "nodes come and go"
+    if radio.loss.mean:
+        yield "packets may be lost"
+    for rate in (kind.rates.up, kind.rates.down):
+        if not rate.continuous:
+            yield f"the radio {radio.kind} is silent after a message"
+        elif not rate.constant:
+            yield f"the radio {radio.kind} has no constant rate"
+        elif rate.constant == inf and not radio.latency:
+            yield f"messages of the radio {radio.kind} may take no time"
+    if states.stateful and (
+        len(states.stages) > 2 or states.stages[0].name or any(each.cycle for each in states.stages)
+    ):
+        yield f"the radio {radio.kind} has stages, or cannot be reached at all times"
+
+
+def _ignore(client: ClientId, envelope: Envelope) -> None:
+    """Ignore what has arrived."""

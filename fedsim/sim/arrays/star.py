@@ -37,7 +37,7 @@ from fedsim.sim.arrays.rows import OrderedRows, RowBlocks
 from fedsim.sim.arrays.together import Cohorts, ReplyRows
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane
-from fedsim.sim.network.transport import ServerLanes
+from fedsim.sim.network.transport import NetworkParts, ServerLanes
 from fedsim.sim.star import Star
 from fedsim.streams import EntityStreams
 from fedsim.wire.replies import ReplyColumns
@@ -111,10 +111,9 @@ class ArrayLanes(ServerLanes):
         table: ClassTable,
         radios: RadioArrays,
     ) -> None:
-        super().__init__(calendar, _no_lane, log, traffic)
+        super().__init__(NetworkParts(calendar, _no_lane, log, traffic))
         self.table = table
         self.radios = radios
-        self._log = log
         self._post: list[tuple[Sequence[ClientId], Envelope]] = []
 
     @property

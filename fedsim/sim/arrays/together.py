@@ -267,6 +267,11 @@ def may_be_alike(setup: WorldConfig) -> bool:
         return False
     if hasattr(method, "handle_rows") and setup.participation.asked is not None:
         return False
+    return is_plain(setup)
+
+
+def is_plain(setup: WorldConfig) -> bool:
+    """Return whether vectors are sent up in full, whatever was sent before."""
     packer = setup.packer_up(0, "", 0)
     return isinstance(packer, Plain) and packer.exact
 

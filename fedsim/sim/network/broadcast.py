@@ -2,20 +2,18 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from math import inf, nan
+from math import inf
 from operator import itemgetter
 
 from fedsim.physics.radios.channel import Framing
 from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.transport import Envelope
-from fedsim.record.log import EventLog
-from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.config import ClientConfig
-from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import RunLengthSequence
 from fedsim.sim.network.lanes import Lane, Transfer
-from fedsim.sim.network.transport import ABORTED, IN_FLIGHT, LOST, MakeLane, ServerLanes
+from fedsim.sim.network.message_log import ABORTED, IN_FLIGHT, LOST, NO_BITS, append_row
+from fedsim.sim.network.transport import NetworkParts, ServerLanes
 
 DOWN = False
 """The direction of all that is broadcast."""
@@ -55,9 +53,7 @@ class CellNetwork(ServerLanes):
     """A network in which downlink messages are broadcast, once in every cell.
 
     Args:
-        calendar: the simulated time.
-        lane: makes a lane.
-        log, traffic: where messages are written down and charged.
+        parts: see `ServerLanes`.
         kinds: what the clients are like; each group is a cell.
         follow: see `Follow`.
 
@@ -67,17 +63,13 @@ class CellNetwork(ServerLanes):
 
     def __init__(
         self,
-        calendar: Calendar,
-        lane: MakeLane,
-        log: EventLog,
-        traffic: Traffic,
+        parts: NetworkParts,
         kinds: RunLengthSequence[ClientConfig],
         follow: Follow,
     ) -> None:
         if any(kind.rates.down.signal is not None for _, kind in kinds.runs):
             raise TypeError("a cell's broadcast needs constant rates, and a radio has a trace")
-        super().__init__(calendar, lane, log, traffic)
-        self._log = log
+        super().__init__(parts)
         self._groups = kinds.map(lambda kind: kind.group)
         self._follow = follow
         self._cells = {kind.group: Cell(kind.radio.packaging) for _, kind in kinds.runs}
@@ -149,7 +141,7 @@ class CellNetwork(ServerLanes):
             return
         receivers: list[Lane] = []
         for lane in lanes.values():
-            self._listen(cell, lane, LOST if self._misses(lane, envelope) else "", receivers)
+            self._listen(cell, lane, LOST if lane.misses(envelope) else "", receivers)
         self._settle(cell, len(receivers))
         if cell.transfer is not None:  # else nothing was sent: all listeners had left before
             cell.silent_until = self._calendar.now + cell.silence
@@ -160,11 +152,6 @@ class CellNetwork(ServerLanes):
             self._begin(cell, *cell.queue.popleft())
         for lane in receivers:
             lane.receive(lane.client, envelope)
-
-    @staticmethod
-    def _misses(lane: Lane, envelope: Envelope) -> bool:
-        packets = lane.packets.packets(envelope.bits)
-        return lane.process is not None and lane.process.losses(packets) > 0
 
     def _listen(self, cell: Cell, lane: Lane, why: str, receivers: list[Lane]) -> None:
         """Meter a listener up to now, and record its reception; `why` names the reason for none."""
@@ -243,17 +230,9 @@ class CellNetwork(ServerLanes):
         if envelope is None:  # pragma: no cover - a row has a broadcast
             return
         framing = cell.frame_bits(envelope) - envelope.bits
-        supply = None if listener is None else listener.radio.supply
-        self._log.append(
-            self._calendar.now,
-            span,
-            event,
-            SERVER if listener is None else listener.client,
-            NO_PEER if listener is None else SERVER,
-            envelope.round,
-            envelope.word,
-            *((0, 0, 0) if empty else (envelope.payload_bits, envelope.header_bits, framing)),
-            joules=joules,
-            state_of_charge=nan if supply is None else supply.share,
-            detail=self._log.word(detail),
-        )
+        bits = NO_BITS if empty else (envelope.payload_bits, envelope.header_bits, framing)
+        supply, ends = None, (SERVER, NO_PEER)
+        if listener is not None:
+            supply, ends = listener.radio.supply, (listener.client, SERVER)
+        now = self._calendar.now
+        append_row(self._log, now, span, event, *ends, envelope, bits, joules, supply, detail)

@@ -6,15 +6,10 @@ from fedsim.ports import ClientId
 from fedsim.protocol.transport import Envelope
 from fedsim.record.schema import NO_PEER
 from fedsim.sim.engine.calendar import Timer
+from fedsim.sim.network.message_log import RowBits
 
 Hops = dict[ClientId, tuple[ClientId, ...]]
 """Where a message goes on from each node that has it."""
-
-
-RowBits = tuple[int, int, int]
-"""Bits of a row: of the payload, of the header and of the transport."""
-
-NO_BITS = (0, 0, 0)
 
 
 class Packet:
@@ -97,9 +92,22 @@ class OnAir:
         seconds: on the air.
         began: s.
         timer: of its end.
+        collided: nodes at which another transmission disturbs it.
+        deaf: since when a receiver sends itself, s.
     """
 
-    __slots__ = ("began", "bits", "packet", "receivers", "reserved", "seconds", "sender", "timer")
+    __slots__ = (
+        "began",
+        "bits",
+        "collided",
+        "deaf",
+        "packet",
+        "receivers",
+        "reserved",
+        "seconds",
+        "sender",
+        "timer",
+    )
 
     timer: Timer
 
@@ -119,6 +127,12 @@ class OnAir:
         self.bits = bits
         self.seconds = seconds
         self.began = began
+        self.collided: set[ClientId] = set()
+        self.deaf: dict[ClientId, float] = {}
+
+    def share_received(self, node: ClientId) -> float:
+        """Return the share of it in which a receiver does not send itself."""
+        return (self.deaf[node] - self.began) / self.seconds if node in self.deaf else 1.0
 
 
 def find_hops(parents: Sequence[ClientId], source: ClientId, targets: Iterable[ClientId]) -> Hops:

@@ -76,7 +76,7 @@ class Lane(Channel):
 
     Attributes:
         sender, receiver: its ends.
-        may_leave: whether its client may have to break off.
+        may_leave: whether its client, or the gateway at its other end, may have to break off.
         framing: the same where it adds something, else None.
         reliable: whether its transfers themselves send again what is lost.
         state: where the current message is; each new one is read from `TRANSITIONS`.
@@ -216,6 +216,15 @@ class Lane(Channel):
             f"the {way} of client {self.client} got {event.name} in state {self.state.name};"
             f" expected {due}"
         )
+
+    def count_framing(self, bits: int) -> int:
+        """Return the bits that the transport adds to a message."""
+        return 0 if self.framing is None else self.framing.bits(bits)
+
+    def misses(self, envelope: Envelope) -> bool:
+        """Draw whether a packet of a message, which none sends again, is lost."""
+        packets = self.packets.packets(envelope.bits)
+        return self.process is not None and self.process.losses(packets) > 0
 
     def enqueue(self, envelope: Envelope, framing: int) -> None:
         """Queue a message, and the bits of its framing, behind the current one and the others."""

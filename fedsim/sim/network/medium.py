@@ -11,27 +11,25 @@ neither promoted nor have a tail, and what they draw while awake is idle power.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from math import nan
 
 from fedsim.physics.medium import Contention, RadioGraph
 from fedsim.physics.radios import RadioPowers, awake_power, powers_of
 from fedsim.physics.radios.rates import over
 from fedsim.ports import ClientId
 from fedsim.protocol.transport import Envelope
-from fedsim.record.log import EventLog
-from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
-from fedsim.sim.engine.calendar import SETTLE, Calendar
+from fedsim.sim.engine.calendar import SETTLE
 from fedsim.sim.lazy import LazyTable
-from fedsim.sim.network.hops import NO_BITS, OnAir, Packet, RowBits, find_hops
-from fedsim.sim.network.transport import (
+from fedsim.sim.network.hops import OnAir, Packet, find_hops
+from fedsim.sim.network.message_log import (
     ABORTED,
     IN_FLIGHT,
     LOST,
-    MakeLane,
-    ServerLanes,
-    Undelivered,
+    NO_BITS,
+    RowBits,
+    append_row,
 )
+from fedsim.sim.network.transport import NetworkParts, ServerLanes, Undelivered
 from fedsim.sim.power.supply import Part
 
 Arrived = Callable[[ClientId, Envelope], None]
@@ -46,17 +44,12 @@ class MediumNetwork(ServerLanes):
     """The network of peers that share a medium. Its lanes are radios alone, and carry nothing.
 
     Args:
-        calendar: the simulated time.
-        lane: makes one direction of a node's radio.
-        log, traffic: where messages are written down and charged.
+        parts: see `ServerLanes`.
         graph: the nodes in range, and the law of the medium.
     """
 
-    def __init__(
-        self, calendar: Calendar, lane: MakeLane, log: EventLog, traffic: Traffic, graph: RadioGraph
-    ) -> None:
-        super().__init__(calendar, lane, log, traffic)
-        self._log = log
+    def __init__(self, parts: NetworkParts, graph: RadioGraph) -> None:
+        super().__init__(parts)
         self._graph = graph
         self._contention = Contention(graph)
         self._parents = LazyTable(graph.parents)
@@ -87,18 +80,11 @@ class MediumNetwork(ServerLanes):
                 hops = {sender: tuple(sorted(targets))}
             else:
                 hops = find_hops(self._parents[sender], sender, targets)
-            packet = Packet(envelope, sender, self._framing(sender, envelope), targets, hops)
-            self._traffic.bits_up += packet.bits
-            if envelope.payload_bits:
-                self._traffic.transmissions += 1
-            else:
-                self._traffic.beacons += 1
+            framing = self._up[sender].count_framing(envelope.bits)
+            packet = Packet(envelope, sender, framing, targets, hops)
+            self._traffic.charge_up(packet.bits, 1, envelope.payload_bits)
             self._open[packet] = None
             self._store(sender, packet)
-
-    def _framing(self, node: ClientId, envelope: Envelope) -> int:
-        framing = self._up[node].framing
-        return 0 if framing is None else framing.bits(envelope.bits)
 
     def _store(self, node: ClientId, packet: Packet) -> None:
         """Let a node that has a message send it, after the latency of its radio."""
@@ -136,7 +122,7 @@ class MediumNetwork(ServerLanes):
         self._queues[node].popleft()
         del packet.holders[node]
         now, envelope = self._calendar.now, packet.envelope
-        framed = envelope.bits + self._framing(node, envelope)
+        framed = envelope.bits + self._up[node].count_framing(envelope.bits)
         lanes = [self._up[node], *(self._down[each] for each in receivers)]
         rates = [lane.carrier.terms(envelope.bits, framed, envelope.round).cap for lane in lanes]
         seconds = over(min(rates), framed)
@@ -148,50 +134,43 @@ class MediumNetwork(ServerLanes):
 
     def _end(self, sent: OnAir) -> None:
         """Pay for a transmission, hand the message over, and send it on."""
-        packet = sent.packet
-        whole = self._pay_sender(sent, 1.0, "")
+        packet, whole = sent.packet, self._pay_sender(sent, 1.0, "")
         self._release(sent)
-        here: list[ClientId] = []
+        here, failed = list[ClientId](), list[ClientId]()
         for node in sent.receivers:
-            joules, paid = self._pay(node, sent, 1.0, up=False)
-            why = "" if whole and paid and not self._misses(node, packet.envelope) else LOST
+            joules, paid = self._pay(node, sent, sent.share_received(node), up=False)
+            why = self._failure(node, sent) if whole and paid else LOST
             self._hear(node, sent, joules, why)
-            if why:
+            if why == LOST:
                 self._lose(packet, packet.beyond(node), LOST, node)
+            elif why:
+                failed.append(node)
             elif node in packet.targets:
                 here.append(node)
                 packet.targets.discard(node)
                 packet.received += 1
-        self._lose_departed(sent)
-        reached = [node for node in sent.receivers if packet.beyond(node)]
-        self._settle(packet)
-        self._hand_on(packet, reached, here)
-
-    def _lose_departed(self, sent: OnAir) -> None:
-        """Give a message up for receivers that had left before it was sent, and those beyond."""
-        for node in sent.packet.hops[sent.sender]:
+        for node in packet.hops[sent.sender]:  # they had left before it was sent
             if node not in sent.reserved:
-                self._lose(sent.packet, sent.packet.beyond(node), LOST)
-
-    def _hand_on(
-        self, packet: Packet, reached: Sequence[ClientId], here: Sequence[ClientId]
-    ) -> None:
-        """Store a message at the nodes that forward it, and give it to those that it is for."""
+                self._lose(packet, packet.beyond(node), LOST)
+        reached = [each for each in sent.receivers if each not in failed and packet.beyond(each)]
+        self._repeat(sent, failed)
+        self._settle(packet)
         for node in reached:
             self._store(node, packet)
         for node in here:
             self._arrived[node](packet.origin, packet.envelope)
 
+    def _failure(self, node: ClientId, sent: OnAir) -> str:
+        """Return why a node does not receive a transmission that is paid; empty if it does."""
+        return LOST if self._down[node].misses(sent.packet.envelope) else ""
+
+    def _repeat(self, sent: OnAir, failed: Sequence[ClientId]) -> None:
+        """Send a message again to those that have missed it, under a medium that does so."""
+
     def _next_packet(self, node: ClientId) -> tuple[Packet, list[ClientId]]:
         """Return what a node sends next, and the receivers that are still there."""
         packet = self._queues[node][0][1]
         return packet, [each for each in packet.hops[node] if each not in self._gone]
-
-    def _misses(self, node: ClientId, envelope: Envelope) -> bool:
-        """Return whether a node misses a packet of a message."""
-        lane = self._down[node]
-        packets = lane.packets.packets(envelope.bits)
-        return lane.process is not None and lane.process.losses(packets) > 0
 
     def _release(self, sent: OnAir) -> None:
         """Free the medium of a transmission that is over."""
@@ -245,21 +224,10 @@ class MediumNetwork(ServerLanes):
         bits: RowBits,
     ) -> None:
         """Write a row of a node."""
-        now, envelope = self._calendar.now, packet.envelope
-        supply = self._up[node].radio.supply
-        self._log.append(
-            now,
-            0.0 if sent is None else max(now - sent.began, 0.0),
-            event,
-            node,
-            peer,
-            envelope.round,
-            envelope.word,
-            *bits,
-            joules=joules,
-            state_of_charge=nan if supply is None else supply.share,
-            detail=self._log.word(why),
-        )
+        now, supply = self._calendar.now, self._up[node].radio.supply
+        span = 0.0 if sent is None else max(now - sent.began, 0.0)
+        envelope = packet.envelope
+        append_row(self._log, now, span, event, node, peer, envelope, bits, joules, supply, why)
 
     # -- what does not arrive ------------------------------------------------------------
 

@@ -17,26 +17,22 @@ from fedsim.physics.packet_loss import IndependentLosses, LossesOnTheWay, LossPr
 from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
 from fedsim.protocol.transport import Envelope
-from fedsim.record.log import EventLog
-from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.flows import Changed, Link
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.lanes import Bearer, Lane
-from fedsim.sim.network.relay import Relay
-from fedsim.sim.network.transmission import FluidBearer, OwnLaw, RateChanged
-from fedsim.sim.network.transport import (
+from fedsim.sim.network.message_log import (
     ABORTED,
     DOOMED,
-    IDLE,
     IN_FLIGHT,
     LOST,
-    MakeLane,
+    NO_BITS,
     MessageLog,
-    ServerLanes,
-    Undelivered,
 )
+from fedsim.sim.network.relay import Relay
+from fedsim.sim.network.transmission import FluidBearer, OwnLaw, RateChanged
+from fedsim.sim.network.transport import IDLE, NetworkParts, ServerLanes, Undelivered
 
 _SEND, _RECEIVE = int(Event.SEND), int(Event.RECEIVE)
 
@@ -215,7 +211,7 @@ class PeerMessageLog(MessageLog):
     def _spend(self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str) -> None:
         """Record the receiver's cost of a message that was sent and not received."""
         if not lane.up:
-            self._row(lane, envelope, Event.RECEIVE, span, (0, 0, 0), joules, why)
+            self._row(lane, envelope, Event.RECEIVE, span, NO_BITS, joules, why)
 
     def _ends(self, lane: Lane, envelope: Envelope) -> tuple[ClientId, ClientId]:  # noqa: ARG002
         parcel = _parcel(envelope)
@@ -232,24 +228,19 @@ class PeerNetwork(ServerLanes):
     """The network of peers.
 
     Args:
-        calendar: the simulated time.
-        lane: makes a node's lane, as if no link were between it and others.
-        log, traffic: where messages are written down and charged.
+        parts: see `ServerLanes`; the lanes are made as if no link were between nodes.
         routes: how bits get from one to another.
         rng: returns the random stream of the links from a node to another.
     """
 
     def __init__(
         self,
-        calendar: Calendar,
-        lane: MakeLane,
-        log: EventLog,
-        traffic: Traffic,
+        parts: NetworkParts,
         routes: PeerRoutes,
         rng: Callable[[ClientId, ClientId], np.random.Generator],
     ) -> None:
-        super().__init__(calendar, lane, log, traffic)
-        self.message_log = PeerMessageLog(calendar, log)
+        super().__init__(parts)
+        self.message_log = PeerMessageLog(parts.calendar, parts.log)
         self._routes = routes
         self._routed = not routes.bare
         self._alone: dict[ClientId, tuple[Bearer, float]] = {}  # the uplinks, as they were made
@@ -265,10 +256,14 @@ class PeerNetwork(ServerLanes):
         self._arrived = nodes
         self.connect(self._hand_on, self._hand_over, undelivered)
 
+    def lane_of(self, node: ClientId, *, up: bool) -> Lane:
+        """Return one direction of a node's radio."""
+        return (self._up if up else self._down)[node]
+
     def send(self, sender: ClientId, receivers: Sequence[ClientId], envelope: Envelope) -> None:
         """Accept a message for each of some nodes, and charge its bits."""
         lane = self._up[sender]
-        framing = 0 if lane.framing is None else lane.framing.bits(envelope.bits)
+        framing = lane.count_framing(envelope.bits)
         bits, many = envelope.bits + framing, len(receivers)
         self._traffic.charge_up(bits, many, envelope.payload_bits)
         queue = self._queue if self._routed else super()._queue
@@ -313,8 +308,7 @@ class PeerNetwork(ServerLanes):
         if parcel.receiver in self._gone:
             self.message_log.log_undelivered(lane, parcel, 0.0, 0.0, ABORTED)
         else:
-            framing = 0 if lane.framing is None else lane.framing.bits(parcel.bits)
-            super()._queue(lane, parcel, framing)
+            super()._queue(lane, parcel, lane.count_framing(parcel.bits))
 
     def _hand_over(self, receiver: ClientId, envelope: Envelope) -> None:
         self._arrived[receiver](cast("Parcel", envelope).sender, envelope)

@@ -17,14 +17,12 @@ import numpy as np
 
 from fedsim.physics.medium import RadioGraph
 from fedsim.ports import ClientId
-from fedsim.record.log import EventLog
-from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
-from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import LazyTable
 from fedsim.sim.network.hops import OnAir, Packet
 from fedsim.sim.network.medium import MediumNetwork
-from fedsim.sim.network.transport import LOST, MakeLane
+from fedsim.sim.network.message_log import LOST
+from fedsim.sim.network.transport import NetworkParts
 
 COLLISION, MISSED = "collision", "missed"
 """Why a reception fails that is tried again: another transmission, or a lost packet."""
@@ -43,20 +41,17 @@ class RandomAccessNetwork(MediumNetwork):
     one before have it, or its tries are used up.
 
     Args:
-        calendar, lane, log, traffic, graph: see `MediumNetwork`.
+        parts, graph: see `MediumNetwork`.
         rng: returns the random stream of the backoffs of a node.
     """
 
     def __init__(
         self,
-        calendar: Calendar,
-        lane: MakeLane,
-        log: EventLog,
-        traffic: Traffic,
+        parts: NetworkParts,
         graph: RadioGraph,
         rng: Callable[[ClientId], np.random.Generator],
     ) -> None:
-        super().__init__(calendar, lane, log, traffic, graph)
+        super().__init__(parts, graph)
         self._law = graph.medium
         self._rng = LazyTable(rng)
         self._tries: dict[
@@ -65,8 +60,6 @@ class RandomAccessNetwork(MediumNetwork):
         self._planned: set[ClientId] = set()  # nodes whose next transmission has a time
         # By node: the transmissions that reach it, its own included.
         self._audible: dict[ClientId, dict[OnAir, None]] = {}
-        self._collided: dict[OnAir, set[ClientId]] = {}
-        self._deaf: dict[OnAir, dict[ClientId, float]] = {}  # since when a receiver sends, s
 
     # -- when a node sends ---------------------------------------------------------------
 
@@ -103,66 +96,39 @@ class RandomAccessNetwork(MediumNetwork):
     def _meet(self, sent: OnAir) -> None:
         """Find the receptions that a transmission disturbs, and those of its own disturbed."""
         now, sender = self._calendar.now, sent.sender
-        collided, deaf = self._collided.setdefault(sent, set()), self._deaf.setdefault(sent, {})
         for node in (sender, *self._graph.near[sender]):
             here = self._audible.setdefault(node, {})
             for other in here if sent.seconds else ():
                 if other.timer.when() - now <= _MEETS * other.seconds:
                     continue
                 if node in other.reserved:
-                    self._collided[other].add(node)
+                    other.collided.add(node)
                     if node == sender:
-                        self._deaf[other].setdefault(node, now)
+                        other.deaf.setdefault(node, now)
                 if node in sent.reserved:
-                    collided.add(node)
+                    sent.collided.add(node)
                     if node == other.sender:
-                        deaf.setdefault(node, now)
+                        sent.deaf.setdefault(node, now)
             here[sent] = None
 
     def _release(self, sent: OnAir) -> None:
         """Take a transmission off the air."""
         for node in (sent.sender, *self._graph.near[sent.sender]):
             self._audible[node].pop(sent, None)
-        self._collided.pop(sent, None)
-        self._deaf.pop(sent, None)
         super()._release(sent)
 
     # -- how it ends ---------------------------------------------------------------------
 
     def _end(self, sent: OnAir) -> None:
         """Pay for a transmission, hand the message over, and plan the next try if some miss it."""
-        packet, sender = sent.packet, sent.sender
-        whole = self._pay_sender(sent, 1.0, "")
-        collided, deaf = self._collided[sent], self._deaf[sent]
-        here, failed = list[ClientId](), list[ClientId]()
-        self._planned.add(sender)  # what comes next waits for what becomes of this one
-        self._release(sent)
-        for node in sent.receivers:
-            share = (deaf[node] - sent.began) / sent.seconds if node in deaf else 1.0
-            joules, paid = self._pay(node, sent, share, up=False)
-            why = self._why(node, packet, lost=not (whole and paid), collides=node in collided)
-            self._hear(node, sent, joules, why)
-            if why == LOST:
-                self._lose(packet, packet.beyond(node), LOST, node)
-            elif why:
-                failed.append(node)
-            elif node in packet.targets:
-                here.append(node)
-                packet.targets.discard(node)
-                packet.received += 1
-        self._lose_departed(sent)
-        reached = [n for n in sent.receivers if n not in failed and packet.beyond(n)]
-        self._repeat(sent, failed)
-        self._settle(packet)
-        self._hand_on(packet, reached, here)
+        self._planned.add(sent.sender)  # what comes next waits for what becomes of this one
+        super()._end(sent)
 
-    def _why(self, node: ClientId, packet: Packet, *, lost: bool, collides: bool) -> str:
-        """Return why a node does not receive a transmission; empty if it does."""
-        if lost:  # an empty battery is never tried again
-            return LOST
-        if collides:
+    def _failure(self, node: ClientId, sent: OnAir) -> str:
+        """Return why a node does not receive a transmission; one that is not paid is not tried."""
+        if node in sent.collided:
             return COLLISION
-        return MISSED if self._misses(node, packet.envelope) else ""
+        return MISSED if self._down[node].misses(sent.packet.envelope) else ""
 
     def _repeat(self, sent: OnAir, failed: Sequence[ClientId]) -> None:
         """Plan the next try to those that have missed a message, or give it up for them."""

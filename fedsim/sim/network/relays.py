@@ -11,7 +11,6 @@ bits of it pass: its sender does not notice, sends it to the end, and pays for t
 """
 
 from collections.abc import Callable, Sequence
-from math import nan
 
 from fedsim.ports import ClientId
 from fedsim.protocol.transport import Envelope
@@ -20,6 +19,7 @@ from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane
+from fedsim.sim.network.message_log import NO_BITS, append_row
 from fedsim.sim.network.relay import Relay
 from fedsim.sim.power.supply import Part
 
@@ -100,18 +100,8 @@ class Relays:
         self._traffic.joules += joules
         parts = (envelope.payload_bits, envelope.header_bits)
         framing = relay.frame_bits(envelope.bits) - envelope.bits + again
-        bits = (*parts, framing) if share == 1.0 else (0, 0, 0)
+        bits = (*parts, framing) if share == 1.0 else NO_BITS
         now = self._calendar.now
-        self._log.append(
-            now,
-            max(now - lane.began, 0.0),
-            Event.FORWARD,
-            relay.client,
-            lane.client,
-            envelope.round,
-            envelope.word,
-            *bits,
-            joules=joules,
-            state_of_charge=nan if supply is None else supply.share,
-        )
+        span, ends = max(now - lane.began, 0.0), (relay.client, lane.client)
+        append_row(self._log, now, span, Event.FORWARD, *ends, envelope, bits, joules, supply)
         return joules >= owed

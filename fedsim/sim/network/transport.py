@@ -7,17 +7,18 @@ rate at most, and at its share of the links on its route. It has arrived when it
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from math import inf, nan
+from math import inf
+from typing import NamedTuple
 
 from fedsim.ports import ClientId, Message
 from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
-from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import LazyTable
 from fedsim.sim.network.lane_states import TRANSITIONS, LaneEvent, LaneState, RouteClass
 from fedsim.sim.network.lanes import Lane, Receive
+from fedsim.sim.network.message_log import ABORTED, DOOMED, IN_FLIGHT, MessageLog
 from fedsim.sim.network.relays import Relays
 from fedsim.sim.power.radio import RadioMeter
 
@@ -27,7 +28,6 @@ from fedsim.sim.power.radio import RadioMeter
 IDLE, LAST_BIT = LaneState.IDLE, LaneEvent.LAST_BIT
 INSTANT, TIMER = RouteClass.INSTANT, RouteClass.TIMER
 BEARER, FULL = RouteClass.BEARER, RouteClass.FULL
-DOOMED = LaneState.DOOMED
 STARTED = TRANSITIONS[LaneState.IDLE][LaneEvent.START]
 TIMER_STARTED = TRANSITIONS[LaneState.IDLE][LaneEvent.START_TIMER]
 FLOW_STARTED = TRANSITIONS[LaneState.STARTING][LaneEvent.FLOW]
@@ -42,175 +42,39 @@ Undelivered = Callable[[ClientId, Message], None]
 """Callback for a client's message that its sender knows to be lost."""
 
 
-# The manifest: log rows and bit totals of every message, delivered or not.
-
-LOST, ABORTED, IN_FLIGHT = "lost", "aborted", "in flight"
-"""What becomes of a message that does not arrive."""
-
-
-class MessageLog:
-    """Writes the log rows of messages, and adds up their bits.
+class NetworkParts(NamedTuple):
+    """What every network is made of.
 
     Attributes:
-        delivered: bits received, a broadcast counted once.
-        repeated_receptions: the same for the other listeners of a broadcast.
-        lost: bits given up, and bits sent again.
-        in_flight: bits in transit at the end.
+        calendar: the simulated time.
+        lane: makes one direction of a client's radio.
+        log, traffic: where messages are recorded and charged.
     """
 
-    def __init__(self, calendar: Calendar, log: EventLog) -> None:
-        self.delivered = 0
-        self.repeated_receptions = 0
-        self.lost = 0
-        self.in_flight = 0
-        self._calendar = calendar
-        self._log = log
-        self._append = log.append_message
-
-    def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:
-        """Record a message that has arrived without retransmissions."""
-        self.delivered += envelope.bits + lane.framing_bits
-        self._append(
-            now,
-            now - lane.began,
-            lane.sender,
-            lane.receiver,
-            envelope.round,
-            envelope.word,
-            envelope.payload_bits,
-            envelope.header_bits,
-            lane.framing_bits,
-            joules if lane.up else 0.0,
-            0.0 if lane.up else joules,
-        )
-
-    def close(self, lane: Lane, envelope: Envelope, joules: float) -> None:
-        """Record a message whose last bit has flowed."""
-        if lane.again_bits or lane.state is DOOMED or lane.radio.supply is not None:
-            self._close_in_full(lane, envelope, joules)
-        else:
-            self.deliver(lane, envelope, self._calendar.now, joules)
-
-    def _close_in_full(self, lane: Lane, envelope: Envelope, joules: float) -> None:
-        """Record a message with its retransmissions, and whether it was lost.
-
-        Time and energy are shared between the first transmission and the others by their
-        bits; the receiver's energy stands in one row.
-        """
-        bits, again = envelope.bits + lane.framing_bits, lane.again_bits
-        span = self._calendar.now - lane.began
-        first = bits / (bits + again) if again else 1.0
-        own = joules if lane.up else 0.0
-        doomed = lane.state is DOOMED
-        detail = LOST if doomed else ""
-        sent = (envelope.payload_bits, envelope.header_bits, lane.framing_bits)
-        times, costs = (span * first, span * (1 - first)), (own * first, own * (1 - first))
-        self._row(lane, envelope, Event.SEND, times[0], sent, costs[0], detail)
-        self._repeat(lane, envelope, times[1], costs[1])
-        if doomed:
-            self._lose(lane, envelope, bits, LOST, span, joules - own)
-            return
-        self.delivered += bits
-        self._row(lane, envelope, Event.RECEIVE, span, sent, joules - own)
-
-    def log_undelivered(
-        self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str
-    ) -> None:
-        """Record a message that will not arrive, with its cost so far.
-
-        Its energy is that of the sending or receiving client; its bits are the sender's.
-        """
-        own = joules if lane.up else 0.0
-        framing = 0 if lane.framing is None else lane.framing.bits(envelope.bits)
-        sent = (envelope.payload_bits, envelope.header_bits, framing)
-        self._row(lane, envelope, Event.SEND, span, sent, own, why)
-        if envelope is lane.current:  # what waits has not been sent, so nothing of it again
-            self._repeat(lane, envelope, 0.0, 0.0)
-        bits = envelope.bits + framing
-        if why == IN_FLIGHT:
-            self.in_flight += bits
-            self._spend(lane, envelope, span, joules - own, why)
-        else:
-            self._lose(lane, envelope, bits, why, span, joules - own)
-
-    def _repeat(self, lane: Lane, envelope: Envelope, span: float, joules: float) -> None:
-        """Record the retransmissions of the current message, if any."""
-        if lane.again_bits:
-            self.lost += lane.again_bits
-            bits = (0, 0, lane.again_bits)
-            self._row(lane, envelope, Event.RETRANSMIT, span, bits, joules)
-
-    def _lose(
-        self, lane: Lane, envelope: Envelope, bits: int, why: str, span: float, joules: float
-    ) -> None:
-        self.lost += bits
-        self._spend(lane, envelope, span, joules, why)
-        sent = (envelope.payload_bits, envelope.header_bits, bits - envelope.bits)
-        self._row(lane, envelope, Event.LOST, 0.0, sent, 0.0, why)
-
-    def _spend(self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str) -> None:
-        """Record the receiver's cost of a download that is not delivered."""
-        if joules:
-            self._row(lane, envelope, Event.RECEIVE, span, (0, 0, 0), joules, why)
-
-    def _row(
-        self,
-        lane: Lane,
-        envelope: Envelope,
-        event: Event,
-        span: float,
-        bits: tuple[int, int, int],
-        joules: float,
-        detail: str = "",
-    ) -> None:
-        # A message stands in a row of its sender, but for what it is to its receiver.
-        ends = self._ends(lane, envelope)
-        node, peer = ends[::-1] if event is Event.RECEIVE else ends
-        supply = lane.radio.supply
-        self._log.append(
-            self._calendar.now,
-            span,
-            event,
-            node,
-            peer,
-            envelope.round,
-            envelope.word,
-            *bits,
-            joules=joules,
-            state_of_charge=nan if supply is None or node != lane.client else supply.share,
-            detail=self._log.word(detail),
-        )
-
-    def _ends(self, lane: Lane, envelope: Envelope) -> tuple[ClientId, ClientId]:  # noqa: ARG002
-        """Return sender and receiver of a message."""
-        return lane.sender, lane.receiver
+    calendar: Calendar
+    lane: MakeLane
+    log: EventLog
+    traffic: Traffic
 
 
 class ServerLanes:
     """The lanes between one server and its clients, each made for its first message.
 
     Args:
-        calendar: the simulated time.
-        lane: makes one.
-        log, traffic: where messages are recorded and charged.
+        parts: time, lanes, log and charges.
 
     Attributes:
         message_log: the bits that it took, delivered and lost.
     """
 
-    def __init__(
-        self,
-        calendar: Calendar,
-        lane: MakeLane,
-        log: EventLog,
-        traffic: Traffic,
-    ) -> None:
-        self._calendar = calendar
-        self._traffic = traffic
-        self._make = lane
+    def __init__(self, parts: NetworkParts) -> None:
+        self._calendar = parts.calendar
+        self._log = parts.log
+        self._traffic = parts.traffic
+        self._make = parts.lane
         self._up = LazyTable(partial(self._make_lane, up=True))
         self._down = LazyTable(partial(self._make_lane, up=False))
-        self.message_log = MessageLog(calendar, log)
+        self.message_log = MessageLog(parts.calendar, parts.log)
         self.relays: Relays | None = None  # where the routes of a graph lead through clients
         # By the time at which their bits will flow.
         self._starting: dict[float, list[tuple[Lane, Envelope]]] = {}
@@ -249,13 +113,9 @@ class ServerLanes:
 
     def send_up(self, client: ClientId, envelope: Envelope) -> None:
         """Accept a message from a client, and charge its bits."""
-        traffic, lane = self._traffic, self._up[client]
+        lane = self._up[client]
         framing = 0 if lane.framing is None else lane.framing.bits(envelope.bits)
-        traffic.bits_up += envelope.bits + framing
-        if envelope.payload_bits:
-            traffic.transmissions += 1
-        else:
-            traffic.beacons += 1
+        self._traffic.charge_up(envelope.bits + framing, 1, envelope.payload_bits)
         self._queue(lane, envelope, framing)
 
     def _queue(self, lane: Lane, envelope: Envelope, framing: int) -> None:

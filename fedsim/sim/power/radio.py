@@ -1,14 +1,15 @@
 """Radios: metered energy of their two directions, and of the states between messages."""
 
-from math import inf, nan
+from math import inf
 
 from fedsim.physics.signals import Signal
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import SETTLE, Calendar
+from fedsim.sim.power.airtime import Airtime
 from fedsim.sim.power.radio_kind import Pair, RadioKind
-from fedsim.sim.power.supply import Part, Supply
+from fedsim.sim.power.supply import Part, Supply, state_of_charge
 
 _BITS = 1, 2
 _NOTHING: Pair = (0.0, 0.0)
@@ -19,39 +20,6 @@ def _with(pair: Pair, up: bool, value: float) -> Pair:  # noqa: FBT001
     if pair[up] == value:
         return pair
     return (pair[0], value) if up else (value, pair[1])
-
-
-class _Airtime:
-    """The time on air of a message whose rate follows a signal.
-
-    At a rate r of its own rate c it is on the air for a share r/c of the time; in an outage of its
-    own (c = 0) all the time, whatever else would hold it up: the radio keeps on trying.
-
-    Attributes:
-        own: c; None where the message is on the air all the time.
-        share: r/c now.
-        since: since when, s.
-        seconds: on air before that, s.
-    """
-
-    __slots__ = ("own", "seconds", "share", "since")
-
-    def __init__(self, now: float, own: Signal | None) -> None:
-        self.own = own
-        self.share = 1.0 if own is None else 0.0
-        self.since = now
-        self.seconds = 0.0
-
-    def change(self, now: float, rate: float) -> None:
-        """Set the rate from now on, bit/s."""
-        if self.own is not None:
-            self.seconds, self.since = self.until(now), now
-            reach = self.own.at(now)
-            self.share = min(rate / reach, 1.0) if reach else 1.0
-
-    def until(self, now: float) -> float:
-        """Return the seconds on air until now."""
-        return self.seconds + self.share * (now - self.since)
 
 
 class RadioMeter:
@@ -96,10 +64,15 @@ class RadioMeter:
         self._held = kind.powers.held
         self._per_bit = kind.per_bit
         self._rates = _NOTHING
-        self._airtimes: list[_Airtime | None] | None = None  # of messages that follow a signal
+        self._airtimes: list[Airtime | None] | None = None  # of messages that follow a signal
         self._flowing = 0  # a bit for what flows down, and one for what flows up
         self._paid_until = 0.0
         self._in_vain = 0.0  # of messages that end at this instant, J
+
+    def begin_as(self, began: list[float], joules: float, paid_until: float, flowing: int) -> None:
+        """Be where another meter has come to, as the attributes say."""
+        self.began, self.joules = began, joules
+        self._paid_until, self._flowing = paid_until, flowing
 
     def reception_time(self, now: float) -> float:
         """Return when it can be reached by a message that is ready for it now, s."""
@@ -134,7 +107,7 @@ class RadioMeter:
         if self._kind.powers.on_air[up]:
             if self._airtimes is None:
                 self._airtimes = [None, None]
-            self._airtimes[up] = _Airtime(now, own)
+            self._airtimes[up] = Airtime(now, own)
 
     def begin(self, up: bool, rate: float) -> None:  # noqa: FBT001
         """Let bits flow in one direction from now on.
@@ -309,6 +282,12 @@ class CellularRadio(RadioMeter):
         self._turn = 0  # what was scheduled in an earlier turn is stale
         self._armed = False
 
+    def begin_in(self, *, resting: bool, since: float, ready: float, round_number: int) -> None:
+        """Be in the last stage or the first one, and wake if it is ready at a finite time, s."""
+        self._stage = self._last_stage if resting else 0
+        self._since, self._round = since, round_number
+        self._waking, self._ready = ready < inf, ready
+
     def reception_time(self, now: float) -> float:
         """Return when it can be reached by a message that is ready for it now, s."""
         return now if self._waking else self._states.reception_time(self._stage, self._since, now)
@@ -426,7 +405,6 @@ class CellularRadio(RadioMeter):
             joules = watts * (now - since)
             self.joules += joules
             self._traffic.joules += joules
-            charge = nan if self.supply is None else self.supply.share
             self._log.append(
                 now,
                 now - since,
@@ -435,7 +413,7 @@ class CellularRadio(RadioMeter):
                 NO_PEER,
                 self._round,
                 joules=joules,
-                state_of_charge=charge,
+                state_of_charge=state_of_charge(self.supply),
                 detail=detail,
             )
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from copy import copy
 from enum import IntEnum
-from math import inf, ulp
+from math import inf, nan, ulp
 
 from fedsim.physics.batteries import Crossing
 from fedsim.physics.state_of_charge import BatteryStore
@@ -41,6 +41,11 @@ def harvested(supply: "Supply | None", watts: float) -> float:
         return 1.0
     offered = supply.offered
     return 1.0 if offered >= watts else offered / watts
+
+
+def state_of_charge(supply: "Supply | None") -> float:
+    """Return the state of charge now, in [0, 1]; NaN on mains."""
+    return nan if supply is None else supply.share
 
 
 class Supply:

@@ -111,6 +111,15 @@ class LongDense(Dense):
         return found
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the values."""
+        return self._sent.shape
+
+    def part(self, some: slice) -> Array:
+        """Return some of the values: a copy."""
+        return self.format.widen(self._sent[some])
+
+    @property
     def bits(self) -> int:
         """The length of the encoding."""
         return self.length(self._sent, self.format)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedsim.ports import Array, Payload
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads.base import frozen
-from fedsim.wire.payloads.dense import Dense
+from fedsim.wire.payloads.dense import Dense, LongDense
 
 
 class DenseRows:
@@ -134,14 +134,14 @@ def weighted_sum(payloads: Sequence[Payload], weights: Array | None = None) -> A
         payloads: at least one; all of one shape.
         weights: what each vector is multiplied by, shape (n,); None for 1.
     """
-    total: Array = np.zeros_like(payloads[0].values)
+    one = payloads[0]
+    total: Array = np.zeros(one.shape if isinstance(one, LongDense) else one.values.shape)
     begin = 0
     for some in _runs(payloads):
         factors = None if weights is None else weights[begin : begin + len(some)]
         begin += len(some)
         if not (isinstance(some, RowPayloads) and some.in_rows and total.size >= _LEAST):
-            for vector in _vectors(some, factors):
-                total += vector
+            _add(total, some, factors)
             continue
         for columns in _columns(len(total)):
             _add_rows(total[columns], some, factors, columns)
@@ -199,6 +199,17 @@ def _rows_of(payload: Payload) -> DenseRows | None:
     return payload.rows if isinstance(payload, DenseRow) else None
 
 
-def _vectors(payloads: Sequence[Payload], factors: Array | None) -> Iterator[Array]:
-    for place, payload in enumerate(payloads):
-        yield payload.values if factors is None else factors[place] * payload.values
+def _add(total: Array, payloads: Sequence[Payload], factors: Array | None) -> None:
+    """Add payloads' vectors, times factors, to a sum: long ones a part of all after the other."""
+    long = [each for each in payloads if isinstance(each, LongDense)]
+    if len(long) < len(payloads):
+        for place, payload in enumerate(payloads):
+            total += payload.values if factors is None else factors[place] * payload.values
+        return
+    for at in range(0, len(total), _AT_ONCE):
+        some = slice(at, at + _AT_ONCE)
+        for place, payload in enumerate(long):
+            part = payload.part(some)
+            if factors is not None:
+                part *= factors[place]
+            total[some] += part

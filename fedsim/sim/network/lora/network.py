@@ -20,20 +20,18 @@ from fedsim.physics.radios.lora import EU868_PAYLOAD, LoRaRadio
 from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.ports import ClientId
 from fedsim.protocol.transport import Envelope
-from fedsim.record.log import EventLog
-from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.config import ClientConfig
-from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import LazyTable, RunLengthSequence
 from fedsim.sim.network.lane_states import LaneEvent
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.lora.air import Air
 from fedsim.sim.network.lora.device import FrameTransfer, Modem
 from fedsim.sim.network.lora.gateway import Transmitter
-from fedsim.sim.network.transport import MakeLane, ServerLanes
+from fedsim.sim.network.transport import NetworkParts, ServerLanes
 from fedsim.sim.power.frames import FrameMeter
 from fedsim.sim.power.radio import RadioMeter
+from fedsim.sim.power.supply import state_of_charge
 
 POLL, WINDOWS = "poll", "windows"
 """What a `tail` row says: an empty frame with its windows, or the windows of another one."""
@@ -69,9 +67,7 @@ class LoRaNetwork(ServerLanes):
     """The network of a star whose LoRa radios have one gateway; other radios have their lanes.
 
     Args:
-        calendar: the simulated time.
-        lane: makes a lane.
-        log, traffic: where messages are recorded and charged.
+        parts: see `ServerLanes`.
         kinds: what the clients are like.
         gateway: the gateway's law.
         radio: returns a client's radio.
@@ -81,22 +77,18 @@ class LoRaNetwork(ServerLanes):
 
     def __init__(
         self,
-        calendar: Calendar,
-        lane: MakeLane,
-        log: EventLog,
-        traffic: Traffic,
+        parts: NetworkParts,
         kinds: RunLengthSequence[ClientConfig],
         gateway: LoRaGateway,
         radio: Callable[[ClientId], RadioMeter],
         rng: Draw,
         present: Callable[[ClientId], bool],
     ) -> None:
-        super().__init__(calendar, lane, log, traffic)
-        self._log = log
+        super().__init__(parts)
         self._gateway = gateway
         self._radio, self._rng, self._present = radio, rng, present
         self.air = Air(gateway.capture, gateway.isolation, gateway.demodulators)
-        self.transmitter = Transmitter(calendar, self.air, gateway)
+        self.transmitter = Transmitter(parts.calendar, self.air, gateway)
         self.devices = LazyTable(self._make_device)
         for client in kinds.where(_polls):
             device = self.devices[client]
@@ -264,7 +256,6 @@ class LoRaNetwork(ServerLanes):
         The row has no duration: messages may be in progress meanwhile, whose time it is.
         """
         self._traffic.joules += joules
-        supply = device.meter.supply
         self._log.append(
             self._calendar.now,
             0.0,
@@ -273,7 +264,7 @@ class LoRaNetwork(ServerLanes):
             NO_PEER,
             device.round,
             joules=joules,
-            state_of_charge=float("nan") if supply is None else supply.share,
+            state_of_charge=state_of_charge(device.meter.supply),
             detail=self._log.word(detail),
         )
 

@@ -194,7 +194,7 @@ class Episodes:
             self._go_on(tick)
             self._note(beginning)
             self._launch(beginning, lane, made)
-            self._wait()
+            self._wait(made.inner)  # others end no earlier for it
             return made
         found = None if self._step is None else self._step.nexts.get(beginning)
         if found is None and self._alone and made.number == 0:
@@ -356,8 +356,9 @@ class Episodes:
         self._running += 1
         made.inner = self.world.launch(lane, beginning[4], made.bits, self._end, made)
 
-    def _wait(self) -> None:
-        if self._running and (due := self.world.next_time) < inf:
+    def _wait(self, only: PacketMessage | None = None) -> None:
+        """Look again when a message may have arrived; one has begun, or it may be any."""
+        if self._running and (due := self.world.first_end(only)) < inf:
             self._wake_by(max(self._calendar.now, self._when(ceil(due * TICKS))))
 
     def _end(self, made: EpisodeTransfer) -> None:

@@ -64,9 +64,12 @@ class PacketWorld(Protocol):
     compiled: bool
     now: float
 
-    @property
-    def next_time(self) -> float:
-        """When the next event is due, or one that was cancelled, s; inf for none."""
+    def first_end(self, only: Any = None) -> float:  # noqa: ANN401 - one that it has launched
+        """Return before when no message can have arrived, s; inf for never.
+
+        Args:
+            only: the message that is looked at, if not all.
+        """
         ...
 
     def run_before(self, when: float, other: Calendar | None = None, since: float = 0.0) -> None:
@@ -118,9 +121,8 @@ class EventWorld:
     def now(self, now: float) -> None:
         self._clock.now = now
 
-    @property
-    def next_time(self) -> float:
-        """See `PacketWorld.next_time`."""
+    def first_end(self, only: Any = None) -> float:  # noqa: ANN401, ARG002 - as above
+        """See `PacketWorld.first_end`: what is due next may be an end."""
         return self._clock.next_time
 
     def launch(

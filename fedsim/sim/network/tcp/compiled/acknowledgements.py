@@ -31,7 +31,7 @@ def acknowledge(
     if W[at.LINUX]:
         if was_early:
             _undo(W, F, m)
-        behind = 1 if news and _sent_at(F, m, early) < _sent_at(F, m, number) else 0
+        behind = 1 if news and _sent_at(W, F, m, early) < _sent_at(W, F, m, number) else 0
         _repair_by_rack(W, F, m, count, delivered, news, found, behind, now)
     else:
         _repair(W, F, m, count, delivered, repaired, news, now)
@@ -82,8 +82,8 @@ def _repair_by_rack(
 
 
 @part
-def _sent_at(F: Reals, m: int, number: int) -> float:
-    return F[boards.segment(m, number) + at.SENT_AT]
+def _sent_at(W: Integers, F: Reals, m: int, number: int) -> float:
+    return F[boards.about(W, m, number, at.SENT_AT)]
 
 
 @part

@@ -7,7 +7,7 @@ there is a list, too.
 from math import inf
 
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import part
+from fedsim.sim.network.tcp.compiled.compiler import inlined, part
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.rack import AT_ONCE
 from fedsim.sim.network.tcp.scoreboard import DUPLICATES
@@ -19,26 +19,38 @@ NOTHING = -1 << 32
 segment by then, times 2^32, and how many had been sent again."""
 
 
-@part
+@inlined
 def segment(m: int, number: int) -> int:
-    """Return the record of a segment."""
-    return m + at.MESSAGE + at.PER_SEGMENT * number
+    """Return where the marks of a segment are."""
+    return m + at.MESSAGE + number
+
+
+@inlined
+def about(W: Integers, m: int, number: int, what: int) -> int:
+    """Return where something else is that is known of a segment."""
+    return segment(m, number) + W[m + at.SPAN] * what
 
 
 @part
+def _order(W: Integers, m: int, number: int) -> int:
+    """Return in which order a segment was sent again; 0 if it was not, or has arrived since."""
+    return W[about(W, m, number, at.ORDER)] if has(W, m, number, at.IS_ORDERED) else 0
+
+
+@inlined
 def has(W: Integers, m: int, number: int, mark: int) -> int:
     """Return whether a segment is marked."""
     return W[segment(m, number)] & mark
 
 
-@part
+@inlined
 def flight(W: Integers, m: int) -> int:
     """Return the number of segments in flight."""
     on_way = W[m + at.NEXT] - W[m + at.UNKNOWN]
     return on_way + W[m + at.AGAIN] - W[m + at.ARRIVED] - W[m + at.LOST]
 
 
-@part
+@inlined
 def is_clean(W: Integers, m: int) -> bool:
     """Return whether all that was sent is on its way for the first time, for all that is known."""
     return not (W[m + at.ARRIVED] or W[m + at.LOST] or W[m + at.AGAIN])
@@ -59,21 +71,21 @@ def _discard_again(W: Integers, m: int, number: int) -> None:
         W[s] &= ~at.IS_AGAIN
         last = W[m + at.AGAIN] - 1
         W[m + at.AGAIN] = last
-        other, place = _number_at(W, m, last), W[s + at.PLACE] & LOW
+        other, place = _number_at(W, m, last), W[about(W, m, number, at.PLACE)] & LOW
         _list(W, m, place, other)
 
 
 @part
 def _number_at(W: Integers, m: int, place: int) -> int:
     """Return the segment in a place of the list of those that were sent again."""
-    return W[segment(m, place) + at.PLACE] >> 32
+    return W[about(W, m, place, at.PLACE)] >> 32
 
 
 @part
 def _list(W: Integers, m: int, place: int, number: int) -> None:
-    s = segment(m, place) + at.PLACE
+    s = about(W, m, place, at.PLACE)
     W[s] = (number << 32) | (W[s] & LOW)
-    s = segment(m, number) + at.PLACE
+    s = about(W, m, number, at.PLACE)
     W[s] = (W[s] & ~LOW) | place
 
 
@@ -98,17 +110,16 @@ def send_again(W: Integers, F: Reals, m: int, number: int, now: float) -> None:
         W[m + at.AGAIN] = place + 1
         _list(W, m, place, number)
     W[m + at.REPEATS] += 1
-    W[s + at.ORDER] = ((W[m + at.NEXT] - 1) << 32) + W[m + at.REPEATS]
-    W[s] |= at.IS_REPEATED
-    F[s + at.SENT_AT] = now
+    W[about(W, m, number, at.ORDER)] = ((W[m + at.NEXT] - 1) << 32) + W[m + at.REPEATS]
+    W[s] |= at.IS_REPEATED | at.IS_ORDERED
+    F[about(W, m, number, at.SENT_AT)] = now
 
 
 @part
 def _deliver(W: Integers, F: Reals, m: int, number: int, now: float) -> None:
-    s = segment(m, number)
-    order = W[s + at.ORDER] or number << 32
-    W[s + at.ORDER] = 0
-    trip = now - F[s + at.SENT_AT]
+    order = _order(W, m, number) or number << 32
+    W[segment(m, number)] &= ~at.IS_ORDERED
+    trip = now - F[about(W, m, number, at.SENT_AT)]
     if order > W[m + at.DELIVERED] and (not order & LOW or trip + TICK > F[m + at.LEAST_TRIP]):
         W[m + at.DELIVERED], F[m + at.NEWEST_TRIP] = order, trip
 
@@ -227,8 +238,7 @@ def lose_all(W: Integers, m: int) -> None:
     W[m + at.AGAIN] = W[m + at.LOST] = 0
     for each in range(first, end):
         s = segment(m, each)
-        W[s] &= ~(at.IS_AGAIN | at.IS_LOST)
-        W[s + at.ORDER] = 0
+        W[s] &= ~(at.IS_AGAIN | at.IS_LOST | at.IS_ORDERED)
         if not W[s] & at.HAS_ARRIVED:
             W[s] |= at.IS_LOST
             W[m + at.LOST] += 1
@@ -241,8 +251,7 @@ def lose_none(W: Integers, m: int) -> None:
     W[m + at.AGAIN] = W[m + at.LOST] = W[m + at.EDGE] = 0
     for each in range(W[m + at.UNKNOWN], W[m + at.NEXT]):
         s = segment(m, each)
-        W[s] &= ~(at.IS_AGAIN | at.IS_LOST)
-        W[s + at.ORDER] = 0
+        W[s] &= ~(at.IS_AGAIN | at.IS_LOST | at.IS_ORDERED)
 
 
 @part
@@ -252,7 +261,7 @@ def lose_late(W: Integers, F: Reals, m: int, now: float) -> None:
     latest = now - F[m + at.NEWEST_TRIP] + AT_ONCE
     for number in range(first, W[m + at.NEXT]):
         s = segment(m, number)
-        late = number == first or F[s + at.SENT_AT] <= latest
+        late = number == first or F[about(W, m, number, at.SENT_AT)] <= latest
         waits = W[s] & (at.IS_LOST | at.IS_AGAIN) == at.IS_LOST
         if late and not W[s] & at.HAS_ARRIVED and not waits:
             _discard_again(W, m, number)
@@ -269,7 +278,7 @@ def find_lost(W: Integers, F: Reals, m: int, patience: float, now: float) -> flo
     for number in range(max(W[m + at.EDGE], W[m + at.UNKNOWN]), end):
         if has(W, m, number, at.HAS_ARRIVED | at.IS_LOST | at.IS_AGAIN):
             continue
-        sent = F[segment(m, number) + at.SENT_AT]
+        sent = F[about(W, m, number, at.SENT_AT)]
         if sent <= latest:
             _lose(W, m, number)
         else:
@@ -277,8 +286,8 @@ def find_lost(W: Integers, F: Reals, m: int, patience: float, now: float) -> flo
     place = at.NOTHING
     while place < W[m + at.AGAIN]:
         number = _number_at(W, m, place)
-        sent = F[segment(m, number) + at.SENT_AT]
-        overtaken = W[segment(m, number) + at.ORDER] < newest
+        sent = F[about(W, m, number, at.SENT_AT)]
+        overtaken = _order(W, m, number) < newest
         if overtaken and sent <= latest:
             _discard_again(W, m, number)  # another one takes its place
             _lose(W, m, number)

@@ -1,58 +1,20 @@
-"""How the kernels of TCP are compiled: to the operations that Python does, in its order.
+"""How the kernels of TCP are compiled, and how they read what is in one buffer."""
 
-Unlike kernels of gradients they may not reorder anything, for their times must be those of the
-classes to the last bit. They are stored in the user's cache, in a folder named by a hash of their
-sources, and of those of the classes, whose constants are compiled into them.
-"""
-
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-import numba
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from fedsim.problems.partition import cache_folder
+from fedsim.sim.kernels import inlined, part, piece, stored_by
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+__all__ = ["inlined", "kernel", "part", "piece"]
 
-_OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy"}
-_PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-
-
-def _cache() -> str:
-    here = Path(__file__).parent
-    sources = [*sorted(here.glob("*.py")), *sorted(here.parent.glob("*.py"))]
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
-    base = Path(numba.config.CACHE_DIR or cache_folder() / "kernels")
-    return str(base / digest[:16])
-
-
-def part(function: Function) -> Function:
-    """Return a function that is compiled where a kernel calls it."""
-    return cast("Function", numba.njit(**_OPTIONS, **_PART)(function))
-
-
-def piece(function: Function) -> Function:
-    """Return a function that becomes a piece of the only one that calls it.
-
-    A function that calls most others costs as much to compile as the kernel.
-    """
-    return cast("Function", numba.njit(inline="always", **_OPTIONS, **_PART)(function))
-
-
-def kernel(function: Function) -> Function:
-    """Return a kernel, which is compiled on its first call for the types of its arguments."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = _cache()  # Numba reads it when it wraps the function
-    try:
-        return cast("Function", numba.njit(cache=True, **_OPTIONS)(function))
-    finally:
-        numba.config.CACHE_DIR = before
+_HERE = Path(__file__).parent
+kernel = stored_by([*sorted(_HERE.glob("*.py")), *sorted(_HERE.parent.glob("*.py"))])
 
 
 @intrinsic  # type: ignore[untyped-decorator]  # Numba has no types for it
@@ -63,6 +25,20 @@ def _integers_at(_: Any, address: Any) -> Any:  # noqa: ANN401 - what Numba hand
 @intrinsic  # type: ignore[untyped-decorator]
 def _reals_at(_: Any, address: Any) -> Any:  # noqa: ANN401
     return types.CPointer(types.float64)(address), _point
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _fetch(_: Any, address: Any) -> Any:  # noqa: ANN401
+    return types.void(address), _prefetch
+
+
+def _prefetch(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
+    """Let a line of memory be taken into the processor's cache, without waiting for it."""
+    pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+    call = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+    numbers = [ir.Constant(number, each) for each in (1, 3, 1)]  # to write, to keep, data
+    builder.call(call, [builder.inttoptr(arguments[0], pointer), *numbers])
 
 
 def _point(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
@@ -77,6 +53,9 @@ def _point(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  
 
 integers_at = cast("Callable[[int], Integers]", _integers_at)
 """Returns the 64-bit words at an address, as integers."""
+
+prefetch = cast("Callable[[int], None]", _fetch)
+"""Lets a line at an address be taken into the processor's cache, ahead of its use."""
 
 reals_at = cast("Callable[[int], Reals]", _reals_at)
 """Returns the 64-bit words at an address, as doubles."""

@@ -43,7 +43,8 @@ def add_flow(W: Integers, F: Reals, q: int, bits: float, cap: float, owner: int)
 def _touch(W: Integers, F: Reals, q: int) -> None:
     if not W[q + at.SETTLING]:
         W[q + at.SETTLING] = 1
-        push(W, F, F[at.NOW], at.SETTLE, at.FLOWS_SETTLE, at.NOTHING, q)
+        node = push(W, F, F[at.NOW], at.SETTLE, at.FLOWS_SETTLE, at.NOTHING)
+        W[node + at.NUMBER] = q
 
 
 @part
@@ -243,7 +244,8 @@ def _wait(W: Integers, F: Reals, q: int) -> None:
             end = shared_end
             F[q + at.TARGET], W[q + at.TARGETED] = mark, 1
     if end < inf:
-        W[q + at.END_TIMER] = push(W, F, max(end, now), at.NORMAL, at.FLOW_ENDS, at.NOTHING, q)
+        node = push(W, F, max(end, now), at.NORMAL, at.FLOW_ENDS, at.NOTHING)
+        W[node + at.NUMBER], W[q + at.END_TIMER] = q, W[node + at.EVENT_KEY]
 
 
 @part

@@ -13,6 +13,7 @@ from fedsim.sim.network.tcp.compiled.compiler import (
     kernel,
     part,
     piece,
+    prefetch,
     reals_at,
 )
 from fedsim.sim.network.tcp.compiled.events import (
@@ -20,20 +21,28 @@ from fedsim.sim.network.tcp.compiled.events import (
     drop_first,
     enough,
     forget,
+    forget_events,
     free_if_over,
     free_node,
     is_dead,
+    on_a_line,
     release,
-    use_block,
 )
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.compiled.queues import claim
+from fedsim.sim.network.tcp.compiled.receivers import count_arrived
 from fedsim.sim.network.tcp.compiled.windows import measure, reset_window, restore_timeout
 from fedsim.sim.network.tcp.handshake import FIRST_TIMEOUT, OPTIONS
 from fedsim.sim.network.tcp.handshake import LINEAR as LINEAR_TIMEOUTS
 
 FULL = -1
 """What a kernel returns where the buffer has to be longer."""
+
+LOOKED_THROUGH = 256
+"""The messages that are looked through for the one that may end first: of more, none is."""
+
+SURELY = 1 - 1e-9
+"""The part of a time that passes in any case, however it is rounded."""
 
 # Handshakes: see `Handshake`.
 
@@ -52,9 +61,9 @@ def _send_syn(W: Integers, F: Reals, m: int) -> None:
     if empty:
         longer = OPTIONS * (F[p + at.BACK_BIT] + F[p + at.FREE_BIT])
         longer += streams.sum_over(W, F, p, at.NOTHING, OPTIONS)
-        call(W, F, now + F[p + at.TRIP] + longer, at.SYN_ENDS, m, at.NOTHING)
+        call(W, F, now + F[p + at.TRIP] + longer, at.SYN_ENDS, m)
         return
-    call(W, F, now + F[m + at.SYN_TIMEOUT], at.SYN_AGAIN, m, at.NOTHING)
+    call(W, F, now + F[m + at.SYN_TIMEOUT], at.SYN_AGAIN, m)
     if W[m + at.LINEAR]:
         W[m + at.LINEAR] -= 1
     else:
@@ -88,17 +97,18 @@ def _make_message(W: Integers, total: int) -> int:
     if m:
         W[at.SLOTS + size] = W[m + at.NEXT_FREE]
     else:
-        m = W[at.TOP]
+        m = on_a_line(W)
         if m + words > W[at.END]:
-            W[at.WANTED] = words
+            W[at.WANTED] = words + at.LINE
             return FULL
         W[at.TOP] = m + words
         W[m + at.NEXT_MESSAGE] = W[at.MESSAGES]
         W[at.MESSAGES] = m
     others = W[m + at.NEXT_MESSAGE]
-    for k in range(at.MESSAGE + at.PER_SEGMENT * total):
+    for k in range(at.MESSAGE + total):
         W[m + k] = 0
     W[m + at.NEXT_MESSAGE], W[m + at.CLASS], W[m + at.TOTAL] = others, size, total
+    W[m + at.SPAN] = 1 << size
     return m
 
 
@@ -109,7 +119,7 @@ def _reset_sender(W: Integers, F: Reals, m: int) -> None:
     W[m + at.PARTIAL] = 1
     W[m + at.DELIVERED] = boards.NOTHING
     F[m + at.DUE] = F[m + at.DEADLINE] = F[m + at.PROBE] = F[m + at.OVERTAKEN_BY] = inf
-    F[m + at.SENT_AGAIN_AT] = -inf
+    F[m + at.SENT_AGAIN_AT], F[m + at.ENDS] = -inf, inf
 
 
 @kernel
@@ -159,12 +169,15 @@ def _close(W: Integers, F: Reals, m: int, whole: int) -> None:
 
 
 @kernel
-def stop(buffer: int, m: int) -> None:
-    """Stop a message that is not over."""
+def stop(buffer: int, m: int) -> int:
+    """Stop a message that is not over; return 0, or `FULL` before anything has happened."""
     W = integers_at(buffer)
     F = reals_at(buffer)
+    if not enough(W, at.SPARE, at.SPARE):
+        return FULL
     _close(W, F, m, at.NOTHING)
     free_if_over(W, m)
+    return 0
 
 
 # What happens.
@@ -173,6 +186,8 @@ def stop(buffer: int, m: int) -> None:
 @part
 def _burst(W: Integers, F: Reals, kind: int, m: int, q: int) -> int:
     """Return how many segments an event may send, or flows, at most."""
+    if kind == at.FORWARD_ONE:
+        return at.SPARE
     if kind >= at.FLOWS_SETTLE:
         return W[q + at.SHARING] + W[q + at.CAPPED] + at.SPARE
     on_way = W[m + at.NEXT] - W[m + at.UNKNOWN]
@@ -183,17 +198,28 @@ def _burst(W: Integers, F: Reals, kind: int, m: int, q: int) -> int:
 
 
 @part
-def _has_room(W: Integers, F: Reals, kind: int, m: int, q: int) -> bool:
+def _has_room(W: Integers, F: Reals, kind: int, m: int, node: int) -> bool:
     """Make room for all that an event may bring; return whether the buffer has any."""
-    most = _burst(W, F, kind, m, q)
+    most = _burst(W, F, kind, m, W[node + at.NUMBER])
     stages = W[W[m + at.PATH] + at.STAGES] if m else 1
-    return enough(W, 2 * most, (2 * stages + 2) * most)
+    return enough(W, 2 * most, (stages + 2) * most)
 
 
 @piece
 def _happen(W: Integers, F: Reals, kind: int, m: int, node: int) -> bool:
     """Let an event happen; return whether its message has arrived with it."""
-    if kind == at.FORWARD:
+    if kind == at.FORWARD_ONE:
+        ways.forward_one(
+            W,
+            F,
+            m,
+            W[node + at.NUMBER],
+            F[node + at.BITS],
+            F[node + at.SENT],
+            F[at.NOW],
+            W[node + at.HOP],
+        )
+    elif kind == at.FORWARD:
         ways.forward(
             W,
             F,
@@ -203,7 +229,7 @@ def _happen(W: Integers, F: Reals, kind: int, m: int, node: int) -> bool:
             F[node + at.BITS],
             F[node + at.SENT],
             F[node + at.PACE],
-            F[node + at.FIRST],
+            F[at.NOW],
             F[node + at.LAST],
             W[node + at.HOP],
         )
@@ -231,9 +257,9 @@ def _happen_rarely(W: Integers, F: Reals, kind: int, m: int, node: int) -> None:
     elif kind == at.SYN_ENDS:
         _end_handshake(W, F, m)
     elif kind == at.FLOWS_SETTLE:
-        flows.settle(W, F, node)
+        flows.settle(W, F, W[node + at.NUMBER])
     else:
-        _end_flows(W, F, node)
+        _end_flows(W, F, W[node + at.NUMBER])
 
 
 @piece
@@ -243,6 +269,15 @@ def _end_flows(W: Integers, F: Reals, q: int) -> None:
         behind = W[node + at.LINK]
         streams.end_stream(W, F, W[node + at.FLOW_OWNER])
         node = behind
+
+
+@piece
+def _prefetch_next(W: Integers, buffer: int) -> None:
+    """Let the message of the next event be on its way to the processor while this one happens."""
+    if W[at.HEAPED]:
+        m = W[W[W[at.HEAP] + at.NODE_OF] + at.ABOUT]
+        for line in range(at.OFTEN):
+            prefetch(buffer + at.WORD * (m + at.LINE * line))
 
 
 @kernel
@@ -266,19 +301,21 @@ def run(buffer: int, when: float, other: float, since: float) -> int:
         now = F[e]
         if now >= when and not now + since < other:
             return 0
-        kind, m, node = W[e + at.KIND], W[e + at.ABOUT], W[e + at.WITH]
-        if is_dead(W, e):
+        node, kind = W[e + at.NODE_OF], W[e + at.KEY] & (at.KINDS - 1)
+        m = W[node + at.ABOUT]
+        if is_dead(W, node):
             W[at.CANCELLED] -= 1
             drop_first(W, F)
+            free_node(W, node)
             release(W, m)
             continue
         if not _has_room(W, F, kind, m, node):
             return FULL
         drop_first(W, F)
+        _prefetch_next(W, buffer)
         F[at.NOW] = now
         ended = _happen(W, F, kind, m, node)
-        if node and kind < at.FLOWS_SETTLE:
-            free_node(W, node)
+        free_node(W, node)
         release(W, m)
         if ended:
             return m
@@ -294,8 +331,7 @@ def clear(buffer: int) -> None:
     W = integers_at(buffer)
     F = reals_at(buffer)
     F[at.NOW] = 0.0
-    W[at.LENGTH] = W[at.CANCELLED] = W[at.NODE_FREE] = W[at.NODES_USED] = 0
-    use_block(W, W[at.BLOCK_FIRST])
+    forget_events(W, F)
     p = W[at.PATHS]
     while p:
         for k in range(W[p + at.STAGES]):
@@ -329,6 +365,48 @@ def quiet(buffer: int) -> float:
     return latest
 
 
+@kernel
+def first_end(buffer: int, only: int) -> float:
+    """Return before when no message can have arrived, s, whatever else comes; inf for never.
+
+    What has not passed the last link of a way yet still has to, behind all that waits there.
+
+    Args:
+        buffer: its address.
+        only: the message that is looked at; 0 for all.
+    """
+    W = integers_at(buffer)
+    F = reals_at(buffer)
+    if not W[at.LENGTH]:
+        return inf
+    due = F[W[at.HEAP]]
+    if only:
+        return max(due, _ends_after(W, F, only))
+    least = inf
+    m = W[at.MESSAGES]
+    for _ in range(LOOKED_THROUGH):
+        if not m:
+            return least
+        if not W[m + at.OVER]:
+            least = min(least, max(due, _ends_after(W, F, m)))
+        m = W[m + at.NEXT_MESSAGE]
+    return due
+
+
+@part
+def _ends_after(W: Integers, F: Reals, m: int) -> float:
+    """Return when the last segment of a message arrives, s, or can have passed the last link."""
+    if F[m + at.ENDS] < inf:
+        return F[m + at.ENDS]
+    left = W[m + at.TOTAL] - count_arrived(W, m) - 1
+    if W[m + at.STREAM] or left <= 0:
+        return F[at.NOW]
+    p = W[m + at.PATH]
+    q = W[p + at.WAY + at.STAGE * (W[p + at.STAGES] - 1) + at.AT]
+    lasts = left * F[m + at.EACH] / F[q + at.RATE]
+    return max(F[q + at.FREE], F[at.NOW]) + SURELY * lasts
+
+
 def load() -> None:
     """Take all kernels from the user's cache, or compile them.
 
@@ -345,6 +423,7 @@ def load() -> None:
             (stop, (whole, whole)),
             (clear, (whole,)),
             (quiet, (whole,)),
+            (first_end, (whole, whole)),
         ):
             if isinstance(each, Dispatcher):  # or else Numba is to compile nothing
                 each.compile(types)

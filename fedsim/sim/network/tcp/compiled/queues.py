@@ -3,7 +3,7 @@
 from math import inf
 
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import part
+from fedsim.sim.network.tcp.compiled.compiler import inlined, part
 from fedsim.sim.network.tcp.compiled.events import free_node, take_node
 from fedsim.sim.network.tcp.compiled.flows import add_flow
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
@@ -21,7 +21,7 @@ def claim(W: Integers, F: Reals, m: int, count: int, flows: int) -> None:
         W[q + at.CROWDED] = W[q + at.CLAIMED] > F[q + at.LIMIT] + 1
 
 
-@part
+@inlined
 def is_crowded(W: Integers, m: int) -> bool:
     """Return whether other messages may make queues drop segments of this one."""
     p = W[m + at.PATH]
@@ -50,43 +50,54 @@ def forget_waits(W: Integers, q: int) -> None:
     W[q + at.WAIT_FIRST] = W[q + at.WAIT_LAST] = W[q + at.WAITING] = 0
 
 
-@part
+@inlined
 def _wait(W: Integers, F: Reals, q: int, start: float, slot: float, count: int) -> None:
-    node = take_node(W)
-    W[node + at.LINK], W[node + at.COUNT] = 0, count
-    F[node + at.START], F[node + at.SLOT] = start, slot
-    if W[q + at.WAIT_FIRST]:
-        W[W[q + at.WAIT_LAST] + at.LINK] = node
-    else:
-        W[q + at.WAIT_FIRST] = node
-    W[q + at.WAIT_LAST] = node
+    if not W[q + at.WAIT_FIRST] or W[q + at.WAIT_END] == at.ITEMS:
+        node = take_node(W)
+        W[node + at.LINK], W[q + at.WAIT_END] = 0, 0
+        if W[q + at.WAIT_FIRST]:
+            W[W[q + at.WAIT_LAST] + at.LINK] = node
+        else:
+            W[q + at.WAIT_FIRST], W[q + at.WAIT_BEGIN] = node, 0
+        W[q + at.WAIT_LAST] = node
+    item = W[q + at.WAIT_LAST] + at.ITEM * W[q + at.WAIT_END]
+    F[item + at.START], F[item + at.SLOT], W[item + at.WAITERS] = start, slot, count
+    W[q + at.WAIT_END] += 1
     W[q + at.WAITING] += count
 
 
-@part
+@inlined
+def _drop_wait(W: Integers, q: int) -> None:
+    """Let the first train wait no more."""
+    node = W[q + at.WAIT_FIRST]
+    W[q + at.WAIT_BEGIN] += 1
+    last = node == W[q + at.WAIT_LAST]
+    if W[q + at.WAIT_BEGIN] == (W[q + at.WAIT_END] if last else at.ITEMS):
+        W[q + at.WAIT_FIRST], W[q + at.WAIT_BEGIN] = W[node + at.LINK], 0
+        free_node(W, node)
+
+
+@inlined
 def _by(slot: float, now: float, lead: float) -> float:
     """Return up to when a packet of a slot has left as another one comes: see `LinkQueue.room`."""
     return now - TOGETHER if lead > slot else now + TOGETHER
 
 
-@part
+@inlined
 def room(W: Integers, F: Reals, q: int, now: float, lead: float) -> float:
     """Return how many packets may come at the time `now`: see `LinkQueue.room`."""
-    node = W[q + at.WAIT_FIRST]
-    while node:
-        start, slot, count = F[node + at.START], F[node + at.SLOT], W[node + at.COUNT]
+    while W[q + at.WAIT_FIRST]:
+        item = W[q + at.WAIT_FIRST] + at.ITEM * W[q + at.WAIT_BEGIN]
+        start, slot, count = F[item + at.START], F[item + at.SLOT], W[item + at.WAITERS]
         by = _by(slot, now, lead)
         if start + slot * (count - 1) > by:
             gone = min(int((by - start) / slot), count - 2) + 1 if start <= by else 0
             if gone:
-                F[node + at.START], W[node + at.COUNT] = start + gone * slot, count - gone
+                F[item + at.START], W[item + at.WAITERS] = start + gone * slot, count - gone
                 W[q + at.WAITING] -= gone
             break
         W[q + at.WAITING] -= count
-        behind = W[node + at.LINK]
-        free_node(W, node)
-        node = behind
-    W[q + at.WAIT_FIRST] = node
+        _drop_wait(W, q)
     idle = F[q + at.FREE] <= _by(F[q + at.LASTS], now, lead)
     left = F[q + at.LIMIT] - W[q + at.WAITING] + (1.0 if idle else 0.0)
     if F[q + at.WINDOWS] != 0.0 and not W[q + at.MANAGED]:
@@ -114,7 +125,7 @@ def carry(
     return begun, end
 
 
-@part
+@inlined
 def carry_one(W: Integers, F: Reals, q: int, first: float, bits: float, lead: float) -> float:
     """Take a packet, if there is room for it; return when it is through, s, or else -1."""
     free = F[q + at.FREE]

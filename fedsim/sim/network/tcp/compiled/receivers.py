@@ -4,20 +4,20 @@ from math import inf
 
 from fedsim.sim.network.tcp.compiled import layout as at
 from fedsim.sim.network.tcp.compiled.boards import has, segment
-from fedsim.sim.network.tcp.compiled.compiler import part
-from fedsim.sim.network.tcp.compiled.events import call, take_node
+from fedsim.sim.network.tcp.compiled.compiler import inlined, part
+from fedsim.sim.network.tcp.compiled.events import call
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.receiver import EVERY, GROWS
 from fedsim.sim.network.tcp.transfer import BLOCK, BLOCKS
 
 
-@part
+@inlined
 def count_arrived(W: Integers, m: int) -> int:
     """Return the number of segments that have arrived."""
     return W[m + at.AWAITED] + W[m + at.EARLIES]
 
 
-@part
+@inlined
 def say(W: Integers, F: Reals, m: int, early: int, time: float) -> None:
     """Let the receiver acknowledge at some time."""
     W[m + at.UNSAID], F[m + at.DUE], W[m + at.SAID] = 0, inf, W[m + at.AWAITED]
@@ -32,20 +32,19 @@ def say_late(W: Integers, F: Reals, m: int, time: float) -> None:
     _send_acknowledgement(W, F, m, at.IN_ORDER, time)
 
 
-@part
+@inlined
 def _send_acknowledgement(W: Integers, F: Reals, m: int, early: int, time: float) -> None:
     """Let what the receiver says be on its way."""
     p = W[m + at.PATH]
     back = F[p + at.BACK]
     if W[m + at.EARLIES]:
         back += F[p + at.BACK_BIT] * BLOCK * min(W[m + at.PIECES], BLOCKS)
-    node = take_node(W)
+    node = call(W, F, time + back, at.ACKNOWLEDGED, m)
     W[node + at.NUMBER], W[node + at.EARLY] = W[m + at.AWAITED], early
     F[node + at.ECHO] = F[m + at.ECHOED]
-    call(W, F, time + back, at.ACKNOWLEDGED, m, node)
 
 
-@part
+@inlined
 def take_segment(W: Integers, F: Reals, m: int, number: int, sent: float, now: float) -> None:
     """Take a segment, and say what is to be said at once: see `Receiver.take`."""
     if number != W[m + at.AWAITED]:
@@ -115,10 +114,9 @@ def take_train(
     if W[m + at.AWAITED] == W[m + at.TOTAL]:
         return
     between = (last - first) / (count - 1)
-    node = take_node(W)
+    when = first + skipped * between + F[W[m + at.PATH] + at.BACK]
+    node = call(W, F, when, at.ALL_ACKNOWLEDGED, m)
     W[node + at.NUMBER], W[node + at.TIMES] = number + skipped + 1, acknowledged
     F[node + at.BETWEEN], F[node + at.PACE] = every * between, every * pace
     W[node + at.EACH_TIME] = every
     F[node + at.ECHO], F[node + at.ECHO_NEXT] = echo, sent + pace * (skipped + 1)
-    when = first + skipped * between + F[W[m + at.PATH] + at.BACK]
-    call(W, F, when, at.ALL_ACKNOWLEDGED, m, node)

@@ -4,7 +4,7 @@ from math import inf
 
 from fedsim.sim.network.tcp.compiled import boards, windows
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import part, piece
+from fedsim.sim.network.tcp.compiled.compiler import inlined, part, piece
 from fedsim.sim.network.tcp.compiled.events import call, forget
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.compiled.queues import claim, is_crowded
@@ -18,7 +18,7 @@ from fedsim.sim.network.tcp.stream import LEAST
 from fedsim.sim.network.tcp.transfer import AHEAD, LEAST_TRAIN, LOOKED_AT, SHARE
 
 
-@part
+@inlined
 def is_steady(W: Integers, m: int) -> bool:
     """Return whether it knows of no loss, waits for no repair, and has not forgotten any."""
     if W[m + at.STATE] != at.OPEN or not boards.is_clean(W, m):
@@ -42,7 +42,7 @@ def _launch(
         _launch_part(W, F, m, number, count, start, pace)
 
 
-@part
+@inlined
 def _launch_part(
     W: Integers, F: Reals, m: int, number: int, count: int, start: float, pace: float
 ) -> None:
@@ -64,7 +64,7 @@ def send(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
         _set_timer(W, F, m)
 
 
-@part
+@inlined
 def send_new(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
     """Send new segments, where nothing is known to be lost."""
     size = F[m + at.SIZE]
@@ -82,7 +82,7 @@ def send_new(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
     W[m + at.NEXT] = number + todo
     if W[at.LINUX]:
         for each in range(number, number + todo):
-            F[boards.segment(m, each) + at.SENT_AT] = now
+            F[boards.about(W, m, each, at.SENT_AT)] = now
     _arm(W, F, m, now)
     _set_timer(W, F, m)
     most = _longest_train(W, F, m, todo, span)
@@ -101,7 +101,7 @@ def _claim_anew(W: Integers, F: Reals, m: int, count: int) -> None:
     W[m + at.CLAIM] = count
 
 
-@part
+@inlined
 def _longest_train(W: Integers, F: Reals, m: int, todo: int, span: float) -> int:
     """Return how many segments travel together."""
     if is_crowded(W, m):
@@ -161,7 +161,7 @@ def _send_one(W: Integers, F: Reals, m: int, number: int, now: float) -> None:
         boards.send_again(W, F, m, number, now)
     else:
         W[m + at.NEXT] = number + 1
-        F[boards.segment(m, number) + at.SENT_AT] = now
+        F[boards.about(W, m, number, at.SENT_AT)] = now
     _arm(W, F, m, now)
     if W[m + at.STATE] == at.RECOVERY:
         W[m + at.OUT] += 1
@@ -258,7 +258,7 @@ def repair(
 # The timer.
 
 
-@part
+@inlined
 def _set_timer(W: Integers, F: Reals, m: int) -> None:
     deadline = F[m + at.DEADLINE]
     if W[m + at.TIMER] and deadline < F[m + at.TIMER_WHEN]:
@@ -267,23 +267,23 @@ def _set_timer(W: Integers, F: Reals, m: int) -> None:
     if not W[m + at.TIMER] and deadline < inf:
         when = max(deadline, F[at.NOW])
         F[m + at.TIMER_WHEN] = when
-        W[m + at.TIMER] = call(W, F, when, at.TIMES_OUT, m, at.NOTHING)
+        W[m + at.TIMER] = W[call(W, F, when, at.TIMES_OUT, m) + at.EVENT_KEY]
 
 
-@part
+@inlined
 def _arm(W: Integers, F: Reals, m: int, now: float) -> None:
     """Start the timer, or put the probe off, which follows what is sent last."""
     if F[m + at.DEADLINE] == inf:
         F[m + at.LATE_AT] = now + F[m + at.TIMEOUT]
     elif W[at.LINUX] and F[m + at.PROBE] < inf and W[m + at.STATE] == at.OPEN:
-        first = boards.segment(m, W[m + at.UNKNOWN])
-        F[m + at.LATE_AT] = F[first + at.SENT_AT] + F[m + at.TIMEOUT]
+        first = boards.about(W, m, W[m + at.UNKNOWN], at.SENT_AT)
+        F[m + at.LATE_AT] = F[first] + F[m + at.TIMEOUT]
     else:
         return
     _set_deadline(W, F, m, now)
 
 
-@part
+@inlined
 def _set_deadline(W: Integers, F: Reals, m: int, now: float) -> None:
     late_at = F[m + at.LATE_AT]
     F[m + at.DEADLINE] = late_at
@@ -299,7 +299,7 @@ def _set_deadline(W: Integers, F: Reals, m: int, now: float) -> None:
     F[m + at.DEADLINE] = F[m + at.PROBE] = probe
 
 
-@part
+@inlined
 def restart_timer(W: Integers, F: Reals, m: int, now: float) -> None:
     """Start the timer anew, as an acknowledgement has come."""
     windows.restore_timeout(W, F, m)

@@ -99,7 +99,8 @@ def end_stream(W: Integers, F: Reals, m: int) -> None:
         return
     F[m + at.LAST_SENT] = F[at.NOW]
     rest = _rest(W, F, p, W[m + at.STREAM_AT], F[m + at.EACH])
-    call(W, F, F[at.NOW] + rest, at.FINISH, m, at.NOTHING)
+    F[m + at.ENDS] = F[at.NOW] + rest
+    call(W, F, F[m + at.ENDS], at.FINISH, m)
 
 
 @part

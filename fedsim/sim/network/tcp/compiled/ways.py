@@ -3,7 +3,7 @@
 from math import inf
 
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import part, piece
+from fedsim.sim.network.tcp.compiled.compiler import inlined, part, piece
 from fedsim.sim.network.tcp.compiled.events import call, free_node, take_node
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.compiled.queues import carry, carry_one, is_crowded, room
@@ -16,7 +16,7 @@ from fedsim.sim.network.tcp.compiled.receivers import (
 from fedsim.sim.network.tcp.handshake import OPTIONS
 
 
-@part
+@inlined
 def _over(W: Integers, m: int, number: int) -> int:
     """Return whether what a packet belongs to is over."""
     if number >= 0:
@@ -39,11 +39,10 @@ def _push_train(
     hop: int,
 ) -> None:
     """Let segments come to a queue at a later time."""
-    node = take_node(W)
+    node = call(W, F, first, at.FORWARD, m)
     W[node + at.NUMBER], W[node + at.COUNT], W[node + at.HOP] = number, count, hop
     F[node + at.BITS], F[node + at.SENT], F[node + at.PACE] = bits, sent, pace
-    F[node + at.FIRST], F[node + at.LAST] = first, last
-    call(W, F, first, at.FORWARD, m, node)
+    F[node + at.LAST] = last
 
 
 @part
@@ -57,7 +56,9 @@ def forward_one(
     while hop < W[p + at.STAGES]:
         s = p + at.WAY + hop * at.STAGE
         if first > now and W[s + at.SHARED]:
-            _push_train(W, F, m, number, at.ALONE, bits, sent, 0.0, first, first, hop)
+            node = call(W, F, first, at.FORWARD_ONE, m)
+            W[node + at.NUMBER], W[node + at.HOP] = number, hop
+            F[node + at.SENT], F[node + at.BITS] = sent, bits
             return
         through = carry_one(W, F, W[s + at.AT], first, bits, F[s + at.LEAD])
         if through < 0:
@@ -94,7 +95,7 @@ def _deliver_packet(
         W[m + at.ANSWERED] = 1
         p = W[m + at.PATH]
         answer = F[p + at.BACK] + OPTIONS * F[p + at.BACK_BIT]
-        call(W, F, time + answer, at.SYN_ENDS, m, at.NOTHING)
+        call(W, F, time + answer, at.SYN_ENDS, m)
 
 
 @part
@@ -198,7 +199,7 @@ def _deliver(
     _wait_for_more(W, F, m, last)
 
 
-@part
+@inlined
 def _deliver_one(
     W: Integers, F: Reals, m: int, number: int, bits: float, sent: float, time: float
 ) -> None:
@@ -218,14 +219,15 @@ def _deliver_one(
         _wait_for_more(W, F, m, time)
 
 
-@part
+@inlined
 def _wait_for_more(W: Integers, F: Reals, m: int, last: float) -> None:
     """End with the last segment, or wait for the second one of an acknowledgement."""
     if count_arrived(W, m) == W[m + at.TOTAL]:
-        call(W, F, last, at.FINISH, m, at.NOTHING)
+        F[m + at.ENDS] = min(F[m + at.ENDS], last)
+        call(W, F, last, at.FINISH, m)
     elif F[m + at.DUE] < inf and not W[m + at.WAITS]:
         W[m + at.WAITS] = 1
-        call(W, F, F[m + at.DUE], at.LATE_ONE, m, at.NOTHING)
+        call(W, F, F[m + at.DUE], at.LATE_ONE, m)
 
 
 @part
@@ -239,27 +241,41 @@ def look_for_late(W: Integers, F: Reals, m: int) -> None:
         say_late(W, F, m, now)
     else:
         W[m + at.WAITS] = 1
-        call(W, F, due, at.LATE_ONE, m, at.NOTHING)
+        call(W, F, due, at.LATE_ONE, m)
+
+
+@inlined
+def _note(W: Integers, F: Reals, m: int, first: float, last: float, count: int) -> None:
+    """Note when segments arrive: see `TcpArrivals.note`."""
+    now = F[at.NOW]
+    if not W[m + at.LOG_FIRST] or W[m + at.LOG_END] == at.ITEMS:
+        _add_page(W, F, m, now)
+    item = W[m + at.LOG_LAST] + at.ITEM * W[m + at.LOG_END]
+    F[item + at.FROM], F[item + at.TO] = max(now, first), last
+    W[item + at.ARRIVED_THEN] = count
+    W[m + at.LOG_END] += 1
 
 
 @part
-def _note(W: Integers, F: Reals, m: int, first: float, last: float, count: int) -> None:
-    """Note when segments arrive: see `TcpArrivals.note`."""
-    now, node = F[at.NOW], W[m + at.LOG_FIRST]
-    while node and F[node + at.LAST] <= now:
-        F[m + at.PASSED] += W[node + at.COUNT]
-        behind = W[node + at.LINK]
-        free_node(W, node)
-        node = behind
+def _add_page(W: Integers, F: Reals, m: int, now: float) -> None:
+    """Begin another node of notes, and forget those that are over."""
     new = take_node(W)
-    F[new + at.FIRST], F[new + at.LAST] = max(now, first), last
-    W[new + at.COUNT], W[new + at.LINK] = count, 0
-    if node:
+    W[new + at.LINK], W[m + at.LOG_END] = 0, 0
+    if W[m + at.LOG_FIRST]:
         W[W[m + at.LOG_LAST] + at.LINK] = new
-        W[m + at.LOG_FIRST] = node
     else:
         W[m + at.LOG_FIRST] = new
     W[m + at.LOG_LAST] = new
+    while W[m + at.LOG_FIRST] != new:
+        page, latest, count = W[m + at.LOG_FIRST], 0.0, 0
+        for k in range(at.ITEMS):
+            latest = max(latest, F[page + at.ITEM * k + at.TO])
+            count += W[page + at.ITEM * k + at.ARRIVED_THEN]
+        if latest > now:
+            break
+        F[m + at.PASSED] += count
+        W[m + at.LOG_FIRST] = W[page + at.LINK]
+        free_node(W, page)
 
 
 @part

@@ -3,7 +3,7 @@
 from math import ceil, inf
 
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import part
+from fedsim.sim.network.tcp.compiled.compiler import inlined, part
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.window import (
     CLAMP,
@@ -15,6 +15,9 @@ from fedsim.sim.network.tcp.window import (
     SCALE,
     TICK,
 )
+
+ROUNDED = 1e-14
+"""More than what a few products are off by rounding, of the result."""
 
 _THIRD, _THREE, _TWO, _FOUR = range(at.POWERS, at.POWERS + 4)
 
@@ -39,7 +42,7 @@ def reset_window(W: Integers, F: Reals, m: int) -> None:
 # The timer.
 
 
-@part
+@inlined
 def measure(F: Reals, m: int, sent: float, now: float) -> None:
     """Take the round trip of a segment."""
     trip = TICK * (int(now / TICK) - int(sent / TICK))
@@ -55,7 +58,7 @@ def measure(F: Reals, m: int, sent: float, now: float) -> None:
         F[m + at.MEAN_TRIP], F[m + at.VARIATION] = trip, trip / 2
 
 
-@part
+@inlined
 def restore_timeout(W: Integers, F: Reals, m: int) -> None:
     """Set the timeout as the round trips have it."""
     late, least = 4 * F[m + at.VARIATION], F[at.LEAST_TIMEOUT]
@@ -68,13 +71,13 @@ def restore_timeout(W: Integers, F: Reals, m: int) -> None:
 # Growth.
 
 
-@part
+@inlined
 def looks(W: Integers, F: Reals, m: int) -> bool:
     """Return whether single round trips may end slow start."""
     return W[at.CUBIC] != 0 and W[at.LINUX] != 0 and F[m + at.SIZE] < F[m + at.THRESHOLD]
 
 
-@part
+@inlined
 def note_acknowledgement(W: Integers, F: Reals, m: int, now: float) -> None:
     """Look at the round trip when an acknowledgement has come: Cubic does."""
     if not W[at.CUBIC] or -1.0 < F[m + at.EPOCH] > now - F[at.SETTLED]:
@@ -104,7 +107,7 @@ def _look_for_full_pipe(W: Integers, F: Reals, m: int, trip: float, now: float) 
         F[m + at.THRESHOLD] = F[m + at.SIZE]
 
 
-@part
+@inlined
 def grow(
     W: Integers, F: Reals, m: int, count: int, acknowledged: int, sent: int, now: float
 ) -> None:
@@ -138,7 +141,7 @@ def _begin_round(W: Integers, F: Reals, m: int, sent: int, now: float) -> None:
     F[m + at.ROUND_TRIP], W[m + at.SAMPLES] = inf, 0
 
 
-@part
+@inlined
 def _follow_cubic(W: Integers, F: Reals, m: int, count: int, now: float) -> None:
     """Grow along the curve, by a segment for an acknowledgement at most."""
     W[m + at.CREDIT] += count
@@ -149,7 +152,7 @@ def _follow_cubic(W: Integers, F: Reals, m: int, count: int, now: float) -> None
         F[m + at.INFLECTION] = ((W[m + at.ORIGIN] - size) / SCALE) ** F[_THIRD]
     least = F[m + at.SHORTEST] if F[m + at.SHORTEST] < inf else 0.0
     offset = now + least - F[m + at.EPOCH] - F[m + at.INFLECTION]
-    ahead = int(SCALE * abs(offset) ** F[_THREE])
+    ahead = _cube(F, abs(offset))
     target = W[m + at.ORIGIN] + (ahead if offset >= 0 else -ahead)
     per = size // (target - size) if target > size else 100 * size
     if not W[m + at.PEAK]:
@@ -158,6 +161,19 @@ def _follow_cubic(W: Integers, F: Reals, m: int, count: int, now: float) -> None
     if W[m + at.CREDIT] >= per:
         F[m + at.SIZE] += 1
         W[m + at.CREDIT] -= per
+
+
+@inlined
+def _cube(F: Reals, offset: float) -> int:
+    """Return the whole segments of the curve at some offset, s, as the power of C's library has it.
+
+    That takes long, and gives another number only where products are next to a whole one.
+    """
+    about: float = SCALE * (offset * offset * offset)
+    least = int(about * (1 - ROUNDED))
+    if least == int(about * (1 + ROUNDED)):
+        return least
+    return int(SCALE * offset ** F[_THREE])
 
 
 @part

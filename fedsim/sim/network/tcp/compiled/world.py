@@ -23,19 +23,27 @@ WORDS, EVENTS, NODES = 1024, 16, 24
 load = kernel.load
 
 
+def zeros(words: int) -> NDArray[np.int64]:
+    """Return a buffer, which begins with a line of the processor's cache."""
+    made = np.zeros(words + at.LINE, np.int64)
+    first = -(made.ctypes.data // made.itemsize) % at.LINE
+    return made[first : first + words]
+
+
 class CompiledMessage:
     """A message in a compiled world: see `TcpTransfer`.
 
     Attributes:
         over: whether all has arrived, or it was stopped.
         passed: see `bits_at`.
+        record: of it.
         token: of the caller.
     """
 
-    __slots__ = ("_again", "_bits", "_passed", "_record", "_world", "over", "passed", "token")
+    __slots__ = ("_again", "_bits", "_passed", "_world", "over", "passed", "record", "token")
 
     def __init__(self, world: "CompiledWorld", record: int, bits: float, token: object) -> None:
-        self._world, self._record, self._bits, self.token = world, record, bits, token
+        self._world, self.record, self._bits, self.token = world, record, bits, token
         self.over = False
         self._again, self._passed = 0, bits
         self.passed: Callable[[float], float] = self.bits_at
@@ -43,27 +51,27 @@ class CompiledMessage:
     @property
     def again_bits(self) -> int:
         """The bits that were sent again so far."""
-        return self._again if self.over else self._world.again_bits(self._record)
+        return self._again if self.over else self._world.again_bits(self.record)
 
     def bits_at(self, now: float) -> float:
         """Return the bits that have arrived by the time `now`."""
-        return self._passed if self.over else self._world.bits_at(self._record, now)
+        return self._passed if self.over else self._world.bits_at(self.record, now)
 
     def end(self) -> None:
         """Note that all has arrived."""
-        self._again = self._world.again_bits(self._record)
+        self._again = self._world.again_bits(self.record)
         self.over = True
 
     def stop(self) -> None:
         """Cancel the transfer; its completion callback is not called."""
         if not self.over:
             world = self._world
-            share = world.bits_at(self._record, world.now) / self._bits if self._bits else 1.0
-            total = world.total(self._record)
+            share = world.bits_at(self.record, world.now) / self._bits if self._bits else 1.0
+            total = world.total(self.record)
             self._passed = self._bits * min(share * total / total, 1.0)
-            self._again = world.again_bits(self._record)
+            self._again = world.again_bits(self.record)
             self.over = True
-            world.stop(self._record)
+            world.stop(self.record)
 
 
 class CompiledWorld:
@@ -81,7 +89,7 @@ class CompiledWorld:
         self._paths: dict[TcpPath, int] = {}
         self._queues: dict[LinkQueue, int] = {}
         self._end: Callable[[Any], None] | None = None
-        self._take(np.zeros(WORDS, np.int64))
+        self._take(zeros(WORDS))
         self._set_up()
 
     def _take(self, words: NDArray[np.int64]) -> None:
@@ -108,13 +116,13 @@ class CompiledWorld:
         block = at.HEADER + EVENTS * at.ENTRY
         W[block + 1] = W[at.NODES] = NODES
         W[at.BLOCK_FIRST] = W[at.BLOCK_LAST] = block
-        W[at.TOP] = block + 2 + NODES * at.NODE
+        W[at.TOP] = block + at.LINE + NODES * at.NODE
         kernel.clear(self._buffer)
 
     def _grow(self, words: int) -> None:
         """Make the buffer longer, by some words at least."""
         size = len(self._W)
-        longer = np.zeros(max(2 * size, int(self._W[at.TOP]) + words), np.int64)
+        longer = zeros(max(2 * size, int(self._W[at.TOP]) + words))
         longer[:size] = self._W
         self._take(longer)
 
@@ -165,15 +173,14 @@ class CompiledWorld:
     def now(self, now: float) -> None:
         self._reals[at.NOW] = now
 
-    @property
-    def next_time(self) -> float:
-        """When the next event is due, or one that was cancelled, s; inf for none."""
-        words = self._words
-        return self._reals[words[at.HEAP]] if words[at.LENGTH] else inf
+    def first_end(self, only: "CompiledMessage | None" = None) -> float:
+        """See `PacketWorld.first_end`."""
+        return float(kernel.first_end(self._buffer, 0 if only is None else only.record))
 
     def run_before(self, when: float, other: Calendar | None = None, since: float = 0.0) -> None:
         """Let happen what is due before a time: see `Calendar.run_before`."""
-        if other is None and self.next_time >= when:
+        words = self._words
+        if other is None and not (words[at.LENGTH] and self._reals[words[at.HEAP]] < when):
             return
         run, messages = kernel.run, self._messages
         limit = -inf
@@ -230,7 +237,8 @@ class CompiledWorld:
     def stop(self, record: int) -> None:
         """Stop a message."""
         del self._messages[record]
-        kernel.stop(self._buffer, record)
+        while kernel.stop(self._buffer, record) == kernel.FULL:
+            self._grow(self._words[at.WANTED])
 
     def total(self, record: int) -> int:
         """Return the segments of a message."""
@@ -246,18 +254,20 @@ class CompiledWorld:
         """Return the bits of a message that have arrived: see `TcpArrivals.bits_at`."""
         words, reals = self._words, self._reals
         count = reals[record + at.PASSED]
-        node = words[record + at.LOG_FIRST]
+        node, end = words[record + at.LOG_FIRST], words[record + at.LOG_END]
         while node:
-            first, last, each = (
-                reals[node + at.FIRST],
-                reals[node + at.LAST],
-                words[node + at.COUNT],
-            )
-            if now >= last:
-                count += each
-            elif now > first:
-                count += each * (now - first) / (last - first)
-            node = words[node + at.LINK]
+            behind = words[node + at.LINK]
+            for item in range(node, node + at.ITEM * (at.ITEMS if behind else end), at.ITEM):
+                first, last, each = (
+                    reals[item + at.FROM],
+                    reals[item + at.TO],
+                    words[item + at.ARRIVED_THEN],
+                )
+                if now >= last:
+                    count += each
+                elif now > first:
+                    count += each * (now - first) / (last - first)
+            node = behind
         flow = words[record + at.STREAM_FLOW]
         if flow and reals[flow + at.FLOW_BITS]:
             through = self._bits_of_flow(flow, now)

@@ -1,0 +1,37 @@
+"""PyTorch's own random streams, of CPU and GPU, and its default type: set, and restored.
+
+`torch.manual_seed` does more: it seeds the streams of all devices, which nothing restores.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def own_streams(seed: int | None = None) -> Iterator[None]:
+    """Let draws within the context leave PyTorch's streams as they were before it.
+
+    Args:
+        seed: that the streams begin with; None to go on from where they are.
+    """
+    gpu_in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    used = [torch.cuda.current_device()] if gpu_in_use else []
+    with torch.random.fork_rng(devices=used):
+        if seed is not None:
+            torch.default_generator.manual_seed(seed)
+            if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
+                torch.cuda.manual_seed(seed)  # later, where no GPU has been used yet
+        yield
+
+
+@contextmanager
+def single_precision() -> Iterator[None]:
+    """Let tensors within the context be in float32 by default, whatever they are before it."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)

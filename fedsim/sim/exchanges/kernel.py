@@ -1,0 +1,254 @@
+"""The kernel of exchanges: the events of all nodes, in the order in which the calendar has them.
+
+Every function does what a method of the objects does, which it names; numbers are computed by the
+same operations in the same order, and serials are given out in the same order, so that the log is
+the same to the last bit.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from fedsim.record import schema
+from fedsim.record.schema import NO_PEER, Event
+from fedsim.sim.exchanges.events import schedule, take_next, write
+from fedsim.sim.exchanges.lanes import (
+    begin,
+    end,
+    enqueue,
+    expire,
+    flow,
+    framing_of,
+    mark_idle,
+    promote,
+)
+from fedsim.sim.exchanges.layout import (
+    ARRIVE,
+    ASKS,
+    CLOSED,
+    COMMIT,
+    COMPUTE,
+    COMPUTED,
+    EXPIRE,
+    FLOW,
+    FULL,
+    STILL,
+    Tables,
+)
+from fedsim.sim.kernels import part, stored_by
+
+_SENT, _RECEIVED, _COMPUTED = int(Event.SEND), int(Event.RECEIVE), int(Event.COMPUTE)
+
+kernel = stored_by([*sorted(Path(__file__).parent.glob("*.py")), Path(str(schema.__file__))])
+
+
+@part
+def arrive(tables: Tables, number: int) -> None:
+    """See `ServerLanes._arrive`, and `PeerNetwork` for what follows."""
+    lane: Any = tables.lanes[number]
+    total: Any = tables.total[0]
+    message = lane.current
+    sent: Any = tables.messages[message]
+    which, up = number >> 1, number & 1
+    bits = sent.payload + sent.header
+    joules = end(tables, which, up, bits + lane.framing)
+    total.joules += joules
+    if up:
+        event, peer = _SENT, sent.receiver
+    else:
+        event, peer = _RECEIVED, sent.sender
+        total.delivered += bits + sent.framing
+    write(tables, event, which, peer, sent.round, total.now - lane.began, joules)
+    row: Any = tables.rows[total.rows - 1]
+    row.message = total.word
+    row.payload_bits = sent.payload
+    row.header_bits = sent.header
+    row.transport_bits = sent.framing
+    lane.current = -1
+    if tables.nodes[which].stateful:
+        mark_idle(tables, which, up)
+    if lane.head >= 0:
+        head = lane.head
+        lane.head = tables.messages[head].follows
+        begin(tables, number, head)
+    if up:
+        enqueue(tables, 2 * sent.receiver, message)
+    else:
+        receive(tables, which, sent.odd)
+
+
+@part
+def receive(tables: Tables, which: int, odd: int) -> None:
+    """See `PeerProtocol.receive`: count a message; wake a node whose exchange is over."""
+    node: Any = tables.nodes[which]
+    total: Any = tables.total[0]
+    node.received[odd] += 1
+    if node.open and (node.exchange & 1) == odd and node.received[odd] == node.degree:
+        ready: Any = tables.ready
+        ready[(total.next + total.ready) % len(ready)] = which
+        total.ready += 1
+
+
+@part
+def ask(tables: Tables, which: int) -> None:
+    """Note that all messages of a node's exchange have been sent to it: what follows is known."""
+    total: Any = tables.total[0]
+    if not total.known:
+        tables.asked[total.asked] = which
+        total.asked += 1
+
+
+@part
+def exchange(tables: Tables, which: int) -> None:
+    """See `PeerProtocol.open` and `PeerNetwork.send`."""
+    node: Any = tables.nodes[which]
+    nodes: Any = tables.nodes
+    messages: Any = tables.messages
+    total: Any = tables.total[0]
+    node.exchange += 1
+    odd = node.exchange & 1
+    node.open = 1
+    if node.sent[odd] == node.degree:
+        ask(tables, which)
+    bits = node.payload + node.header
+    framing = framing_of(tables.lanes[2 * which + 1], bits)
+    total.bits_up += (bits + framing) * node.degree
+    if node.payload:
+        total.transmissions += node.degree
+    else:
+        total.beacons += node.degree
+    for edge in range(node.first, node.first + node.degree):
+        other = tables.receivers[edge]
+        message = 2 * edge + odd
+        messages[message].sender = which
+        messages[message].receiver = other
+        messages[message].round = node.round
+        messages[message].odd = odd
+        messages[message].payload = node.payload
+        messages[message].header = node.header
+        messages[message].framing = framing
+        nodes[other].sent[odd] += 1
+        if (
+            nodes[other].open
+            and (nodes[other].exchange & 1) == odd
+            and nodes[other].sent[odd] == nodes[other].degree
+        ):
+            ask(tables, other)
+        enqueue(tables, 2 * which + 1, message)
+
+
+@part
+def charge(tables: Tables, which: int) -> None:
+    """See `Worker._charge`: end the work of a step."""
+    node: Any = tables.nodes[which]
+    total: Any = tables.total[0]
+    span = total.now - node.work_begun
+    joules = node.power * span
+    node.work_joules += joules
+    total.joules += joules
+    write(tables, _COMPUTED, which, NO_PEER, node.round, span, joules)
+    row: Any = tables.rows[total.rows - 1]
+    row.operations = tables.figures[which, node.step, 1]
+    row.samples = tables.figures[which, node.step, 2]
+    node.work_begun = -1.0
+    node.step += 1
+
+
+@part
+def commit(tables: Tables, which: int) -> bool:
+    """See `PeerRounds.commit`: return whether the open round is over."""
+    nodes: Any = tables.nodes
+    total: Any = tables.total[0]
+    nodes[which].round += 1
+    if nodes[which].round != total.round + 1:
+        return False
+    total.left -= 1
+    if total.left:
+        return False
+    total.round += 1
+    for number in range(len(nodes)):
+        if nodes[number].round <= total.round:
+            total.left += 1
+    return True
+
+
+@part
+def close(node: Any) -> None:  # noqa: ANN401 - a record
+    """See `PeerProtocol.replies`: end an exchange, if one is open."""
+    if node.open:
+        odd = node.exchange & 1
+        node.open = 0
+        node.sent[odd] = 0
+        node.received[odd] = 0
+
+
+@part
+def go_on(tables: Tables, which: int) -> int:
+    """Let a node go on to where it waits; return 0, or why the kernel is to return."""
+    node: Any = tables.nodes[which]
+    total: Any = tables.total[0]
+    while True:
+        if node.step == node.steps or node.round > total.last:
+            return 0 if node.round > total.last else ASKS
+        close(node)
+        kind = tables.kinds[which, node.step]
+        if kind == COMPUTE:
+            node.work_begun = total.now
+            seconds = tables.figures[which, node.step, 0]
+            if total.now + seconds > total.now:
+                schedule(tables, total.now + seconds, COMPUTED, which, 0, 0)
+                return 0
+            if seconds:  # too short for the clock: it may let others go first
+                return STILL
+            charge(tables, which)
+        elif kind == COMMIT:
+            node.step += 1
+            if commit(tables, which):
+                return CLOSED
+        else:  # EXCHANGE
+            exchange(tables, which)
+            node.step = 0
+            if node.exchange >= total.known:
+                node.steps = 0
+            if node.received[node.exchange & 1] < node.degree:
+                return 0
+
+
+@part
+def happen(tables: Tables) -> None:
+    """Let the next event happen."""
+    total: Any = tables.total[0]
+    kind, which, turn = take_next(tables)
+    if kind == ARRIVE:
+        arrive(tables, which)
+    elif kind == FLOW:
+        flow(tables, which)
+    elif kind == EXPIRE:
+        expire(tables, which, turn)
+    elif kind == COMPUTED:
+        charge(tables, which)
+        total.running = which
+    else:
+        promote(tables, which, turn)
+
+
+@kernel
+def play(tables: Tables) -> int:
+    """Let events happen; return why no more of them can, as `layout` has it."""
+    total: Any = tables.total[0]
+    most = len(tables.rows) - 2 * len(tables.nodes) - tables.kinds.shape[1] - 2
+    while True:
+        if total.rows > most:
+            return FULL
+        if total.running < 0 and total.ready:
+            total.running = tables.ready[total.next]
+            total.next = (total.next + 1) % len(tables.ready)
+            total.ready -= 1
+        if total.running >= 0:
+            why = go_on(tables, total.running)
+            if why:
+                return why
+            total.running = -1
+            continue
+        if not total.events:
+            return STILL
+        happen(tables)

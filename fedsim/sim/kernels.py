@@ -1,0 +1,52 @@
+"""How kernels of events are compiled: to the operations that Python does, in its order.
+
+Unlike kernels of gradients they may not reorder anything, for their times must be those of the
+classes to the last bit. They are stored in the user's cache, in a folder named by a hash of their
+sources, and of those of the classes, whose constants are compiled into them.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, cast
+
+import numba
+
+from fedsim.computing.kernel_cache import Function, cached_kernel, kernel_folder
+
+_OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy"}
+_PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+def part(function: Function) -> Function:
+    """Return a function that is compiled where a kernel calls it."""
+    return cast("Function", numba.njit(**_OPTIONS, **_PART)(function))
+
+
+def inlined(function: Function) -> Function:
+    """Return a function that becomes part of each that calls it: what most events need.
+
+    A call of a small function takes longer than what it does.
+    """
+    return cast("Function", numba.njit(forceinline=True, **_OPTIONS, **_PART)(function))
+
+
+def piece(function: Function) -> Function:
+    """Return a function that becomes a piece of the only one that calls it.
+
+    A function that calls most others costs as much to compile as the kernel.
+    """
+    return cast("Function", numba.njit(inline="always", **_OPTIONS, **_PART)(function))
+
+
+def stored_by(sources: Iterable[Path]) -> Callable[[Function], Function]:
+    """Return a decorator of kernels, which are compiled on the first call for some types.
+
+    Args:
+        sources: what a stored kernel depends on.
+    """
+    folder = kernel_folder([*sources, Path(__file__)])
+
+    def kernel(function: Function) -> Function:
+        return cached_kernel(function, folder, **_OPTIONS)
+
+    return kernel

@@ -1,0 +1,176 @@
+"""The log rows of messages, delivered or not, and the totals of their bits."""
+
+from fedsim.ports import ClientId
+from fedsim.protocol.transport import Envelope
+from fedsim.record.log import EventLog
+from fedsim.record.schema import Event
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.lane_states import LaneState
+from fedsim.sim.network.lanes import Lane
+from fedsim.sim.power.supply import Supply, state_of_charge
+
+DOOMED = LaneState.DOOMED
+
+LOST, ABORTED, IN_FLIGHT = "lost", "aborted", "in flight"
+"""What becomes of a message that does not arrive."""
+
+RowBits = tuple[int, int, int]
+"""The bits of a row: payload, header, and framing or what is sent again."""
+
+NO_BITS: RowBits = (0, 0, 0)
+
+
+def append_row(
+    log: EventLog,
+    now: float,
+    span: float,
+    event: Event,
+    node: ClientId,
+    peer: ClientId,
+    envelope: Envelope,
+    bits: RowBits,
+    joules: float,
+    supply: Supply | None,
+    detail: str = "",
+) -> None:
+    """Add a row of a message; `supply` is the battery of its node, if that has one."""
+    log.append(
+        now,
+        span,
+        event,
+        node,
+        peer,
+        envelope.round,
+        envelope.word,
+        *bits,
+        joules=joules,
+        state_of_charge=state_of_charge(supply),
+        detail=log.word(detail),
+    )
+
+
+class MessageLog:
+    """Writes the log rows of messages, and adds up their bits.
+
+    Attributes:
+        delivered: bits received, a broadcast counted once.
+        repeated_receptions: the same for the other listeners of a broadcast.
+        lost: bits given up, and bits sent again.
+        in_flight: bits in transit at the end.
+    """
+
+    def __init__(self, calendar: Calendar, log: EventLog) -> None:
+        self.delivered = 0
+        self.repeated_receptions = 0
+        self.lost = 0
+        self.in_flight = 0
+        self._calendar = calendar
+        self._log = log
+        self._append = log.append_message
+
+    def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:
+        """Record a message that has arrived without retransmissions."""
+        self.delivered += envelope.bits + lane.framing_bits
+        self._append(
+            now,
+            now - lane.began,
+            lane.sender,
+            lane.receiver,
+            envelope.round,
+            envelope.word,
+            envelope.payload_bits,
+            envelope.header_bits,
+            lane.framing_bits,
+            joules if lane.up else 0.0,
+            0.0 if lane.up else joules,
+        )
+
+    def close(self, lane: Lane, envelope: Envelope, joules: float) -> None:
+        """Record a message whose last bit has flowed."""
+        if lane.again_bits or lane.state is DOOMED or lane.radio.supply is not None:
+            self._close_in_full(lane, envelope, joules)
+        else:
+            self.deliver(lane, envelope, self._calendar.now, joules)
+
+    def _close_in_full(self, lane: Lane, envelope: Envelope, joules: float) -> None:
+        """Record a message with its retransmissions, and whether it was lost.
+
+        Time and energy are shared between the first transmission and the others by their
+        bits; the receiver's energy stands in one row.
+        """
+        bits, again = envelope.bits + lane.framing_bits, lane.again_bits
+        span = self._calendar.now - lane.began
+        first = bits / (bits + again) if again else 1.0
+        own = joules if lane.up else 0.0
+        doomed = lane.state is DOOMED
+        detail = LOST if doomed else ""
+        sent = (envelope.payload_bits, envelope.header_bits, lane.framing_bits)
+        times, costs = (span * first, span * (1 - first)), (own * first, own * (1 - first))
+        self._row(lane, envelope, Event.SEND, times[0], sent, costs[0], detail)
+        self._repeat(lane, envelope, times[1], costs[1])
+        if doomed:
+            self._lose(lane, envelope, bits, LOST, span, joules - own)
+            return
+        self.delivered += bits
+        self._row(lane, envelope, Event.RECEIVE, span, sent, joules - own)
+
+    def log_undelivered(
+        self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str
+    ) -> None:
+        """Record a message that will not arrive, with its cost so far.
+
+        Its energy is that of the sending or receiving client; its bits are the sender's.
+        """
+        own = joules if lane.up else 0.0
+        framing = lane.count_framing(envelope.bits)
+        sent = (envelope.payload_bits, envelope.header_bits, framing)
+        self._row(lane, envelope, Event.SEND, span, sent, own, why)
+        if envelope is lane.current:  # what waits has not been sent, so nothing of it again
+            self._repeat(lane, envelope, 0.0, 0.0)
+        bits = envelope.bits + framing
+        if why == IN_FLIGHT:
+            self.in_flight += bits
+            self._spend(lane, envelope, span, joules - own, why)
+        else:
+            self._lose(lane, envelope, bits, why, span, joules - own)
+
+    def _repeat(self, lane: Lane, envelope: Envelope, span: float, joules: float) -> None:
+        """Record the retransmissions of the current message, if any."""
+        if lane.again_bits:
+            self.lost += lane.again_bits
+            bits = (0, 0, lane.again_bits)
+            self._row(lane, envelope, Event.RETRANSMIT, span, bits, joules)
+
+    def _lose(
+        self, lane: Lane, envelope: Envelope, bits: int, why: str, span: float, joules: float
+    ) -> None:
+        self.lost += bits
+        self._spend(lane, envelope, span, joules, why)
+        sent = (envelope.payload_bits, envelope.header_bits, bits - envelope.bits)
+        self._row(lane, envelope, Event.LOST, 0.0, sent, 0.0, why)
+
+    def _spend(self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str) -> None:
+        """Record the receiver's cost of a download that is not delivered."""
+        if joules:
+            self._row(lane, envelope, Event.RECEIVE, span, NO_BITS, joules, why)
+
+    def _row(
+        self,
+        lane: Lane,
+        envelope: Envelope,
+        event: Event,
+        span: float,
+        bits: RowBits,
+        joules: float,
+        detail: str = "",
+    ) -> None:
+        # A message stands in a row of its sender, but for what it is to its receiver.
+        ends = self._ends(lane, envelope)
+        node, peer = ends[::-1] if event is Event.RECEIVE else ends
+        supply = lane.radio.supply if node == lane.client else None
+        now = self._calendar.now
+        append_row(self._log, now, span, event, node, peer, envelope, bits, joules, supply, detail)
+
+    def _ends(self, lane: Lane, envelope: Envelope) -> tuple[ClientId, ClientId]:  # noqa: ARG002
+        """Return sender and receiver of a message."""
+        return lane.sender, lane.receiver

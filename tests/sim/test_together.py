@@ -14,6 +14,7 @@ from fedsim.ports import Array, Client, Payload
 from fedsim.record.folder import read_json
 from fedsim.sim.arrays.client import ArrayClient
 from fedsim.wire import Dense, ValueFormat, weighted_sum
+from fedsim.wire.payloads.dense import LongDense
 from fedsim.wire.payloads.rows import DenseRows
 from tests.worlds.playing import _different
 
@@ -141,6 +142,30 @@ def test_compiled_kernels_compute_for_all_clients_at_once(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("batch", [None, 4])
+def test_sparse_rows_that_cost_different_amounts_are_computed_at_once(
+    batch: int | None, tmp_path: Path
+) -> None:
+    rng, lines = np.random.default_rng(5), []
+    for row in range(60):
+        places = np.sort(rng.choice(9, rng.integers(1, 8), replace=False))
+        pairs = " ".join(f"{place + 1}:{rng.random():.3f}" for place in places)
+        lines.append(f"{(-1) ** row} {pairs}\n")
+    (tmp_path / "rows.svm").write_text("".join(lines))
+    rows = {"kind": "libsvm", "path": str(tmp_path / "rows.svm"), "layout": "sparse", "features": 9}
+    problem = {"loss": {"kind": "logistic"}, "data": rows, "split": {"kind": "contiguous"}}
+    block = scenario(
+        problem=problem,
+        algorithm={"kind": "fedavg", **STEP, "batch": batch},
+        fleet=[{**LTE, "count": 6}],
+        evaluator="compiled",
+    )
+    with patch.object(ArrayClient, "compute", by_hand):
+        one, other = both(tmp_path, block)
+    assert not _different(one, other)
+
+
+@pytest.mark.slow
 def test_a_group_that_diverges_after_its_draws_ends_as_the_events_do(tmp_path: Path) -> None:
     # Rounds are then played as events from the first one on, with streams that are new.
     method = {"kind": "fedavg", "step_size": 1e60, "local_steps": 2, "batch": 7}
@@ -174,7 +199,9 @@ def test_of_a_users_own_method_nothing_is_known(tmp_path: Path) -> None:
     some.sampled_from(list(ValueFormat)),
     some.booleans(),
     some.booleans(),
+    some.booleans(),
     some.integers(1, 40),
+    some.integers(2, 5),
 )
 def test_a_sum_of_rows_is_that_of_a_loop(
     stacked: list[bool],
@@ -182,12 +209,16 @@ def test_a_sum_of_rows_is_that_of_a_loop(
     form: ValueFormat,
     weighted: bool,
     mixed_up: bool,
+    long: bool,
     at_once: int,
+    columns: int,
 ) -> None:
     rng = np.random.default_rng(len(stacked))
     vectors = rng.standard_normal((len(stacked), length)) * 10.0 ** rng.integers(-2, 3, length)
     rows = DenseRows(vectors, form).payloads()
-    alone = [Dense.of(vector, form) for vector in vectors]
+    alone: list[Dense] = [Dense.of(vector, form) for vector in vectors]
+    if long:
+        alone = [LongDense(form.narrow(vector), form) for vector in vectors]
     assert [each.bits for each in rows] == [each.bits for each in alone]
     order = rng.permutation(len(rows)) if mixed_up else np.arange(len(rows))
     alone = [alone[place] for place in order]
@@ -198,6 +229,7 @@ def test_a_sum_of_rows_is_that_of_a_loop(
     total = np.zeros(length)
     for weight, each in zip(weights, alone, strict=True):
         total += weight * each.values
-    with patch("fedsim.wire.payloads.rows._AT_ONCE", at_once):
+    where = "fedsim.wire.payloads.rows"
+    with patch(f"{where}._AT_ONCE", at_once), patch(f"{where}._COLUMNS", columns):
         found = weighted_sum(mixed, weights if weighted else None)
     assert found.tobytes() == total.tobytes()

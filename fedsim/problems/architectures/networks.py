@@ -15,7 +15,7 @@ from fedsim.problems.architectures.base import Architecture
 from fedsim.problems.samples import Features
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
 
 class LogisticModel(Architecture):
@@ -54,9 +54,6 @@ class DenseLayers(Architecture):
 
 
 # A user-defined PyTorch module passed in from Python; see `fedsim.torch.problem`.
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 
 class Wrap(Protocol):
@@ -103,7 +100,7 @@ class PassedModule(NamedTuple):
             text = f"the module is to be a torch.nn.Module; got {type(made).__name__}"
             raise DataError("loss.model", text)
         if any(each.is_cuda for each in made.parameters()):
-            made = made.cpu()  # where it is tried, and read; `device` says where it is trained
+            made.cpu()  # where it is tried; `device` says where it is trained
         return made if self.wrap is None else self.wrap(made)
 
     def row_loss(self) -> "Callable[[Tensor, Tensor], Tensor] | None":
@@ -249,9 +246,6 @@ def square_image(features: int) -> tuple[int, int, int]:
 
 # Convolutions, then dense layers.
 
-if TYPE_CHECKING:
-    from torch import nn
-
 
 class Convolutional(ImageNetwork):
     """Convolutions of 5 x 5 with rectified units and pooling of 2 x 2, then two dense layers."""
@@ -299,9 +293,6 @@ def _layers(
 
 
 # Residual networks.
-
-if TYPE_CHECKING:
-    from torch import nn
 
 STAGES = 3
 
@@ -388,9 +379,6 @@ class TokenNetwork(Architecture):
 
 # Attention networks for rows of tokens.
 
-if TYPE_CHECKING:
-    from torch import nn
-
 
 class Transformer(TokenNetwork):
     """A small decoder: predicts the next token of a row.
@@ -426,9 +414,6 @@ class Transformer(TokenNetwork):
 
 
 # Recurrent networks.
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 class CharacterLSTM(TokenNetwork):

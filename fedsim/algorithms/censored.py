@@ -35,7 +35,7 @@ from fedsim.algorithms.concerns import EXCESS, Concern, at_most, concern
 from fedsim.errors import ParameterError
 from fedsim.ports import SILENCE, Array, Client, Meaning, Message, Payload, Reply, Server, Silence
 from fedsim.problems.stacked_gradients import squares
-from fedsim.wire import received, weighted_sum
+from fedsim.wire import field_payloads, weighted_sum
 
 # The step sizes for which censored heavy ball is known to converge on a quadratic.
 #
@@ -196,7 +196,7 @@ class Innovation(Message):
 
 def total(replies: Sequence[Reply]) -> Array | float:
     """Return the sum of the innovations, in the order of the clients; 0.0 for none."""
-    return weighted_sum(received(replies, "delta")) if replies else 0.0
+    return weighted_sum(field_payloads(replies, "delta")) if replies else 0.0
 
 
 class WorkerMemory:

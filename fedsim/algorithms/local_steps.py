@@ -13,7 +13,7 @@ from pydantic import Field, PositiveInt
 from fedsim.algorithms.base import AddingUp, Algorithm, Memory, StepSize
 from fedsim.blocks.spec import Spec
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Reply, Server, Structure, Work
-from fedsim.wire import of_round, received, senders, weighted_sum
+from fedsim.wire import field_payloads, of_round, senders, weighted_sum
 
 
 class GrowingBatch(Spec):
@@ -189,7 +189,7 @@ def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
         weights = weights / weights.sum()
     else:
         weights = weights * [corrections.get(client, 1.0) for client in clients.tolist()]
-    return weighted_sum(received(replies, field), weights)
+    return weighted_sum(field_payloads(replies, field), weights)
 
 
 def shares(server: Server, replies: Sequence[Reply], field: str) -> Array:

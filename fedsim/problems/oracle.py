@@ -79,7 +79,7 @@ class LossOracle:
         kept = self._kept
         return kept if isinstance(kept, LocalLoss) else kept[self._client]
 
-    def priced(self, operations: Array) -> "LossOracle":
+    def with_prices(self, operations: Array) -> "LossOracle":
         """Return the same for clients with equally many samples, as of sparse rows.
 
         The operations of its work are an array, too, whose entries are those of each client's own.

@@ -22,7 +22,7 @@ def part(function: Function) -> Function:
     return cast("Function", numba.njit(**_OPTIONS, **_PART)(function))
 
 
-def inlined(function: Function) -> Function:
+def inline(function: Function) -> Function:
     """Return a function that becomes part of each that calls it: what most events need.
 
     A call of a small function takes longer than what it does.

@@ -47,7 +47,7 @@ from fedsim.wire.payloads import (
     Update,
 )
 from fedsim.wire.payloads.rows import weighted_sum
-from fedsim.wire.replies import ReplyColumns, of_round, received, senders
+from fedsim.wire.replies import ReplyColumns, field_payloads, of_round, senders
 
 __all__ = [
     "COMPRESSORS",
@@ -95,8 +95,8 @@ __all__ = [
     "decode_message",
     "encode",
     "encode_message",
+    "field_payloads",
     "of_round",
-    "received",
     "refusal",
     "senders",
     "weighted_sum",

@@ -73,7 +73,7 @@ def senders(replies: Sequence[Reply]) -> NDArray[np.integer]:
     return np.array([reply.client for reply in replies], np.intp)
 
 
-def received(replies: Sequence[Reply], field: str) -> Sequence[Payload]:
+def field_payloads(replies: Sequence[Reply], field: str) -> Sequence[Payload]:
     """Return a field of the message of each of some replies."""
     if isinstance(replies, ReplyColumns):
         return replies.payloads(field)

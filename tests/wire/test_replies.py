@@ -14,8 +14,8 @@ from fedsim.wire import (
     ReplyColumns,
     Scalar,
     ValueFormat,
+    field_payloads,
     of_round,
-    received,
     senders,
     weighted_sum,
 )
@@ -73,7 +73,9 @@ def test_columns_are_the_objects(which: list[int], length: int, at_once: int) ->
         for weight, reply in zip(weights, objects, strict=True):
             total = total + weight * getattr(reply.message, field).values
         with patch("fedsim.wire.payloads.rows._AT_ONCE", at_once):
-            sums = [weighted_sum(received(each, field), weights) for each in (columns, objects)]
+            sums = [
+                weighted_sum(field_payloads(each, field), weights) for each in (columns, objects)
+            ]
         assert [each.tobytes() for each in sums] == 2 * [total.tobytes()]
 
 

@@ -107,14 +107,14 @@ class EventOrder:
                 return places
             del order
             keys = (first, instants)
-            order = _sorted(keys if first is came else (came, *keys))
+            order = _sort_events(keys if first is came else (came, *keys))
 
     def _in_time(self, *, last: bool) -> tuple[Numbers, Numbers]:
         """Return the events by time and priority, and the rank of each one's, shape (count,)."""
         times = np.concatenate(self._times)
         self._times = [times]
         priorities = _spread(_rank(self._settles), np.int8)
-        order = _sorted((priorities, times))
+        order = _sort_events((priorities, times))
         instants = np.empty(len(order), order.dtype)
         at, rank = 0, 0
         while at < len(order):  # of equal clients all are due at one time
@@ -142,7 +142,7 @@ def _small(numbers: Numbers) -> Numbers:
     return numbers.astype(np.int32) if fits else numbers
 
 
-def _sorted(keys: tuple[NDArray[Any], ...]) -> Numbers:
+def _sort_events(keys: tuple[NDArray[Any], ...]) -> Numbers:
     """Return the order of events by some keys, the last one first."""
     return _small(np.lexsort(keys))
 

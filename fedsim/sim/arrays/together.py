@@ -243,19 +243,19 @@ class Cohorts:
         for whose in alike:
             for begin in range(0, len(whose), most):
                 places = whose[begin : begin + most]
-                oracle = self._priced(clients[places], evaluator)
+                oracle = self._shared_oracle(clients[places], evaluator)
                 protocol = self._protocol(int(clients[places[0]]))
                 own = clients[places], protocol, oracle, evaluator, self._streams, self._looks
                 yield places, ClientGroup(*own)
 
-    def _priced(self, clients: Ids, evaluator: GroupEvaluator) -> Oracle:
+    def _shared_oracle(self, clients: Ids, evaluator: GroupEvaluator) -> Oracle:
         """Return the loss of the first one of some clients, whose work has the price of each."""
         oracle, operations = self._oracle(int(clients[0])), evaluator.operations(clients)
         if operations is None:
             return oracle
         if not isinstance(oracle, LossOracle):
             raise NotAlikeError("the losses")
-        return oracle.priced(operations)
+        return oracle.with_prices(operations)
 
 
 def may_be_alike(setup: WorldConfig) -> bool:

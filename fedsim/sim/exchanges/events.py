@@ -3,14 +3,14 @@
 from math import nan
 from typing import Any
 
-from fedsim.sim.exchanges.layout import FLOW, Tables
+from fedsim.sim.exchanges.layout import FLOW, KernelTables
 from fedsim.sim.kernels import part
 
 # The calendar.
 
 
 @part
-def schedule(tables: Tables, t: float, kind: int, which: int, turn: int, key: int) -> None:
+def schedule(tables: KernelTables, t: float, kind: int, which: int, turn: int, key: int) -> None:
     """See `Calendar.call`; `key` is 0, or what is added to the serial."""
     total: Any = tables.total[0]
     events: Any = tables.events
@@ -32,7 +32,7 @@ def schedule(tables: Tables, t: float, kind: int, which: int, turn: int, key: in
 
 
 @part
-def take_next(tables: Tables) -> tuple[int, int, int]:
+def take_next(tables: KernelTables) -> tuple[int, int, int]:
     """Go on to the next event; return its kind, what it is of, and its turn."""
     total: Any = tables.total[0]
     events: Any = tables.events
@@ -62,7 +62,7 @@ def take_next(tables: Tables) -> tuple[int, int, int]:
 
 
 @part
-def slot_of(tables: Tables, t: float) -> int:
+def slot_of(tables: KernelTables, t: float) -> int:
     """Return where a time would be in an empty table."""
     tables.seconds[0] = t
     word = tables.word[0]
@@ -73,7 +73,7 @@ def slot_of(tables: Tables, t: float) -> int:
 
 
 @part
-def find_start(tables: Tables, t: float) -> int:
+def find_start(tables: KernelTables, t: float) -> int:
     """Return the place of a time in the table, or where it is to be entered."""
     starts: Any = tables.starts
     slot = slot_of(tables, t)
@@ -83,7 +83,7 @@ def find_start(tables: Tables, t: float) -> int:
 
 
 @part
-def forget_start(tables: Tables, slot: int) -> None:
+def forget_start(tables: KernelTables, slot: int) -> None:
     """Take a time out of the table, and move those up that were kept off their own places."""
     starts: Any = tables.starts
     most = len(starts) - 1
@@ -100,7 +100,7 @@ def forget_start(tables: Tables, slot: int) -> None:
 
 
 @part
-def start_at(tables: Tables, t: float, lane: int) -> None:
+def start_at(tables: KernelTables, t: float, lane: int) -> None:
     """See `ServerLanes._wake`: let the bits of a lane flow at a time, with those of others."""
     starts: Any = tables.starts
     lanes: Any = tables.lanes
@@ -120,7 +120,7 @@ def start_at(tables: Tables, t: float, lane: int) -> None:
 
 @part
 def write(
-    tables: Tables, event: int, node: int, peer: int, number: int, span: float, joules: float
+    tables: KernelTables, event: int, node: int, peer: int, number: int, span: float, joules: float
 ) -> None:
     """Write a row of the log."""
     total: Any = tables.total[0]

@@ -32,7 +32,7 @@ from fedsim.sim.exchanges.layout import (
     FLOW,
     FULL,
     STILL,
-    Tables,
+    KernelTables,
 )
 from fedsim.sim.kernels import part, stored_by
 
@@ -42,7 +42,7 @@ kernel = stored_by([*sorted(Path(__file__).parent.glob("*.py")), Path(str(schema
 
 
 @part
-def arrive(tables: Tables, number: int) -> None:
+def arrive(tables: KernelTables, number: int) -> None:
     """See `ServerLanes._arrive`, and `PeerNetwork` for what follows."""
     lane: Any = tables.lanes[number]
     total: Any = tables.total[0]
@@ -77,7 +77,7 @@ def arrive(tables: Tables, number: int) -> None:
 
 
 @part
-def receive(tables: Tables, which: int, odd: int) -> None:
+def receive(tables: KernelTables, which: int, odd: int) -> None:
     """See `PeerProtocol.receive`: count a message; wake a node whose exchange is over."""
     node: Any = tables.nodes[which]
     total: Any = tables.total[0]
@@ -89,7 +89,7 @@ def receive(tables: Tables, which: int, odd: int) -> None:
 
 
 @part
-def ask(tables: Tables, which: int) -> None:
+def ask(tables: KernelTables, which: int) -> None:
     """Note that all messages of a node's exchange have been sent to it: what follows is known."""
     total: Any = tables.total[0]
     if not total.known:
@@ -98,7 +98,7 @@ def ask(tables: Tables, which: int) -> None:
 
 
 @part
-def exchange(tables: Tables, which: int) -> None:
+def exchange(tables: KernelTables, which: int) -> None:
     """See `PeerProtocol.open` and `PeerNetwork.send`."""
     node: Any = tables.nodes[which]
     nodes: Any = tables.nodes
@@ -137,7 +137,7 @@ def exchange(tables: Tables, which: int) -> None:
 
 
 @part
-def charge(tables: Tables, which: int) -> None:
+def charge(tables: KernelTables, which: int) -> None:
     """See `Worker._charge`: end the work of a step."""
     node: Any = tables.nodes[which]
     total: Any = tables.total[0]
@@ -154,7 +154,7 @@ def charge(tables: Tables, which: int) -> None:
 
 
 @part
-def commit(tables: Tables, which: int) -> bool:
+def commit(tables: KernelTables, which: int) -> bool:
     """See `PeerRounds.commit`: return whether the open round is over."""
     nodes: Any = tables.nodes
     total: Any = tables.total[0]
@@ -182,7 +182,7 @@ def close(node: Any) -> None:  # noqa: ANN401 - a record
 
 
 @part
-def go_on(tables: Tables, which: int) -> int:
+def go_on(tables: KernelTables, which: int) -> int:
     """Let a node go on to where it waits; return 0, or why the kernel is to return."""
     node: Any = tables.nodes[which]
     total: Any = tables.total[0]
@@ -214,7 +214,7 @@ def go_on(tables: Tables, which: int) -> int:
 
 
 @part
-def happen(tables: Tables) -> None:
+def happen(tables: KernelTables) -> None:
     """Let the next event happen."""
     total: Any = tables.total[0]
     kind, which, turn = take_next(tables)
@@ -232,7 +232,7 @@ def happen(tables: Tables) -> None:
 
 
 @kernel
-def play(tables: Tables) -> int:
+def play(tables: KernelTables) -> int:
     """Let events happen; return why no more of them can, as `layout` has it."""
     total: Any = tables.total[0]
     most = len(tables.rows) - 2 * len(tables.nodes) - tables.kinds.shape[1] - 2

@@ -5,7 +5,7 @@ from typing import Any
 
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.exchanges.events import find_start, forget_start, schedule, start_at, write
-from fedsim.sim.exchanges.layout import ARRIVE, EXPIRE, PROMOTE, Tables
+from fedsim.sim.exchanges.layout import ARRIVE, EXPIRE, PROMOTE, KernelTables
 from fedsim.sim.kernels import part
 
 _PROMOTION, _TAIL = int(Event.PROMOTION), int(Event.TAIL)
@@ -17,7 +17,7 @@ _SETTLES = 2**62
 
 
 @part
-def log_state(tables: Tables, which: int, event: int, since: float, watts: float) -> None:
+def log_state(tables: KernelTables, which: int, event: int, since: float, watts: float) -> None:
     """See `CellularRadio._log_state`."""
     node: Any = tables.nodes[which]
     total: Any = tables.total[0]
@@ -30,7 +30,7 @@ def log_state(tables: Tables, which: int, event: int, since: float, watts: float
 
 
 @part
-def wake(tables: Tables, which: int, number: int) -> float:
+def wake(tables: KernelTables, which: int, number: int) -> float:
     """See `CellularRadio.wake`."""
     node: Any = tables.nodes[which]
     now: float = tables.total[0].now
@@ -48,7 +48,7 @@ def wake(tables: Tables, which: int, number: int) -> float:
 
 
 @part
-def await_expiry(tables: Tables, which: int) -> None:
+def await_expiry(tables: KernelTables, which: int) -> None:
     """See `CellularRadio._await_expiry`."""
     node: Any = tables.nodes[which]
     node.armed = 1
@@ -57,7 +57,7 @@ def await_expiry(tables: Tables, which: int) -> None:
 
 
 @part
-def connect(tables: Tables, which: int) -> None:
+def connect(tables: KernelTables, which: int) -> None:
     """See `CellularRadio._connect`."""
     node: Any = tables.nodes[which]
     node.idle = 0
@@ -67,7 +67,7 @@ def connect(tables: Tables, which: int) -> None:
 
 
 @part
-def promote(tables: Tables, which: int, turn: int) -> None:
+def promote(tables: KernelTables, which: int, turn: int) -> None:
     """See `CellularRadio._promote`."""
     node: Any = tables.nodes[which]
     if turn == node.turn:
@@ -77,7 +77,7 @@ def promote(tables: Tables, which: int, turn: int) -> None:
 
 
 @part
-def expire(tables: Tables, which: int, turn: int) -> None:
+def expire(tables: KernelTables, which: int, turn: int) -> None:
     """See `CellularRadio._expire`."""
     node: Any = tables.nodes[which]
     if turn != node.turn:
@@ -96,7 +96,7 @@ def expire(tables: Tables, which: int, turn: int) -> None:
 
 
 @part
-def end(tables: Tables, which: int, up: int, bits: int) -> float:
+def end(tables: KernelTables, which: int, up: int, bits: int) -> float:
     """See `RadioMeter.end`."""
     node: Any = tables.nodes[which]
     now = tables.total[0].now
@@ -112,7 +112,7 @@ def end(tables: Tables, which: int, up: int, bits: int) -> float:
 
 
 @part
-def mark_idle(tables: Tables, which: int, up: int) -> None:
+def mark_idle(tables: KernelTables, which: int, up: int) -> None:
     """See `CellularRadio.mark_idle`."""
     node: Any = tables.nodes[which]
     flowed = node.flowing
@@ -135,7 +135,7 @@ def framing_of(lane: Any, bits: int) -> int:  # noqa: ANN401 - a record
 
 
 @part
-def begin(tables: Tables, number: int, message: int) -> None:
+def begin(tables: KernelTables, number: int, message: int) -> None:
     """See `ServerLanes._queue`: start a message of a lane that is free."""
     lane: Any = tables.lanes[number]
     sent: Any = tables.messages[message]
@@ -156,7 +156,7 @@ def begin(tables: Tables, number: int, message: int) -> None:
 
 
 @part
-def enqueue(tables: Tables, number: int, message: int) -> None:
+def enqueue(tables: KernelTables, number: int, message: int) -> None:
     """See `ServerLanes._queue`."""
     lane: Any = tables.lanes[number]
     messages: Any = tables.messages
@@ -172,7 +172,7 @@ def enqueue(tables: Tables, number: int, message: int) -> None:
 
 
 @part
-def flow(tables: Tables, first: int) -> None:
+def flow(tables: KernelTables, first: int) -> None:
     """See `ServerLanes._flow` and `Lane.start`."""
     lanes: Any = tables.lanes
     nodes: Any = tables.nodes

@@ -130,7 +130,7 @@ Step = tuple[int, float, float, float]
 """What a node does: one of the kinds of steps, and of work its seconds, operations and samples."""
 
 
-class Tables(NamedTuple):
+class KernelTables(NamedTuple):
     """What the kernel works on.
 
     Attributes:
@@ -160,7 +160,7 @@ class Tables(NamedTuple):
     word: NDArray[np.int64]
 
     @classmethod
-    def of(cls, neighbours: Sequence[Sequence[ClientId]]) -> "Tables":
+    def of(cls, neighbours: Sequence[Sequence[ClientId]]) -> "KernelTables":
         """Return the tables of nodes that have not begun, given the neighbours of each."""
         degrees = np.array([len(each) for each in neighbours], np.int64)
         receivers = np.array([one for each in neighbours for one in each], np.int64)
@@ -194,7 +194,7 @@ class Tables(NamedTuple):
         total["running"], total["round"], total["left"] = -1, 1, count
         return made
 
-    def with_steps(self, most: int) -> "Tables":
+    def with_steps(self, most: int) -> "KernelTables":
         """Return the same tables, without rows, with room for so many steps of each node."""
         count, have = self.kinds.shape
         if most <= have:

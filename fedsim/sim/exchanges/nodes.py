@@ -19,7 +19,7 @@ from fedsim.protocol.transport import Envelope, Transport
 from fedsim.sim.arrays.order import ReactionError
 from fedsim.sim.client import Participant
 from fedsim.sim.config import PeerMethod, WorldConfig
-from fedsim.sim.exchanges.layout import COMMIT, COMPUTE, EXCHANGE, Step, Tables
+from fedsim.sim.exchanges.layout import COMMIT, COMPUTE, EXCHANGE, KernelTables, Step
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.meetings import Neighbourhood
 from fedsim.sim.participant import Belongings
@@ -30,7 +30,7 @@ Keep = Callable[[ClientId, int, Array, dict[str, float]], object]
 """Callback for a model that a node will commit; see `fedsim.sim.peer_nodes.Commit`."""
 
 
-class Own(NamedTuple):
+class _NodeBelongings(NamedTuple):
     """See `fedsim.sim.participant.Belongings`."""
 
     evaluator: Any
@@ -233,7 +233,9 @@ class NodeScripts:
         setup = self._setup
         near = Neighbourhood.of(cast("Overlay", setup.overlay), number)
         state = setup.algorithm.memory(setup.initial)
-        own = Own(setup.evaluator, fleet.oracle(number), state, setup.rng, fleet.take_back, looks)
+        own = _NodeBelongings(
+            setup.evaluator, fleet.oracle(number), state, setup.rng, fleet.take_back, looks
+        )
         return PlayedNode(
             endpoint(setup, number, near),
             fleet.kinds[number].device,
@@ -246,7 +248,7 @@ class NodeScripts:
             rounds=setup.stop.rounds,
         )
 
-    def begin(self, tables: Tables) -> Tables:
+    def begin(self, tables: KernelTables) -> KernelTables:
         """Enter what all nodes do first."""
         for node in self._nodes:
             node.start(self._live)
@@ -256,7 +258,7 @@ class NodeScripts:
             self.end()
             raise
 
-    def go_on(self, tables: Tables) -> Tables:
+    def go_on(self, tables: KernelTables) -> KernelTables:
         """Enter what the nodes that are asked do next."""
         total: Any = tables.total[0]
         nodes = [self._nodes[number] for number in tables.asked[: total["asked"]].tolist()]
@@ -270,10 +272,10 @@ class NodeScripts:
 
     def _advance(
         self,
-        tables: Tables,
+        tables: KernelTables,
         nodes: Sequence[PlayedNode],
         replies: Sequence[list[Reply] | None],
-    ) -> Tables:
+    ) -> KernelTables:
         """Let nodes go on up to their next exchanges.
 
         Raises:
@@ -292,7 +294,7 @@ class NodeScripts:
             raise ReactionError("a node has failed") from error
         return self._enter(tables, nodes)
 
-    def _enter(self, tables: Tables, nodes: Sequence[PlayedNode]) -> Tables:
+    def _enter(self, tables: KernelTables, nodes: Sequence[PlayedNode]) -> KernelTables:
         """Enter the steps of nodes, and what they send after these, in the tables."""
         for node in nodes:
             if node.steps != self._entered[node.id]:

@@ -17,7 +17,7 @@ from fedsim.record.summary import DONE, Ending
 from fedsim.sim.arrays.order import ReactionError
 from fedsim.sim.arrays.together import NotAlikeError
 from fedsim.sim.config import WorldConfig
-from fedsim.sim.exchanges.layout import ASKS, CLOSED, FULL, Tables
+from fedsim.sim.exchanges.layout import ASKS, CLOSED, FULL, KernelTables
 from fedsim.sim.exchanges.nodes import NodeScripts
 from fedsim.sim.exchanges.rows import RowScripts
 from fedsim.sim.exchanges.state import enter_kinds, hand_back
@@ -36,11 +36,11 @@ _COMMON = "joules", "bits_up", "transmissions", "beacons"
 class Scripts(Protocol):
     """What nodes do and send, as the methods' coroutines say."""
 
-    def begin(self, tables: Tables) -> Tables:
+    def begin(self, tables: KernelTables) -> KernelTables:
         """Enter what all nodes do first."""
         ...
 
-    def go_on(self, tables: Tables) -> Tables:
+    def go_on(self, tables: KernelTables) -> KernelTables:
         """Enter what the nodes that are asked do next."""
         ...
 
@@ -85,12 +85,12 @@ class PlayedPeers:
         self.network.join([_ignore] * count, _ignore)
         self._rounds = PeerRounds(range(count), observer, traffic)
         overlay = cast("Overlay", setup.overlay)
-        self._tables = Tables.of(overlay.neighbours)
+        self._tables = KernelTables.of(overlay.neighbours)
         enter_kinds(self._tables, fleet.kinds, fleet.radio_kinds)
         self._total: Any = self._tables.total[0]
         self._total["last"] = min(setup.stop.rounds, 2**62)
         self._scripts: Scripts
-        self._kernel: Callable[[Tables], int]
+        self._kernel: Callable[[KernelTables], int]
         self._over: asyncio.Future[Ending]
 
     async def run(self) -> Ending:

@@ -22,7 +22,7 @@ from fedsim.protocol.transport import Envelope
 from fedsim.sim.arrays.order import Numbers, ReactionError
 from fedsim.sim.arrays.together import ClientGroup, NotAlikeError, Piece, is_plain
 from fedsim.sim.config import PeerMethod, WorldConfig
-from fedsim.sim.exchanges.layout import COMMIT, COMPUTE, EXCHANGE, Step, Tables
+from fedsim.sim.exchanges.layout import COMMIT, COMPUTE, EXCHANGE, KernelTables, Step
 from fedsim.sim.exchanges.nodes import endpoint
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.meetings import Neighbourhood
@@ -40,7 +40,7 @@ _COMMITS: _Untimed = (COMMIT, 0.0, 0.0)
 _EXCHANGES: _Untimed = (EXCHANGE, 0.0, 0.0)
 
 
-class _Draws(StreamGroup):
+class _NodeDraws(StreamGroup):
     """The random streams of the nodes: each draws a row of its own."""
 
     def standard_normal(self, shape: tuple[int, int]) -> Array:
@@ -102,7 +102,7 @@ class NodeGroup(ClientGroup):
     ) -> None:
         evaluator = cast("GroupEvaluator", setup.evaluator)
         super().__init__(numbers, protocol, oracle, evaluator, streams, looks)  # type: ignore[arg-type]
-        self.rng = _Draws(streams, numbers)  # type: ignore[assignment]
+        self.rng = _NodeDraws(streams, numbers)  # type: ignore[assignment]
         self.initial = np.repeat(setup.initial[None], len(numbers), axis=0)
         near = [Neighbourhood.of(cast("Overlay", setup.overlay), one) for one in numbers.tolist()]
         self.others = np.array([sorted(each.neighbours) for each in near])
@@ -181,7 +181,7 @@ class RowScripts:
                 end = endpoint(setup, first, Neighbourhood.of(overlay, first))
                 yield NodeGroup(own, end, self._fleet.oracle(first), setup, self._streams, looks)
 
-    def begin(self, tables: Tables) -> Tables:
+    def begin(self, tables: KernelTables) -> KernelTables:
         """See `Scripts.begin`; what follows the first exchange is known as well.
 
         Raises:
@@ -196,7 +196,7 @@ class RowScripts:
             self.end()
             raise
 
-    def _begin(self, tables: Tables) -> Tables:
+    def _begin(self, tables: KernelTables) -> KernelTables:
         self._rounds_steps = [[_COMMITS, *steps] for steps in self._advance()]
         for group, steps in zip(self._groups, self._rounds_steps, strict=True):
             tables = self._enter(tables, group, steps)
@@ -206,7 +206,7 @@ class RowScripts:
         own["payload"], own["header"] = self._message.bits, self._setup.header_bits
         return tables
 
-    def _enter(self, tables: Tables, group: NodeGroup, steps: list[_Untimed]) -> Tables:
+    def _enter(self, tables: KernelTables, group: NodeGroup, steps: list[_Untimed]) -> KernelTables:
         """Enter the steps of a group, whose devices may differ in what these take."""
         tables = tables.with_steps(len(steps))
         kinds, numbers = self._fleet.kinds, group.clients
@@ -218,7 +218,7 @@ class RowScripts:
             tables.enter(numbers[runs == run], cast("list[Step]", timed))
         return tables
 
-    def go_on(self, tables: Tables) -> Tables:
+    def go_on(self, tables: KernelTables) -> KernelTables:
         """See `Scripts.go_on`: all nodes go on, also those that get there later.
 
         Raises:

@@ -9,7 +9,7 @@ import numpy as np
 from fedsim.ports import Array, ClientId, Message
 from fedsim.protocol.transport import Envelope
 from fedsim.sim.config import ClientConfig
-from fedsim.sim.exchanges.layout import Tables
+from fedsim.sim.exchanges.layout import KernelTables
 from fedsim.sim.lazy import RunLengthSequence, joint
 from fedsim.sim.network.peers import Parcel, PeerNetwork
 from fedsim.sim.network.transport import FLOW_STARTED, STARTED, TIMER_STARTED
@@ -18,7 +18,9 @@ from fedsim.sim.power.radio_kind import RadioKind
 
 
 def enter_kinds(
-    tables: Tables, kinds: RunLengthSequence[ClientConfig], radios: RunLengthSequence[RadioKind]
+    tables: KernelTables,
+    kinds: RunLengthSequence[ClientConfig],
+    radios: RunLengthSequence[RadioKind],
 ) -> None:
     """Enter what devices and radios are."""
     nodes, begin = tables.nodes, 0
@@ -44,7 +46,7 @@ def enter_kinds(
 
 
 def hand_back(
-    tables: Tables, network: PeerNetwork, sent: Callable[[ClientId, int], Message]
+    tables: KernelTables, network: PeerNetwork, sent: Callable[[ClientId, int], Message]
 ) -> Array:
     """Leave messages in transit, and radios that are not idle, to the network.
 
@@ -85,7 +87,7 @@ def _leave_radio(radio: RadioMeter, own: Any) -> None:  # noqa: ANN401 - a recor
 
 
 def _leave_lane(
-    tables: Tables,
+    tables: KernelTables,
     network: PeerNetwork,
     node: ClientId,
     up: bool,  # noqa: FBT001 - as `Fleet.lane`
@@ -107,7 +109,7 @@ def _leave_lane(
         waits = int(tables.messages[waits]["follows"])
 
 
-def _parcel(tables: Tables, number: int, sent: Callable[[ClientId, int], Message]) -> Parcel:
+def _parcel(tables: KernelTables, number: int, sent: Callable[[ClientId, int], Message]) -> Parcel:
     own: Any = tables.messages[number]
     sender, receiver, odd, framing = (
         int(own[name]) for name in ("sender", "receiver", "odd", "framing")

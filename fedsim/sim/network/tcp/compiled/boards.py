@@ -7,7 +7,7 @@ there is a list, too.
 from math import inf
 
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import inlined, part
+from fedsim.sim.network.tcp.compiled.compiler import inline, part
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.rack import AT_ONCE
 from fedsim.sim.network.tcp.scoreboard import DUPLICATES
@@ -19,13 +19,13 @@ NOTHING = -1 << 32
 segment by then, times 2^32, and how many had been sent again."""
 
 
-@inlined
+@inline
 def segment(m: int, number: int) -> int:
     """Return where the marks of a segment are."""
     return m + at.MESSAGE + number
 
 
-@inlined
+@inline
 def about(W: Integers, m: int, number: int, what: int) -> int:
     """Return where something else is that is known of a segment."""
     return segment(m, number) + W[m + at.SPAN] * what
@@ -37,20 +37,20 @@ def _order(W: Integers, m: int, number: int) -> int:
     return W[about(W, m, number, at.ORDER)] if has(W, m, number, at.IS_ORDERED) else 0
 
 
-@inlined
+@inline
 def has(W: Integers, m: int, number: int, mark: int) -> int:
     """Return whether a segment is marked."""
     return W[segment(m, number)] & mark
 
 
-@inlined
+@inline
 def flight(W: Integers, m: int) -> int:
     """Return the number of segments in flight."""
     on_way = W[m + at.NEXT] - W[m + at.UNKNOWN]
     return on_way + W[m + at.AGAIN] - W[m + at.ARRIVED] - W[m + at.LOST]
 
 
-@inlined
+@inline
 def is_clean(W: Integers, m: int) -> bool:
     """Return whether all that was sent is on its way for the first time, for all that is known."""
     return not (W[m + at.ARRIVED] or W[m + at.LOST] or W[m + at.AGAIN])

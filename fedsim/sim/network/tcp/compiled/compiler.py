@@ -8,10 +8,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from fedsim.sim.kernels import inlined, part, piece, stored_by
+from fedsim.sim.kernels import inline, part, piece, stored_by
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 
-__all__ = ["inlined", "kernel", "part", "piece"]
+__all__ = ["inline", "kernel", "part", "piece"]
 
 _HERE = Path(__file__).parent
 kernel = stored_by([*sorted(_HERE.glob("*.py")), *sorted(_HERE.parent.glob("*.py"))])

@@ -9,7 +9,7 @@ time. A few events have no slices.
 """
 
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import inlined, part
+from fedsim.sim.network.tcp.compiled.compiler import inline, part
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 
 FEW = 256
@@ -28,7 +28,7 @@ STEPS = 2048
 """The events between two looks at how fast they come."""
 
 
-@inlined
+@inline
 def take_node(W: Integers) -> int:
     """Return a node that is not in use: there is one, see `enough`."""
     W[at.NODES_USED] += 1
@@ -50,7 +50,7 @@ def use_block(W: Integers, block: int) -> None:
     W[at.NODE_END] = block + at.LINE + W[block + 1] * at.NODE
 
 
-@inlined
+@inline
 def free_node(W: Integers, node: int) -> None:
     """Let a node be used for something else."""
     W[at.NODES_USED] -= 1
@@ -64,7 +64,7 @@ def on_a_line(W: Integers) -> int:
     return -(-W[at.TOP] // at.LINE) * at.LINE
 
 
-@inlined
+@inline
 def enough(W: Integers, events: int, nodes: int) -> bool:
     """Make room for some more events and nodes.
 
@@ -146,14 +146,14 @@ def _empty_lists(W: Integers) -> None:
 # What is to happen.
 
 
-@inlined
+@inline
 def call(W: Integers, F: Reals, when: float, kind: int, m: int) -> int:
     """Let something happen to a message, which is kept until then; return the event."""
     W[m + at.PENDING] += 1
     return push(W, F, when, at.NORMAL, kind, m)
 
 
-@inlined
+@inline
 def push(W: Integers, F: Reals, when: float, priority: int, kind: int, about: int) -> int:
     """Let something happen; return the event."""
     node = take_node(W)
@@ -168,7 +168,7 @@ def push(W: Integers, F: Reals, when: float, priority: int, kind: int, about: in
     return node
 
 
-@inlined
+@inline
 def _place(W: Integers, F: Reals, node: int) -> None:
     """Put an event into the list of its slice, or into the heap."""
     number = int(F[node + at.WHEN] * F[at.FINE])
@@ -178,14 +178,14 @@ def _place(W: Integers, F: Reals, node: int) -> None:
         _list(W, number, node)
 
 
-@inlined
+@inline
 def _list(W: Integers, number: int, node: int) -> None:
     slot = W[at.SLICES] + (number & (LISTS - 1))
     W[node + at.LINK] = W[slot]
     W[slot] = node
 
 
-@inlined
+@inline
 def _put(W: Integers, F: Reals, node: int) -> None:
     """Put an event into the heap."""
     when, key = F[node + at.WHEN], W[node + at.EVENT_KEY]
@@ -194,7 +194,7 @@ def _put(W: Integers, F: Reals, node: int) -> None:
     _rise(W, F, n, when, key, node)
 
 
-@inlined
+@inline
 def _rise(W: Integers, F: Reals, n: int, when: float, key: int, node: int) -> None:
     """Put an event in a place of the heap, or where it belongs above it."""
     heap = W[at.HEAP]
@@ -209,13 +209,13 @@ def _rise(W: Integers, F: Reals, n: int, when: float, key: int, node: int) -> No
     F[e], W[e + at.KEY], W[e + at.NODE_OF] = when, key, node
 
 
-@inlined
+@inline
 def _move(W: Integers, source: int, target: int) -> None:
     for k in range(at.ENTRY):
         W[target + k] = W[source + k]
 
 
-@inlined
+@inline
 def _later_first(W: Integers, F: Reals, e: int, other: int) -> int:
     """Return 1 if the second of two entries comes first, else 0, without a branch.
 
@@ -225,7 +225,7 @@ def _later_first(W: Integers, F: Reals, e: int, other: int) -> int:
     return int((F[other] < F[e]) | same)
 
 
-@inlined
+@inline
 def drop_first(W: Integers, F: Reals) -> None:
     """Take the first event out; its node stays with the caller.
 
@@ -334,7 +334,7 @@ def _take_all(W: Integers) -> int:
 # Timers, which can be cancelled.
 
 
-@inlined
+@inline
 def is_dead(W: Integers, node: int) -> bool:
     """Return whether an event is that of a timer that was cancelled."""
     key = W[node + at.EVENT_KEY]
@@ -368,7 +368,7 @@ def forget(W: Integers, F: Reals) -> None:
 # Messages.
 
 
-@inlined
+@inline
 def release(W: Integers, m: int) -> None:
     """Let go of a message for an event; its record is free once it is over and none is left."""
     if not m:
@@ -377,7 +377,7 @@ def release(W: Integers, m: int) -> None:
     free_if_over(W, m)
 
 
-@inlined
+@inline
 def free_if_over(W: Integers, m: int) -> None:
     """Let the record of a message be used again, where nothing can happen to it any more."""
     if W[m + at.OVER] and not W[m + at.PENDING] and not W[m + at.RELEASED]:

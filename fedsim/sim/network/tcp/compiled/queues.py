@@ -3,7 +3,7 @@
 from math import inf
 
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import inlined, part
+from fedsim.sim.network.tcp.compiled.compiler import inline, part
 from fedsim.sim.network.tcp.compiled.events import free_node, take_node
 from fedsim.sim.network.tcp.compiled.flows import add_flow
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
@@ -21,7 +21,7 @@ def claim(W: Integers, F: Reals, m: int, count: int, flows: int) -> None:
         W[q + at.CROWDED] = W[q + at.CLAIMED] > F[q + at.LIMIT] + 1
 
 
-@inlined
+@inline
 def is_crowded(W: Integers, m: int) -> bool:
     """Return whether other messages may make queues drop segments of this one."""
     p = W[m + at.PATH]
@@ -50,7 +50,7 @@ def forget_waits(W: Integers, q: int) -> None:
     W[q + at.WAIT_FIRST] = W[q + at.WAIT_LAST] = W[q + at.WAITING] = 0
 
 
-@inlined
+@inline
 def _wait(W: Integers, F: Reals, q: int, start: float, slot: float, count: int) -> None:
     if not W[q + at.WAIT_FIRST] or W[q + at.WAIT_END] == at.ITEMS:
         node = take_node(W)
@@ -66,7 +66,7 @@ def _wait(W: Integers, F: Reals, q: int, start: float, slot: float, count: int) 
     W[q + at.WAITING] += count
 
 
-@inlined
+@inline
 def _drop_wait(W: Integers, q: int) -> None:
     """Let the first train wait no more."""
     node = W[q + at.WAIT_FIRST]
@@ -77,13 +77,13 @@ def _drop_wait(W: Integers, q: int) -> None:
         free_node(W, node)
 
 
-@inlined
+@inline
 def _by(slot: float, now: float, lead: float) -> float:
     """Return up to when a packet of a slot has left as another one comes: see `LinkQueue.room`."""
     return now - TOGETHER if lead > slot else now + TOGETHER
 
 
-@inlined
+@inline
 def room(W: Integers, F: Reals, q: int, now: float, lead: float) -> float:
     """Return how many packets may come at the time `now`: see `LinkQueue.room`."""
     while W[q + at.WAIT_FIRST]:
@@ -125,7 +125,7 @@ def carry(
     return begun, end
 
 
-@inlined
+@inline
 def carry_one(W: Integers, F: Reals, q: int, first: float, bits: float, lead: float) -> float:
     """Take a packet, if there is room for it; return when it is through, s, or else -1."""
     free = F[q + at.FREE]

@@ -4,20 +4,20 @@ from math import inf
 
 from fedsim.sim.network.tcp.compiled import layout as at
 from fedsim.sim.network.tcp.compiled.boards import has, segment
-from fedsim.sim.network.tcp.compiled.compiler import inlined, part
+from fedsim.sim.network.tcp.compiled.compiler import inline, part
 from fedsim.sim.network.tcp.compiled.events import call
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.receiver import EVERY, GROWS
 from fedsim.sim.network.tcp.transfer import BLOCK, BLOCKS
 
 
-@inlined
+@inline
 def count_arrived(W: Integers, m: int) -> int:
     """Return the number of segments that have arrived."""
     return W[m + at.AWAITED] + W[m + at.EARLIES]
 
 
-@inlined
+@inline
 def say(W: Integers, F: Reals, m: int, early: int, time: float) -> None:
     """Let the receiver acknowledge at some time."""
     W[m + at.UNSAID], F[m + at.DUE], W[m + at.SAID] = 0, inf, W[m + at.AWAITED]
@@ -32,7 +32,7 @@ def say_late(W: Integers, F: Reals, m: int, time: float) -> None:
     _send_acknowledgement(W, F, m, at.IN_ORDER, time)
 
 
-@inlined
+@inline
 def _send_acknowledgement(W: Integers, F: Reals, m: int, early: int, time: float) -> None:
     """Let what the receiver says be on its way."""
     p = W[m + at.PATH]
@@ -44,7 +44,7 @@ def _send_acknowledgement(W: Integers, F: Reals, m: int, early: int, time: float
     F[node + at.ECHO] = F[m + at.ECHOED]
 
 
-@inlined
+@inline
 def take_segment(W: Integers, F: Reals, m: int, number: int, sent: float, now: float) -> None:
     """Take a segment, and say what is to be said at once: see `Receiver.take`."""
     if number != W[m + at.AWAITED]:

@@ -4,7 +4,7 @@ from math import inf
 
 from fedsim.sim.network.tcp.compiled import boards, windows
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import inlined, part, piece
+from fedsim.sim.network.tcp.compiled.compiler import inline, part, piece
 from fedsim.sim.network.tcp.compiled.events import call, forget
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.compiled.queues import claim, is_crowded
@@ -18,7 +18,7 @@ from fedsim.sim.network.tcp.stream import LEAST
 from fedsim.sim.network.tcp.transfer import AHEAD, LEAST_TRAIN, LOOKED_AT, SHARE
 
 
-@inlined
+@inline
 def is_steady(W: Integers, m: int) -> bool:
     """Return whether it knows of no loss, waits for no repair, and has not forgotten any."""
     if W[m + at.STATE] != at.OPEN or not boards.is_clean(W, m):
@@ -42,7 +42,7 @@ def _launch(
         _launch_part(W, F, m, number, count, start, pace)
 
 
-@inlined
+@inline
 def _launch_part(
     W: Integers, F: Reals, m: int, number: int, count: int, start: float, pace: float
 ) -> None:
@@ -64,7 +64,7 @@ def send(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
         _set_timer(W, F, m)
 
 
-@inlined
+@inline
 def send_new(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
     """Send new segments, where nothing is known to be lost."""
     size = F[m + at.SIZE]
@@ -101,7 +101,7 @@ def _claim_anew(W: Integers, F: Reals, m: int, count: int) -> None:
     W[m + at.CLAIM] = count
 
 
-@inlined
+@inline
 def _longest_train(W: Integers, F: Reals, m: int, todo: int, span: float) -> int:
     """Return how many segments travel together."""
     if is_crowded(W, m):
@@ -258,7 +258,7 @@ def repair(
 # The timer.
 
 
-@inlined
+@inline
 def _set_timer(W: Integers, F: Reals, m: int) -> None:
     deadline = F[m + at.DEADLINE]
     if W[m + at.TIMER] and deadline < F[m + at.TIMER_WHEN]:
@@ -270,7 +270,7 @@ def _set_timer(W: Integers, F: Reals, m: int) -> None:
         W[m + at.TIMER] = W[call(W, F, when, at.TIMES_OUT, m) + at.EVENT_KEY]
 
 
-@inlined
+@inline
 def _arm(W: Integers, F: Reals, m: int, now: float) -> None:
     """Start the timer, or put the probe off, which follows what is sent last."""
     if F[m + at.DEADLINE] == inf:
@@ -283,7 +283,7 @@ def _arm(W: Integers, F: Reals, m: int, now: float) -> None:
     _set_deadline(W, F, m, now)
 
 
-@inlined
+@inline
 def _set_deadline(W: Integers, F: Reals, m: int, now: float) -> None:
     late_at = F[m + at.LATE_AT]
     F[m + at.DEADLINE] = late_at
@@ -299,7 +299,7 @@ def _set_deadline(W: Integers, F: Reals, m: int, now: float) -> None:
     F[m + at.DEADLINE] = F[m + at.PROBE] = probe
 
 
-@inlined
+@inline
 def restart_timer(W: Integers, F: Reals, m: int, now: float) -> None:
     """Start the timer anew, as an acknowledgement has come."""
     windows.restore_timeout(W, F, m)

@@ -3,7 +3,7 @@
 from math import inf
 
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import inlined, part, piece
+from fedsim.sim.network.tcp.compiled.compiler import inline, part, piece
 from fedsim.sim.network.tcp.compiled.events import call, free_node, take_node
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.compiled.queues import carry, carry_one, is_crowded, room
@@ -16,7 +16,7 @@ from fedsim.sim.network.tcp.compiled.receivers import (
 from fedsim.sim.network.tcp.handshake import OPTIONS
 
 
-@inlined
+@inline
 def _over(W: Integers, m: int, number: int) -> int:
     """Return whether what a packet belongs to is over."""
     if number >= 0:
@@ -199,7 +199,7 @@ def _deliver(
     _wait_for_more(W, F, m, last)
 
 
-@inlined
+@inline
 def _deliver_one(
     W: Integers, F: Reals, m: int, number: int, bits: float, sent: float, time: float
 ) -> None:
@@ -219,7 +219,7 @@ def _deliver_one(
         _wait_for_more(W, F, m, time)
 
 
-@inlined
+@inline
 def _wait_for_more(W: Integers, F: Reals, m: int, last: float) -> None:
     """End with the last segment, or wait for the second one of an acknowledgement."""
     if count_arrived(W, m) == W[m + at.TOTAL]:
@@ -244,7 +244,7 @@ def look_for_late(W: Integers, F: Reals, m: int) -> None:
         call(W, F, due, at.LATE_ONE, m)
 
 
-@inlined
+@inline
 def _note(W: Integers, F: Reals, m: int, first: float, last: float, count: int) -> None:
     """Note when segments arrive: see `TcpArrivals.note`."""
     now = F[at.NOW]

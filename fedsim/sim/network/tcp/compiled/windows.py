@@ -3,7 +3,7 @@
 from math import ceil, inf
 
 from fedsim.sim.network.tcp.compiled import layout as at
-from fedsim.sim.network.tcp.compiled.compiler import inlined, part
+from fedsim.sim.network.tcp.compiled.compiler import inline, part
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 from fedsim.sim.network.tcp.window import (
     CLAMP,
@@ -42,7 +42,7 @@ def reset_window(W: Integers, F: Reals, m: int) -> None:
 # The timer.
 
 
-@inlined
+@inline
 def measure(F: Reals, m: int, sent: float, now: float) -> None:
     """Take the round trip of a segment."""
     trip = TICK * (int(now / TICK) - int(sent / TICK))
@@ -58,7 +58,7 @@ def measure(F: Reals, m: int, sent: float, now: float) -> None:
         F[m + at.MEAN_TRIP], F[m + at.VARIATION] = trip, trip / 2
 
 
-@inlined
+@inline
 def restore_timeout(W: Integers, F: Reals, m: int) -> None:
     """Set the timeout as the round trips have it."""
     late, least = 4 * F[m + at.VARIATION], F[at.LEAST_TIMEOUT]
@@ -71,13 +71,13 @@ def restore_timeout(W: Integers, F: Reals, m: int) -> None:
 # Growth.
 
 
-@inlined
+@inline
 def looks(W: Integers, F: Reals, m: int) -> bool:
     """Return whether single round trips may end slow start."""
     return W[at.CUBIC] != 0 and W[at.LINUX] != 0 and F[m + at.SIZE] < F[m + at.THRESHOLD]
 
 
-@inlined
+@inline
 def note_acknowledgement(W: Integers, F: Reals, m: int, now: float) -> None:
     """Look at the round trip when an acknowledgement has come: Cubic does."""
     if not W[at.CUBIC] or -1.0 < F[m + at.EPOCH] > now - F[at.SETTLED]:
@@ -107,7 +107,7 @@ def _look_for_full_pipe(W: Integers, F: Reals, m: int, trip: float, now: float) 
         F[m + at.THRESHOLD] = F[m + at.SIZE]
 
 
-@inlined
+@inline
 def grow(
     W: Integers, F: Reals, m: int, count: int, acknowledged: int, sent: int, now: float
 ) -> None:
@@ -141,7 +141,7 @@ def _begin_round(W: Integers, F: Reals, m: int, sent: int, now: float) -> None:
     F[m + at.ROUND_TRIP], W[m + at.SAMPLES] = inf, 0
 
 
-@inlined
+@inline
 def _follow_cubic(W: Integers, F: Reals, m: int, count: int, now: float) -> None:
     """Grow along the curve, by a segment for an acknowledgement at most."""
     W[m + at.CREDIT] += count
@@ -163,7 +163,7 @@ def _follow_cubic(W: Integers, F: Reals, m: int, count: int, now: float) -> None
         W[m + at.CREDIT] -= per
 
 
-@inlined
+@inline
 def _cube(F: Reals, offset: float) -> int:
     """Return the whole segments of the curve at some offset, s, as the power of C's library has it.
 

@@ -64,7 +64,7 @@ def test_a_gateway_replies_once_to_each_message_from_above(reported: ReportedStu
     clients = fleet.with_received_counts(reported).set_index("client")
     for node, above in ABOVE.items():
         asked = ROUNDS * VISITS[above]
-        assert clients.loc[node, ["received", "transmissions"]].tolist() == [asked, asked], node
+        assert [clients["received"][node], clients["transmissions"][node]] == [asked, asked], node
 
 
 def test_the_page_has_gateways_as_kinds_of_their_own(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from fedsim.paper.bibliography import (
     of_wire,
     unique,
 )
-from fedsim.record.scenarios import NOTHING, differing, format_value, group_of
+from fedsim.record.scenarios import NOTHING, differing, format_value, group_of, tiers_of
 from fedsim.report.study import ReportedStudy
 
 _CITED = re.compile(r"(?: )?\[@([^\]]+)\]")
@@ -56,7 +56,7 @@ def references(study: ReportedStudy) -> list[Publication]:
         scenario = run.scenario
         found += of_algorithm(scenario["algorithm"])
         found += [each for way in ("up", "down") for each in of_wire(scenario["wire"][way])]
-        for group in scenario["fleet"]:
+        for group in (*scenario["fleet"], *tiers_of(scenario)):
             found += [each for part in _PARTS for each in of_constants(group[part], part)]
     return unique(found)
 
@@ -71,6 +71,7 @@ def methods(study: ReportedStudy) -> str:
         _variants(study),
         _problem(study),
         _fleet(study),
+        _tiers(study.first.scenario),
         _wire(study.first.scenario),
         _network(study.first.scenario),
         _rounds(study.first.scenario),
@@ -203,8 +204,9 @@ def _fleet(study: ReportedStudy) -> Iterator[str]:
             for key, form in _RADIO.items()
             if radio.get(key) is not None and str(radio[key]) not in _NOTHING
         ]
+        what = "gateways, " if int(str(number)) >= len(scenario["fleet"]) else ""
         texts.append(
-            f"{count:,} {device['kind']} ({power}){_cite(of_constants(device, 'device'))}"
+            f"{count:,} {what}{device['kind']} ({power}){_cite(of_constants(device, 'device'))}"
             f" over {radio['kind']} ({', '.join(facts)}){_cite(of_constants(radio, 'radio'))}"
             + _aside(group)
         )
@@ -212,10 +214,22 @@ def _fleet(study: ReportedStudy) -> Iterator[str]:
     others = [
         study.labels[name]
         for name, run in study.variants.items()
-        if run.scenario["fleet"] != scenario["fleet"]
+        if any(run.scenario.get(key) != scenario.get(key) for key in ("fleet", "tiers"))
     ]
     if others:
         yield f"The fleet of {', '.join(others)} differs as stated."
+
+
+def _tiers(scenario: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what gateways run, tier by tier from the clients up."""
+    below = "clients"
+    for tier in tiers_of(scenario):
+        outer = tier["outer"]
+        yield (
+            f"Each of {tier['count']} gateways runs {tier['rounds']} rounds with the {below} below"
+            f" it in each of its rounds of {outer['kind']}{_cite(of_algorithm(outer))}."
+        )
+        below = "gateways"
 
 
 def _aside(group: Mapping[str, Any]) -> str:

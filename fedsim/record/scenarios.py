@@ -85,10 +85,16 @@ def data_of(scenario: Mapping[str, Any]) -> str:
 def group_of(scenario: Mapping[str, Any], number: int) -> Mapping[str, Any]:
     """Return a group of clients as a scenario describes it, by its number in the clients table.
 
-    A scenario without a fleet has one group, of ideal clients.
+    A scenario without a fleet has one group, of ideal clients. After all groups come the gateways
+    of each tier.
     """
     groups: Sequence[Mapping[str, Any]] = scenario["fleet"] or (_IDEAL,)
-    return groups[number]
+    return [*groups, *tiers_of(scenario)][number]
+
+
+def tiers_of(scenario: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the tiers of gateways that a scenario has; none in earlier records."""
+    return scenario.get("tiers") or ()
 
 
 def fleet_of(scenario: Mapping[str, Any]) -> str:

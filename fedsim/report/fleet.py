@@ -1,17 +1,21 @@
 """The fleet: which kinds of clients there are, what they run on, and what they sent."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
 
 from fedsim.analysis import DEVICE_COLOURS
 from fedsim.analysis.client_names import client_names
+from fedsim.analysis.log.edges import node_number
+from fedsim.analysis.log.frames import SERVER
 from fedsim.analysis.style import OUTCOME_COLOURS
-from fedsim.record.scenarios import group_of
+from fedsim.record.scenarios import group_of, tiers_of
 from fedsim.report.components import PageFigure, PageTable, TableCell, each_or_spread, number, words
 from fedsim.report.study import ReportedRun, ReportedStudy
 from fedsim.text import format_number
+
+_PHYSICAL = ("fleet", "network", "tiers")
 
 
 def fleets(study: ReportedStudy) -> list[tuple[list[str], ReportedRun]]:
@@ -20,7 +24,7 @@ def fleets(study: ReportedStudy) -> list[tuple[list[str], ReportedRun]]:
     for variant, run in study.variants.items():
         label = study.labels[variant]
         for names, other in found:
-            if all(run.scenario[key] == other.scenario[key] for key in ("fleet", "network")):
+            if all(run.scenario.get(key) == other.scenario.get(key) for key in _PHYSICAL):
                 names.append(label)
                 break
         else:
@@ -81,20 +85,47 @@ _HEADS = {"transmissions": "replied"}
 
 
 def received_counts(run: ReportedRun) -> "pd.Series[int]":
-    """Return how many messages of the server arrived at each client of a run."""
+    """Return how many messages of the server, or of the gateway above, arrived at each client."""
     rows = run.events(["event", "node", "peer", "detail"])
-    arrived = rows[
-        (rows["event"] == "receive") & (rows["peer"] == "server") & rows["detail"].isna()
-    ]
-    return arrived["node"].astype(str).value_counts()
+    rows = rows[(rows["event"] == "receive") & rows["detail"].isna()]
+    return _count(rows, lambda node, peer: _is_above(peer, node))
+
+
+def _sent_down(run: ReportedRun) -> "pd.Series[int]":
+    """Return how many messages that carry something each gateway sent to those below it."""
+    rows = run.events(["event", "node", "peer", "payload_bits"])
+    return _count(rows[(rows["event"] == "send") & (rows["payload_bits"] > 0)], _is_above)
+
+
+def _count(rows: pd.DataFrame, wanted: Callable[[str, str], bool]) -> "pd.Series[int]":
+    """Return the number of rows of each node, of those whose node and peer are wanted."""
+    ends = [rows[end].astype(str) for end in ("node", "peer")]
+    counts = rows.groupby(ends).size()
+    kept = counts[[wanted(node, peer) for node, peer in counts.index]]
+    return kept.groupby(level=0).sum()
+
+
+def _is_above(node: str, other: str) -> bool:
+    """Return whether a node is the server, or a gateway above another node.
+
+    >>> _is_above("gateway-7", "gateway-5"), _is_above("gateway-7", "server")
+    (True, False)
+    """
+    if SERVER in (node, other):
+        return node == SERVER
+    return node.startswith("gateway-") and node_number(node) > node_number(other)
 
 
 def with_received_counts(study: ReportedStudy) -> pd.DataFrame:
-    """Return the client tables with the column received."""
+    """Return the client tables with the column received; gateways' transmissions are replies."""
     parts = []
     for run in study.runs:
         own = run.rows(study.clients)
-        parts.append(own.assign(received=own["client"].map(received_counts(run)).fillna(0)))
+        own = own.assign(received=own["client"].map(received_counts(run)).fillna(0))
+        if tiers_of(run.scenario):
+            replies = own["transmissions"] - own["client"].map(_sent_down(run)).fillna(0)
+            own = own.assign(transmissions=replies)
+        parts.append(own)
     return pd.concat(parts, ignore_index=True)
 
 

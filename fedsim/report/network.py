@@ -20,6 +20,7 @@ from fedsim.analysis.log.edges import edges, set_disagreement
 from fedsim.blocks.quantities import Seconds
 from fedsim.ports import Array
 from fedsim.record.models import nodes_of
+from fedsim.record.scenarios import tiers_of
 from fedsim.report.charts import SYMBOLS, GraphLine, GraphNodes, network, symbol_icon
 from fedsim.report.components import LegendKey, PageFigure
 from fedsim.report.study import ReportedRun, ReportedStudy
@@ -131,13 +132,16 @@ def graph_of(
     network: Mapping[str, Any] = run.scenario["network"]
     if network.get("peers"):
         return _peers(run, groups, unit, models)
+    tiers = tiers_of(run.scenario)
     note = f"a {network['topology']} of {len(groups):,} clients"
+    if tiers:
+        note = f"{len(groups):,} clients and gateways, each with the server that it has"
     names = {client: client for client in groups}
     edges = None
     if len(groups) > MOST:
         names = {client: f"kind {group}" for client, group in groups.items()}
         note += "; a node stands for a whole kind"
-    else:
+    elif not tiers:
         edges = _links(network, list(groups))
         if edges is None:
             note += f", whose file {network['path']} is not here: only its ends are drawn"
@@ -145,6 +149,8 @@ def graph_of(
     graph.add_node(SERVER)
     for client, group in groups.items():
         graph.add_node(names[client], group=group)
+    if tiers:
+        return Graph(graph, note, _add_tiers(graph, run, members, names))
     graph.add_edges_from(edges or [(name, SERVER) for name in names.values()])
     sums = members.assign(node=members["client"].astype(str).map(names)).groupby("node")
     totals = sums[["bits_up", "bits_down"]].sum()
@@ -152,6 +158,20 @@ def graph_of(
     if edges and network["topology"] == "graph" and not network.get("path"):
         loads = carried_bits(network["edges"], SERVER, totals) | loads
     return Graph(graph, note, loads)
+
+
+def _add_tiers(
+    graph: "nx.Graph[str]", run: ReportedRun, members: pd.DataFrame, names: Mapping[str, str]
+) -> dict[Ends, tuple[float, float]]:
+    """Add a link from each client and gateway to what is above it; return what links carried."""
+    bits = _bits(run)
+    carried: dict[Ends, tuple[float, float]] = {}
+    for below, above in members[["client", "server"]].astype(str).itertuples(index=False):
+        ends = names[below], names.get(above, above)
+        up, down = carried.get(ends, (0.0, 0.0))
+        carried[ends] = up + bits.get((below, above), 0.0), down + bits.get((above, below), 0.0)
+    graph.add_edges_from(carried)
+    return carried
 
 
 def _to_the_server(graph: "nx.Graph[str]", sums: pd.DataFrame) -> dict[Ends, tuple[float, float]]:

@@ -157,10 +157,11 @@ class ReportedStudy:
     def clients(self) -> pd.DataFrame:
         """The client tables, with the column kind: what people call a client's group."""
         frame = read_all([run.path for run in self.runs], "clients")
-        facts = (frame[name] for name in ("group", "device", "radio"))
+        facts = (frame[name] for name in ("client", "group", "device", "radio"))
         return frame.assign(
             kind=[
-                f"{group}: {device}, {radio}" for group, device, radio in zip(*facts, strict=True)
+                f"{group}: {'gateway, ' * node.startswith('gateway-')}{device}, {radio}"
+                for node, group, device, radio in zip(*facts, strict=True)
             ]
         )
 

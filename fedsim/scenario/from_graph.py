@@ -1,10 +1,13 @@
 """From a networkx graph to the blocks of a scenario: neighbours, weights, links and fleet."""
 
+import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from itertools import groupby
 from math import isfinite
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from fedsim.blocks.wording import printable, show
 from fedsim.errors import Fault, ScenarioError
@@ -25,18 +28,20 @@ _NODE = frozenset(Group.model_fields) - {"count", "intervals"}
 
 _SERVER = "server"
 
+_CLIENT = re.compile(r"client-(\d+)")
+
 
 def with_graph(tree: Located, graph: "AnyGraph") -> Located:
     """Return a scenario as written, with what a graph says.
 
-    A graph with a node "server" has the links between it and the clients, `network.edges`. Any
-    other graph has the neighbours of peers, `network.peers`, which are numbered in the order of the
-    nodes, or by their own numbers if they are 0, 1, ... or client-0, client-1, ... The `weight` of
-    edges is the mixing matrix, `rate`, `latency`, `loss`, `discipline` and `duplex` are those of
-    links; numbers are in bit/s and s, and a loss is the share of packets. In a directed graph links
-    lead one way if some lose packets, or differ from those back; else both ways. Attributes of
-    nodes such as `device`, `radio` and `battery` are those of the fleet. Other attributes have no
-    effect.
+    A graph with a node "server" has the links between it and the clients, `network.edges`; these
+    are its nodes client-0, client-1, ..., and all others are routers. Any other graph has the
+    neighbours of peers, `network.peers`, which are numbered in the order of the nodes, or by their
+    own numbers if they are 0, 1, ... or client-0, client-1, ... The `weight` of edges is the mixing
+    matrix, `rate`, `latency`, `loss`, `discipline` and `duplex` are those of links; numbers are in
+    bit/s and s, and a loss is the share of packets. In a directed graph links lead one way if some
+    lose packets, or differ from those back; else both ways. Attributes of clients such as `device`,
+    `radio` and `battery` are those of the fleet. Other attributes have no effect.
 
     Raises:
         ScenarioError: the graph cannot be one of peers, or says what the scenario says, too.
@@ -50,9 +55,11 @@ def with_graph(tree: Located, graph: "AnyGraph") -> Located:
     ]
     if faults:
         raise ScenarioError(faults)
-    nodes = graph.number_of_nodes()
-    fleet = tree.get("fleet")
-    if "network.peers" in blocks and "fleet" not in blocks and (not fleet or not fleet.content):
+    fleet, nodes = tree.get("fleet"), len(_numbers(graph))
+    told = "fleet" in blocks or (fleet is not None and fleet.content)
+    if "network.peers" not in blocks:  # of a server's clients the split may say how many there are
+        told = told or not nodes or _at(tree, "problem.split.clients") is not None
+    if not told:
         blocks["fleet"] = [{"count": nodes}]
     for key, value in blocks.items():
         try:
@@ -83,6 +90,7 @@ def _blocks(graph: "AnyGraph") -> Iterator[tuple[str, Any]]:
         raise _wrong(f"got a {type(seen).__name__}; {wanted}")
     if _SERVER in graph:
         yield from _network(graph, {node: str(node) for node in graph})
+        yield from _fleet(graph, _numbers(graph))
         return
     numbers = _numbers(graph)
     pairs = sorted((numbers[one], numbers[other]) for one, other in graph.edges if one != other)
@@ -93,8 +101,7 @@ def _blocks(graph: "AnyGraph") -> Iterator[tuple[str, Any]]:
     yield "network.peers", {"kind": "edges", "edges": pairs, **directed}
     if weights := _weights(graph, numbers):
         yield "network.mixing", {"kind": "matrix", "weights": weights}
-    if any(_NODE & attributes.keys() for _, attributes in graph.nodes(data=True)):
-        yield "fleet", _fleet(graph, numbers)
+    yield from _fleet(graph, numbers)
 
 
 def _wrong(text: str) -> ScenarioError:
@@ -102,7 +109,10 @@ def _wrong(text: str) -> ScenarioError:
 
 
 def _numbers(graph: "AnyGraph") -> Mapping[object, int]:
-    """Return the numbers of the nodes as clients."""
+    """Return the numbers of the nodes as clients; with a server, of those that are named so."""
+    if _SERVER in graph:
+        named = ((node, _CLIENT.fullmatch(str(node))) for node in graph)
+        return {node: int(found[1]) for node, found in named if found}
     names = [str(node).removeprefix("client-") for node in graph]
     if sorted(names) == sorted(map(str, range(len(names)))):
         return {node: int(name) for node, name in zip(graph, names, strict=True)}
@@ -120,7 +130,7 @@ def _weights(
     weights = list[tuple[int, int, float]]()
     bare = list[tuple[object, object]]()
     for source, target, attributes in graph.edges(data=True):
-        weight: object = attributes.get("weight")
+        weight = _plain(attributes.get("weight"))
         if weight is None:
             bare.append((source, target))
         elif isinstance(weight, bool) or not isinstance(weight, int | float):
@@ -170,6 +180,7 @@ def _differ(link: Mapping[str, Any], back: Mapping[str, Any]) -> bool:
 
 def _quantity(value: object, unit: str) -> object:
     """Return a number with its unit, a share in per cent; what is a text has one."""
+    value = _plain(value)
     if not unit or isinstance(value, bool) or not isinstance(value, int | float):
         return value
     if unit == "%" and isfinite(value):
@@ -177,8 +188,31 @@ def _quantity(value: object, unit: str) -> object:
     return f"{value!r} {unit}"
 
 
-def _fleet(graph: "AnyGraph", numbers: Mapping[object, int]) -> list[dict[str, Any]]:
-    """Return the groups of the fleet: nodes that follow one another and are alike."""
-    parts = sorted(graph.nodes(data=True), key=lambda node: numbers[node[0]])
-    own = [{key: each[key] for key in sorted(_NODE & each.keys())} for _, each in parts]
-    return [{"count": sum(1 for _ in alike), **part} for part, alike in groupby(own)]
+def _plain(value: object) -> object:
+    """Return a value, and of a number of NumPy that of Python which reads the same.
+
+    >>> _plain(np.float32(0.1)), _plain(np.int64(3))
+    (0.1, 3)
+    """
+    if isinstance(value, np.floating):
+        return float(str(value))
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _fleet(graph: "AnyGraph", numbers: Mapping[object, int]) -> Iterator[tuple[str, Any]]:
+    """Yield the groups of the fleet, if nodes say any: clients that follow one another, and alike.
+
+    Raises:
+        ScenarioError: a node that is no client has attributes of one.
+    """
+    own = {
+        node: {key: _plain(each[key]) for key in sorted(_NODE & each.keys())}
+        for node, each in graph.nodes(data=True)
+    }
+    for node, each in own.items():
+        if each and node not in numbers:
+            text = f"the node {printable(str(node))} has the attribute {next(iter(each))}"
+            raise _wrong(f"{text}, and is no client; beside a server, these are client-0, client-1")
+    if any(own.values()):
+        parts = (own[node] for node in sorted(numbers, key=numbers.__getitem__))
+        yield "fleet", [{"count": sum(1 for _ in alike), **part} for part, alike in groupby(parts)]

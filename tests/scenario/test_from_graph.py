@@ -114,6 +114,29 @@ def test_a_graph_with_a_server_has_the_links_of_a_star_s_method() -> None:
     ]
 
 
+def test_nodes_of_a_graph_with_a_server_are_its_fleet() -> None:
+    graph = linked(("server", "a"), ("a", "client-1"), ("a", "client-0"), ("server", "client-2"))
+    for number, radio in enumerate(("wifi", "lte", "lte")):
+        graph.nodes[f"client-{number}"]["radio"] = radio
+    changes = {"algorithm": {"kind": "gd", "step_size": 0.1}}
+    fleet = built(graph, **changes).scenario.fleet
+    assert [(group.count, group.radio.kind) for group in fleet] == [(1, "wifi"), (2, "lte")]
+    bare = linked(("server", "client-0"), ("server", "client-1"))
+    assert [group.count for group in built(bare, **changes).scenario.fleet] == [2]
+
+
+@pytest.mark.parametrize("number", [np.float64, np.float32, float])
+def test_numbers_of_numpy_are_numbers(number: Any) -> None:
+    said = {"latency": number(0.1), "loss": number(0.01), "weight": number(0.2)}
+    job = built(linked((0, 1, {"rate": np.int64(2000), **said})))
+    assert job.deployment.topology is not None
+    route = job.deployment.topology.between(0, 1)
+    assert (route.latency, route.loss) == (0.1, pytest.approx(0.01, rel=1e-12))
+    assert {link.capacity.peak for link in job.deployment.topology.links} == {2000.0}
+    assert isinstance(job.deployment.overlay, Overlay)
+    assert job.deployment.overlay.matrix().toarray()[0, 1] == 0.2
+
+
 def test_check_says_what_the_graph_is() -> None:
     (note,) = fedsim.check(PEERS, graph=nx.petersen_graph()).graphs
     assert note.text == (
@@ -123,6 +146,8 @@ def test_check_says_what_the_graph_is() -> None:
 
 
 LOSES_ALL = linked((0, 1, {"loss": 1.0}))
+ROUTED = linked(("server", "a"), ("a", "client-0"))
+ROUTED.nodes["a"]["device"] = "pi-4"
 RATED = linked((0, 1, {"weight": 0.5}), (1, 2))
 
 
@@ -135,6 +160,7 @@ RATED = linked((0, 1, {"weight": 0.5}), (1, 2))
         (LOSES_ALL, {}, "network.edges.0.loss", "below 100 %"),
         (RATED, {}, "graph", "between 1 and 2 has no weight"),
         (linked((0, 1, {"weight": "a"})), {}, "graph", "give a number"),
+        (ROUTED, {}, "graph", "the node a has the attribute device, and is no client"),
         (nx.karate_club_graph(), {}, "network.mixing.weights", "row 33 add up to 48"),
         (nx.path_graph(3), {"network": {"peers": {"kind": "ring"}}}, "network.peers", "beside a"),
         (linked((0, 1), (2, 3)), {}, "network.peers.kind", "must be connected"),

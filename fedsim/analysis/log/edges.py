@@ -77,12 +77,12 @@ def _is_broadcast(events: pd.DataFrame) -> pd.Series:
 
 
 def node_number(node: str) -> int:
-    """Return the number of a client; -1 for the server.
+    """Return the number of a client or a gateway; -1 for the server.
 
-    >>> node_number("client-3"), node_number("server")
-    (3, -1)
+    >>> node_number("client-3"), node_number("gateway-12"), node_number("server")
+    (3, 12, -1)
     """
-    return -1 if node == SERVER else int(node.removeprefix("client-"))
+    return -1 if node == SERVER else int(node.rpartition("-")[2])
 
 
 def set_disagreement(graph: "nx.Graph[str]", models: Array) -> "nx.Graph[str]":

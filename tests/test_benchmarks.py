@@ -69,9 +69,11 @@ def test_messages_of_peers_are_counted_against_those_of_a_star(
     monkeypatch.setattr(benchmark, "RANGE", 1.0)
     monkeypatch.setitem(benchmark.WALK, "range", "1.5 km")
     benchmark.main()
-    peers, star, _, standing, walking, ring = capsys.readouterr().out.splitlines()
-    assert peers.startswith("d-psgd: 40 messages")  # 4 nodes, two neighbours, 5 rounds
-    assert star.startswith("star: 40 messages")  # down and up
+    *both, standing, walking, ring = capsys.readouterr().out.splitlines()
+    for how, lines in (("events", both[:3]), ("arrays", both[3:])):
+        # 4 nodes, two neighbours, 5 rounds; and down and up.
+        assert lines[0].startswith(f"{how}, d-psgd: 40 messages")
+        assert lines[1].startswith(f"{how}, star: 40 messages")
     assert standing.startswith("standing: 9 nodes, 3 rounds, ")
     assert walking.startswith("walking: 9 nodes, 3 rounds, 216 messages")  # all are in range
     assert ring.startswith("a ring: 6 nodes, 3 rounds, 36 messages")

@@ -56,10 +56,10 @@ def with_graph(tree: Located, graph: "AnyGraph") -> Located:
     if faults:
         raise ScenarioError(faults)
     fleet, nodes = tree.get("fleet"), len(_numbers(graph))
-    told = "fleet" in blocks or (fleet is not None and fleet.content)
+    stated = "fleet" in blocks or (fleet is not None and fleet.content)
     if "network.peers" not in blocks:  # of a server's clients the split may say how many there are
-        told = told or not nodes or _at(tree, "problem.split.clients") is not None
-    if not told:
+        stated = stated or not nodes or _at(tree, "problem.split.clients") is not None
+    if not stated:
         blocks["fleet"] = [{"count": nodes}]
     for key, value in blocks.items():
         try:

@@ -100,8 +100,7 @@ def run(
         rounds: after which the run ends; short for `stop={"rounds": rounds}`.
         out: the folder of the run folders; if None, a temporary one until this session ends.
         jobs: the number of runs at a time.
-        scenario: other keys of a scenario, such as fleet, network, participation, variants, seeds;
-            and of the loss `torch`: shape, l2, scale, numbers, device, statistics, augment.
+        scenario: other keys of a scenario, and of the loss `torch`, such as l2, numbers, device.
 
     Raises:
         DataError, ScenarioError: what is given cannot be used; nothing has run.
@@ -114,14 +113,13 @@ def run(
     if rounds is not None:
         scenario["stop"] = _stop_after(rounds, scenario.get("stop", {}))
     own = {key: scenario.pop(key) for key in _OF_THE_LOSS if key in scenario}
-    of_items: dict[str, Any] = {"step": step, "collate": collate}
-    made = problem(module, loss, data=data, test=test, split=split, **of_items, **own)
-    if test is not None:
-        _measure_tests(scenario, made, steps=step is not None)
+    rows: dict[str, Any] = {"data": data, "test": test, "split": split}
+    made = problem(module, loss, step=step, collate=collate, **rows, **own)
+    _measure_tests(scenario, made, test, steps=step is not None)
     if named := _by_name(metrics):
         scenario["measures"] = [*scenario.get("measures", ()), *named]
-    whole = {"problem": made, "algorithm": _with_optimizer(algorithm), **scenario}
-    return _as_torch(api.run(whole, out=out, jobs=jobs), module)
+    scenario |= {"problem": made, "algorithm": _with_optimizer(algorithm)}
+    return _as_torch(api.run(scenario, out=out, jobs=jobs), module)
 
 
 _OF_THE_LOSS = ("shape", "l2", "scale", "numbers", "device", "statistics", "augment", "outputs")
@@ -136,8 +134,12 @@ _BLOCKS = {
 """Keys of methods that take no classes or objects of PyTorch's, and what they take."""
 
 
-def _measure_tests(scenario: dict[str, Any], made: ProblemSpec, *, steps: bool) -> None:
-    """Give a scenario without measures that of test rows: of classes, or with a step, of items."""
+def _measure_tests(
+    scenario: dict[str, Any], made: ProblemSpec, test: object, *, steps: bool
+) -> None:
+    """Give a scenario without measures that of its test rows, if any: of classes, or of items."""
+    if test is None:
+        return
     if getattr(made.loss, "criterion", "") == "cross-entropy":
         scenario.setdefault("measures", ["test_accuracy"])
     elif steps:

@@ -67,7 +67,7 @@ def one_of(message: Message, place: int) -> Message:
 
 
 def senders(replies: Sequence[Reply]) -> NDArray[np.integer]:
-    """Return who has sent each of some replies, shape (n,)."""
+    """Return the client of each of some replies, shape (n,)."""
     if isinstance(replies, ReplyColumns):
         return replies.clients
     return np.array([reply.client for reply in replies], np.intp)

@@ -93,7 +93,8 @@ def test_whoever_is_drawn_below_and_above(name: str, tmp_path: Path) -> None:
 def test_draws_by_weights_are_those_of_the_run_in_a_star_too(tmp_path: Path) -> None:
     """They go by the clients' shares of the samples, which a replay has from the log's table."""
     source = small("fedavg", 6, participation=COHORTS["by weights"])
-    source["problem"] |= {"split": {"kind": "lognormal", "clients": 5}}
+    split = {"kind": "lognormal", "clients": 5}
+    source["problem"] = source["problem"] | {"split": split}
     assert unlike(source, OTHER_WORLD[:2], tmp_path) == []
 
 

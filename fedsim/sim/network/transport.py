@@ -115,7 +115,12 @@ class ServerLanes:
         """Accept a message from a client, and charge its bits."""
         lane = self._up[client]
         framing = 0 if lane.framing is None else lane.framing.bits(envelope.bits)
-        self._traffic.charge_up(envelope.bits + framing, 1, envelope.payload_bits)
+        traffic = self._traffic
+        traffic.bits_up += envelope.bits + framing
+        if envelope.payload_bits:
+            traffic.transmissions += 1
+        else:
+            traffic.beacons += 1
         self._queue(lane, envelope, framing)
 
     def _queue(self, lane: Lane, envelope: Envelope, framing: int) -> None:

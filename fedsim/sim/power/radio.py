@@ -1,6 +1,6 @@
 """Radios: metered energy of their two directions, and of the states between messages."""
 
-from math import inf
+from math import inf, nan
 
 from fedsim.physics.signals import Signal
 from fedsim.record.log import EventLog
@@ -9,7 +9,7 @@ from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import SETTLE, Calendar
 from fedsim.sim.power.airtime import Airtime
 from fedsim.sim.power.radio_kind import Pair, RadioKind
-from fedsim.sim.power.supply import Part, Supply, state_of_charge
+from fedsim.sim.power.supply import Part, Supply
 
 _BITS = 1, 2
 _NOTHING: Pair = (0.0, 0.0)
@@ -413,7 +413,7 @@ class CellularRadio(RadioMeter):
                 NO_PEER,
                 self._round,
                 joules=joules,
-                state_of_charge=state_of_charge(self.supply),
+                state_of_charge=nan if self.supply is None else self.supply.share,
                 detail=detail,
             )
 

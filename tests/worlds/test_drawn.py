@@ -18,7 +18,7 @@ from fedsim.scenario.registries import REGISTRIES
 from .campaign import prepared
 from .drawing import world
 
-NUMBER = 3000
+NUMBER = 4000
 
 WHOLE = {
     "Catalogue": "files that are large, and come from elsewhere",

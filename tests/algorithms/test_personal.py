@@ -273,15 +273,14 @@ def test_the_page_says_what_travels(tmp_path: Path) -> None:
     data = {"kind": "sklearn", "name": "digits"}
     problem = {"loss": {"kind": "mlp", "hidden": 32}, "data": data, "split": {"kind": "iid"}}
     rows = rows_of_the_page()
-    variants = {name.lower(): {"algorithm": {"step_size": 0.1, **block}} for name, block, _ in rows}
+    named = [(name.lower().replace(" ", "-"), block, bits) for name, block, bits in rows]
+    variants = {name: {"algorithm": {"step_size": 0.1, **block}} for name, block, _ in named}
     whole = {"problem": problem, "fleet": [{"count": 2}], "stop": {"rounds": 1}}
     (base, *_) = variants.values()
     result = fedsim.run({**whole, **base, "variants": variants}, out=tmp_path)
     seen = result.rounds.set_index("variant")["bits_up"]
-    assert len(rows) == 7
-    assert {name: seen[name.lower()] / 2 for name, _, _ in rows} == {
-        name: bits for name, _, bits in rows
-    }
+    assert len(rows) == 9
+    assert {name: seen[name] / 2 for name in variants} == {name: bits for name, _, bits in named}
 
 
 @pytest.mark.slow

@@ -134,6 +134,8 @@ def test_the_page_says_what_adapters_send(tmp_path: Path) -> None:
     data = rng.standard_normal((4, 64)), np.arange(4), np.array([0, 0, 1, 1])
     plain = nn.Sequential(nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10))
     made: dict[str, tuple[nn.Module, dict[str, Any]]] = {"FedAvg": (plain, {})}
+    normed = nn.Sequential(nn.Linear(64, 32), nn.LayerNorm(32), nn.Tanh(), nn.Linear(32, 10))
+    made["FedBN"] = normed, {"local": ["1.*"]}
     for method, (frozen, keys, _) in METHODS.items():
         module = network(64, 32, 10, 4)
         made[method] = (freeze(module, frozen) if frozen else module), cast("Any", keys)

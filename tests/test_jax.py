@@ -1,5 +1,6 @@
 """Functions of JAX as a problem: runs are plain loops of JAX, and what cannot be used is named."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import fedsim
 import fedsim.jax
 from fedsim.errors import DataError, ScenarioError
+from tests.tiers import some
 
 X = np.random.default_rng(5).normal(size=(60, 4))
 Y = (X @ np.array([1.0, -2.0, 0.5, 0.0]) > 0).astype(np.int64)
@@ -85,6 +87,110 @@ def test_fedsims_adam_at_the_clients_is_that_of_optax(tmp_path: Path) -> None:
         wanted = averaged(before, optax.adam(0.05))
         for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
             assert np.asarray(one) == pytest.approx(np.asarray(other), rel=1e-10, abs=1e-12)
+
+
+def clipped(rate: Any, b1: float = 0.9) -> Any:
+    return optax.chain(optax.clip_by_global_norm(0.05), optax.adamw(rate, b1))
+
+
+OPTAX: dict[str, tuple[Any, dict[str, Any]]] = {
+    "adam": (optax.adam, {}),
+    "clipped": (clipped, {"b1": 0.7}),
+    "by part": (optax.lamb, {"weight_decay": 0.1}),
+    "factored": (optax.adafactor, {"min_dim_size_to_factor": 2}),
+}
+
+
+def fixed(key: Any) -> Any:
+    return init(jax.random.key(3))
+
+
+def optax_loop(optimizer: Any, *, kept: bool) -> list[Any]:
+    """Return the parameters of rounds of two full steps at each of three clients."""
+    shared, models = fixed(None), []
+    states = [optimizer.init(shared) for _ in PARTS]
+    for _ in range(3):
+        reached = []
+        for m, part in enumerate(PARTS):
+            parameters, state = shared, states[m] if kept else optimizer.init(shared)
+            for _ in range(2):
+                slope = jax.grad(mean_loss)(parameters, X[part], Y[part])
+                change, state = optimizer.update(slope, state, parameters)
+                parameters = optax.apply_updates(parameters, change)
+            reached.append(parameters)
+            states[m] = state
+        shared = jax.tree.map(lambda *each: sum(each) / 3, *reached)
+        models.append(shared)
+    return models
+
+
+@pytest.mark.parametrize("rule", some(OPTAX, "clipped"))
+@pytest.mark.parametrize("state", ["reset", "kept"])
+@pytest.mark.parametrize(("numbers", "close"), [("float64", 1e-12), ("float32", 1e-6)])
+def test_an_optimizer_of_optax_at_the_clients_is_the_plain_loop(
+    rule: str, state: str, numbers: Any, close: float
+) -> None:
+    make, options = OPTAX[rule]
+    method = {"kind": "fedavg", "step_size": 0.05, "local_steps": 2, "optimizer_state": state}
+    method["optimizer"] = fedsim.jax.optimizer(make, numbers=numbers, **options)
+    data = X[:39], Y[:39], CLIENTS
+    result = fedsim.run(
+        {
+            "problem": fedsim.jax.problem(fixed, apply, data=data, numbers=numbers),
+            "algorithm": method,
+            "wire": {"values": "float64"},
+            "fleet": [{"count": 3}],
+            "models": {"every": 1},
+            "stop": {"rounds": 3},
+        }
+    )
+    with jax.enable_x64(numbers == "float64"):
+        expected = optax_loop(make(0.05, **options), kept=state == "kept")
+        for number, wanted in enumerate(expected, 1):
+            found = fedsim.jax.parameters(fixed, result, round=number)
+            for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+                assert np.asarray(one) == pytest.approx(np.asarray(other), rel=close, abs=close)
+
+
+def test_a_server_and_losses_of_numpy_take_optimizers_of_optax() -> None:
+    """Those of fedsim give the same models, at both ends, and cost as much."""
+    counted = fedsim.jax.optimizer(optax.adam)
+    assert (counted.moments, counted.operations) == (2, 11)
+    passed = fedsim.jax.optimizer(optax.adam, numbers="float64", operations=11)
+    problem = {
+        "loss": {"kind": "logistic", "l2": 0.1},
+        "data": fedsim.arrays(X[:39], 2.0 * Y[:39] - 1, CLIENTS),
+        "split": "groups",
+    }
+
+    def found(rule: Any) -> fedsim.Result:
+        method = {"kind": "fedopt", "step_size": 0.1, "local_steps": 3, "server_rate": 0.1}
+        method |= {"optimizer": rule, "server_optimizer": rule, "optimizer_state": "kept"}
+        fleet = [{"count": 3, "device": "pi-4"}]
+        return fedsim.run(
+            {"problem": problem, "algorithm": method, "stop": {"rounds": 4}, "fleet": fleet}
+        )
+
+    one, other = found(passed), found("adam")
+    assert one.model() == pytest.approx(other.model(), rel=1e-6, abs=1e-9)  # sent in float32
+    assert one.rounds["joules"].iloc[-1] == pytest.approx(other.rounds["joules"].iloc[-1])
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "said"),
+    [
+        (3, {}, "a function of a step size, such as optax.adam; got an object of the class int"),
+        (optax.adam(0.1), {}, "got an object of the class GradientTransformation"),
+        (lambda rate: 3, {}, "fails in a trial: AttributeError"),
+        (optax.sgd, {"numbers": "int8"}, "numbers: got 'int8'; expected 'float32' or 'float64'"),
+        (optax.sgd, {"beta": 1}, "sgd fails in a trial: TypeError.*unexpected keyword"),
+        (optax.lbfgs, {}, "lbfgs fails in a trial: TypeError.*'value'"),
+        (partial(optax.noisy_sgd, key=1), {}, "has other numbers than real ones and counts"),
+    ],
+)
+def test_what_is_no_optimizer_of_optax_is_refused(make: Any, options: Any, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        fedsim.jax.optimizer(make, **options)
 
 
 LABELS = 2.0 * Y[:39] - 1

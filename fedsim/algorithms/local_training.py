@@ -274,8 +274,7 @@ class LocalUpdates(LocalSteps[Kept]):
 
     @property
     def _optimizer_name(self) -> str:
-        given = isinstance(self.optimizer, GivenOptimizer)
-        return str(getattr(self.optimizer, "name" if given else "kind", "sgd"))
+        return str(getattr(self.optimizer, "name", getattr(self.optimizer, "kind", "sgd")))
 
     @property
     def _rule_name(self) -> str:

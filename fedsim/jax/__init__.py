@@ -18,6 +18,7 @@ except ModuleNotFoundError as error:
 
     raise ModuleNotFoundError(missing("fedsim.jax", "JAX", "jax"), name="jax") from None
 
+from fedsim.jax.optimizers import optimizer
 from fedsim.jax.problems import parameters, problem
 
-__all__ = ["parameters", "problem"]
+__all__ = ["optimizer", "parameters", "problem"]

@@ -100,6 +100,7 @@ from fedsim.problems.optimizers import (
     Adam,
     AdamW,
     GivenOptimizer,
+    GivenTransformation,
     Muon,
     Yogi,
 )
@@ -189,6 +190,7 @@ __all__ = [
     "GivenModule",
     "GivenOptimizer",
     "GivenRows",
+    "GivenTransformation",
     "GradientNorm",
     "GroupL2",
     "Groups",

@@ -1,17 +1,18 @@
 """Optimizers of a scenario: all rules, those of PyTorch that are handed over, and training."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeInt
+from pydantic import Field, NonNegativeInt, PrivateAttr
 
 from fedsim.blocks.choice import OneOf
 from fedsim.blocks.in_memory import Holding
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Block, Given
 from fedsim.ports import Array
+from fedsim.problems.parts import ModelPart
 from fedsim.problems.rules import (
     SGD,
     Adagrad,
@@ -25,6 +26,9 @@ from fedsim.problems.rules import (
 )
 from fedsim.problems.vectors import Vector, like, numpy_of
 
+if TYPE_CHECKING:
+    from fedsim.problems.transformations import Transformation
+
 __all__ = [
     "OPTIMIZERS",
     "ROUNDING",
@@ -34,6 +38,7 @@ __all__ = [
     "AdamW",
     "AnyOptimizer",
     "GivenOptimizer",
+    "GivenTransformation",
     "Muon",
     "Optimizer",
     "OptimizerState",
@@ -100,8 +105,58 @@ class GivenOptimizer(Holding, Optimizer):
         return found
 
 
+class GivenTransformation(Holding, VectorOptimizer):
+    """An optimizer of optax passed in from Python by `fedsim.jax.optimizer`."""
+
+    whole: ClassVar[bool] = True
+
+    kind: Literal["optax"] = "optax"
+    name: str = Field(description="the name of the function that makes it")
+    vectors: NonNegativeInt = Field(description="vectors of the model's size in its state")
+    charged: float = Field(ge=0, description="operations a value of the model and step")
+    numbers: Literal["float32", "float64"] = Field(default="float32", description="number type")
+    counted: bool = Field(default=True, description="whether these are counted for each model")
+
+    _parts: tuple[ModelPart, ...] = PrivateAttr(default=())
+
+    def fit(self, parts: Sequence[ModelPart]) -> Self:
+        """Return the optimizer for a model of these parts; see `Optimizer.fit`."""
+        fitted = self.model_copy()
+        fitted._parts = tuple(parts)  # noqa: SLF001 - its own
+        steps = fitted._steps  # noqa: SLF001
+        charged = steps.operations if self.counted else self.charged
+        return fitted.model_copy(update={"vectors": steps.vectors, "charged": charged})
+
+    @property
+    def moments(self) -> int:
+        """As found in a trial."""
+        return self.vectors
+
+    @property
+    def operations(self) -> float:
+        """As found in a trial, or as given, beside those of decay."""
+        return self.charged + self._decay_operations
+
+    def begin(self, w: Vector) -> OptimizerState:
+        """Return the state of optax; see `VectorOptimizer.begin`."""
+        return OptimizerState([like(w, each) for each in self._steps.begin(numpy_of(w))])
+
+    def step(self, w: Vector, g: Vector, eta: float, state: OptimizerState) -> None:
+        """Take a step; see `VectorOptimizer.step`."""
+        d, held = numpy_of(self._add_decay(w, g)), [numpy_of(each) for each in state.moments]
+        moved, moments = self._steps.step(numpy_of(w), d, eta, held, state.steps)
+        w[:] = like(w, moved)
+        state.moments, state.steps = [like(w, each) for each in moments], state.steps + 1
+
+    @property
+    def _steps(self) -> "Transformation":
+        from fedsim.problems.transformations import transformation  # noqa: PLC0415 - loads JAX
+
+        return transformation(self.value("optimizer"), self.name, self.numbers, self._parts)
+
+
 OPTIMIZERS: Registry[Optimizer] = Registry(
-    "optimizer", (SGD, Adam, AdamW, Yogi, Adagrad, Muon, GivenOptimizer)
+    "optimizer", (SGD, Adam, AdamW, Yogi, Adagrad, Muon, GivenOptimizer, GivenTransformation)
 )
 """Every optimizer that a scenario can name."""
 

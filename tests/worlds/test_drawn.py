@@ -33,6 +33,7 @@ WHOLE = {
     "GivenMeasure": "a function that Python hands over",
     "Muon": "refused by models without matrices: tests/problems/test_optimizers.py",
     "GivenOptimizer": "an optimizer that Python hands over",
+    "GivenTransformation": "an optimizer that Python hands over",
 }
 """Classes that are not drawn, with the reason."""
 

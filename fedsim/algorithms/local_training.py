@@ -32,6 +32,7 @@ from fedsim.problems.optimizers import (
     SGD,
     AnyOptimizer,
     GivenOptimizer,
+    GivenTransformation,
     Optimizer,
     Training,
     pack_state,
@@ -274,7 +275,8 @@ class LocalUpdates(LocalSteps[Kept]):
 
     @property
     def _optimizer_name(self) -> str:
-        return str(getattr(self.optimizer, "name", getattr(self.optimizer, "kind", "sgd")))
+        given = isinstance(self.optimizer, GivenOptimizer | GivenTransformation)
+        return str(getattr(self.optimizer, "name" if given else "kind", "sgd"))
 
     @property
     def _rule_name(self) -> str:

@@ -8,6 +8,7 @@ reused for it.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import count
 from typing import Any, Self
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -59,8 +60,17 @@ class InMemory:
         return _unpickle, (self.key, cloudpickle.dumps(self.value), self.reason)
 
 
-_HELD: WeakValueDictionary[str, InMemory] = WeakValueDictionary()
-"""The objects of this process by key, as long as a block has them; of two equal ones the later."""
+_HELD: WeakValueDictionary[int, InMemory] = WeakValueDictionary()
+"""The objects of this process in the order they came, as long as a block has them."""
+
+_NUMBERS = count()
+"""Of objects in that order."""
+
+
+def _found(key: str) -> InMemory | None:
+    """Return the object with a key; of equal ones the latest that a block has."""
+    alive = (each() for each in reversed(_HELD.valuerefs()))
+    return next((each for each in alive if each is not None and each.key == key), None)
 
 
 def hold(
@@ -74,14 +84,15 @@ def hold(
         again: computes the identity again; None for immutable values.
     """
     key = found.digest or f"{_UNKNOWN}{uuid4().hex}"
-    held = _HELD[key] = InMemory(key, value, found.reason, again)
+    held = _HELD[next(_NUMBERS)] = InMemory(key, value, found.reason, again)
     return held
 
 
 def _unpickle(key: str, pickled: bytes, reason: str) -> InMemory:
     """Return an object received from another process."""
     held = InMemory(key, cloudpickle.loads(pickled), reason)
-    _HELD.setdefault(key, held)
+    if _found(key) is None:
+        _HELD[next(_NUMBERS)] = held
     return held
 
 
@@ -111,7 +122,7 @@ class Holding(Spec):
 
     @model_validator(mode="after")
     def _hold_again(self) -> Self:
-        self._held = _HELD.get(self.digest)
+        self._held = _found(self.digest)
         return self
 
     @property

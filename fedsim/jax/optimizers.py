@@ -39,25 +39,30 @@ def optimizer(
         >>> made.name, made.moments
         ('adamw', 2)
     """
-    if not callable(make):
-        text = "an optimizer of optax is a function of a step size, such as optax.adam"
-        raise DataError("optimizer", f"{text}; got an object of the class {type(make).__name__}")
-    if numbers not in {"float32", "float64"}:
-        raise DataError("optimizer", f"numbers: got {numbers!r}; expected 'float32' or 'float64'")
+    _check(make, numbers)
     name = str(getattr(make, "__name__", type(make).__name__))
     passed = partial(make, **options)
     tried = transformation(passed, name, numbers)
-
-    def again() -> Any:  # noqa: ANN401 - an identity
-        return identity_of(make, sorted(options.items()))
-
     return GivenTransformation.holding(
-        again(),
+        identity_of(make, sorted(options.items())),
         passed,
-        again,
+        lambda: identity_of(make, sorted(options.items())),
         name=name,
         vectors=tried.vectors,
         charged=tried.operations if operations is None else operations,
         numbers=numbers,
         counted=operations is None,
     )
+
+
+def _check(make: object, numbers: object) -> None:
+    """Check that what was passed is of the right sort.
+
+    Raises:
+        DataError: it is not.
+    """
+    if not callable(make):
+        text = "an optimizer of optax is a function of a step size, such as optax.adam"
+        raise DataError("optimizer", f"{text}; got an object of the class {type(make).__name__}")
+    if numbers not in {"float32", "float64"}:
+        raise DataError("optimizer", f"numbers: got {numbers!r}; expected 'float32' or 'float64'")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
-from math import prod
+from math import ceil, prod
 from typing import Any, TypeAlias
 
 import jax
@@ -45,8 +45,8 @@ class Transformation:
     @cached_property
     def vectors(self) -> int:
         """The number of vectors of the model's size that hold the real numbers of the state."""
-        numbers = sum(prod(np.shape(each)) for each in self._reals())
-        return -(-numbers // self._size)
+        reals: int = sum(each.size for each, so in zip(self._leaves, self._real, strict=True) if so)
+        return ceil(reals / self._size)
 
     def begin(self, w: Array) -> list[Array]:
         """Return the state before the first step, as vectors of the model's size."""
@@ -122,9 +122,6 @@ class Transformation:
         ends = np.cumsum([prod(shape) for shape in self._shapes])[:-1]
         parts = jnp.split(jnp.asarray(flat), ends)
         return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
-
-    def _reals(self) -> list[Any]:
-        return [each for each, so in zip(self._leaves, self._real, strict=True) if so]
 
     def _pack(self, leaves: Sequence[Tensor]) -> list[Array]:
         """Return the real leaves of a state as vectors of the model's size, zeros at the end."""

@@ -15,8 +15,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fedsim
 from fedsim.blocks.identity import identity_of, walker
 from fedsim.blocks.identity.walker import Walk
+from fedsim.problems import GivenRows
 from tests.blocks.identities import (
     REFUSED,
     TOLD_APART,
@@ -246,3 +248,14 @@ def test_arrays_of_two_classes_differ_and_so_do_their_attributes() -> None:
     assert all(digests)
     assert len(set(digests)) == 4
     assert identity_of(view(Own, "m")).digest == digests[0]
+
+
+def test_an_object_is_found_as_long_as_a_block_has_one_equal_to_it() -> None:
+    """Also if a later one is gone; of two, the later, as the earlier may have been modified."""
+    first, later = (fedsim.arrays([[0.5, 1.0], [2.0, 0.1]], [1, -1]) for _ in range(2))
+    written = first.model_dump()
+    assert GivenRows.model_validate(written).held is later.held
+    del later
+    assert GivenRows.model_validate(written).held is first.held
+    del first
+    assert GivenRows.model_validate(written).held is None

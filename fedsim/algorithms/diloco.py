@@ -137,7 +137,7 @@ class StreamingDiLoCo(DiLoCo):
             text = "got reset, but a client never begins anew"
             raise ValueError(f"optimizer_state: {text}; give kept")
         if self.server_rule.whole:
-            text = f"got {self.server_rule.kind}, which moves whole matrices, not fragments"
+            text = f"got {self.server_rule.kind}, which moves whole models, not fragments"
             raise ValueError(f"server_optimizer: {text}; give sgd with nesterov, say")
         if isinstance(self.optimizer, GivenOptimizer) and self.optimizer.scheduled:
             text = f"{self.optimizer.name} has a schedule of its own, which counts whole rounds"

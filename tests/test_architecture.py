@@ -3,10 +3,12 @@
 import ast
 import re
 import tomllib
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import pairwise
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -15,7 +17,7 @@ from ruamel.yaml import YAML
 import fedsim
 from fedsim.extras import DISTRIBUTION
 from tests.conftest import ROOT
-from tests.tiers import missing
+from tests.tiers import FILES, LIBRARIES, missing
 
 PACKAGE = ROOT / "fedsim"
 MODULES = {
@@ -167,3 +169,26 @@ def test_the_hooks_before_a_commit_need_no_network() -> None:
     assert {repo["repo"] for repo in hooks["repos"]} == {"local"}
     used = {hook["entry"].split()[0] for repo in hooks["repos"] for hook in repo["hooks"]}
     assert used == {"ruff", "mypy", "lint-imports"}
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """Yield what a file imports as it is loaded: names of modules, and of what they are in."""
+    for each in ast.parse(path.read_text(encoding="utf-8")).body:
+        names = [alias.name for alias in each.names] if isinstance(each, ast.Import) else []
+        if isinstance(each, ast.ImportFrom) and each.module:
+            names = [each.module]
+        for name in names:
+            yield from (name.split(".")[0], ".".join(name.split(".")[:2]))
+
+
+def test_a_file_of_tests_that_loads_a_library_of_an_extra_says_so() -> None:
+    """Else it fails where the extra is not installed, in place of being skipped."""
+    needs = {library: extra for extra, own in LIBRARIES.items() for library in own}
+    needs |= {f"fedsim.{extra}": extra for extra in ("torch", "jax", "flower")}
+    tests = ROOT / "tests"
+    found = {
+        str(path.relative_to(tests)): extras
+        for path in sorted(tests.rglob("test_*.py"))
+        if (extras := {needs[name] for name in _imports(path) if name in needs})
+    }
+    assert {file: extras for file, extras in found.items() if file not in FILES} == {}

@@ -51,16 +51,8 @@ class SerialEvaluator:
         return finite(result)
 
     def alike(self, clients: NDArray[np.int64]) -> list[NDArray[np.intp]]:
-        """Return the places of clients with equally many samples; none if that is not known."""
+        """Return the places of clients whose work costs the same; none if that is not known."""
         return self.losses.alike(clients)
-
-    def operations(self, clients: NDArray[np.int64]) -> Array | None:  # noqa: ARG002 - of others
-        """Return what a gradient of each client takes; None where equally many samples cost alike.
-
-        Args:
-            clients: from `alike`, shape (k,).
-        """
-        return None
 
     def results(self, work: Work, clients: NDArray[np.int64]) -> Array | None:
         """Return the results of the same work of several clients, one a row, shape (k, d).
@@ -139,10 +131,6 @@ class GroupEvaluator(Protocol):
 
     def alike(self, clients: NDArray[np.int64]) -> list[NDArray[np.intp]]:
         """See `SerialEvaluator.alike`."""
-        ...
-
-    def operations(self, clients: NDArray[np.int64]) -> Array | None:
-        """See `SerialEvaluator.operations`."""
         ...
 
     def results(self, work: Work, clients: NDArray[np.int64]) -> Array | None:

@@ -1,9 +1,8 @@
 """The `Oracle` of one client: evaluations of its loss, as work with a cost."""
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,18 +77,6 @@ class LossOracle:
         """The loss itself."""
         kept = self._kept
         return kept if isinstance(kept, LocalLoss) else kept[self._client]
-
-    def with_prices(self, operations: Array) -> "LossOracle":
-        """Return the same for clients with equally many samples, as of sparse rows.
-
-        The operations of its work are an array, too, whose entries are those of each client's own.
-
-        Args:
-            operations: of a full gradient of each client, shape (n,).
-        """
-        made = copy(self)
-        made._operations = cast("float", operations)  # noqa: SLF001 - a copy of its own
-        return made
 
     def gradient(self, w: Array) -> Work:
         """Describe the evaluation of the full (sub)gradient at `w`, shape (d,)."""

@@ -369,16 +369,4 @@ def test_a_group_is_refused_what_it_cannot_compute_before_anything_is_drawn() ->
     with pytest.raises(TypeError, match="minibatches of many clients"):
         many[0]
     assert evaluator.alike(np.arange(4))[0].tolist() == [0]
-    assert evaluator.operations(clients) is None
-
-
-def test_clients_with_equally_many_sparse_rows_have_prices_of_their_own() -> None:
-    losses = losses_of(Squared(), sparse=True)
-    evaluator, every = CompiledEvaluator(losses, 1), np.arange(4)
-    assert [each.tolist() for each in evaluator.alike(every)] == [
-        each.tolist() for each in CompiledEvaluator(losses_of(Squared()), 1).alike(every)
-    ]
-    prices = evaluator.operations(every)
-    assert prices is not None
-    assert prices.tolist() == [loss.gradient_operations for loss in losses]
-    assert len(set(prices.tolist())) > 1
+    assert CompiledEvaluator(losses_of(Squared(), sparse=True), 1).alike(clients) == []

@@ -142,30 +142,6 @@ def test_compiled_kernels_compute_for_all_clients_at_once(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", [None, 4])
-def test_sparse_rows_that_cost_different_amounts_are_computed_at_once(
-    batch: int | None, tmp_path: Path
-) -> None:
-    rng, lines = np.random.default_rng(5), []
-    for row in range(60):
-        places = np.sort(rng.choice(9, rng.integers(1, 8), replace=False))
-        pairs = " ".join(f"{place + 1}:{rng.random():.3f}" for place in places)
-        lines.append(f"{(-1) ** row} {pairs}\n")
-    (tmp_path / "rows.svm").write_text("".join(lines))
-    rows = {"kind": "libsvm", "path": str(tmp_path / "rows.svm"), "layout": "sparse", "features": 9}
-    problem = {"loss": {"kind": "logistic"}, "data": rows, "split": {"kind": "contiguous"}}
-    block = scenario(
-        problem=problem,
-        algorithm={"kind": "fedavg", **STEP, "batch": batch},
-        fleet=[{**LTE, "count": 6}],
-        evaluator="compiled",
-    )
-    with patch.object(ArrayClient, "compute", by_hand):
-        one, other = both(tmp_path, block)
-    assert not _different(one, other)
-
-
-@pytest.mark.slow
 def test_a_group_that_diverges_after_its_draws_ends_as_the_events_do(tmp_path: Path) -> None:
     # Rounds are then played as events from the first one on, with streams that are new.
     method = {"kind": "fedavg", "step_size": 1e60, "local_steps": 2, "batch": 7}

@@ -156,10 +156,6 @@ class CompiledEvaluator:
         """See `SerialEvaluator.alike`."""
         return self._program.alike(clients)
 
-    def operations(self, clients: NDArray[np.int64]) -> Array | None:
-        """See `SerialEvaluator.operations`."""
-        return self._program.operations(clients)
-
     def withdraw(self, ticket: PageTicket | Work) -> None:
         """See `Evaluator.withdraw`: a pending piece is not evaluated."""
         if isinstance(ticket, PageTicket):

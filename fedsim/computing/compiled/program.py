@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
@@ -156,17 +155,11 @@ class CompiledProgram:
         return page.add(piece, eta, pull, out, (model, before, kept))
 
     def alike(self, clients: NDArray[np.int64]) -> list[NDArray[np.intp]]:
-        """Return the places of clients with equally many rows."""
+        """Return the places of clients with equally many rows; none where rows are sparse."""
+        if len(self._data.places):
+            return []
         rows = self._data.rows[clients]
         return [np.flatnonzero(rows == each) for each in np.unique(rows).tolist()]
-
-    def operations(self, clients: NDArray[np.int64]) -> Array | None:
-        """Return what a gradient of each client takes; None if equally many rows cost the same."""
-        return self._operations[clients] if len(self._data.places) else None
-
-    @cached_property
-    def _operations(self) -> Array:
-        return np.array([loss.gradient_operations for loss in self._losses])
 
     def write(self, work: Work, clients: NDArray[np.int64], out: Array) -> Sheet | None:
         """Return the same work of several clients, written on a page of its own.

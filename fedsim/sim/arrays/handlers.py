@@ -230,20 +230,16 @@ class Handlers:
     def _pieces(self, ids: Ids, work: Work, at_once: bool) -> _Pieces:  # noqa: FBT001 - of a piece
         """Return the pieces of the same work of some clients."""
         seconds, clients = np.empty((work.pieces, len(ids))), self._clients
-        operations = np.broadcast_to(np.asarray(work.operations, np.float64), len(ids))
         for places in self._table.alike(ids):
             own = ids[places].tolist()
             one = clients[own[0]]
             if not one.draws_times:
-                prices, whose = np.unique(operations[places], return_inverse=True)
-                times = [one.seconds(work._replace(operations=each)) for each in prices.tolist()]
-                seconds[:, places] = np.array(times)[whose]
+                seconds[:, places] = one.seconds(work)
                 continue
             for place, each in zip(places.tolist(), own, strict=True):
-                priced = work._replace(operations=float(operations[place]))
-                seconds[:, place] = [clients[each].seconds(priced) for _ in range(work.pieces)]
-        same = (work.samples, at_once)
-        return _Pieces(seconds, operations, *(np.broadcast_to(figure, len(ids)) for figure in same))
+                seconds[:, place] = [clients[each].seconds(work) for _ in range(work.pieces)]
+        same = (work.operations, work.samples, at_once)
+        return _Pieces(seconds, *(np.broadcast_to(figure, len(ids)) for figure in same))
 
     def _run(
         self, cohort: HandlerBatch, begin: int, end: int, order: EventOrder, rows: RowBlocks

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from fedsim.computing.serial import GroupEvaluator
 from fedsim.ports import DENSE, Array, ClientId, Message, Oracle, Structure, Work
-from fedsim.problems.oracle import LossOracle
 from fedsim.protocol.transport import ClientProtocol, Envelope
 from fedsim.sim.arrays.classes import Ids
 from fedsim.sim.arrays.order import Numbers, ReactionError
@@ -105,8 +104,7 @@ class ClientGroup:
     Args:
         clients: their numbers, ascending.
         protocol: the endpoint of the first one.
-        oracle: its loss; the others' have equally many samples. Its work has their prices, if these
-            differ.
+        oracle: its loss; the others' have equally many samples.
         evaluator: computes their work.
         streams: each client's own.
         looks: the set to which the names of what the method reads are added.
@@ -155,7 +153,7 @@ class ClientGroup:
         """Compute the same work for each client; return the results, shape (n, d)."""
         evaluator = self._evaluator
         results = None if begun is not None else evaluator.results(work, self.clients)
-        if results is None or not np.max(work.operations) < inf:
+        if results is None or not work.operations < inf:
             raise NotAlikeError("work")
         await _hand_over((work, evaluator.together))
         return results
@@ -243,19 +241,10 @@ class Cohorts:
         for whose in alike:
             for begin in range(0, len(whose), most):
                 places = whose[begin : begin + most]
-                oracle = self._shared_oracle(clients[places], evaluator)
-                protocol = self._protocol(int(clients[places[0]]))
+                first = int(clients[places[0]])
+                oracle, protocol = self._oracle(first), self._protocol(first)
                 own = clients[places], protocol, oracle, evaluator, self._streams, self._looks
                 yield places, ClientGroup(*own)
-
-    def _shared_oracle(self, clients: Ids, evaluator: GroupEvaluator) -> Oracle:
-        """Return the loss of the first one of some clients, whose work has the price of each."""
-        oracle, operations = self._oracle(int(clients[0])), evaluator.operations(clients)
-        if operations is None:
-            return oracle
-        if not isinstance(oracle, LossOracle):
-            raise NotAlikeError("the losses")
-        return oracle.with_prices(operations)
 
 
 def may_be_alike(setup: WorldConfig) -> bool:

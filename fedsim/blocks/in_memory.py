@@ -67,7 +67,7 @@ _NUMBERS = count()
 """Of objects in that order."""
 
 
-def _found(key: str) -> InMemory | None:
+def _find(key: str) -> InMemory | None:
     """Return the object with a key; of equal ones the latest that a block has."""
     alive = (each() for each in reversed(_HELD.valuerefs()))
     return next((each for each in alive if each is not None and each.key == key), None)
@@ -91,7 +91,7 @@ def hold(
 def _unpickle(key: str, pickled: bytes, reason: str) -> InMemory:
     """Return an object received from another process."""
     held = InMemory(key, cloudpickle.loads(pickled), reason)
-    if _found(key) is None:
+    if _find(key) is None:
         _HELD[next(_NUMBERS)] = held
     return held
 
@@ -122,7 +122,7 @@ class Holding(Spec):
 
     @model_validator(mode="after")
     def _hold_again(self) -> Self:
-        self._held = _found(self.digest)
+        self._held = _find(self.digest)
         return self
 
     @property

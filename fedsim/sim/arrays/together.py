@@ -91,7 +91,7 @@ class ReplyRows(NamedTuple):
         return ReplyColumns(clients[said], self.envelopes[0].round, messages, which[own], rows[own])
 
 
-class _Draws(StreamGroup):
+class GroupDraws(StreamGroup):
     """Takes the place of a random stream: only what draws for all of them at once can use it."""
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -122,7 +122,7 @@ class ClientGroup:
         looks: set[str],
     ) -> None:
         self.clients = clients
-        self.rng = _Draws(streams, clients)
+        self.rng = GroupDraws(streams, clients)
         self.protocol = protocol
         self.oracle = oracle
         self._evaluator = evaluator

@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from types import coroutine
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,14 +20,14 @@ from fedsim.ports import Array, ClientId, Message, Oracle, Reply, Work
 from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.transport import Envelope
 from fedsim.sim.arrays.order import Numbers, ReactionError
-from fedsim.sim.arrays.together import ClientGroup, NotAlikeError, Piece, is_plain
+from fedsim.sim.arrays.together import ClientGroup, GroupDraws, NotAlikeError, Piece, is_plain
 from fedsim.sim.config import PeerMethod, WorldConfig
 from fedsim.sim.exchanges.layout import COMMIT, COMPUTE, EXCHANGE, KernelTables, Step
 from fedsim.sim.exchanges.nodes import endpoint
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.meetings import Neighbourhood
 from fedsim.sim.peer_rounds import PeerRounds
-from fedsim.streams import EntityStreams, StreamGroup
+from fedsim.streams import EntityStreams
 from fedsim.wire.payloads.rows import DenseRows
 
 _NUMBERS, _APART = 2**24, 2
@@ -40,7 +40,7 @@ _COMMITS: _Untimed = (COMMIT, 0.0, 0.0)
 _EXCHANGES: _Untimed = (EXCHANGE, 0.0, 0.0)
 
 
-class _NodeDraws(StreamGroup):
+class _NodeDraws(GroupDraws):
     """The random streams of the nodes: each draws a row of its own."""
 
     def standard_normal(self, shape: tuple[int, int]) -> Array:
@@ -48,9 +48,6 @@ class _NodeDraws(StreamGroup):
         return np.array(
             [self.streams.of(number).standard_normal(shape[1]) for number in self.numbers.tolist()]
         )
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise NotAlikeError(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +99,7 @@ class NodeGroup(ClientGroup):
     ) -> None:
         evaluator = cast("GroupEvaluator", setup.evaluator)
         super().__init__(numbers, protocol, oracle, evaluator, streams, looks)  # type: ignore[arg-type]
-        self.rng = _NodeDraws(streams, numbers)  # type: ignore[assignment]
+        self.rng = _NodeDraws(streams, numbers)
         self.initial = np.repeat(setup.initial[None], len(numbers), axis=0)
         near = [Neighbourhood.of(cast("Overlay", setup.overlay), one) for one in numbers.tolist()]
         self.others = np.array([sorted(each.neighbours) for each in near])

@@ -34,9 +34,9 @@ class DenseRows:
         """The vectors as they arrive, read-only, shape (n, d)."""
         return frozen(self.some(slice(None)))
 
-    def some(self, places: slice | NDArray[np.intp], columns: slice = slice(None)) -> Array:
-        """Return some entries of the vectors of some senders as they arrive: a copy, (k, d)."""
-        return self._form.widen(self._sent[places, columns])
+    def some(self, places: slice | NDArray[np.intp]) -> Array:
+        """Return the vectors of some senders as they arrive: a copy, shape (k, d)."""
+        return self._form.widen(self._sent[places])
 
     def one(self, place: int) -> Array:
         """Return the vector of a sender as it arrives, read-only, shape (d,)."""
@@ -106,18 +106,18 @@ class RowPayloads(Sequence[Payload]):
         """Whether each is a row of an array."""
         return all(map(_is_rows, self._sources))
 
-    def vectors(self, begin: int, end: int, columns: slice = slice(None)) -> Array:
-        """Return some entries of the vectors of some, all `in_rows`: a copy, shape (k, d)."""
+    def vectors(self, begin: int, end: int) -> Array:
+        """Return the vectors of some, which are all `in_rows`: a copy, shape (k, d)."""
         which, places = self._which[begin:end], self._places[begin:end]
         sources: Any = self._sources
         if (which == which[0]).all():
             one_run = bool((np.diff(places) == 1).all())  # it is sliced, which copies nothing
             some = slice(int(places[0]), int(places[-1]) + 1) if one_run else places
-            found: Array = sources[which[0]].some(some, columns)
+            found: Array = sources[which[0]].some(some)
             return found
         parts = {each: np.flatnonzero(which == each) for each in np.unique(which).tolist()}
         order = np.argsort(np.concatenate([*parts.values()]))
-        every = [sources[each].some(places[own], columns) for each, own in parts.items()]
+        every = [sources[each].some(places[own]) for each, own in parts.items()]
         return np.asarray(np.concatenate(every)[order])
 
 
@@ -143,42 +143,23 @@ def weighted_sum(payloads: Sequence[Payload], weights: Array | None = None) -> A
         if not (isinstance(some, RowPayloads) and some.in_rows and total.size >= _LEAST):
             _add(total, some, factors)
             continue
-        for columns in _columns(len(total)):
-            _add_rows(total[columns], some, factors, columns)
+        step = max(_AT_ONCE // len(total), 1)
+        for at in range(0, len(some), step):
+            end = min(at + step, len(some))
+            added = some.vectors(at, end)
+            if factors is not None:
+                added *= factors[at:end, None]
+            # Down the rows of an array, entry by entry, NumPy adds one after the other.
+            added[0] += total
+            np.add.reduce(added, axis=0, out=total)
     return total
-
-
-def _columns(length: int) -> Iterator[slice]:
-    """Yield the entries of long vectors in parts, of which some rows fit into fast memory."""
-    for begin in range(0, length, _COLUMNS):
-        # A column alone is contiguous, and NumPy adds that in pairs.
-        end = length if length - begin < _COLUMNS + _LEAST else begin + _COLUMNS
-        yield slice(begin, end)
-        if end == length:
-            return
-
-
-def _add_rows(total: Array, rows: RowPayloads, factors: Array | None, columns: slice) -> None:
-    """Add some entries of rows, times factors, to a sum of these entries."""
-    step = max(_AT_ONCE // len(total), 1)
-    for at in range(0, len(rows), step):
-        end = min(at + step, len(rows))
-        added = rows.vectors(at, end, columns)
-        if factors is not None:
-            added *= factors[at:end, None]
-        # Down the rows of an array, entry by entry, NumPy adds one after the other.
-        added[0] += total
-        np.add.reduce(added, axis=0, out=total)
 
 
 _AT_ONCE = 2**16
 """So many numbers are added at once: half of what the fast memory of a processor holds."""
 
-_COLUMNS = 2**13
-"""So many entries of long vectors are added at once, of eight rows."""
-
 _LEAST = 2
-"""So many entries have to be added at once."""
+"""A column alone is contiguous, and NumPy adds that in pairs."""
 
 
 def _runs(payloads: Sequence[Payload]) -> Iterator[Sequence[Payload]]:

@@ -29,10 +29,10 @@ from fedsim.errors import DataError, ParameterError
 from fedsim.memory import format_size
 from fedsim.ports import Array, Client, Message, Payload, Work
 from fedsim.problems.optimizers import (
+    COMPILED,
     SGD,
     AnyOptimizer,
     GivenOptimizer,
-    GivenTransformation,
     Optimizer,
     Training,
     pack_state,
@@ -234,10 +234,10 @@ class LocalUpdates(LocalSteps[Kept]):
 
     @property
     def uncompiled(self) -> str:
-        """The steps of optimizers and on parts, and passes whose last minibatch is smaller."""
+        """Steps on parts, passes whose last minibatch is smaller, and some optimizers' steps."""
         if self.local_first is not None:
             return "steps on parts of the model"
-        if not self.plain:
+        if self.optimizer is not None and type(self.optimizer) not in COMPILED:
             return f"the steps of {self._rule_name}"
         ragged = self.local_epochs is not None and self.batch is not None and not self.drop_last
         return "passes whose last minibatch is smaller" if ragged else ""
@@ -275,8 +275,7 @@ class LocalUpdates(LocalSteps[Kept]):
 
     @property
     def _optimizer_name(self) -> str:
-        given = isinstance(self.optimizer, GivenOptimizer | GivenTransformation)
-        return str(getattr(self.optimizer, "name" if given else "kind", "sgd"))
+        return "sgd" if self.optimizer is None else self.optimizer.title
 
     @property
     def _rule_name(self) -> str:
@@ -395,7 +394,7 @@ class LocalUpdates(LocalSteps[Kept]):
         if plan.shuffled:
             draw = partial(oracle.passes, batch=size, rng=client.rng, drop_last=self.drop_last)
         else:
-            if self.plain and plan.each == 1:
+            if plan.each == 1:
                 later = oracle.later_draws(plan.draws, size, client.rng)
                 if later is not None:
                     return client.compute(work(later))

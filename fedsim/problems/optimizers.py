@@ -73,16 +73,19 @@ class PassedOptimizer(NamedTuple):
         return self.make(parameters, lr=eta, **self.options)
 
 
-class GivenOptimizer(Holding, Optimizer):
-    """An optimizer of PyTorch passed in from Python by `fedsim.torch.optimizer`."""
+class HeldOptimizer(Holding, Optimizer):
+    """An optimizer of another library, passed in from Python: what a trial has found."""
 
     whole: ClassVar[bool] = True
 
-    kind: Literal["given"] = "given"
-    name: str = Field(description="the name of its class")
+    name: str = Field(description="the name of its class, or of the function that makes it")
     vectors: NonNegativeInt = Field(description="vectors of the model's size in its state")
     charged: float = Field(ge=0, description="operations a value of the model and step")
-    scheduled: bool = Field(default=False, description="whether it has a schedule of its own")
+
+    @property
+    def title(self) -> str:
+        """Its own name."""
+        return self.name
 
     @property
     def moments(self) -> int:
@@ -93,6 +96,13 @@ class GivenOptimizer(Holding, Optimizer):
     def operations(self) -> float:
         """As found in a trial, or as given."""
         return self.charged
+
+
+class GivenOptimizer(HeldOptimizer):
+    """An optimizer of PyTorch passed in from Python by `fedsim.torch.optimizer`."""
+
+    kind: Literal["given"] = "given"
+    scheduled: bool = Field(default=False, description="whether it has a schedule of its own")
 
     @property
     def passed(self) -> PassedOptimizer:
@@ -105,15 +115,10 @@ class GivenOptimizer(Holding, Optimizer):
         return found
 
 
-class GivenTransformation(Holding, VectorOptimizer):
+class GivenTransformation(HeldOptimizer, VectorOptimizer):
     """An optimizer of optax passed in from Python by `fedsim.jax.optimizer`."""
 
-    whole: ClassVar[bool] = True
-
     kind: Literal["optax"] = "optax"
-    name: str = Field(description="the name of the function that makes it")
-    vectors: NonNegativeInt = Field(description="vectors of the model's size in its state")
-    charged: float = Field(ge=0, description="operations a value of the model and step")
     numbers: Literal["float32", "float64"] = Field(default="float32", description="number type")
     counted: bool = Field(default=True, description="whether these are counted for each model")
 
@@ -128,14 +133,9 @@ class GivenTransformation(Holding, VectorOptimizer):
         return fitted.model_copy(update={"vectors": steps.vectors, "charged": charged})
 
     @property
-    def moments(self) -> int:
-        """As found in a trial."""
-        return self.vectors
-
-    @property
     def operations(self) -> float:
         """As found in a trial, or as given, beside those of decay."""
-        return self.charged + self._decay_operations
+        return super().operations + self._decay_operations
 
     def begin(self, w: Vector) -> OptimizerState:
         """Return the state of optax; see `VectorOptimizer.begin`."""
@@ -162,6 +162,9 @@ OPTIMIZERS: Registry[Optimizer] = Registry(
 
 AnyOptimizer = Given[Annotated[Optimizer, OneOf(OPTIMIZERS)] | None, Optimizer | Block | None]
 """A field for an optimizer; None for plain gradient steps."""
+
+COMPILED: frozenset[type[Optimizer]] = frozenset({SGD, Adam, AdamW, Yogi, Adagrad})
+"""The rules that compiled kernels have, where they have a loss; of subclasses they know nothing."""
 
 ROUNDING = 1e-6
 """What `clip` adds to a norm, as `torch.nn.utils.clip_grad_norm_` does."""
@@ -258,6 +261,11 @@ class Training(NamedTuple):
     def alone(self) -> bool:
         """Whether its steps cannot be taken together with those of other clients."""
         return self.optimizer.whole or self.anchor is not None or self.moved is not None
+
+    @property
+    def compilable(self) -> bool:
+        """Whether its steps move the whole model number by number, by a rule of `COMPILED`."""
+        return type(self.optimizer) in COMPILED and self.anchor is None and self.moved is None
 
     @property
     def batched(self) -> Hashable:

@@ -67,6 +67,11 @@ class Optimizer(KindFirst):
         """Whether a step is w - eta g."""
         return False
 
+    @property
+    def title(self) -> str:
+        """What it is called in messages."""
+        return self.kind
+
     def fit(self, parts: Sequence[ModelPart]) -> Self:  # noqa: ARG002 - for those that ask
         """Return the rule for a model of these parts.
 

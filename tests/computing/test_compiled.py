@@ -1,5 +1,6 @@
 """Compiled kernels: what the reference says to rounding, and to the bit whatever lies beside."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -26,9 +27,20 @@ from fedsim.problems.kernels import (
     gradient,
     minibatch_change,
     minibatch_gradient,
+    optimizer_steps,
     sgd_change,
     sgd_steps,
     value,
+)
+from fedsim.problems.optimizers import (
+    SGD,
+    Adagrad,
+    Adam,
+    AdamW,
+    Optimizer,
+    Training,
+    Yogi,
+    pack_state,
 )
 from fedsim.problems.samples import LaterDraws, draw_minibatches
 from fedsim.streams import EntityStreams, StreamGroup
@@ -72,9 +84,14 @@ def works_of(losses: Sequence[LocalLoss], count: int, seed: int = 0) -> list[Wor
                 Work(minibatch_change, client, (w, 0.5 * w, [drawn[0], None][pull is None]), 1.0),
                 Work(value, client, (w,), 1.0),
                 Work(sgd_change, client, (w, 0.05, steps, pull), 1.0),
-            ][rng.integers(6)]
+                Work(optimizer_steps, client, (w, steps, trained(len(steps), pull)), 1.0),
+            ][rng.integers(7)]
         )
     return made
+
+
+def trained(steps: int, pull: float | None) -> Training:
+    return Training(Adam(), (0.05,) * steps, 2.0, pull, kept=pull is not None)
 
 
 def results(evaluator: SerialEvaluator | CompiledEvaluator, works: Sequence[Work]) -> list[Array]:
@@ -231,6 +248,58 @@ def test_what_is_not_finite_is_seen_by_the_kernels() -> None:
         assert evaluator.finite(ticket, found) == np.isfinite(found).all() == (bad == 0.0)
 
 
+RULES: dict[str, Optimizer] = {
+    "sgd": SGD(),
+    "momentum": SGD(momentum=0.9, weight_decay=0.1),
+    "nesterov": SGD(momentum=0.9, nesterov=True),
+    "adam": Adam(weight_decay=0.1),
+    "uncorrected": Adam(bias_correction=False, initial=0.1),
+    "adamw": AdamW(weight_decay=0.2),
+    "yogi": Yogi(),
+    "adagrad": Adagrad(weight_decay=0.1, initial=0.1),
+}
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("rule", RULES)
+def test_steps_of_optimizers_are_those_of_their_rules_with_the_states(
+    rule: str, sparse: bool
+) -> None:
+    rng, own = np.random.default_rng(7), RULES[rule]
+    for loss in [Softmax(l2=0.1), Logistic(l1=0.02, l2=0.3), MultilayerPerceptron(hidden=3)]:
+        losses = losses_of(loss, sparse=sparse)
+        if not compilable(losses):
+            continue
+        program, w = CompiledProgram(losses), rng.standard_normal(losses[0].dimension)
+        for clip, pull, drawn in itertools.product((None, 0.5), (None, 0.3), (True, False)):
+            batches = [rng.choice(18, 7, replace=False) if drawn else None for _ in range(4)]
+            state = None
+            for kept in (False, True, True):
+                rates = tuple(rng.uniform(0.01, 0.1, len(batches)))
+                training = Training(own, rates, clip, pull, state, kept)
+                work = Work(optimizer_steps, 3, (w, batches, training), 1.0)
+                (found,) = program.run([work])
+                expected = optimizer_steps(losses[3], w, batches, training)
+                scale = np.abs(expected).max()
+                np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * scale)
+                state = pack_state(expected[len(w) :]) if kept else None
+
+
+def test_a_state_is_that_of_the_model_and_finite() -> None:
+    losses, w = losses_of(Squared()), np.ones(6)
+    training = Training(Adam(), (0.1, 0.1), state=np.zeros(12), kept=True)
+    evaluator = CompiledEvaluator(losses, 1)
+    with pytest.raises(ValueError, match=r"got a state of shape \(12,\); expected \(13,\)"):
+        evaluator.submit(Work(optimizer_steps, 0, (w, (None, None), training), 1.0))
+    for last, finite in ((0.0, True), (np.inf, False)):
+        state = np.array([*np.zeros(12), last])
+        work = Work(optimizer_steps, 0, (w, (None, None), training._replace(state=state)), 1.0)
+        ticket = evaluator.submit(work)
+        found = evaluator.result(ticket)
+        assert found[6] == 2
+        assert evaluator.finite(ticket, found) == np.isfinite(found).all() == finite
+
+
 def test_work_that_names_a_row_that_is_none_fails_alone() -> None:
     losses = losses_of(Squared())
     good = works_of(losses, 6)
@@ -268,7 +337,8 @@ def digest() -> str:
             if compilable(losses):
                 program = CompiledProgram(losses)
                 works = [work for work in works_of(losses, 20) if program.takes(work)]
-                found.update(program.run(works).tobytes())
+                for work in works:  # results differ in length
+                    found.update(program.run([work]).tobytes())
                 found.update(program.values(works[0].arguments[0], 0, 4).tobytes())
     return found.hexdigest()
 
@@ -328,6 +398,7 @@ def test_a_group_computes_what_its_clients_do_each_by_itself(
             gradient: (models,),
             sgd_steps: (models, 0.1, (None,) * 2, 0.3),
             sgd_change: (models, 0.1, later, None),
+            optimizer_steps: (models, (None,) * 2, trained(2, None)),
         }
         for kernel, arguments in group.items():
             found = evaluator.results(Work(kernel, whose[0], arguments, 1.0), clients)
@@ -335,8 +406,7 @@ def test_a_group_computes_what_its_clients_do_each_by_itself(
             for row, client in enumerate(whose):
                 w = models[row] if each else models
                 drawn = LaterDraws(own.of(client), 9, batch, 3, draw_minibatches)
-                last = (*arguments[1:2], drawn if kernel is sgd_change else (None,) * 2)
-                alone = (w,) if kernel is gradient else (w, *last, *arguments[3:])
+                alone = w, *(drawn if each is later else each for each in arguments[1:])
                 (expected,) = results(evaluator, [Work(kernel, client, alone, 1.0)])
                 assert (found[row] == expected).all()
     states = [[s.of(client).bit_generator.state for client in whose] for s in (streams, own)]

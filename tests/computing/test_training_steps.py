@@ -10,12 +10,12 @@ import pytest
 from fedsim.algorithms import FedAvg
 from fedsim.algorithms.local_training import KeptOptimizer, LocalUpdates
 from fedsim.building import Builder
-from fedsim.computing.compiled.evaluator import CompiledEvaluator
+from fedsim.computing.compiled.evaluator import CompiledEvaluator, PageTicket
 from fedsim.errors import ScenarioError
 from fedsim.ports import Array, Client
 from fedsim.problems import LossOracle, Squared
 from fedsim.problems.kernels import minibatch_gradient
-from fedsim.problems.optimizers import Adam, Training
+from fedsim.problems.optimizers import SGD, Adam, Training
 from fedsim.scenario import load
 from tests.computing.test_local_steps import FICKLE, STEADY, left
 from tests.methods import scenario
@@ -87,7 +87,7 @@ def test_a_run_is_that_of_steps_one_by_one_also_where_they_are_broken_off(
 
 
 def test_compiled_kernels_leave_other_steps_to_numpy() -> None:
-    """Steps of optimizers, and minibatches that differ in size."""
+    """Minibatches that differ in size, rules of users, steps on parts and towards another model."""
     losses = [local(Squared(), samples(rows=30, features=4))]
     oracle, w = LossOracle(losses[0]), np.ones(4)
     rng = np.random.default_rng(2)
@@ -97,11 +97,23 @@ def test_compiled_kernels_leave_other_steps_to_numpy() -> None:
         oracle.sgd_steps(w, 0.1, drawn),
         oracle.sgd_steps(w, 0.1, oracle.passes(2, 7, rng, drop_last=True)),
         oracle.optimizer_steps(w, drawn, Training(Adam(), (0.1,) * 10)),
+        oracle.optimizer_steps(w, drawn[:4], Training(Halved(), (0.1,) * 4)),
+        oracle.optimizer_steps(w, drawn[:4], Training(Adam(), (0.1,) * 4, moved=((0, 2),))),
+        oracle.optimizer_steps(w, drawn[:4], Training(Adam(), (0.1,) * 4, None, 1, anchor=0 * w)),
     ]
     compiled = CompiledEvaluator(losses, 1)
+    assert isinstance(compiled.submit(works[1]), PageTicket)
     for work in works:
-        found = compiled.result(compiled.submit(work))
-        np.testing.assert_allclose(found, evaluated(work, *losses), rtol=1e-10)
+        ticket = compiled.submit(work)
+        assert isinstance(ticket, PageTicket) == (work is works[1])
+        np.testing.assert_allclose(compiled.result(ticket), evaluated(work, *losses), rtol=1e-10)
+
+
+class Halved(SGD):
+    """A user's own rule, though it is a subclass of a known one."""
+
+    def step(self, w: Any, g: Any, eta: float, state: Any) -> None:
+        w -= eta / 2 * g
 
 
 def test_a_kept_state_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

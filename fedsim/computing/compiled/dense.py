@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedsim.computing.compiled.compiler import matrix_at, part
 from fedsim.computing.compiled.loss_functions import slopes, value
+from fedsim.computing.compiled.optimizers import advance
 from fedsim.computing.compiled.rows import (
     Data,
     LossSpecification,
@@ -106,7 +107,7 @@ def sum_up(
 def begin(_: Array, form: LossSpecification, parts: Any, rule: StepRule) -> int:  # noqa: ANN401, ARG001
     """Get ready for steps from the model in V; nothing is kept between them but the buffers."""
     start, V = parts[0], parts[1]
-    if rule.pull != 0:
+    if rule.pull != 0 or rule.own.given:
         copy(V, start)
     return 0
 
@@ -120,12 +121,15 @@ def step(
     parts: Any,  # noqa: ANN401 - buffers
     rule: StepRule,
     _: int,
-    __: int,
+    s: int,
 ) -> None:
-    """Take a step with the drawn rows, or all of them if none is drawn."""
-    start, V, single, G, A, o = parts
+    """Take step `s` with the drawn rows, or all of them if none is drawn."""
+    start, V, single, G, A, o, moments = parts
     sum_up(rows, t, drawn, form.kind, form.d, form.m, as_single(V, single), G, A, o)
-    move(V, start, G, rule)
+    if rule.own.given:
+        advance(V, start, G, moments, rule, s)
+    else:
+        move(V, start, G, rule)
 
 
 @part

@@ -25,6 +25,8 @@ from fedsim.computing.compiled.pages import (
     OLD,
     OUT,
     PULL,
+    RULE,
+    STATE,
     STEPS,
     WRONG,
     Whole,
@@ -35,12 +37,14 @@ from fedsim.computing.compiled.pages import (
 from fedsim.computing.compiled.rows import (
     Data,
     LossSpecification,
+    Moments,
     StepRule,
     as_single,
     copy,
     differentiate,
     rows_are_there,
 )
+from fedsim.computing.compiled.settings import LENGTH, Settings, settings_at
 from fedsim.ports import Array
 
 _rows = either(dense.rows_of, sparse.rows_of)
@@ -63,17 +67,19 @@ def _piece(
 ) -> int:
     """Evaluate a piece of work; return its mark."""
     kind, d, m, c, size, l1, l2 = form
-    start, V, single, G, A, o = parts
+    start, V, single, G, A, o, _ = parts
     i, b, steps = fields[CLIENT], fields[BATCH], fields[STEPS]
     n = data.rows[i]
     rows, t = _rows(data.places, data, i, d), matrix_at(data.t[i], n, c, data.like)
     scale = data.factor[i] * (n / b) if b else data.factor[i]
+    mark = DONE
     # The gradient is evaluated at the old model first, if there is one, and then at the model; the
     # difference is taken at the end. V is the model in double precision and becomes the result; the
     # rows are multiplied with it, or with its copy in the precision of the samples.
     if steps:
         _load(rows, vector_at(fields[MODEL], size, V), V, d, m)
-        if not _descend(form, data, fields, numbers, rows, t, scale, parts):
+        mark = _descend(form, data, fields, numbers, rows, t, scale, parts)
+        if mark == WRONG:
             return WRONG
     else:
         drawn = vector_at(fields[DRAWN], b, fields)
@@ -91,7 +97,7 @@ def _piece(
                 V[k] -= start[k]
     less = vector_at(fields[MODEL], size if fields[LESS] else 0, V)
     finite = _unload(rows, V, less, vector_at(fields[OUT], size, V), d, m)
-    return DONE if finite else INFINITE
+    return mark if finite else INFINITE
 
 
 @part
@@ -104,11 +110,19 @@ def _descend(
     t: Array,
     scale: float,
     parts: Any,  # noqa: ANN401
-) -> bool:
-    """Take the steps of a piece, from the model in V; return whether all drawn rows exist."""
+) -> int:
+    """Take the steps of a piece, from the model in V, and keep an optimizer's state; return a mark.
+
+    It is `WRONG` where a drawn row does not exist, and `INFINITE` where the state is not finite.
+    """
     b, steps, bits = fields[BATCH], fields[STEPS], fields[BITS]
     n = data.rows[fields[CLIENT]]
-    rule = StepRule(scale, form.l1, form.l2, numbers[ETA], numbers[PULL], steps)
+    own = settings_at(fields[RULE], numbers)
+    rates = vector_at(fields[RULE] + 8 * LENGTH, steps if own.given else 0, numbers)
+    before = int(vector_at(fields[STATE], 1, numbers)[0]) if fields[STATE] else 0
+    rule = StepRule(scale, form.l1, form.l2, numbers[ETA], numbers[PULL], steps, own, rates, before)
+    if own.given:
+        _begin_moments(form, fields, rows, own, parts[-1])
     place, taken = np.full(n if bits else 0, -1), np.empty(b if bits else 0, np.int64)
     state = _begin(rows, form, parts, rule)
     for s in range(steps):
@@ -118,10 +132,51 @@ def _descend(
         else:
             drawn = vector_at(fields[DRAWN] + 8 * s * b, b, fields)
             if not rows_are_there(drawn, n):
-                return False
+                return WRONG
         _step(rows, t, drawn, form, parts, rule, state, s)
     _end(rows, form, parts, rule, state)
-    return True
+    if own.result:
+        return _keep_moments(form, fields, rows, rule, parts[-1])
+    return DONE
+
+
+@part
+def _begin_moments(
+    form: LossSpecification,
+    fields: Whole,
+    rows: Any,  # noqa: ANN401
+    own: Settings,
+    moments: Moments,
+) -> None:
+    """Set the moments to those of a piece's state, or of a new one."""
+    size, at = form.size, fields[STATE] + 8
+    for held, first, V in ((own.momenta, 0.0, moments.M), (own.squares, own.initial, moments.S)):
+        if held and fields[STATE]:
+            _load(rows, vector_at(at, size, V), V, form.d, form.m)
+            at += 8 * size
+        else:
+            for k in range(size):
+                V[k] = first
+
+
+@part
+def _keep_moments(
+    form: LossSpecification,
+    fields: Whole,
+    rows: Any,  # noqa: ANN401
+    rule: StepRule,
+    moments: Moments,
+) -> int:
+    """Write the state behind the model of a result; return a mark."""
+    own, size, finite = rule.own, form.size, True
+    at = fields[OUT] + 8 * size
+    vector_at(at, 1, moments.M)[0] = rule.taken + rule.steps * own.counted
+    at += 8
+    for held, V in ((own.momenta, moments.M), (own.squares, moments.S)):
+        if held:
+            finite &= _unload(rows, V, V[:0], vector_at(at, size, V), form.d, form.m)
+            at += 8 * size
+    return DONE if finite else INFINITE
 
 
 @kernel
@@ -144,14 +199,16 @@ def evaluate(
         table: see `Page`.
         numbers: see `Page`.
         marks: see `Page`.
-        room: a buffer of the length of two models.
+        room: a buffer of the length of five models.
         narrow: a buffer of the samples' type, of the length of two models, A and `o`.
         only: the place of a single piece to evaluate if it is pending; below 0 for all, in order.
         most: the largest number of pieces.
     """
     m, size = form.m, form.size
     A, o = narrow[2 * size : 2 * size + 4 * m].reshape(4, m), narrow[2 * size + 4 * m :]
-    parts = room[:size], room[size:], narrow[:size], narrow[size : 2 * size], A, o
+    H, M, S = room[2 * size : 3 * size], room[3 * size : 4 * size], room[4 * size :]
+    V, own = room[size : 2 * size], Moments(H, M, S)
+    parts = room[:size], V, narrow[:size], narrow[size : 2 * size], A, o, own
     for done in range(most):
         if only < 0:
             j = take_next(marks)

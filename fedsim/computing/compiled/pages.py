@@ -93,12 +93,15 @@ BATCH: Final = 5
 OUT: Final = 6
 BITS: Final = 7
 LESS: Final = 8
-ETA: Final = 9
-PULL: Final = 10
+RULE: Final = 9
+STATE: Final = 10
+ETA: Final = 11
+PULL: Final = 12
 """The columns of a page's table: the fields of `Piece`, with arrays as addresses.
 
-The address 0 means that there is no old model, that all rows are used, or that the rows were drawn
-already; the last two columns are the bits of a float64.
+The address 0 means that there is no old model, that all rows are used, that the rows were drawn
+already, that steps are plain, or that a state is new; the last two columns are the bits of a
+float64.
 """
 
 PIECES = 512
@@ -173,6 +176,9 @@ class Piece(NamedTuple):
         bits: of the bit generator that the rows are drawn from, as the piece is evaluated; 0 for
             none.
         less: whether the model is subtracted from where the steps lead.
+        rule: of the settings of an optimizer, see `settings`; 0 for plain steps.
+        state: of the number of steps and the moments before, see `fedsim.problems.optimizers`; 0
+            for a new state.
     """
 
     client: int
@@ -184,6 +190,8 @@ class Piece(NamedTuple):
     out: int
     bits: int
     less: bool
+    rule: int = 0
+    state: int = 0
 
 
 PieceColumns: TypeAlias = tuple[Whole | int, ...]
@@ -240,7 +248,7 @@ class Page:
             piece: see there.
             eta: of its steps, see `fedsim.problems.kernels.sgd_steps`.
             pull: of its steps.
-            out: receives the result, shape (size,).
+            out: receives the result, shape (size,), or with the state of an optimizer behind it.
             kept: whatever else it has addresses in.
         """
         self._rows.append(piece)

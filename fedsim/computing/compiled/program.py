@@ -13,9 +13,11 @@ from fedsim.computing.compiled.loops import evaluate, values
 from fedsim.computing.compiled.loss_functions import code
 from fedsim.computing.compiled.pages import WRONG, Page, Piece, Whole
 from fedsim.computing.compiled.rows import Data, LossSpecification
+from fedsim.computing.compiled.settings import settings_of
 from fedsim.ports import Array, Work
 from fedsim.problems import MultilayerPerceptron, kernels
 from fedsim.problems.client_loss import LocalLoss
+from fedsim.problems.optimizers import Training
 from fedsim.problems.samples import LaterDraws, Minibatches, equal_sizes
 from fedsim.streams import StreamGroup
 
@@ -27,31 +29,54 @@ BLOCK = 2**18
 Room: TypeAlias = tuple[Array, Any]
 """The buffers of one thread, in float64 and in the samples' type: see `loops.evaluate`."""
 
-_Steps: TypeAlias = tuple[Array, Minibatches, int, float, float, Array | None, bool]
-"""Work in the terms of `pages`: the model, rows, number of steps (0 for a gradient), their size and
-pull, the model whose gradient is subtracted, and whether the model is."""
-
 _ALL = (None,)
 
 
+class _Steps(NamedTuple):
+    """Work in the terms of `pages`.
+
+    Attributes:
+        w: the model.
+        drawn: the rows of each step, or of the gradient.
+        steps: their number; 0 for a gradient.
+        eta, pull: of plain steps.
+        old: the model whose gradient is subtracted.
+        less: whether the model is.
+        training: of the steps of an optimizer.
+    """
+
+    w: Array
+    drawn: Minibatches
+    steps: int = 0
+    eta: float = 0.0
+    pull: float = 0.0
+    old: Array | None = None
+    less: bool = False
+    training: Training | None = None
+
+
 def _gradient(w: Array) -> _Steps:
-    return w, _ALL, 0, 0.0, 0.0, None, False
+    return _Steps(w, _ALL)
 
 
 def _minibatch(w: Array, drawn: NDArray[np.intp] | None) -> _Steps:
-    return w, _ALL if drawn is None else drawn[None], 0, 0.0, 0.0, None, False
+    return _Steps(w, _ALL if drawn is None else drawn[None])
 
 
 def _change(w: Array, old: Array, drawn: NDArray[np.intp] | None) -> _Steps:
-    return w, _ALL if drawn is None else drawn[None], 0, 0.0, 0.0, old, False
+    return _Steps(w, _ALL if drawn is None else drawn[None], old=old)
 
 
 def _sgd(w: Array, eta: float, drawn: Minibatches, pull: float | None) -> _Steps:
-    return w, drawn, len(drawn), eta, pull or 0.0, None, False
+    return _Steps(w, drawn, len(drawn), eta, pull or 0.0)
 
 
 def _sgd_change(w: Array, eta: float, drawn: Minibatches, pull: float | None) -> _Steps:
-    return w, drawn, len(drawn), eta, pull or 0.0, None, True
+    return _Steps(w, drawn, len(drawn), eta, pull or 0.0, less=True)
+
+
+def _optimizer(w: Array, drawn: Minibatches, training: Training) -> _Steps:
+    return _Steps(w, drawn, len(drawn), pull=training.pull or 0.0, training=training)
 
 
 _READ: dict[Callable[..., Array], Callable[..., _Steps]] = {
@@ -60,11 +85,13 @@ _READ: dict[Callable[..., Array], Callable[..., _Steps]] = {
     kernels.minibatch_change: _change,
     kernels.sgd_steps: _sgd,
     kernels.sgd_change: _sgd_change,
+    kernels.optimizer_steps: _optimizer,
 }
 """The kernels with a compiled form, and the functions that translate their arguments."""
 
-_STEPS = {kernels.sgd_steps, kernels.sgd_change}
-"""Those of steps, whose minibatches are of one size where they are compiled."""
+_STEPS = {kernels.sgd_steps: 2, kernels.sgd_change: 2, kernels.optimizer_steps: 1}
+"""Those of steps, whose minibatches are of one size where they are compiled, and the place of these
+among the arguments."""
 
 
 class Sheet(NamedTuple):
@@ -133,7 +160,9 @@ class CompiledProgram:
         """Return whether work has a compiled kernel and is on an unrestricted loss of a client."""
         if work.kernel not in _READ or work.client is None or work.bases:
             return False
-        return work.kernel not in _STEPS or equal_sizes(work.arguments[2])
+        if work.kernel is kernels.optimizer_steps and not work.arguments[2].compilable:
+            return False
+        return work.kernel not in _STEPS or equal_sizes(work.arguments[_STEPS[work.kernel]])
 
     def add(self, work: Work, page: Page) -> int:
         """Append work on a page and return its place.
@@ -141,18 +170,42 @@ class CompiledProgram:
         Raises:
             ValueError: a model has another shape than the loss.
         """
-        w, drawn, steps, eta, pull, old, less = _READ[work.kernel](*work.arguments)
-        model, where = self._read(w)
-        if old is None:
-            before, there = old, 0
+        own = _READ[work.kernel](*work.arguments)
+        model, where = self._read(own.w)
+        if own.old is None:
+            before, there = own.old, 0
         else:
-            before, there = self._read(old)
-        rows, batch, kept = _rows_of(drawn)
+            before, there = self._read(own.old)
+        rows, batch, kept = _rows_of(own.drawn)
         bits = interface_of(kept.one) if isinstance(kept, LaterDraws) else 0
-        out, place = self._out()
         client: Any = work.client
-        piece = Piece(client, where, there, steps, rows, batch, place, bits, less)
-        return page.add(piece, eta, pull, out, (model, before, kept))
+        if own.training is None:
+            out, place = self._out()
+            piece = Piece(client, where, there, own.steps, rows, batch, place, bits, own.less)
+            return page.add(piece, own.eta, own.pull, out, (model, before, kept))
+        rule, state = settings_of(own.training), self._state(own.training)
+        out = np.empty(self._form.size + self._values(own.training) * own.training.kept)
+        held = 0 if state is None else state.ctypes.data
+        places = rows, batch, out.ctypes.data, bits, own.less, rule.ctypes.data, held
+        piece = Piece(client, where, there, own.steps, *places)
+        return page.add(piece, own.eta, own.pull, out, (model, rule, state, kept))
+
+    def _state(self, training: Training) -> Array | None:
+        """Return the state that a training goes on with, as compiled code reads it.
+
+        Raises:
+            ValueError: it is not of this model.
+        """
+        if training.state is None:
+            return None
+        wanted = self._values(training)
+        if training.state.shape != (wanted,):
+            raise ValueError(f"got a state of shape {training.state.shape}; expected ({wanted},)")
+        return np.ascontiguousarray(training.state, np.float64)
+
+    def _values(self, training: Training) -> int:
+        """Return the length of an optimizer's state: the steps, and the moments."""
+        return 1 + training.optimizer.moments * self._form.size
 
     def alike(self, clients: NDArray[np.int64]) -> list[NDArray[np.intp]]:
         """Return the places of clients with equally many rows; none where rows are sparse."""
@@ -175,7 +228,10 @@ class CompiledProgram:
         Raises:
             ValueError: a model has another shape than the loss.
         """
-        w, drawn, steps, eta, pull, old, less = _READ[work.kernel](*work.arguments)
+        own = _READ[work.kernel](*work.arguments)
+        drawn, old, training = own.drawn, own.old, own.training
+        if training is not None and (training.kept or training.state is not None):
+            return None
         batch, bits = 0, np.zeros(1, np.int64)
         if isinstance(drawn, LaterDraws) and isinstance(drawn.rng, StreamGroup):
             if drawn.rows > MOST or not agrees():
@@ -183,7 +239,7 @@ class CompiledProgram:
             batch, bits = drawn.batch, drawn.rng.addresses(interface_of)
         elif drawn[0] is not None:
             return None
-        model, where = self._read_all(w, len(clients))
+        model, where = self._read_all(own.w, len(clients))
         before, there = (
             (None, np.zeros(1, np.int64)) if old is None else self._read_all(old, len(clients))
         )
@@ -191,8 +247,11 @@ class CompiledProgram:
             Page(len(clients)),
             out.ctypes.data + 8 * self._form.size * np.arange(len(clients)),
         )
-        page.fill((clients, where, there, steps, 0, batch, place, bits, less), eta, pull)
-        return Sheet(page, out, (model, before, drawn))
+        rule = None if training is None else settings_of(training)
+        address = 0 if rule is None else rule.ctypes.data
+        columns = clients, where, there, own.steps, 0, batch, place, bits, own.less, address, 0
+        page.fill(columns, own.eta, own.pull)
+        return Sheet(page, out, (model, before, drawn, rule))
 
     def _read_all(self, w: Array, count: int) -> tuple[Array, Whole]:
         """Return the models of clients, and the address of each, shape (count,), or the one."""
@@ -232,7 +291,7 @@ class CompiledProgram:
         """Return the buffers of one thread."""
         form = self._form
         size = 2 * form.size + 4 * form.m + form.c
-        return np.empty(2 * form.size), np.empty(size, self._data.like.dtype)
+        return np.empty(5 * form.size), np.empty(size, self._data.like.dtype)
 
     def load(self, page: Page, room: Room) -> None:
         """Load the kernels, without evaluating anything."""

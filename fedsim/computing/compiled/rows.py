@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.computing.compiled.compiler import multiply_add, operand_of, part
+from fedsim.computing.compiled.settings import Settings
 from fedsim.ports import Array
 
 Whole = NDArray[np.int64]
@@ -69,6 +70,9 @@ class StepRule(NamedTuple):
         l1, l2: weights of the penalties.
         eta, pull: see `fedsim.problems.kernels.sgd_steps`.
         steps: their number.
+        own: the settings of an optimizer, if one is given.
+        rates: the step sizes of an optimizer.
+        taken: the steps of the optimizer's state before them.
     """
 
     scale: float
@@ -77,6 +81,22 @@ class StepRule(NamedTuple):
     eta: float
     pull: float
     steps: int
+    own: Settings
+    rates: Array
+    taken: int
+
+
+class Moments(NamedTuple):
+    """The buffers of an optimizer, each of the length of a model.
+
+    Attributes:
+        H: for a whole gradient.
+        M, S: its state, b or m, and v.
+    """
+
+    H: Array
+    M: Array
+    S: Array
 
 
 as_single = cast("Callable[[Array, Array], Array]", operand_of(copying=True))
@@ -133,7 +153,7 @@ def move(V: Array, start: Array, G: Array, rule: StepRule) -> None:
     All vectors are flat: `V`, which is updated, `start`, to which `pull` draws it, and `G`. Loops
     without signs are vectorised, so there are separate ones for the most common cases.
     """
-    scale, l1, l2, eta, pull, _ = rule
+    scale, l1, l2, eta, pull = rule.scale, rule.l1, rule.l2, rule.eta, rule.pull
     if l1 == 0 and pull == 0:
         for k in range(len(V)):
             V[k] = multiply_add(-eta, multiply_add(l2, V[k], G[k] * scale), V[k])

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedsim.computing.compiled.compiler import in_order, part, vector_at
 from fedsim.computing.compiled.loss_functions import slopes, value
+from fedsim.computing.compiled.optimizers import advance
 from fedsim.computing.compiled.rows import (
     Data,
     LossSpecification,
@@ -149,10 +150,10 @@ def begin(
     start, V, single, G = parts[0], parts[1], parts[2], parts[3]
     G[:] = 0
     as_single(V, single)
-    if rule.pull != 0:
+    if rule.pull != 0 or rule.own.given:
         copy(V, start)
     others = rule.pull != 0 or rule.l1 != 0 or rule.l2 != 0
-    return np.zeros(form.d if others else 0, np.int32)
+    return np.zeros(form.d if others and not rule.own.given else 0, np.int32)
 
 
 @part
@@ -167,7 +168,7 @@ def step(
     s: int,
 ) -> None:
     """Take step `s` with the drawn rows, or all of them if none is drawn."""
-    _, V, single, G, A, o = parts
+    start, V, single, G, A, o, moments = parts
     _, places, ends = rows
     d, m, n = form.d, form.m, len(ends) - 1
     if len(taken) and s:
@@ -177,6 +178,11 @@ def step(
                 _go_on(places[p], s, m, parts, rule, taken)
     W = single_of(V, single)
     _add_up(rows, t, drawn, form.kind, W.reshape(d, m), G.reshape(d, m), A[0], o)
+    if rule.own.given:  # all coordinates move, by what they had from earlier rows
+        advance(V, start, G, moments, rule, s)
+        G[:] = 0
+        as_single(V, single)
+        return
     for i in range(len(drawn) or n):
         row = _row(drawn, i, n)
         own = places[ends[row] : ends[row + 1]]

@@ -1,0 +1,133 @@
+"""The settings of an optimizer as compiled kernels read them: one vector, at an address.
+
+All rules of `fedsim.problems.rules` that move a model number by number are one step, in which they
+differ by constants. With the gradient d and the number t of the step,
+
+    m <- first m + second d
+    v <- kept v + added d^2; with sign(d^2 - v) as a factor of d^2 if `signed`
+    w <- (1 - eta apart) w - eta (ahead d + behind m)/(1 - bias1^t)
+                             /(sqrt(v/(1 - bias2^t)) + epsilon).
+
+Sgd has v = 0 and epsilon = 1.
+"""
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from fedsim.computing.compiled.compiler import part, vector_at
+from fedsim.ports import Array
+from fedsim.problems.optimizers import SGD, Adagrad, Adam, AdamW, Optimizer, Training, Yogi
+
+
+class Settings(NamedTuple):
+    """The settings of an optimizer: see above, and `fedsim.problems.rules`.
+
+    Attributes:
+        given: whether there is one; steps are plain otherwise.
+        clip: the largest norm of a gradient; infinite for no limit.
+        coupled: lambda, where it is added to the gradient.
+        apart: lambda, where it shrinks the model by itself.
+        first: of the momentum before.
+        second: of the gradient in it.
+        ahead: of the gradient in a step.
+        behind: of the momentum in a step.
+        kept: of the mean square before.
+        added: of the square of the gradient in it.
+        signed: whether v moves by the sign of v - d^2.
+        bias1: beta1, where m is corrected for bias.
+        bias2: beta2, where v is.
+        epsilon: see there.
+        initial: v before the first step.
+        momenta: whether m is a part of the state.
+        squares: whether v is.
+        counted: whether the number of steps is.
+        result: whether the state stands behind the model in the result.
+    """
+
+    given: float = 0.0
+    clip: float = math.inf
+    coupled: float = 0.0
+    apart: float = 0.0
+    first: float = 0.0
+    second: float = 1.0
+    ahead: float = 0.0
+    behind: float = 1.0
+    kept: float = 0.0
+    added: float = 0.0
+    signed: float = 0.0
+    bias1: float = 0.0
+    bias2: float = 0.0
+    epsilon: float = 1.0
+    initial: float = 0.0
+    momenta: float = 0.0
+    squares: float = 0.0
+    counted: float = 0.0
+    result: float = 0.0
+
+
+LENGTH: Final = len(Settings._fields)
+"""The number of settings; the step sizes follow."""
+
+
+def settings_of(training: Training) -> Array:
+    """Return the settings and step sizes of a training that is `compilable`, as one vector.
+
+    >>> settings_of(Training(SGD(momentum=0.9), (0.1, 0.2)))[[0, 4, -2, -1]]
+    array([1. , 0.9, 0.1, 0.2])
+    """
+    clip = math.inf if training.clip is None else training.clip
+    own = _constants(training.optimizer)
+    own = own._replace(given=1.0, clip=clip, result=float(training.kept))
+    return np.array([*own, *training.rates])
+
+
+def _constants(rule: Optimizer) -> Settings:
+    """Return the settings of a rule, without those of a training."""
+    if isinstance(rule, SGD):
+        return Settings(
+            coupled=rule.weight_decay,
+            first=rule.momentum,
+            ahead=float(rule.nesterov),
+            behind=rule.momentum if rule.nesterov else 1.0,
+            momenta=float(rule.momentum > 0),
+        )
+    if isinstance(rule, Adam):
+        apart, signed = isinstance(rule, AdamW), isinstance(rule, Yogi)
+        return Settings(
+            coupled=0.0 if apart else rule.weight_decay,
+            apart=rule.weight_decay if apart else 0.0,
+            first=rule.beta1,
+            second=1 - rule.beta1,
+            kept=1.0 if signed else rule.beta2,
+            added=1 - rule.beta2,
+            signed=float(signed),
+            bias1=rule.beta1 if rule.bias_correction else 0.0,
+            bias2=rule.beta2 if rule.bias_correction else 0.0,
+            epsilon=rule.epsilon,
+            initial=rule.initial,
+            momenta=1.0,
+            squares=1.0,
+            counted=1.0,
+        )
+    if isinstance(rule, Adagrad):
+        return Settings(
+            coupled=rule.weight_decay,
+            kept=1.0,
+            added=1.0,
+            epsilon=rule.epsilon,
+            initial=rule.initial,
+            squares=1.0,
+        )
+    raise TypeError(f"there is no compiled step of {rule.kind}")
+
+
+@part
+def settings_at(address: int, like: Array) -> Settings:
+    """Return the settings at an address; those of plain steps at the address 0."""
+    s = vector_at(address, LENGTH, like) if address else np.zeros(LENGTH)
+    return Settings(
+        *(s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8], s[9]),
+        *(s[10], s[11], s[12], s[13], s[14], s[15], s[16], s[17], s[18]),
+    )

@@ -1,5 +1,6 @@
 """DiLoCo and Streaming DiLoCo: the papers' loops over local steps, written once more."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -39,11 +40,31 @@ def keys(case: Case) -> dict[str, Any]:
     return {"kind": "streaming-diloco", **BLOCK, **dict(named)}
 
 
-def stream_loop(problem: Local, case: Case, halved: int = 10**9) -> list[Array]:
+def four_bits(change: Array) -> Array:
+    """Return the nearest of sign and 2^-k, k = 0 to 6, of the largest magnitude, or 0, to each.
+
+    That magnitude is a float32, which is not below it.
+    """
+    largest = np.abs(change).max()
+    scale = np.float32(largest)
+    if scale < largest:
+        scale = np.nextafter(scale, np.float32(np.inf))
+    levels = [0.0, *(float(scale) / 2**k for k in range(7))]
+    nearest = [min(levels, key=lambda level: abs(abs(x) - level)) for x in change]
+    return np.sign(change) * nearest
+
+
+def stream_loop(
+    problem: Local,
+    case: Case,
+    halved: int = 10**9,
+    sent: Callable[[Array], Array] = np.array,
+) -> list[Array]:
     """Return the server's models, whose workers never miss anything, in the paper's way.
 
     It goes from local step to local step: a fragment is due every so many steps, and what all
-    workers have made of it comes `overlap` steps later. Steps are halved every `halved` ones.
+    workers have made of it comes `overlap` steps later. Steps are halved every `halved` ones. The
+    server sees of a worker's change what `sent` makes of it.
     """
     steps, fragments, overlap, blend = case
     d, workers = problem.dimension, range(len(SIZES))
@@ -62,7 +83,8 @@ def stream_loop(problem: Local, case: Case, halved: int = 10**9) -> list[Array]:
                 known[:, part] = server[part]
             if t % steps == 0 and not now:
                 p = (t // steps - 1) % fragments
-                change = problem.weights @ (own - known)[:, parts[p]]
+                changes = (own - known)[:, parts[p]]
+                change = problem.weights @ [sent(each) for each in changes]
                 server = server.copy()
                 server[parts[p]] = outer[p](server[parts[p]], -change, 0.7)
                 models.append(server)
@@ -78,6 +100,15 @@ def test_streaming_is_the_papers_loop_over_local_steps(case: Case, tmp_path: Pat
     problem = local(tmp_path, "logistic", BATCH)
     seen = told(problem, keys(case), tmp_path)
     check_near(seen.run.models, stream_loop(problem, case))
+
+
+@pytest.mark.parametrize("case", [(3, 2, 1, 0.5), (5, 3, 3, 0.2)])
+def test_outer_changes_in_four_bits_are_the_papers_loop(case: Case, tmp_path: Path) -> None:
+    problem, wire = local(tmp_path, "logistic", BATCH), {"up": {"compressor": "e3m0"}}
+    seen = told(problem, keys(case), tmp_path, wire={"values": "float64", **wire})
+    check_near(seen.run.models, stream_loop(problem, case, sent=four_bits))
+    exact = np.array(stream_loop(problem, case))
+    assert np.abs(seen.run.models - exact).max() > 1e-3 * np.abs(exact).max()
 
 
 def test_steps_that_overlap_have_the_sizes_of_the_round_that_they_are_of(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def operations(module: nn.Module) -> float:
 METHODS = {
     "FedIT": ("", {}, ""),
     "FFA-LoRA": ("lora_A", {}, ""),
-    "FedSA-LoRA": ("", {"local": ["*lora_B"]}, "lora_B"),
+    "FedSA-LoRA": ("", {"local": ["*lora_B*"]}, "lora_B"),
 }
 
 
@@ -148,12 +148,29 @@ def test_the_page_says_what_adapters_send(tmp_path: Path) -> None:
     assert found == said
 
 
+SENT = {"FedIT": ("lora_A", "lora_B"), "FFA-LoRA": ("lora_B",), "FedSA-LoRA": ("lora_A",)}
+
+
 @pytest.mark.slow
-def test_peft_s_adapters_are_a_module_like_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_peft_s_adapters_are_averaged_as_the_methods_say(method: str, tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
+    frozen, keys, stays = METHODS[method]
     torch.manual_seed(0)
-    base = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3)).double()
-    module = peft.inject_adapter_in_model(peft.LoraConfig(r=2, target_modules=["0", "2"]), base)
-    _, losses = loop(module.double(), "")
-    result = fedsim.run(scenario(module), out=tmp_path)
+    base = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3))
+    made = peft.inject_adapter_in_model(peft.LoraConfig(r=2, target_modules=["0", "2"]), base)
+    module = freeze(made, frozen).double() if frozen else made.double()
+    own, losses = loop(module, stays)
+    result = fedsim.run(scenario(module, **keys), out=tmp_path)
     assert result.rounds["objective"].to_numpy() == pytest.approx(losses, rel=1e-10)
+    trained, sent = fedsim.torch.load_module(module, result), 0
+    for name, parameter in trained.named_parameters():
+        if not (stays and stays in name):
+            expected = own[0].get_parameter(name).data
+            assert torch.allclose(parameter.data, expected, rtol=0, atol=1e-10)
+        moved = not torch.equal(parameter.data, module.get_parameter(name).data)
+        assert moved == (parameter.requires_grad and not (stays and stays in name))
+        if any(part in name for part in SENT[method]):
+            sent += parameter.numel()
+    bits = int(result.rounds["bits_up"].iloc[0]) // CLIENTS
+    assert 0 <= bits - 64 * sent <= 200  # headers

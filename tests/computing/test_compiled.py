@@ -84,13 +84,13 @@ def works_of(losses: Sequence[LocalLoss], count: int, seed: int = 0) -> list[Wor
                 Work(minibatch_change, client, (w, 0.5 * w, [drawn[0], None][pull is None]), 1.0),
                 Work(value, client, (w,), 1.0),
                 Work(sgd_change, client, (w, 0.05, steps, pull), 1.0),
-                Work(optimizer_steps, client, (w, steps, trained(len(steps), pull)), 1.0),
+                Work(optimizer_steps, client, (w, steps, training_of(len(steps), pull)), 1.0),
             ][rng.integers(7)]
         )
     return made
 
 
-def trained(steps: int, pull: float | None) -> Training:
+def training_of(steps: int, pull: float | None) -> Training:
     return Training(Adam(), (0.05,) * steps, 2.0, pull, kept=pull is not None)
 
 
@@ -398,7 +398,7 @@ def test_a_group_computes_what_its_clients_do_each_by_itself(
             gradient: (models,),
             sgd_steps: (models, 0.1, (None,) * 2, 0.3),
             sgd_change: (models, 0.1, later, None),
-            optimizer_steps: (models, (None,) * 2, trained(2, None)),
+            optimizer_steps: (models, (None,) * 2, training_of(2, None)),
         }
         for kernel, arguments in group.items():
             found = evaluator.results(Work(kernel, whose[0], arguments, 1.0), clients)

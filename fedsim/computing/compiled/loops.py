@@ -37,7 +37,7 @@ from fedsim.computing.compiled.pages import (
 from fedsim.computing.compiled.rows import (
     Data,
     LossSpecification,
-    Moments,
+    MomentBuffers,
     StepRule,
     as_single,
     copy,
@@ -146,7 +146,7 @@ def _begin_moments(
     fields: Whole,
     rows: Any,  # noqa: ANN401
     own: Settings,
-    moments: Moments,
+    moments: MomentBuffers,
 ) -> None:
     """Set the moments to those of a piece's state, or of a new one."""
     size, at = form.size, fields[STATE] + 8
@@ -165,7 +165,7 @@ def _keep_moments(
     fields: Whole,
     rows: Any,  # noqa: ANN401
     rule: StepRule,
-    moments: Moments,
+    moments: MomentBuffers,
 ) -> int:
     """Write the state behind the model of a result; return a mark."""
     own, size, finite = rule.own, form.size, True
@@ -207,7 +207,7 @@ def evaluate(
     m, size = form.m, form.size
     A, o = narrow[2 * size : 2 * size + 4 * m].reshape(4, m), narrow[2 * size + 4 * m :]
     H, M, S = room[2 * size : 3 * size], room[3 * size : 4 * size], room[4 * size :]
-    V, own = room[size : 2 * size], Moments(H, M, S)
+    V, own = room[size : 2 * size], MomentBuffers(H, M, S)
     parts = room[:size], V, narrow[:size], narrow[size : 2 * size], A, o, own
     for done in range(most):
         if only < 0:

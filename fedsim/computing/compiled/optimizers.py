@@ -10,14 +10,16 @@ import math
 import numpy as np
 
 from fedsim.computing.compiled.compiler import part
-from fedsim.computing.compiled.rows import Moments, StepRule
+from fedsim.computing.compiled.rows import MomentBuffers, StepRule
 from fedsim.computing.compiled.settings import Settings
 from fedsim.ports import Array
 from fedsim.problems.optimizers import ROUNDING
 
 
 @part
-def advance(V: Array, start: Array, G: Array, moments: Moments, rule: StepRule, s: int) -> None:
+def advance(
+    V: Array, start: Array, G: Array, moments: MomentBuffers, rule: StepRule, s: int
+) -> None:
     """Take step `s` of a piece, counted from 0; other arguments as for `rows.move`.
 
     The moments are changed.
@@ -30,7 +32,7 @@ def advance(V: Array, start: Array, G: Array, moments: Moments, rule: StepRule, 
     root = 1 / math.sqrt(1 - math.pow(own.bias2, t))
     for k in range(len(V)):
         d = H[k] * shorter + own.coupled * V[k]
-        V[k], M[k], S[k] = _moved(V[k] * stays, M[k], S[k], d, own, rate, root)
+        V[k], M[k], S[k] = _step_number(V[k] * stays, M[k], S[k], d, own, rate, root)
 
 
 @part
@@ -46,7 +48,7 @@ def _whole_gradient(V: Array, start: Array, G: Array, H: Array, rule: StepRule) 
 
 
 @part
-def _moved(
+def _step_number(
     v: float, m: float, s: float, d: float, own: Settings, rate: float, root: float
 ) -> tuple[float, float, float]:
     """Return a number of the model, and of both moments, after a step.

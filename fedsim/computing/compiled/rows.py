@@ -86,7 +86,7 @@ class StepRule(NamedTuple):
     taken: int
 
 
-class Moments(NamedTuple):
+class MomentBuffers(NamedTuple):
     """The buffers of an optimizer, each of the length of a model.
 
     Attributes:

@@ -51,7 +51,7 @@ def four_bits(change: Array) -> Array:
         scale = np.nextafter(scale, np.float32(np.inf))
     levels = [0.0, *(float(scale) / 2**k for k in range(7))]
     nearest = [min(levels, key=lambda level: abs(abs(x) - level)) for x in change]
-    return np.sign(change) * nearest
+    return np.asarray(np.sign(change) * nearest)
 
 
 def stream_loop(

@@ -1,10 +1,10 @@
 """A table that grows on disk: parts while a run is in progress, one file when it has ended.
 
 `NAME.parts/` holds complete Parquet files, each written under a temporary name and then renamed,
-so the folder can be read as a table at any moment, and after a kill. The same rows also go to one
+so the folder can be read as a table at any moment, and after a kill. The same pages also go to one
 file, which gets its name `NAME.parquet` when the table is closed: it exists for finished runs only.
-Rows are written twice, because a Parquet file has its directory at the end and cannot be read
-before; to join the parts at the end would mean to read and encode the whole log once more.
+A Parquet file has its directory at the end and cannot be read before, so there are both; rows are
+encoded once, for the part, and the file takes its pages; see `fedsim.record.row_groups`.
 
 A manifest holds the hashes of finished runs' files; an unfinished run has none. So the name of each
 part contains a hash, which is chained: of the run's folder and table, all earlier parts, and its
@@ -24,6 +24,7 @@ from fedsim.errors import OutputError
 from fedsim.record import columns
 from fedsim.record.atomic import Draft, check_links, link_error, unwritable, write_whole
 from fedsim.record.manifest import MANIFEST, check_files, damage_error
+from fedsim.record.row_groups import JoinedFiles
 from fedsim.record.schema import ARROW_SCHEMA
 
 if TYPE_CHECKING:
@@ -80,27 +81,30 @@ class PartWriter:
         self.folder = folder / f"{name}.parts"
         self.target = folder / f"{name}.parquet"
         self._draft: Draft | None = None
-        self._whole: pq.ParquetWriter | None = None
+        self._schema: pa.Schema | None = None
+        self._whole = JoinedFiles()
         self._count = 0
         self._chain = _beginning(self.folder)
 
     def write(self, table: pa.Table) -> None:
-        """Add rows; they are on disk as a complete part when this returns.
+        """Add rows of the schema of the first ones; when this returns, they are a part on disk.
 
         Raises:
             OutputError: they cannot be written, or a symbolic link has replaced the run's folder
                 or that of the parts since the run began.
+            ValueError: they have another schema.
         """
         check_links(self.folder.parent.parent, self.folder)
-        if self._draft is None or self._whole is None:
-            self._draft = Draft(self.target)
-            self._whole = pq.ParquetWriter(self._draft, table.schema, **_options(table.schema))
-        self._whole.write_table(table)
-        self._draft.check()
+        if self._draft is None:
+            self._schema, self._draft = table.schema, Draft(self.target)
+        if table.schema != self._schema:
+            raise ValueError(f"got rows of {table.schema}, expected {self._schema}")
         # The part is encoded in memory, since its name needs the hash of its bytes.
         stream = pa.BufferOutputStream()
         pq.write_table(table, stream, **_options(table.schema))
         content = stream.getvalue().to_pybytes()
+        self._draft.write(self._whole.add(content))
+        self._draft.check()
         self._chain = _link(self._chain, content)
         write_whole(self.folder / _part(self._count, self._chain), content)
         self._count += 1
@@ -111,16 +115,15 @@ class PartWriter:
         Raises:
             OutputError: it cannot be written; the parts stay.
         """
-        if self._draft is not None and self._whole is not None:
-            self._whole.close()
+        if self._draft is not None:
+            self._draft.write(self._whole.footer())
             self._draft.keep()
             with suppress(OutputError):  # readers prefer the whole table to parts
                 remove_parts(self.folder)
 
     def abandon(self) -> None:
         """Keep the parts, and drop the incomplete file."""
-        if self._draft is not None and self._whole is not None and not self._draft.closed:
-            self._whole.close()
+        if self._draft is not None and not self._draft.closed:
             self._draft.drop()
 
 

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from fedsim.errors import AuditError
 from fedsim.ports import Array, node_name
 from fedsim.record.emissions import Emissions
-from fedsim.record.log import Rows, number_ids
-from fedsim.record.schema import Event
+from fedsim.record.log import number_ids
+from fedsim.record.schema import Chunk, Event
 
 RELATIVE_TOLERANCE = 1e-9
 """Relative rounding error of joules that are added up in another order."""
@@ -133,7 +133,7 @@ class Ledger:
         self._room = self._FIRST
         self._sums: dict[tuple[str, int], Array] = {}  # by quantity and event; zeros are not stored
 
-    def absorb(self, rows: Rows) -> None:
+    def absorb(self, rows: Chunk) -> None:
         """Add a chunk of the log."""
         times = np.concatenate([[self.t], rows["t"]])
         if (np.diff(times) < 0).any():

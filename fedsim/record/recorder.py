@@ -22,11 +22,11 @@ from fedsim.memory import trim
 from fedsim.ports import Array, node_name
 from fedsim.record.emissions import Emissions
 from fedsim.record.ledger import Ledger, Meters, Stores
-from fedsim.record.log import EventLog, Rows
+from fedsim.record.log import EventLog
 from fedsim.record.models import CheckpointWriter, Figure
 from fedsim.record.parts import PartWriter
 from fedsim.record.rounds import RoundTable
-from fedsim.record.schema import GRAMS, Event
+from fedsim.record.schema import GRAMS, Event, RowColumns
 
 # The client table: attributes, activity and cost of each client over a whole run.
 
@@ -141,7 +141,7 @@ class NullCheckpointWriter:
         """Leave no files."""
 
 
-def _unseen(rows: Rows) -> None:
+def _unseen(rows: RowColumns) -> None:
     """Ignore a chunk of the log."""
 
 
@@ -168,7 +168,7 @@ class RunRecorder:
         variant: str = "base",
         seed: int = 1,
         models: CheckpointWriter | None = None,
-        look: Callable[[Rows], None] = _unseen,
+        look: Callable[[RowColumns], None] = _unseen,
     ) -> None:
         self._look = look
         self.ledger = Ledger(clients)
@@ -177,7 +177,7 @@ class RunRecorder:
         self.models: CheckpointWriter = NullCheckpointWriter() if models is None else models
         self.meters: Meters | None = None
 
-    def _absorb(self, rows: Rows) -> None:
+    def _absorb(self, rows: RowColumns) -> None:
         self.ledger.absorb(rows)
         self._look(rows)
 

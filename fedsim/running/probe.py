@@ -25,9 +25,9 @@ from fedsim.computing.serial import one_thread
 from fedsim.errors import RunError
 from fedsim.physics.batteries import Battery
 from fedsim.ports import Array
-from fedsim.record.log import Rows
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import Traffic
+from fedsim.record.schema import RowColumns
 from fedsim.scenario import Plan
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.world import World
@@ -185,7 +185,7 @@ def _book(folder: Path, clients: int) -> RunRecorder:
     """Return a book that is never closed, and refuses to become too long."""
     rows, most = 0, _ROWS + _ROWS_EACH * clients
 
-    def count(chunk: Rows) -> None:
+    def count(chunk: RowColumns) -> None:
         nonlocal rows
         rows += len(chunk)
         if rows > most:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from threading import Thread
 
+from fedsim.signals import defer_signals
+
 
 class Background:
     """Does one piece of work at a time, in the order in which they are given.
@@ -20,11 +22,11 @@ class Background:
         self.wait()
         thread = Thread(target=self._do, args=(work,), name=self._name)
         try:
-            thread.start()
+            with defer_signals():  # which would leave a thread that nothing waits for
+                thread.start()
+                self._thread = thread
         except RuntimeError:  # there is no room for a thread
             work()
-            return
-        self._thread = thread
 
     def _do(self, work: Callable[[], None]) -> None:
         try:
@@ -33,9 +35,13 @@ class Background:
             self._error = error
 
     def wait(self) -> None:
-        """Wait until the last piece of work is over, and raise what it has raised."""
+        """Wait until the last piece of work is over, and raise what one has raised."""
+        self.settle()
+        if self._error is not None:
+            raise self._error
+
+    def settle(self) -> None:
+        """Wait until the last piece of work is over, whatever it has raised."""
         if self._thread is not None:
             self._thread.join()  # an interrupt ends this, and the next call waits again
             self._thread = None
-        if self._error is not None:
-            raise self._error

@@ -266,7 +266,7 @@ class EventLog:
         self, records: Rows, rows: Chunk, first: int, words: pa.Array, grams: Array | None
     ) -> None:
         """Hash records, and write their rows; on a thread, where they are many."""
-        self._digest.update(memoryview(records.view(np.uint8)))
+        self._digest.update(records.view(np.uint8).data)
         self._parts.write(self._table(rows, first, words, grams))
 
     def close(self) -> None:
@@ -281,8 +281,8 @@ class EventLog:
             with suppress(OutputError):  # the reason of the run's end is reported already
                 if not self._cut:
                     self.flush()
-                self._aside.wait()
         finally:
+            self._aside.settle()
             self._parts.abandon()
 
     @property

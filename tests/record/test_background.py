@@ -34,6 +34,7 @@ def test_what_a_piece_raises_is_told_by_every_call_that_follows(then: str) -> No
     for _ in range(2):
         with pytest.raises(OSError, match="full"):
             aside.wait() if then == "wait" else aside.start(lambda: done.append(1))
+    aside.settle()
     assert not done
 
 

@@ -206,7 +206,7 @@ class EventLog:
 
     def pending(self) -> Rows:
         """Return the rows in memory that are not on disk yet."""
-        return RowColumns(self._unwritten()).packed()
+        return RowColumns(self._unwritten()).pack()
 
     def _unwritten(self, begin: int = 0) -> Rows:
         """Return a copy of the records in memory, from a byte of the buffer on."""

@@ -188,7 +188,7 @@ class RowColumns:
             column[receivers] = self._records[_OF_RECEIVERS[name]][self._whose]
         return column
 
-    def packed(self) -> NDArray[np.void]:
+    def pack(self) -> NDArray[np.void]:
         """Return the rows as an array of `ROW_DTYPE`."""
         rows = np.zeros(len(self), ROW_DTYPE)
         for name in ROW_DTYPE.names or ():

@@ -79,7 +79,7 @@ def test_messages_and_other_rows_keep_their_order(kinds: list[bool]) -> None:
     """Each message becomes two rows in place, whatever stands around it."""
     seen: list[Rows] = []
     with TemporaryDirectory() as folder:
-        log = EventLog(Path(folder), 3, lambda rows: seen.append(rows.packed()))
+        log = EventLog(Path(folder), 3, lambda rows: seen.append(rows.pack()))
         for at, message in enumerate(kinds):
             if message:
                 log.append_message(float(at), 0.0, 1, -1, 1, log.word("m"), at, 120, 0, 0.5, 0.25)

@@ -240,7 +240,7 @@ def play(made: WorldConfig) -> Run:
         folder, raw = Path(name), list[Rows]()
 
         def look(chunk: RowColumns) -> None:
-            raw.append(chunk.packed())
+            raw.append(chunk.pack())
 
         with RunRecorder(folder, len(made.fleet), look=look) as book:
             run = Run(World(made, book), book.ledger, raw=raw)

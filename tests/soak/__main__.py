@@ -12,9 +12,8 @@ from .measuring import FEWEST, Sample, after_warming_up, growth, left_open, slow
 MOST = {"events": 1.0, "rounds": 16.0, "runs": 200.0}
 """Bytes of memory that a further event, round or run may take for good.
 
-Of an event that is not nothing: a table holds, compressed, what its file's footer says of each
-group of rows, some hundred bytes for 65,536 of them, until it is closed. A Python object has fifty
-or more.
+Of an event that is not nothing: Parquet's writer holds what a file's footer says of each group of
+rows, some 14 kB for 65,536 of them, until the file is closed. A Python object has fifty or more.
 """
 
 SLACK = 2**16

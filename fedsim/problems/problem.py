@@ -3,7 +3,7 @@
 import hashlib
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Literal, Self
@@ -25,7 +25,7 @@ from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.description import Naming
 from fedsim.problems.losses import LeastSquares, Logistic, Loss, Softmax
 from fedsim.problems.oracle import LossOracle, oracles
-from fedsim.problems.partition import Partition, blocks, labels, sizes
+from fedsim.problems.partition import Partition, blocks, labels, one_if_equal, sizes
 from fedsim.problems.parts import ModelPart
 from fedsim.problems.penalties import NoPenalty, Penalty, Regulariser
 from fedsim.problems.projections import largest_eigenvalue
@@ -39,10 +39,14 @@ Weighting = Literal["rows", "equal"]
 """The weights of the mean: p_m = n_m/n, the share of all rows that client m has, or p_m = 1/M."""
 
 
+_AT_ONCE = 2**16
+"""So many terms of a sum are Python's numbers at once."""
+
+
 def client_weights(rows: NDArray[np.int64], weighting: Weighting) -> Array:
     """Return the clients' weights p_m in the mean, shape (M,); `rows` are their numbers of rows."""
     counts = rows if weighting == "rows" else np.ones(len(rows))
-    return np.asarray(counts / counts.sum())
+    return one_if_equal(counts / counts.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +157,7 @@ class Problem:
         return oracles(self.losses, draw)
 
     def looked_at(
-        self, w: Array, objective: Objective, values: Callable[[Array], Sequence[float]]
+        self, w: Array, objective: Objective, values: Callable[[Array], Sequence[float] | Array]
     ) -> float:
         """Return the objective at `w`, shape (d,), with penalty; NaN if it cannot be evaluated.
 
@@ -197,14 +201,13 @@ class Problem:
         """Return the objective at `w` without the penalty, summed without rounding."""
         return self.total(ClientLosses.of(self.losses).values(w), objective)
 
-    def total(self, values: Sequence[float], objective: Objective) -> float:
+    def total(self, values: Sequence[float] | Array, objective: Objective) -> float:
         """Return the objective without the penalty from the clients' values of f_m."""
-        if objective == "mean":
-            values = (self.weights * np.asarray(values)).tolist()
+        terms, weights = np.asarray(values), self.weights if objective == "mean" else None
         try:
-            return math.fsum(values)
+            return math.fsum(_terms(terms, weights))
         except (OverflowError, ValueError):  # an overflow, or infinities of both signs
-            return sum(values)
+            return sum(_terms(terms, weights))
 
     def gradient(self, w: Array, objective: Objective) -> Array:
         """Return a (sub)gradient at `w` of the objective without its penalty, shape (d,).
@@ -256,6 +259,13 @@ class Problem:
             DataError: the loss has none, for not being convex.
         """
         return np.array([loss.smoothness for loss in self.losses])
+
+
+def _terms(values: Array, weights: Array | None) -> Iterator[float]:
+    """Yield the terms of a sum, with weights if any; those of many clients are no list at once."""
+    for begin in range(0, len(values), _AT_ONCE):
+        own = slice(begin, begin + _AT_ONCE)
+        yield from (values[own] if weights is None else weights[own] * values[own]).tolist()
 
 
 def _check(samples: Sequence[Samples]) -> None:

@@ -42,12 +42,12 @@ class RadioArrays:
         self._base = 0
         self.joules = np.zeros(clients)
         if self._stateful:
-            every = np.arange(clients)
-            last = np.array(np.broadcast_to(table.of("last_stage", every), every.shape), np.int8)
+            last = table.every("last_stage").astype(np.int8)
             self._stage = last.copy()
             self._last = last
             # Since when it is in its stage without bits. It can be reached as the run begins.
-            self._since = -table.of_stage("cycle", every, last.astype(np.int64))
+            begun = table.any("last_cycle")
+            self._since = -table.every("last_cycle") if begun else np.zeros(clients)
             self._due = np.full(clients, inf)
             self._armed = np.zeros(clients, np.int64)
             self._round = np.zeros(clients, np.int32)  # of the last message

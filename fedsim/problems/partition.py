@@ -32,7 +32,10 @@ N = TypeVar("N", bound=np.generic)
 
 
 def one_if_equal(column: NDArray[N]) -> NDArray[N]:
-    """Return a column, read-only and as one number in memory where all of it are the same."""
+    """Return a column, read-only and as one number in memory where all of it are the same.
+
+    Not for factors of a matrix product, whose terms NumPy then adds in another order.
+    """
     equal = len(column) > 0 and bool((column == column[0]).all())
     return np.broadcast_to(column[:1].copy(), column.shape) if equal else column
 

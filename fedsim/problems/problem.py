@@ -25,7 +25,7 @@ from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.description import Naming
 from fedsim.problems.losses import LeastSquares, Logistic, Loss, Softmax
 from fedsim.problems.oracle import LossOracle, oracles
-from fedsim.problems.partition import Partition, blocks, labels, one_if_equal, sizes
+from fedsim.problems.partition import Partition, blocks, labels, sizes
 from fedsim.problems.parts import ModelPart
 from fedsim.problems.penalties import NoPenalty, Penalty, Regulariser
 from fedsim.problems.projections import largest_eigenvalue
@@ -46,7 +46,7 @@ _AT_ONCE = 2**16
 def client_weights(rows: NDArray[np.int64], weighting: Weighting) -> Array:
     """Return the clients' weights p_m in the mean, shape (M,); `rows` are their numbers of rows."""
     counts = rows if weighting == "rows" else np.ones(len(rows))
-    return one_if_equal(counts / counts.sum())
+    return np.asarray(counts / counts.sum())
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,8 +60,9 @@ def test_blocks_of_clients_are_the_table(size: int, monkeypatch: pytest.MonkeyPa
     rows["joules"], rows["duration"], rows["payload_bits"] = rng.random(40), 1.5, 8
     ledger = Ledger(clients)
     ledger.absorb(rows)
-    stored = (np.array([1.0 + n, 3.0 * n]) for n in range(5))
-    stores = Stores(np.array([1, 3]), *stored, np.array([0, 2]), np.zeros(2), np.zeros(2))
+    first, last, charged, drained, used = rng.random((5, 2))
+    owners, never, zeros = np.array([1, 3]), np.array([0, 2]), np.zeros(2)
+    stores = Stores(owners, first, last, charged, drained, used, never, zeros, zeros)
     meters = Meters(0, 0, 0, 0, 0, np.zeros(clients), rng.random(clients), stores)
     facts: dict[str, Facts] = {"device": list("abcde"), "samples": np.arange(clients)}
     monkeypatch.setattr("fedsim.record.client_table.BLOCK", size)

@@ -65,6 +65,6 @@ def test_it_states_the_error_of_each_model_of_a_network_once() -> None:
     assert all(str(note) in repr(found) for note in found.accuracy)
     known = {"radio.up": "2 Mbit/s..4 Mbit/s"}
     calibrated = fedsim.check(small(fleet=[{**fleet[0], "intervals": known}]))
-    assert "of fleets that half of a live run had calibrated" in calibrated.accuracy[0].text
+    assert "a calibrated fleet: off by" in calibrated.accuracy[0].text
     problem = {**SMALL["problem"], "split": {"kind": "contiguous", "clients": 2}}
     assert not fedsim.check(small(fleet=[], problem=problem)).accuracy  # messages take no time

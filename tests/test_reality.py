@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.accuracy import TRANSFERS
+from fedsim.accuracy import CLEAN, TRANSFERS
 from tests.conftest import ROOT
 
 ANALYSIS = ROOT / "analysis/reality"
@@ -78,11 +78,12 @@ def test_a_model_keeps_its_errors_and_a_check_states_them(packets: Any, model: s
         assert np.median(found[kind]) < median
         assert np.quantile(found[kind], 0.9) < nine
         assert max(found[kind]) < worst
-    stated = TRANSFERS[model]
+    stated = TRANSFERS["ns-3" if model == "tcp" else model][CLEAN]
     errors = found["no losses"]
     assert len(errors) == stated.cases
     assert 100 * np.median(errors) == pytest.approx(stated.median, rel=0.05)
     assert 100 * np.quantile(errors, 0.9) == pytest.approx(stated.nine, rel=0.05)
+    assert 100 * max(errors) == pytest.approx(stated.worst, rel=0.05)
 
 
 def test_single_flows_and_short_ones_are_right_to_a_few_percent(packets: Any) -> None:

@@ -94,18 +94,29 @@ def test_a_check_states_the_errors_of_all_settings(live: Any) -> None:
                 taus.append(each.tau)
     assert settings == list(range(live.SETTINGS))
     assert errors.keys() == ROUNDS.keys()
-    for model, (median, nine) in ROUNDS.items():
+    drawn = [live.draw(number) for number in settings]
+    rates = [rate for each in drawn for rate in (*each.up, *each.down)]
+    trips = [2 * (each.delay + own) for each in drawn for own in each.own_delay]
+    most = live.read()[["down_bytes", "up_bytes"]].to_numpy().max()
+    for model, stated in ROUNDS.items():
         sizes = 100 * np.abs(errors[model])
-        assert np.median(sizes) == pytest.approx(median, rel=0.05)
-        assert np.quantile(sizes, 0.9) == pytest.approx(nine, rel=0.05)
+        assert len(sizes) == stated.cases
+        assert np.median(sizes) == pytest.approx(stated.median, rel=0.01)
+        assert np.quantile(sizes, 0.9) == pytest.approx(stated.nine, rel=0.01)
+        assert max(sizes) == pytest.approx(stated.worst, rel=0.01)
+        assert stated.flows == (live.CLIENTS, live.CLIENTS)
+        assert stated.bytes[1] == pytest.approx(most, rel=0.05)
+        assert stated.rates == pytest.approx((min(rates), max(rates)), rel=0.05)
+        assert stated.trips == pytest.approx((min(trips), max(trips)), rel=0.05)
     assert np.mean(taus) > 0.9
 
 
 def test_the_page_has_the_errors_that_a_check_states() -> None:
     page = (ANALYSIS / "calibrating.md").read_text(encoding="utf-8")
     own = page.split("## Live runs over shaped links")[1]
-    for model, (median, nine) in ROUNDS.items():
-        assert f"| `{model}` | calibrated | all | {median} % | {nine} % |" in own
+    for model, stated in ROUNDS.items():
+        row = f"{stated.median:.1f} % | {stated.nine:.1f} %"
+        assert f"| `{model}` | calibrated | all | {row} |" in own
 
 
 def test_a_relay_does_not_make_what_it_carries_for_as_prompt_as_itself(live: Any) -> None:

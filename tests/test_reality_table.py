@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from fedsim.accuracy import FRAMES, REFERENCES, TRANSFERS
 from tests.conftest import ROOT
 
 PAGE = ROOT / "docs/explanation/truth.md"
@@ -74,8 +76,28 @@ def test_the_pages_have_what_was_found_once(run: Any, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(run, "fill", check)
     run.main(["--page"])
-    assert len(written) == 6
+    assert len(written) == 7
     assert {page for page, _ in written} == {"truth.md", "calibrating.md", "lora.md"}
+
+
+def test_a_check_states_the_figures_that_are_stored_regime_by_regime(run: Any) -> None:
+    """Errors, their number, and the ranges of the cases: all of `fedsim.accuracy`, and no more."""
+    seen = set[tuple[str, str]]()
+    for model, regime, held in run.regimes_of_all():
+        stated, sizes = TRANSFERS[model][regime], 100 * np.abs(held.errors)
+        errors = np.median(sizes), np.quantile(sizes, 0.9), sizes.max()
+        assert (stated.median, stated.nine, stated.worst) == pytest.approx(errors, rel=0.006)
+        assert (stated.cases, stated.flows) == (len(sizes), held.flows)
+        for name in ("bytes", "rates", "trips"):
+            exact = getattr(held, name)
+            assert getattr(stated, name) == (exact and pytest.approx(exact, rel=0.06))
+        seen.add((model, regime))
+    assert seen == {(model, regime) for model, each in TRANSFERS.items() for regime in each}
+    assert TRANSFERS.keys() == REFERENCES.keys()
+    for reference, published in zip(FRAMES, (False, True), strict=True):
+        sizes = 100 * np.abs(run.of_lora(published=published)())
+        found = np.median(sizes), sizes.max(), len(sizes)
+        assert FRAMES[reference] == pytest.approx(found, rel=0.006)
 
 
 def test_what_is_stored_is_read_as_it_was_written(run: Any, tmp_path: Path) -> None:

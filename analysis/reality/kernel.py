@@ -57,6 +57,9 @@ SETS = {
 }
 """The sets of cases: one to develop the model with, and others that only report its errors."""
 
+UNSEEN = ("held-out", "held-out-2")
+"""The sets that no model was made with."""
+
 PLANS = (
     *(("held-out", "drawn"), ("held-out", "bbr")),
     *(("develop", "drawn"), ("held-out-2", "drawn")),

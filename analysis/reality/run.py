@@ -15,7 +15,7 @@ own reference anew.
 
 import csv
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +25,7 @@ import kernel
 import live_links
 import lora
 import numpy as np
+import regimes
 import transfers
 import wifi
 from stored import fill, read_errors, read_findings, write_errors
@@ -35,7 +36,8 @@ FLEETS = HERE / "calibrating.md"
 LORA = HERE.parents[1] / "docs/howto/lora.md"
 ERRORS = HERE / "errors.csv"
 ARRIVALS = HERE.parent / "simgrid/arrivals.csv"
-MARK = "table"
+MARK, REGIMES = "table", "table: regimes"
+LOSSES = "random losses: median"
 HEAD = "| model | held against | cases | median | nine of ten | worst | not for | command |"
 
 
@@ -108,7 +110,7 @@ def transfer_errors(model: transfers.packets.Sharing) -> Sequence[tuple[str, flo
 @cache
 def linux_errors() -> Sequence[tuple[str, float]]:
     """Return the row of the table and the error of each case against Linux's sockets."""
-    return list(kernel.errors("tcp", "held-out"))
+    return [found for name in kernel.UNSEEN for found in kernel.errors("tcp", name)]
 
 
 def of_ns3(model: transfers.packets.Sharing, kind: str) -> Callable[[], Sequence[float]]:
@@ -171,6 +173,16 @@ ROWS = (
         "messages below 1 MB, many at once",
         "transfers.py",
     ),
+    *(
+        Row(
+            f"`{model}`",
+            "the same with random losses, medians of 100 seeds",
+            of_ns3(model, LOSSES),
+            unfit,
+            "transfers.py",
+        )
+        for model, unfit in (("fluid", "links that lose packets"), ("lv08", "the same"))
+    ),
     Row(
         "`tcp`, `stack: ns-3`",
         "ns-3's packets of TCP",
@@ -181,7 +193,7 @@ ROWS = (
     Row(
         "the same, random losses",
         "ns-3, medians of 100 seeds that lose the same packets",
-        of_ns3("tcp", "random losses: median"),
+        of_ns3("tcp", LOSSES),
         "other draws of losses",
         "transfers.py",
     ),
@@ -251,12 +263,33 @@ ROWS = (
 )
 
 
+BY_REGIME: Mapping[str, tuple[str, str]] = {
+    "fluid": (ROWS[2].name, ROWS[4].name),
+    "lv08": (ROWS[3].name, ROWS[5].name),
+    "ns-3": (ROWS[6].name, ROWS[7].name),
+    "linux": (ROWS[8].name, ROWS[9].name),
+}
+"""The rows of each model's cases without random losses and with them."""
+
+CELLS = ROWS[10].name
+
+
 def find_all() -> None:
     """Compute all errors anew, and store them."""
     calibrating.find_all()
     live_links.find_all()
     lora.find_all()
     write_errors({row.name: row.errors() for row in ROWS if row.takes_long}, ERRORS)
+
+
+def regimes_of_all() -> Iterator[tuple[str, str, regimes.Held]]:
+    """Yield the model, the regime, and its cases with their errors, as they are stored."""
+    stored = read_errors(ERRORS)
+    for model, pair in BY_REGIME.items():
+        for regime, held in regimes.of_tcp(model, *[stored[name] for name in pair]):
+            yield model, regime, held
+    for regime, held in regimes.of_wifi(stored[CELLS]):
+        yield "wifi", regime, held
 
 
 def lines() -> Iterator[str]:
@@ -271,6 +304,7 @@ def lines() -> Iterator[str]:
 def write_pages() -> None:
     """Write the tables into their pages."""
     fill(PAGE, MARK, lines())
+    fill(PAGE, REGIMES, regimes.lines(regimes_of_all()))
     fill(LORA, "table: frames received", lora.lines(lora.read()))
     for name, path in (("ns-3", calibrating.FOUND), ("live runs", live_links.FOUND)):
         fill(FLEETS, f"table: {name}, all", calibrating.lines(read_findings(path), each=False))

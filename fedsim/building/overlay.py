@@ -23,6 +23,7 @@ from fedsim.physics.graphs_in_time import (
     OverlayCycle,
 )
 from fedsim.physics.medium import RadioGraph
+from fedsim.physics.mobility import Moving
 from fedsim.physics.overlay import Neighbours, Overlay
 from fedsim.physics.spectral import contracts
 from fedsim.scenario import Scenario
@@ -198,27 +199,54 @@ def build_medium(
         return None
     law, place = medium.graph, "network.medium.graph"
     if law is None:
-        if isinstance(overlay, Overlay):
+        if isinstance(overlay, Overlay | OverlayInTime):
             return RadioGraph.of(medium, overlay)
-        text = "missing: the neighbours change, so that they do not say which nodes are in range;"
-        findings.add(place, f"{text} give a graph of these, such as {{kind: complete}}")
+        text = "missing: the neighbours are those of an exchange, and do not say which nodes are in"
+        findings.add(place, f"{text} range; give a graph of these, such as {{kind: complete}}")
         return None
     with findings.at(f"{place}.path"):
         try:
+            if isinstance(law, NeighboursInTime):
+                return RadioGraph.of(
+                    medium, _moving(law, scenario.network.peers, nodes, files, seed)
+                )
             return RadioGraph.of(medium, _in_range(law, nodes, files, seed))
         except DataError as error:
             findings.add(f"{place}.{error.key}", str(error))
     return None
 
 
+def _moving(
+    law: NeighboursInTime, peers: Neighbours | None, nodes: int, files: Files, seed: int
+) -> OverlayInTime:
+    """Return the graph in time of nodes in range.
+
+    Nodes move alike for both graphs where these say the same of their motion; ranges may differ.
+
+    Raises:
+        DataError, OSError: it is none.
+    """
+    if law.every:
+        text = f"got {law.every:g} s, but exchanges begin as network.peers has it; leave it out"
+        raise DataError("every", text)
+    name = "medium"
+    if isinstance(law, Moving) and isinstance(peers, Moving):
+        same = peers.model_copy(update={"range": law.range, "every": law.every})
+        name = "overlay" if same == law else name
+    made = OverlayInTime(nodes, law.follow(files.read), partial(stream, seed, name))
+    made.play()
+    return made
+
+
 def _in_range(law: Neighbours, nodes: int, files: Files, seed: int) -> Overlay:
     """Return the graph of nodes in range.
 
     Raises:
-        DataError, OSError: it is none, or it changes, or has directed edges.
+        DataError, OSError: it is none, or it changes by exchanges, or has directed edges.
     """
-    if isinstance(law, NeighboursByExchange | NeighboursInTime):
-        raise DataError("kind", f"got {law.kind}, but nodes in range stay so; give another")
+    if isinstance(law, NeighboursByExchange):
+        text = f"got {law.kind}, but nodes in range are not those of an exchange; give another"
+        raise DataError("kind", text)
     made = law.read_edges(files.pairs).overlay(nodes, stream(seed, "medium"))
     if made.directed:
         text = "got directed edges, but nodes in range hear each other"

@@ -52,6 +52,7 @@ def ensure_completion(
     if scenario.network.peers is not None:
         if deadline(scenario)[1] == inf:
             _check_peers(losing, scenario, findings)
+            _check_moving(deployment, findings)
             _check_links(groups, deployment, findings)
             if relay:
                 findings.add("participation.deadline", _by_relay(relay, "participation.deadline"))
@@ -116,6 +117,14 @@ def _check_peers(losing: Sequence[BuiltGroup], scenario: Scenario, findings: Fin
             " add participation.deadline, or unlimited tries"
         )
         findings.add(f"{group.place}.radio.tries", text)
+
+
+def _check_moving(deployment: Deployment, findings: Findings) -> None:
+    """Find a medium among nodes that move: what is sent to one that goes out of range is lost."""
+    if deployment.medium is not None and deployment.medium.moves is not None:
+        text = "missing: nodes go out of range, which loses messages under network.medium, and a"
+        remedy = "neighbour would wait for one for ever; give a time after which it does not"
+        findings.add("participation.deadline", f"{text} {remedy}")
 
 
 def _check_links(groups: Sequence[BuiltGroup], deployment: Deployment, findings: Findings) -> None:

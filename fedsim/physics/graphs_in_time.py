@@ -223,12 +223,19 @@ class GraphInTime:
         self.changes = 0
         self._next = next(changes, None)
 
-    def advance(self, time: float) -> None:
-        """Make all changes up to a time, s, those at that very time included."""
+    @property
+    def next_time(self) -> float:
+        """When something changes next, if at all, s."""
+        return inf if self._next is None else self._next.time
+
+    def advance(self, time: float, seen: Callable[[EdgeChange], None] | None = None) -> None:
+        """Make all changes up to a time, s, those at that very time included; report each."""
         ends = set()
         while (change := self._next) is not None and change.time <= time:
             if self._apply(change):
                 ends |= {change.one, change.other}
+                if seen is not None:
+                    seen(change)
             self._next = next(self._upcoming, None)
         self._forget(ends)
 

@@ -2,7 +2,9 @@
 
 Two transmissions meet if they share a node, or if a node that sends or receives one of them is in
 range of the other's sender. Under `csma` a node waits as long as that would happen; under `tdma`
-nodes that are at most two hops apart have slots of their own, so that it never does.
+nodes that are at most two hops apart have slots of their own, so that it never does. Where nodes
+move, and so come into range while both are on the air, transmissions may meet under `csma` as well;
+under `tdma` every node then has a slot of its own.
 """
 
 from collections import deque
@@ -17,6 +19,7 @@ from fedsim.blocks.choice import OneOf, failure
 from fedsim.blocks.quantities import UNLIMITED, Seconds
 from fedsim.blocks.spec import Block, Given, Spec, as_written
 from fedsim.blocks.wording import show
+from fedsim.physics.failures import OverlayInTime
 from fedsim.physics.graphs import OVERLAYS
 from fedsim.physics.overlay import Neighbours, Overlay
 from fedsim.physics.signals import Constant, Signal, Steps
@@ -117,17 +120,24 @@ class RadioGraph:
 
     Attributes:
         medium: its law.
-        near: the nodes in range of each node, in order.
+        near: the nodes in range of each node, in order; at the beginning, if they move.
         colours: the slot of each node in a frame, from 0, under `tdma`; empty otherwise.
+        moves: the graph in time, if nodes move, so that they come into range and leave it.
     """
 
     medium: Medium
     near: tuple[tuple[ClientId, ...], ...]
     colours: tuple[int, ...] = ()
+    moves: OverlayInTime | None = None
 
     @classmethod
-    def of(cls, medium: Medium, overlay: Overlay) -> "RadioGraph":
+    def of(cls, medium: Medium, overlay: Overlay | OverlayInTime) -> "RadioGraph":
         """Return the nodes in range that the edges of a graph join, in whatever direction."""
+        if isinstance(overlay, OverlayInTime):
+            first = overlay.play()
+            first.advance(0.0)
+            colours = tuple(range(overlay.nodes)) if medium.access == "tdma" else ()
+            return cls(medium, first.overlay().neighbours, colours, overlay)
         near: list[set[ClientId]] = [set() for _ in overlay.neighbours]
         for one, other in overlay.pairs():
             near[one].add(other)
@@ -149,24 +159,17 @@ class RadioGraph:
         return Steps([each * slot for each in range(slots)], values, period=slots * slot)
 
     def parents(self, source: ClientId) -> list[ClientId]:
-        """Return each node's predecessor on a path of fewest hops from a source, by number.
-
-        Of several the one that is found first, nodes of lower numbers before others; a source is
-        its own, and so are nodes that no path leads to.
-        """
-        before = list(range(len(self.near)))
-        seen, waits = {source}, deque([source])
-        while waits:
-            node = waits.popleft()
-            for other in self.near[node]:
-                if other not in seen:
-                    seen.add(other)
-                    before[other] = node
-                    waits.append(other)
-        return before
+        """Return each node's predecessor on a path from a source; see `fewest_hops`."""
+        return fewest_hops(self.near, source)
 
     def relays(self, pairs: Iterable[tuple[ClientId, ClientId]]) -> Iterator[ClientId]:
-        """Yield the nodes that forward what senders send to receivers, again for each pair."""
+        """Yield the nodes that forward what senders send to receivers, again for each pair.
+
+        Where nodes move, any of them may.
+        """
+        if self.moves is not None:
+            yield from range(len(self.near))
+            return
         source, before = -1, list[ClientId]()
         for sender, receiver in pairs:
             if receiver in self.near[sender]:
@@ -180,14 +183,36 @@ class RadioGraph:
 
     def describe(self) -> str:
         """Return what the medium is, as a sentence."""
-        degrees = [len(others) for others in self.near]
+        degrees = [len(others) for others in self.near] or [0]
         way = "received by all neighbours" if self.medium.broadcast else "sent to each alone"
         least, most = min(degrees), max(degrees)
         count = f"{least}" if least == most else f"{least} to {most}"
-        text = f"{self.medium.access}, {count} nodes in range; a message for several is {way}"
+        when = "" if self.moves is None else " at the beginning, which come and go"
+        text = f"{self.medium.access}, {count} nodes in range{when}; a message for several is {way}"
         if self.colours:
             text += f"; {self.slots} slots of {self.medium.slot:g} s in a frame"
         return text
+
+
+def fewest_hops(near: Sequence[Sequence[ClientId]], source: ClientId) -> list[ClientId]:
+    """Return each node's predecessor on a path of fewest hops from a source, by number.
+
+    Of several the one that is found first, nodes of lower numbers before others; a source is its
+    own, and so are nodes that no path leads to.
+
+    >>> fewest_hops([(1, 2), (0, 3), (0, 3), (1, 2), ()], 0)
+    [0, 0, 0, 1, 4]
+    """
+    before = list(range(len(near)))
+    seen, waits = {source}, deque([source])
+    while waits:
+        node = waits.popleft()
+        for other in near[node]:
+            if other not in seen:
+                seen.add(other)
+                before[other] = node
+                waits.append(other)
+    return before
 
 
 def two_hop_colours(near: Sequence[Sequence[ClientId]]) -> tuple[int, ...]:
@@ -212,21 +237,24 @@ class Contention:
 
     Args:
         graph: of the nodes in range.
+        near: those in range of each node now, if they move; the caller reports changes.
     """
 
-    def __init__(self, graph: RadioGraph) -> None:
+    def __init__(self, graph: RadioGraph, near: Sequence[Sequence[ClientId]] | None = None) -> None:
         nodes = len(graph.near)
         self._graph = graph
+        self._near = graph.near if near is None else near
         self._alone = graph.medium.access != "csma"
         self._slots = graph.medium.access == "tdma"
         self._turns: dict[ClientId, Signal] = {}
+        self._own = [0] * nodes  # whether a node sends
         self._sends = [0] * nodes  # how many in range of a node, itself included, send now
         self._receives = [0] * nodes  # and receive
         self._busy = [0] * nodes  # whether it receives itself
 
     def _around(self, node: ClientId) -> Sequence[ClientId]:
         """Return the nodes that notice what a node does."""
-        return (node,) if self._alone else (node, *self._graph.near[node])
+        return (node,) if self._alone else (node, *self._near[node])
 
     def may_begin(self, sender: ClientId, receivers: Sequence[ClientId]) -> bool:
         """Return whether a transmission meets none that is on the air."""
@@ -240,6 +268,7 @@ class Contention:
 
     def begin(self, sender: ClientId, receivers: Sequence[ClientId], step: int = 1) -> None:
         """Register a transmission that is on the air from now on; remove one for a step of -1."""
+        self._own[sender] += step
         for node in self._around(sender):
             self._sends[node] += step
         for receiver in receivers:
@@ -252,9 +281,21 @@ class Contention:
         self.begin(sender, receivers, -1)
         if self._slots:
             return {sender}
-        near = self._graph.near
+        near = self._near
         freed = {one for node in (sender, *receivers) for one in self._around(node)}
         return freed | {one for node in freed for one in near[node]}
+
+    def change(self, one: ClientId, other: ClientId, *, there: bool) -> None:
+        """Register that two nodes come into range of each other, or leave it."""
+        step = 1 if there else -1
+        for node, noticed in () if self._alone else ((one, other), (other, one)):
+            self._sends[noticed] += step * self._own[node]
+            self._receives[noticed] += step * self._busy[node]
+
+    def next_turn(self, sender: ClientId, now: float) -> float:
+        """Return when a sender's slot is on for the first time from now on, s."""
+        turns = self._signal(sender)
+        return now if turns.at(now) else turns.next_change(now)
 
     def span(self, sender: ClientId, now: float, seconds: float) -> tuple[float, float]:
         """Return when a transmission begins that may do so from now on, and when it ends, s.
@@ -266,9 +307,8 @@ class Contention:
         """
         if not self._slots or seconds == inf:
             return now, now + seconds
-        turns = self._signal(sender)
-        began = now if turns.at(now) else turns.next_change(now)
-        return began, turns.when(began, seconds)
+        began = self.next_turn(sender, now)
+        return began, self._signal(sender).when(began, seconds)
 
     def seconds_on_air(self, sender: ClientId, began: float, now: float) -> float:
         """Return how long a transmission has been on the air, s."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.accuracy import accuracy_of
 from fedsim.analysis import COLOURS, DEVICE_COLOURS, Comparison
 from fedsim.analysis.compare.pairwise import FEWEST
 from fedsim.extras import VERSION
 from fedsim.record.atomic import write_whole
 from fedsim.record.outputs import Call, check_page, output
+from fedsim.record.regimes import Messages, errors_of_models
 from fedsim.record.scenarios import differing, flat, format_value
 from fedsim.report import convergence, energy, fleet, network, overview, timeline
 from fedsim.report.charts import line_icon
@@ -65,11 +65,17 @@ def accuracy(study: ReportedStudy) -> PageTable | None:
     rows = [
         words(study.labels[variant], *found)
         for variant, run in study.variants.items()
-        if (fleet := run.scenario["fleet"])
-        and (found := accuracy_of(run.scenario["network"], fleet))
+        for found in errors_of_models(
+            run.scenario["network"], run.scenario["fleet"], _messages(run.rows(study.rounds))
+        )
     ]
     heads = ("variant", "network.model", "how true its times are")
     return PageTable("Errors of models", heads, rows) if rows else None
+
+
+def _messages(rounds: pd.DataFrame) -> Messages | None:
+    """Return the messages of the second round of a run, or of its only one, as a check has them."""
+    return Messages.of_round(rounds.iloc[:2].iloc[-1].to_dict()) if len(rounds) else None
 
 
 def _figure(value: object) -> str:

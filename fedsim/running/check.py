@@ -12,13 +12,13 @@ from pydantic import BaseModel
 from rich.markup import escape as escaped
 from rich.table import Table
 
-from fedsim.accuracy import AIR, accuracy_of
 from fedsim.algorithms.local_steps import GrowingBatch
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import nearest, reject_renamed
 from fedsim.building import Builder, Job
 from fedsim.physics.spectral import describe_any
 from fedsim.problems import ProgramProblem
+from fedsim.record.regimes import Messages, errors_of_models
 from fedsim.record.scenarios import RUNS, Note
 from fedsim.running.probe import ROUNDS, Extent, Opening, extent, group_costs, opening
 from fedsim.running.run import why_unresumable
@@ -60,14 +60,14 @@ def preflight_notes(
         yield Note(", ".join(variants), key, text)
 
 
-def accuracy_notes(jobs: Sequence[Job]) -> Iterator[Note]:
+def accuracy_notes(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[Note]:
     """Yield how far the times of messages are from packets; a note for variants that share it."""
     alike: dict[str, list[str]] = {}
     for job in jobs:
-        network = job.scenario.network.model_dump(include={"model", "tcp", *AIR})
-        groups = [{"intervals": group.intervals} for group in job.scenario.fleet]
-        found = accuracy_of(network, groups)
-        if job.scenario.fleet and found is not None:  # ideal clients take no time at all
+        scenario = job.scenario.model_dump(mode="json", include={"network", "fleet"})
+        rounds = openings[job.variant.name].rounds
+        messages = Messages.of_round(rounds[-1].traffic.as_dict()) if rounds else None
+        for found in errors_of_models(scenario["network"], scenario["fleet"], messages):
             alike.setdefault("; ".join(found), []).append(job.variant.name)
     for text, variants in alike.items():
         yield Note(", ".join(variants), "network.model", text)
@@ -346,7 +346,7 @@ def check_plan(plan: Plan) -> Check:
         pd.concat([group_costs(*pair) for pair in pairs], ignore_index=True),
         (*added_notes(plan), *preflight_notes(jobs, openings)),
         concerns,
-        (*accuracy_notes(jobs),),
+        (*accuracy_notes(jobs, openings),),
         (*event_notes(jobs),),
         jobs,
         openings,

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.accuracy import TRANSFERS
+from fedsim.accuracy import LOSSES, MANY, TRANSFERS
 from fedsim.analysis import (
     AXES,
     ENERGY_PARTS,
@@ -302,7 +302,10 @@ def test_the_errors_of_models_are_those_that_a_check_states(
 ) -> None:
     assert page.words("Errors of models", "network.model") == ["fluid"] * len(study.variants)
     shown = page.words("Errors of models", "how true its times are")
-    assert set(shown) == {str(TRANSFERS["fluid"])}
+    for run, text in zip(study.variants.values(), shown, strict=True):
+        lossy = any(group["radio"]["loss"]["kind"] != "none" for group in run.scenario["fleet"])
+        regime = LOSSES if lossy else MANY
+        assert text.startswith(f"{regime}: {TRANSFERS['fluid'][regime]} in ")
 
 
 def test_rounds_of_the_timeline_are_what_they_are_called() -> None:

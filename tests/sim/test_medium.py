@@ -269,12 +269,12 @@ LOSES = {"kind": "wifi", "loss": {"kind": "independent", "rate": "1 %"}}
         (
             {"network": {"peers": {"kind": "one-peer"}, "medium": {}}},
             "network.medium.graph",
-            "the neighbours change",
+            "those of an exchange",
         ),
         (
             {"network": {"peers": {"kind": "ring"}, "medium": {"graph": {"kind": "one-peer"}}}},
             "network.medium.graph.kind",
-            "nodes in range stay so",
+            "not those of an exchange",
         ),
         (
             {"network": {"peers": {"kind": "ring"}, "medium": {"access": "tdma", "slot": "0 s"}}},

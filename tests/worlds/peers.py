@@ -109,6 +109,9 @@ OVERLAYS: dict[str, Callable[[Dice, int], Block]] = {
 CHANGING = ("one-peer", "random-matching", "contacts", "random-waypoint", "levy-walk", "positions")
 """Graphs that change."""
 
+IN_TIME = ("contacts", "random-waypoint", "levy-walk", "positions")
+"""Those that change in time."""
+
 ON_CHANGING = ("gossip", "d-psgd", "dfedavg", "diging", "push-sum", "sgp")
 """Methods that may have such a graph."""
 
@@ -311,12 +314,16 @@ def medium(dice: Dice, blocks: Block, clients: int) -> None:
         "broadcast": dice.chance(0.5),
     }
     network["medium"] = dice.options(drawn, 0.7)
-    if network["peers"]["kind"] in CHANGING or "failures" in network or dice.chance(0.4):
-        kinds = [kind for kind in OVERLAYS if kind not in CHANGING and _fits(kind, clients)]
-        kind = dice.one(kinds)
+    moves = IN_TIME if "deadline" in blocks["participation"] else ()  # what is missed is lost
+    follows = network["peers"]["kind"] in moves and dice.chance(0.5)
+    changes = network["peers"]["kind"] in CHANGING or "failures" in network
+    if not follows and (changes or dice.chance(0.4)):
+        kinds = [kind for kind in OVERLAYS if _fits(kind, clients)]
+        kind = dice.one([kind for kind in kinds if kind in moves or kind not in CHANGING])
         network["medium"]["graph"] = {"kind": kind, **OVERLAYS[kind](dice, clients)}
         if dice.careful:
             network["medium"]["graph"].pop("directed", None)
+            network["medium"]["graph"].pop("every", None)
     if "aloha" in network["medium"].get("access", ""):
         network["medium"] |= dice.options({"window": dice.whole(1, 40)}, 0.6)
         waits = "deadline" in blocks["participation"] and "ef21" not in str(blocks.get("wire"))

@@ -7,11 +7,18 @@ as fast as its sender and the slowest of those that it is for, and nothing is se
 that misses a packet has missed the message. It is paid when it ends, or is broken off; a battery
 that does not hold enough for it sends, or receives, nothing. Radios listen all the time: they are
 neither promoted nor have a tail, and what they draw while awake is idle power.
+
+Where nodes move, a message goes from each node that has it over the fewest hops that there are as
+it is sent from there. A receiver that is out of range for any part of a transmission has missed
+it; the sender, who does not know, sends it to its end.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 
+from fedsim.physics.failures import OverlayInTime
+from fedsim.physics.graphs_in_time import EdgeChange
 from fedsim.physics.medium import Contention, RadioGraph
 from fedsim.physics.radios import RadioPowers, awake_power, powers_of
 from fedsim.physics.radios.rates import over
@@ -20,7 +27,9 @@ from fedsim.protocol.transport import Envelope
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import SETTLE
 from fedsim.sim.lazy import LazyTable
-from fedsim.sim.network.hops import OnAir, Packet, find_hops
+from fedsim.sim.network.hops import OnAir, Onward, Packet, all_of
+from fedsim.sim.network.in_range import MovingRange, StandingRange
+from fedsim.sim.network.interference import Interference
 from fedsim.sim.network.message_log import (
     ABORTED,
     IN_FLIGHT,
@@ -51,8 +60,14 @@ class MediumNetwork(ServerLanes):
     def __init__(self, parts: NetworkParts, graph: RadioGraph) -> None:
         super().__init__(parts)
         self._graph = graph
+        self._moving: MovingRange | None = None
+        self._standing = StandingRange(graph)
+        self._interference: Interference | None = None  # None where nothing meets
         self._contention = Contention(graph)
-        self._parents = LazyTable(graph.parents)
+        self._far: set[ClientId] = set()  # those that wait, with a message that is to be forwarded
+        self._turns: set[ClientId] = set()  # those whose slot is waited for
+        if graph.moves is not None:
+            self._follow(graph.moves)
         self._powers = LazyTable(self._powers_of)
         self._queues: dict[ClientId, deque[tuple[float, Packet]]] = {}  # with the time of arrival
         self._on_air: dict[ClientId, OnAir] = {}
@@ -66,6 +81,17 @@ class MediumNetwork(ServerLanes):
         self._arrived = nodes
         self.connect(_carry_nothing, _carry_nothing, undelivered)
 
+    def _follow(self, moves: OverlayInTime) -> None:
+        """Let nodes move, from now on."""
+        self._moving = MovingRange(moves, self._calendar, self._on_change, self._is_busy)
+        self._contention = Contention(self._graph, self._moving.near)
+        if self._graph.medium.access == "csma":  # those that meet on the air
+            self._interference = Interference(self._calendar, self._moving.near)
+
+    def _is_busy(self) -> bool:
+        """Return whether messages are on their way."""
+        return bool(self._open)
+
     def _powers_of(self, client: ClientId) -> RadioPowers:
         return powers_of(self._up[client].radio.law)
 
@@ -75,20 +101,23 @@ class MediumNetwork(ServerLanes):
         """Accept a message for some nodes, and charge its bits: once, or for each of them."""
         together = self._graph.medium.broadcast
         for targets in (receivers,) if together else [(each,) for each in receivers]:
-            near = self._graph.near[sender]
-            if all(each in near for each in targets):
-                hops = {sender: tuple(sorted(targets))}
-            else:
-                hops = find_hops(self._parents[sender], sender, targets)
             framing = self._up[sender].count_framing(envelope.bits)
-            packet = Packet(envelope, sender, framing, targets, hops)
+            packet = Packet(envelope, sender, framing, targets)
             self._traffic.charge_up(packet.bits, 1, envelope.payload_bits)
             self._open[packet] = None
-            self._store(sender, packet)
+            self._store(sender, packet, targets)
+        if self._moving is not None:
+            self._moving.watch()
 
-    def _store(self, node: ClientId, packet: Packet) -> None:
-        """Let a node that has a message send it, after the latency of its radio."""
-        packet.holders[node] = None
+    def _store(self, node: ClientId, packet: Packet, targets: Sequence[ClientId]) -> None:
+        """Let a node that has a message for some receivers send it, after its radio's latency."""
+        if self._moving is not None:
+            held = all_of(packet.holders.get(node, {}))
+            packet.holders[node] = {each: (each,) for each in sorted([*held, *targets])}
+            if held:
+                return  # it has come over another way, too, and waits already
+        else:
+            packet.holders[node] = self._standing.onward(packet.origin, node, targets)
         latency = self._up[node].latency
         if latency:
             self._calendar.call(self._calendar.now + latency, self._queue_up, (node, packet))
@@ -111,26 +140,52 @@ class MediumNetwork(ServerLanes):
     def _begin_all(self, _: object) -> None:
         """Begin what may begin, in the order in which it has come."""
         looks, self._looks = self._looks, set()
-        waiting = [node for node in looks if self._queues.get(node) and node not in self._on_air]
-        for _, node in sorted((self._queues[node][0][0], node) for node in waiting):
-            packet, receivers = self._next_packet(node)
-            if self._contention.may_begin(node, receivers):
-                self._begin(node, packet, receivers)
+        waiting = list[tuple[float, ClientId, Packet, Onward]]()
+        for node in sorted(looks):
+            if node not in self._on_air and (found := self._next_packet(node)) is not None:
+                waiting.append((self._queues[node][0][0], node, *found))
+        for _, node, packet, onward in sorted(waiting, key=itemgetter(0, 1)):
+            receivers = [each for each in onward if each not in self._gone]
+            if not self._contention.may_begin(node, receivers):
+                if any(behind != (each,) for each, behind in onward.items()):
+                    self._far.add(node)
+            elif self._moving is None or self._in_turn(node):
+                self._begin(node, packet, onward)
 
-    def _begin(self, node: ClientId, packet: Packet, receivers: Sequence[ClientId]) -> None:
+    def _in_turn(self, node: ClientId) -> bool:
+        """Return whether a node that moves may send now; under `tdma` look again in its slot."""
+        now = self._calendar.now
+        when = self._contention.next_turn(node, now) if self._graph.colours else now
+        if when > now and node not in self._turns:
+            self._turns.add(node)
+            self._calendar.call(when, self._on_turn, node)
+        return when <= now
+
+    def _on_turn(self, node: ClientId) -> None:
+        """Let a node send in its slot."""
+        self._turns.discard(node)
+        self._look({node})
+
+    def _begin(self, node: ClientId, packet: Packet, onward: Onward) -> None:
         """Put the next packet of a node on the air, to the receivers that are there."""
         self._queues[node].popleft()
-        del packet.holders[node]
+        self._far.discard(node)
+        held = packet.holders.pop(node)
+        if self._moving is not None:
+            self._lose(packet, sorted({*all_of(held)} - {*all_of(onward)}), LOST)
+        receivers = [each for each in onward if each not in self._gone]
         now, envelope = self._calendar.now, packet.envelope
         framed = envelope.bits + self._up[node].count_framing(envelope.bits)
         lanes = [self._up[node], *(self._down[each] for each in receivers)]
         rates = [lane.carrier.terms(envelope.bits, framed, envelope.round).cap for lane in lanes]
         seconds = over(min(rates), framed)
         began, end = self._contention.span(node, now, seconds)
-        sent = OnAir(packet, node, receivers, framed, seconds, began)
+        sent = OnAir(packet, node, onward, receivers, framed, seconds, began)
         self._on_air[node] = sent
         self._contention.begin(node, sent.reserved)
         sent.timer = self._calendar.at(end, self._end, sent)
+        if self._interference is not None:
+            self._interference.begin(sent)
 
     def _end(self, sent: OnAir) -> None:
         """Pay for a transmission, hand the message over, and send it on."""
@@ -138,44 +193,85 @@ class MediumNetwork(ServerLanes):
         self._release(sent)
         here, failed = list[ClientId](), list[ClientId]()
         for node in sent.receivers:
-            joules, paid = self._pay(node, sent, sent.share_received(node), up=False)
+            joules, paid = self._pay(node, sent, self._share_received(node, sent), up=False)
             why = self._failure(node, sent) if whole and paid else LOST
             self._hear(node, sent, joules, why)
             if why == LOST:
-                self._lose(packet, packet.beyond(node), LOST, node)
+                self._lose(packet, sent.beyond(node), LOST, node)
             elif why:
                 failed.append(node)
             elif node in packet.targets:
                 here.append(node)
                 packet.targets.discard(node)
                 packet.received += 1
-        for node in packet.hops[sent.sender]:  # they had left before it was sent
+        for node in sent.onward:  # they had left before it was sent
             if node not in sent.reserved:
-                self._lose(packet, packet.beyond(node), LOST)
-        reached = [each for each in sent.receivers if each not in failed and packet.beyond(each)]
+                self._lose(packet, sent.beyond(node), LOST)
+        reached = {
+            each: behind
+            for each in sent.receivers
+            if each not in failed and (behind := sent.beyond(each))
+        }
         self._repeat(sent, failed)
         self._settle(packet)
-        for node in reached:
-            self._store(node, packet)
+        for node, targets in reached.items():
+            self._store(node, packet, targets)
         for node in here:
             self._arrived[node](packet.origin, packet.envelope)
 
     def _failure(self, node: ClientId, sent: OnAir) -> str:
         """Return why a node does not receive a transmission that is paid; empty if it does."""
-        return LOST if self._down[node].misses(sent.packet.envelope) else ""
+        disturbed = node in sent.missed or node in sent.collided
+        return LOST if disturbed or self._down[node].misses(sent.packet.envelope) else ""
 
     def _repeat(self, sent: OnAir, failed: Sequence[ClientId]) -> None:
         """Send a message again to those that have missed it, under a medium that does so."""
 
-    def _next_packet(self, node: ClientId) -> tuple[Packet, list[ClientId]]:
-        """Return what a node sends next, and the receivers that are still there."""
-        packet = self._queues[node][0][1]
-        return packet, [each for each in packet.hops[node] if each not in self._gone]
+    def _next_packet(self, node: ClientId) -> tuple[Packet, Onward] | None:
+        """Return what a node sends next, and its way; None if it has nothing to send.
+
+        Where nodes move, what no way leads on for is lost.
+        """
+        queue = self._queues.get(node)
+        if not queue:
+            return None
+        if self._moving is None:
+            return queue[0][1], queue[0][1].holders[node]
+        self._moving.advance()
+        while queue:
+            packet = queue[0][1]
+            held = [each for each in all_of(packet.holders[node]) if each in packet.targets]
+            if onward := self._moving.onward(node, held):
+                return packet, onward
+            queue.popleft()
+            self._give_up(packet, node, LOST)
+            del packet.holders[node]
+            self._settle(packet)
+        return None
 
     def _release(self, sent: OnAir) -> None:
         """Free the medium of a transmission that is over."""
         del self._on_air[sent.sender]
+        if self._interference is not None:
+            self._interference.end(sent)
         self._look({sent.sender, *self._contention.end(sent.sender, sent.reserved)})
+
+    def _on_change(self, change: EdgeChange) -> None:
+        """Let two nodes come into range of each other, or leave it."""
+        one, other, there = change.one, change.other, change.there
+        self._contention.change(one, other, there=there)
+        for sender, node in ((one, other), (other, one)):
+            if (sent := self._on_air.get(sender)) is None:
+                continue
+            if self._interference is not None:
+                act = self._interference.reach if there else self._interference.leave
+                act(sent, node)
+            if not there and node in sent.reserved and not sent.ends(self._calendar.now):
+                sent.missed.add(node)
+                sent.deaf.setdefault(node, self._calendar.now)
+        near = self._moving.near if self._moving is not None and not there else ()
+        around = [each for node in (one, other) for each in near[node]] if near else ()
+        self._look({one, other, *around, *self._far})
 
     # -- what it costs -------------------------------------------------------------------
 
@@ -195,7 +291,7 @@ class MediumNetwork(ServerLanes):
         """Charge the sender of a transmission, in a row; return whether it had the joules."""
         packet, node = sent.packet, sent.sender
         joules, paid = self._pay(node, sent, share, up=True)
-        if node == packet.origin:
+        if node == packet.origin and not packet.sent:
             self._row(Event.SEND, node, packet.peer, packet, sent, joules, why, packet.charged)
             packet.sent = True
         else:
@@ -267,19 +363,27 @@ class MediumNetwork(ServerLanes):
         share = self._share(sent)
         self._pay_sender(sent, share, why)
         for node in sent.receivers:
-            joules, _ = self._pay(node, sent, share, up=False)
+            joules, _ = self._pay(node, sent, self._share_heard(node, sent), up=False)
             self._hear(node, sent, joules, why)
-            self._lose(sent.packet, sent.packet.beyond(node), why, node)
+            self._lose(sent.packet, sent.beyond(node), why, node)
 
-    def _share(self, sent: OnAir) -> float:
-        """Return the share of a transmission that has been on the air."""
-        now = self._calendar.now
-        passed = self._contention.seconds_on_air(sent.sender, sent.began, now)
+    def _share(self, sent: OnAir, until: float | None = None) -> float:
+        """Return the share of a transmission that has been on the air, by now or a time before."""
+        time = self._calendar.now if until is None else until
+        passed = self._contention.seconds_on_air(sent.sender, sent.began, time)
         return min(passed / sent.seconds, 1.0) if sent.seconds else 0.0
+
+    def _share_received(self, node: ClientId, sent: OnAir) -> float:
+        """Return the share in which a receiver does not send itself, and is in range."""
+        return self._share(sent, sent.deaf[node]) if node in sent.deaf else 1.0
+
+    def _share_heard(self, node: ClientId, sent: OnAir) -> float:
+        """Return the same of a transmission that is broken off now."""
+        return self._share(sent, sent.deaf.get(node))
 
     def _give_up(self, packet: Packet, node: ClientId, why: str) -> None:
         """Record that a packet gets no further than to a node, which has it."""
-        targets = [one for each in packet.hops[node] for one in packet.beyond(each)]
+        targets = [each for each in all_of(packet.holders[node]) if each in packet.targets]
         if node == packet.origin and not packet.sent:
             self._row(Event.SEND, node, packet.peer, packet, None, 0.0, why, packet.charged)
             packet.sent = True
@@ -293,15 +397,17 @@ class MediumNetwork(ServerLanes):
             self._break_off(sent, ABORTED)
             self._release(sent)
         for other in [each for each in self._on_air.values() if client in each.receivers]:
-            joules, _ = self._pay(client, other, self._share(other), up=False)
+            joules, _ = self._pay(client, other, self._share_heard(client, other), up=False)
             self._hear(client, other, joules, ABORTED)
-            self._lose(other.packet, other.packet.beyond(client), ABORTED, client)
+            self._lose(other.packet, other.beyond(client), ABORTED, client)
             other.receivers.remove(client)
         self._queues.pop(client, None)
         for packet in [*self._open]:
             if client in packet.holders:
                 self._give_up(packet, client, ABORTED)
             self._settle(packet, ABORTED)
+        if self._moving is not None:
+            self._moving.remove(client)
         super().abort(client)
 
     def close(self) -> None:

@@ -20,6 +20,7 @@ from fedsim.ports import ClientId
 from fedsim.record.schema import Event
 from fedsim.sim.lazy import LazyTable
 from fedsim.sim.network.hops import OnAir, Packet
+from fedsim.sim.network.interference import Interference
 from fedsim.sim.network.medium import MediumNetwork
 from fedsim.sim.network.message_log import LOST
 from fedsim.sim.network.transport import NetworkParts
@@ -58,8 +59,8 @@ class RandomAccessNetwork(MediumNetwork):
             tuple[ClientId, Packet], int
         ] = {}  # that have failed, while some are left
         self._planned: set[ClientId] = set()  # nodes whose next transmission has a time
-        # By node: the transmissions that reach it, its own included.
-        self._audible: dict[ClientId, dict[OnAir, None]] = {}
+        near = graph.near if self._moving is None else self._moving.near
+        self._interference = Interference(self._calendar, near)
 
     # -- when a node sends ---------------------------------------------------------------
 
@@ -86,36 +87,12 @@ class RandomAccessNetwork(MediumNetwork):
         self._planned.discard(node)
         if node in self._gone or not self._queues.get(node):
             return
-        packet, receivers = self._next_packet(node)
-        self._begin(node, packet, receivers)
-        sent = self._on_air[node]
+        if (found := self._next_packet(node)) is None:
+            return
+        packet, onward = found
+        self._begin(node, packet, onward)
         if node == packet.origin and packet.sent:  # charged as it begins, as a first try is before
-            self._traffic.bits_up += sent.bits
-        self._meet(sent)
-
-    def _meet(self, sent: OnAir) -> None:
-        """Find the receptions that a transmission disturbs, and those of its own disturbed."""
-        now, sender = self._calendar.now, sent.sender
-        for node in (sender, *self._graph.near[sender]):
-            here = self._audible.setdefault(node, {})
-            for other in here if sent.seconds else ():
-                if other.timer.when() - now <= _MEETS * other.seconds:
-                    continue
-                if node in other.reserved:
-                    other.collided.add(node)
-                    if node == sender:
-                        other.deaf.setdefault(node, now)
-                if node in sent.reserved:
-                    sent.collided.add(node)
-                    if node == other.sender:
-                        sent.deaf.setdefault(node, now)
-            here[sent] = None
-
-    def _release(self, sent: OnAir) -> None:
-        """Take a transmission off the air."""
-        for node in (sent.sender, *self._graph.near[sent.sender]):
-            self._audible[node].pop(sent, None)
-        super()._release(sent)
+            self._traffic.bits_up += self._on_air[node].bits
 
     # -- how it ends ---------------------------------------------------------------------
 
@@ -128,23 +105,34 @@ class RandomAccessNetwork(MediumNetwork):
         """Return why a node does not receive a transmission; one that is not paid is not tried."""
         if node in sent.collided:
             return COLLISION
-        return MISSED if self._down[node].misses(sent.packet.envelope) else ""
+        lost = node in sent.missed or self._down[node].misses(sent.packet.envelope)
+        return MISSED if lost else ""
 
     def _repeat(self, sent: OnAir, failed: Sequence[ClientId]) -> None:
         """Plan the next try to those that have missed a message, or give it up for them."""
         packet, sender = sent.packet, sent.sender
-        packet.hops = {**packet.hops, sender: tuple(failed)}
         made = self._tries.pop((sender, packet), 0) + 1
         most, after = self._law.most_tries, self._calendar.now
         if failed and (most is None or made < most):
             self._tries[sender, packet] = made
-            packet.holders[sender] = None
+            self._hold(sent, failed)
             self._queues.setdefault(sender, deque()).appendleft((after, packet))
             self._plan(sender, after + self._backoff(sender, made, sent.seconds))
             return
         self._planned.discard(sender)
         for node in failed:
-            self._lose(packet, packet.beyond(node), LOST)
+            self._lose(packet, sent.beyond(node), LOST)
+
+    def _hold(self, sent: OnAir, failed: Sequence[ClientId]) -> None:
+        """Let a sender have a message for those behind nodes that have missed it."""
+        held = sent.packet.holders
+        if sent.sender in held:  # it has come again over another way, and is sent once
+            queue = self._queues[sent.sender]
+            self._queues[sent.sender] = deque(
+                [each for each in queue if each[1] is not sent.packet]
+            )
+        again = {node: tuple(sent.beyond(node)) for node in failed}
+        held[sent.sender] = {**held.get(sent.sender, {}), **again}
 
     def _backoff(self, node: ClientId, failed: int, seconds: float) -> float:
         """Draw how long a node waits after so many tries that have failed, s."""

@@ -1,0 +1,122 @@
+"""The nodes in range of each other, and the ways of messages among them: to stay, or in time."""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
+from math import inf
+
+from fedsim.physics.failures import OverlayInTime
+from fedsim.physics.graphs_in_time import EdgeChange
+from fedsim.physics.medium import RadioGraph, fewest_hops
+from fedsim.ports import ClientId
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.lazy import LazyTable
+from fedsim.sim.network.hops import Onward, divide
+
+
+class StandingRange:
+    """Nodes in range that stay so: a message keeps to the paths of fewest hops from its origin.
+
+    Args:
+        graph: of them.
+
+    Attributes:
+        near: those in range of each node, in order.
+    """
+
+    def __init__(self, graph: RadioGraph) -> None:
+        self.near = graph.near
+        self._parents = LazyTable(graph.parents)
+        self._sets = LazyTable(lambda node: frozenset(graph.near[node]))
+
+    def onward(self, origin: ClientId, node: ClientId, targets: Sequence[ClientId]) -> Onward:
+        """Return the way of a message of an origin from a node to receivers behind it."""
+        near = self._sets[node]
+
+        def next_to(target: ClientId) -> ClientId:
+            while target not in near:
+                target = self._parents[origin][target]
+            return target
+
+        return divide(targets, next_to)
+
+
+class MovingRange:
+    """Nodes that come into range of each other and leave it.
+
+    Time does not stand still for them while nothing is sent: what has changed meanwhile is found
+    out as soon as it matters, and changes are events only while messages are on their way.
+
+    Args:
+        moves: the graph in time.
+        calendar: the simulated time.
+        changed: called with each edge that has come or gone, after it has.
+        wanted: returns whether changes are to be events.
+
+    Attributes:
+        near: the nodes in range of each node now, in order.
+    """
+
+    def __init__(
+        self,
+        moves: OverlayInTime,
+        calendar: Calendar,
+        changed: Callable[[EdgeChange], None],
+        wanted: Callable[[], bool],
+    ) -> None:
+        self.near: list[list[ClientId]] = [[] for _ in range(moves.nodes)]
+        self._graph = moves.play()
+        self._calendar = calendar
+        self._changed = changed
+        self._wanted = wanted
+        self._watched = False
+        self._graph.advance(calendar.now, self._enter)
+
+    def advance(self) -> None:
+        """Bring the graph up to the time."""
+        self._graph.advance(self._calendar.now, self._apply)
+
+    def watch(self) -> None:
+        """Make the next change an event, if one is to come."""
+        if not self._watched and (when := self._graph.next_time) < inf:
+            self._watched = True
+            self._calendar.call(max(when, self._calendar.now), self._on_change, None)
+
+    def _on_change(self, _: None) -> None:
+        self._watched = False
+        self.advance()
+        if self._wanted():
+            self.watch()
+
+    def _apply(self, change: EdgeChange) -> None:
+        self._enter(change)
+        self._changed(change)
+
+    def _enter(self, change: EdgeChange) -> None:
+        for node, other in ((change.one, change.other), (change.other, change.one)):
+            near = self.near[node]
+            if change.there:
+                insort(near, other)
+            else:
+                del near[bisect_left(near, other)]
+
+    def remove(self, node: ClientId) -> None:
+        """Remove a node for good."""
+        for other in [*self.near[node]]:
+            self._apply(EdgeChange(self._calendar.now, node, other, there=False))
+        self._graph.remove(node)
+
+    def onward(self, node: ClientId, targets: Sequence[ClientId]) -> Onward:
+        """Return the way from a node to receivers, those that none leads to left out."""
+        near = set(self.near[node])
+        if near.issuperset(targets):
+            return {target: (target,) for target in sorted(targets)}
+        before = fewest_hops(self.near, node)
+
+        def next_to(target: ClientId) -> ClientId | None:
+            while target not in near:
+                if before[target] == target:
+                    return None
+                target = before[target]
+            return target
+
+        return divide(targets, next_to)

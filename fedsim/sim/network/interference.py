@@ -1,0 +1,49 @@
+"""Interference: which transmissions reach a node, and which receptions they disturb there."""
+
+from collections.abc import Sequence
+
+from fedsim.ports import ClientId
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.hops import OnAir
+
+
+class Interference:
+    """The transmissions that reach each node; those that meet at a receiver collide there.
+
+    Args:
+        calendar: the simulated time.
+        near: the nodes in range of each node, now.
+    """
+
+    def __init__(self, calendar: Calendar, near: Sequence[Sequence[ClientId]]) -> None:
+        self._calendar = calendar
+        self._near = near
+        # By node: the transmissions that reach it, its own included.
+        self._audible: dict[ClientId, dict[OnAir, None]] = {}
+
+    def begin(self, sent: OnAir) -> None:
+        """Let a transmission reach all in range of its sender."""
+        for node in (sent.sender, *self._near[sent.sender]):
+            self.reach(sent, node)
+
+    def reach(self, sent: OnAir, node: ClientId) -> None:
+        """Let a transmission reach a node; find what it disturbs there, or is disturbed by."""
+        now, here = self._calendar.now, self._audible.setdefault(node, {})
+        for other in here if sent.seconds else ():
+            if other.ends(now):
+                continue
+            for one, disturbing in ((other, sent), (sent, other)):
+                if node in one.reserved:
+                    one.collided.add(node)
+                    if node == disturbing.sender:
+                        one.deaf.setdefault(node, now)
+        here[sent] = None
+
+    def leave(self, sent: OnAir, node: ClientId) -> None:
+        """Let a transmission reach a node no longer."""
+        self._audible[node].pop(sent, None)
+
+    def end(self, sent: OnAir) -> None:
+        """Take a transmission off the air."""
+        for node in (sent.sender, *self._near[sent.sender]):
+            self.leave(sent, node)

@@ -178,6 +178,12 @@ class Problem:
         """Observers of further figures of a model, which need no configured measure."""
         return ()
 
+    def with_losses(self, losses: Sequence[LocalLoss]) -> Self:
+        """Return the same problem with other objects for its losses; they share the weights."""
+        made = replace(self, losses=losses)
+        vars(made)["weights"] = self.weights  # of many clients, a second array takes memory
+        return made
+
     def remembering(self) -> Self:
         """Return the same problem with evaluation caches, for value and derivatives at a model."""
         return replace(self, losses=ClientLosses.of(self.losses).remembering())

@@ -8,10 +8,10 @@ reused for it.
 """
 
 from collections.abc import Callable, Iterable
-from itertools import count
+from functools import partial
 from typing import Any, Self
 from uuid import uuid4
-from weakref import WeakValueDictionary
+from weakref import ref
 
 import cloudpickle
 from pydantic import Field, PrivateAttr, model_validator
@@ -60,17 +60,29 @@ class InMemory:
         return _unpickle, (self.key, cloudpickle.dumps(self.value), self.reason)
 
 
-_HELD: WeakValueDictionary[int, InMemory] = WeakValueDictionary()
-"""The objects of this process in the order they came, as long as a block has them."""
+_HELD: dict[str, list[ref[InMemory]]] = {}
+"""The objects of this process by their keys, in the order they came, while a block has them."""
 
-_NUMBERS = count()
-"""Of objects in that order."""
+
+def _remember(held: InMemory) -> None:
+    """Let an object be found by its key."""
+    known = ref(held, partial(_forget, held.key))  # first: it may forget others of that key
+    _HELD.setdefault(held.key, []).append(known)
+
+
+def _forget(key: str, gone: ref[InMemory]) -> None:
+    """Forget an object that no block has any more."""
+    kept = [each for each in _HELD.get(key, ()) if each is not gone]
+    if kept:
+        _HELD[key] = kept
+    else:
+        _HELD.pop(key, None)
 
 
 def _find(key: str) -> InMemory | None:
     """Return the object with a key; of equal ones the latest that a block has."""
-    alive = (each() for each in reversed(_HELD.valuerefs()))
-    return next((each for each in alive if each is not None and each.key == key), None)
+    alive = (each() for each in reversed(_HELD.get(key, [])))
+    return next((each for each in alive if each is not None), None)
 
 
 def hold(
@@ -84,7 +96,8 @@ def hold(
         again: computes the identity again; None for immutable values.
     """
     key = found.digest or f"{_UNKNOWN}{uuid4().hex}"
-    held = _HELD[next(_NUMBERS)] = InMemory(key, value, found.reason, again)
+    held = InMemory(key, value, found.reason, again)
+    _remember(held)
     return held
 
 
@@ -92,7 +105,7 @@ def _unpickle(key: str, pickled: bytes, reason: str) -> InMemory:
     """Return an object received from another process."""
     held = InMemory(key, cloudpickle.loads(pickled), reason)
     if _find(key) is None:
-        _HELD[next(_NUMBERS)] = held
+        _remember(held)
     return held
 
 

@@ -110,17 +110,24 @@ _SPREAD = 0.1
 slowest 10 % below."""
 
 
-def key_of(number: int, group: Group, name: str, field: str) -> ConstantKey:
+def placed_groups(scenario: Scenario) -> Iterator[tuple[str, Group]]:
+    """Yield the groups of the fleet, and the gateways of each tier, with their places."""
+    for place, groups in (("fleet", scenario.fleet), ("tiers", scenario.tiers)):
+        for number, group in enumerate(groups):
+            yield f"{place}.{number}", group
+
+
+def key_of(place: str, group: Group, name: str, field: str) -> ConstantKey:
     """Return the key of a figure of a group.
 
     Args:
-        number: of the group in the fleet, from 0.
+        place: of the group in the scenario, such as "fleet.0".
         group: the group.
         name: of the block, such as "radio".
         field: of the block.
     """
     if f"{name}.{field}" in group.intervals:
-        return ConstantKey((name, f"fleet.{number}.{name}", field))
+        return ConstantKey((name, f"{place}.{name}", field))
     return ConstantKey((name, getattr(group, name).kind, field))
 
 

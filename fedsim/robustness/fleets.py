@@ -265,7 +265,8 @@ def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds
         worlds: W.
     """
     groups_in_worlds = [
-        _GroupInWorlds(number, group, world, worlds) for number, group in enumerate(groups)
+        _GroupInWorlds(f"fleet.{number}", group, world, worlds)
+        for number, group in enumerate(groups)
     ]
     counts = [group.count for group in groups]
 
@@ -351,24 +352,24 @@ def overheads(groups: Sequence[Group], world: World, worlds: int) -> Array | Non
 
     None if it is not among the uncertain constants.
     """
-    numbered = list(enumerate(groups))
-    if not any(key_of(number, group, "radio", "framing") in world for number, group in numbered):
+    placed = [(f"fleet.{number}", group) for number, group in enumerate(groups)]
+    if not any(key_of(*each, "radio", "framing") in world for each in placed):
         return None
-    rows = [_GroupInWorlds(*each, world, worlds).radio("framing") for each in numbered]
+    rows = [_GroupInWorlds(*each, world, worlds).radio("framing") for each in placed]
     return np.floor(np.repeat(np.array(rows), [group.count for group in groups], axis=0))
 
 
 class _GroupInWorlds:
     """A group with its values in all worlds, each of shape (W,)."""
 
-    def __init__(self, number: int, group: Group, world: World, worlds: int) -> None:
-        self._number = number
+    def __init__(self, place: str, group: Group, world: World, worlds: int) -> None:
+        self._place = place
         self._group = group
         self._world = world
         self._worlds = worlds
 
     def _value(self, name: str, block: Any, field: str) -> Array:  # noqa: ANN401 - a block
-        known = self._world.get(key_of(self._number, self._group, name, field))
+        known = self._world.get(key_of(self._place, self._group, name, field))
         value = getattr(block, field)
         return np.full(self._worlds, 0.0 if value is None else value) if known is None else known
 

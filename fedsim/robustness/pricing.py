@@ -33,7 +33,7 @@ from fedsim.repricing import reprice
 from fedsim.repricing.conditions import refusals
 from fedsim.repricing.history import Original, read_history
 from fedsim.results import Result
-from fedsim.robustness.constants import ConstantKey, key_of
+from fedsim.robustness.constants import ConstantKey, key_of, placed_groups
 from fedsim.robustness.design import Worlds
 from fedsim.robustness.fleets import Loads, clients_of, counts_grams, overheads, unplayable
 from fedsim.robustness.recursion import prices
@@ -223,14 +223,14 @@ def overridden(scenario: Scenario, world: Mapping[ConstantKey, float]) -> list[s
         world: the value of each constant, SI.
     """
     found = []
-    for number, group in enumerate(scenario.fleet):
+    for place, group in placed_groups(scenario):
         for name in BLOCKS:
             block = getattr(group, name)
             if isinstance(block, Presettable):
                 for key, value in world.items():
-                    if key == key_of(number, group, name, key[2]):
+                    if key == key_of(place, group, name, key[2]):
                         text = _write(block, key[2], value)
-                        found.append(f"fleet.{number}.{name}.{key[2]}={text}")
+                        found.append(f"{place}.{name}.{key[2]}={text}")
     return found
 
 

@@ -17,6 +17,7 @@ from fedsim.robustness.constants import (
     general,
     key_of,
     parse_interval,
+    placed_groups,
 )
 from fedsim.scenario import Group, Scenario
 
@@ -102,23 +103,23 @@ def _check_together(
 
 
 def _figures(scenarios: Sequence[Scenario]) -> Iterator[tuple[ConstantKey, Presettable]]:
-    """Yield every number in the blocks of all fleets, with its block."""
+    """Yield every number in the blocks of all fleets and tiers, with its block."""
     for scenario in scenarios:
-        for number, group in enumerate(scenario.fleet):
+        for place, group in placed_groups(scenario):
             for name in BLOCKS:
                 block = getattr(group, name)
                 if isinstance(block, Presettable):
                     for field in _numbers(block, group):
-                        yield key_of(number, group, name, field), block
+                        yield key_of(place, group, name, field), block
 
 
 def _read_stated(scenarios: Sequence[Scenario]) -> dict[ConstantKey, set[str]]:
     """Return the intervals that scenarios state themselves: `intervals` of their groups."""
     found = dict[ConstantKey, set[str]]()
     for scenario in scenarios:
-        for number, group in enumerate(scenario.fleet):
+        for place, group in placed_groups(scenario):
             for path, text in group.intervals.items():
-                key = key_of(number, group, *path.split("."))
+                key = key_of(place, group, *path.split("."))
                 found.setdefault(key, set()).add(text)
     return found
 

@@ -337,6 +337,36 @@ def test_worlds_are_drawn_for_other_questions_within_their_intervals(folder: Pat
     assert all(row["low"] <= radio.tail_time <= row["high"] for radio in radios)
 
 
+@pytest.mark.slow
+def test_constants_of_gateways_are_in_doubt_as_those_of_clients(tmp_path: Path) -> None:
+    device = {"device": {"kind": "pi-4"}}
+    groups: list[dict[str, Any]] = [
+        {"count": 5, **device, "radio": {"kind": "wifi"}, "carbon": {"kind": "BR"}},
+        {"count": 2, **device, "radio": {"kind": "lte"}, "carbon": {"kind": "PL"}, "rounds": 2},
+    ]
+    block = study(
+        fleet=groups[:1],
+        tiers=groups[1:],
+        seeds=1,
+        stop={"rounds": 2},
+        algorithm={"kind": "fedavg", "step_size": 0.01},
+        variants={str(steps): {"algorithm": {"local_steps": steps}} for steps in (1, 2)},
+    )
+    fedsim.run(block, out=tmp_path)
+    few = fedsim.robust(tmp_path, runs=2)
+    units = {str(row["constant"]): row["unit"] for row in few.constants.to_dict("records")}
+    assert {"wifi.up", "lte.tail_time", "PL.intensity"} <= set(units)  # two are of gateways alone
+    own = [{**groups[1], "intervals": {"radio.tail_time": "1 s..4 s"}}]
+    (world,) = draw_worlds(block | {"tiers": own}, 1)
+    assert any(each.startswith("tiers.0.radio.tail_time=") for each in world)
+    for group in groups:
+        put({name: float(few.worlds.iloc[1][name]) for name in units}, units, group)
+    fresh = fedsim.run(block)
+    joules = fresh.rounds.groupby("variant", sort=False, observed=True)["joules"].sum()
+    drawn = few.table.costs["joules"][:, 0, 1]
+    assert drawn == pytest.approx(joules[list(few.table.variants)].to_numpy(), rel=1e-10)
+
+
 def test_worlds_of_nothing_in_doubt_are_refused() -> None:
     with pytest.raises(DataError, match="no uncertain constant"):
         draw_worlds(study(fleet=[{"count": 5}]), 3)

@@ -7,6 +7,8 @@ from unittest.mock import patch
 
 import networkx as nx
 import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 import fedsim
@@ -31,6 +33,11 @@ FLEET = [
     {"count": 3, "device": "pi-4", "radio": "wifi"},
     {"count": 4, "device": "cortex-m7", "radio": "lte"},
     {"count": 3, "device": "pi-4", "radio": {"kind": "lte", "framing": "40 B", "packet": "60 B"}},
+]
+_SPEED = {"kind": "custom", "active": "1 W", "idle": "0.5 W"}
+SLOW = [
+    {"count": 6, "device": _SPEED | {"speed": "2 kflop/s"}, "radio": "wifi"},
+    {"count": 4, "device": _SPEED | {"speed": "1.7 kflop/s"}, "radio": "lte"},
 ]
 METHODS: dict[str, dict[str, Any]] = {
     "d-psgd": {"kind": "d-psgd", "step_size": 0.01},
@@ -115,6 +122,25 @@ def test_nodes_that_are_many_rounds_apart_have_the_run_made_again(
         block = scenario(fleet=fleet, network={"peers": {"kind": "ring"}})
         assert not _different(*runs(tmp_path, block))
     assert again.called
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, ValueError])
+def test_a_run_that_is_cut_off_keeps_the_work_in_progress(
+    failure: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def watch(progress: Any) -> None:
+        if progress.round == 3:
+            raise failure("in the middle of it")
+
+    logs = []
+    for how in ("events", "arrays"):
+        monkeypatch.setenv(VARIABLE, how)
+        with pytest.raises(failure, match="in the middle of it"):
+            fedsim.run(scenario(fleet=SLOW), out=tmp_path / how, watch=watch)
+        (parts,) = (tmp_path / how).rglob("events.parts")
+        logs.append(pq.read_table(parts).to_pandas())
+    pd.testing.assert_frame_equal(*logs)
+    assert logs[0]["event"].tolist()[-3:] == ["compute"] * 3  # of nodes that were ahead
 
 
 class Looking(PeerAlgorithm):

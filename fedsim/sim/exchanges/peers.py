@@ -92,6 +92,7 @@ class PlayedPeers:
         self._scripts: Scripts
         self._kernel: Callable[[KernelTables], int]
         self._over: asyncio.Future[Ending]
+        self._whole = False  # whether all rows of what the kernel has played are in the log
 
     async def run(self) -> Ending:
         """Return how it ended.
@@ -108,7 +109,7 @@ class PlayedPeers:
         try:
             return await self._over
         finally:
-            if self._over.done() and not self._over.cancelled():
+            if self._whole:  # also where an interrupt ends the run
                 self._end()
 
     def stop(self, reason: str) -> None:
@@ -143,6 +144,7 @@ class PlayedPeers:
 
     def _play(self) -> None:
         """Let the kernel go on up to the end of a round."""
+        self._whole = False
         while True:
             for name in _COMMON:
                 self._total[name] = getattr(self._traffic, name)
@@ -154,6 +156,7 @@ class PlayedPeers:
             if why == ASKS:
                 self._tables = self._scripts.go_on(self._tables)
             elif why == CLOSED:
+                self._whole = True
                 self._calendar.call(float(self._total["now"]), self._close_round, None)
                 return
             elif why != FULL:
@@ -172,7 +175,7 @@ class PlayedPeers:
 
     def _end(self) -> None:
         """Charge work in progress, and leave messages and radios as they are to the network."""
-        nodes, now = self._tables.nodes, self._calendar.now
+        nodes, now = self._tables.nodes, max(self._calendar.now, float(self._total["now"]))
         for number in np.flatnonzero(nodes["work_begun"] >= 0.0).tolist():
             own: Any = nodes[number]
             span = max(now - float(own["work_begun"]), 0.0)

@@ -12,8 +12,8 @@ content. A part that is damaged, missing, out of order or of another run breaks 
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,14 +69,20 @@ def _options(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def write_table(table: pa.Table, path: Path) -> None:
-    """Write a table atomically.
+def write_blocks(blocks: Iterable[pa.Table], path: Path) -> None:
+    """Write a table atomically, of which one block of rows after the other is made.
 
     Raises:
         OutputError: it cannot be written.
     """
-    with Draft(path) as draft:
-        pq.write_table(table, draft, **_options(table.schema))
+    with Draft(path) as draft, ExitStack() as held:
+        writer = None
+        for block in blocks:
+            if writer is None:
+                made = pq.ParquetWriter(draft, block.schema, **_options(block.schema))
+                writer = held.enter_context(made)
+            writer.write_table(block)
+            draft.check()
 
 
 class PartWriter:

@@ -338,7 +338,7 @@ COSTS = ("bits_down", "bits_up", "receive_s", "compute_s", "send_s", "joules")
 
 def members_of(job: Job, group: int) -> NDArray[np.intp]:
     """Return the numbers of the clients of one group."""
-    return np.flatnonzero(np.array(job.members) == group)
+    return np.flatnonzero(job.members.numbers() == group)
 
 
 def group_costs(job: Job, began: Opening) -> pd.DataFrame:

@@ -37,6 +37,15 @@ def test_a_client_round_passes_the_audit(server: Topology | None) -> None:
     assert module("client_round").client_rounds(server, 3) is None
 
 
+def test_a_client_round_of_a_fleet_costs_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    module("scale").write_data(tmp_path / "data.npz", 200)
+    every, own = module("client_round").active(20, 4, tmp_path / "data.npz")
+    assert 0 < own <= every
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("real_data")
 def test_the_plain_loop_sends_what_the_simulated_run_sends(tmp_path: Path) -> None:

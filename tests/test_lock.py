@@ -145,7 +145,7 @@ def test_workers_that_outlive_their_parent_keep_the_folder(tmp_path: Path) -> No
         stderr=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     ) as first:
-        wait(lambda: len(list(out.rglob("part-*.parquet"))) > 1 or first.poll() is not None)
+        wait(lambda: len(list(out.rglob("part-*"))) > 1 or first.poll() is not None)
         for pid in children(first.pid):
             os.kill(pid, signal.SIGSTOP)
         first.kill()

@@ -56,7 +56,7 @@ def test_rounds_are_in_the_folder_while_a_run_goes_on(tmp_path: Path) -> None:
 
     def look(progress: RunProgress) -> None:
         parts = tmp_path / "base/seed-1/rounds.parts"
-        seen[progress.round] = sum(len(pd.read_parquet(each)) for each in parts.glob("*.parquet"))
+        seen[progress.round] = sum(len(pd.read_feather(each)) for each in parts.glob("*.arrow"))
 
     fedsim.run(small(stop={"rounds": 100}), out=tmp_path, watch=look)
     assert seen[64] == 0

@@ -6,8 +6,13 @@ travels up, and all five rows are in the event log. The unit is one bare SimPy t
 (a process that yields timeouts, nothing else), measured in the same run, in turn.
 
     python analysis/benchmarks/client_round.py
+    python analysis/benchmarks/client_round.py --active 100000 --rounds 5
+
+The second form measures the same of federated averaging, as in `scale.py`, all clients of a fleet
+active: rounds but the first and the last, by all threads and by the run's own.
 """
 
+import argparse
 import statistics
 import tempfile
 import time
@@ -143,13 +148,57 @@ def seconds(job: Callable[[], None]) -> float:
     return time.process_time() - start
 
 
+def active(clients: int, rounds: int, data: Path) -> tuple[float, float]:
+    """Return the cost of a client-round of active clients, s: of all threads, of the run's own."""
+    import scale  # noqa: PLC0415
+
+    import fedsim  # noqa: PLC0415 - what follows needs more than a bare world
+
+    moments = list[tuple[float, float]]()
+    with tempfile.TemporaryDirectory() as folder:
+        fedsim.run(
+            scale.scenario("active", clients, data, rounds, "full"),
+            out=folder,
+            watch=lambda _: moments.append((time.process_time(), time.thread_time())),
+        )
+    begin, end = moments[0], moments[rounds - 2]
+    count = (rounds - 2) * clients
+    return (end[0] - begin[0]) / count, (end[1] - begin[1]) / count
+
+
+def fleet(clients: int, rounds: int, repeats: int) -> None:
+    """Print what a client-round of active clients costs, in bare timeouts."""
+    import scale  # noqa: PLC0415
+
+    ratios = []
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "data.npz"
+        scale.write_data(data, scale.ROWS["active"] * clients)
+        for _ in range(repeats):
+            unit = seconds(partial(bare_timeouts, 400_000)) / 400_000
+            ratios.append([cost / unit for cost in active(clients, rounds, data)])
+    every, own = (
+        f"{statistics.median(each):.1f} ({min(each):.1f} to {max(each):.1f})"
+        for each in zip(*ratios, strict=True)
+    )
+    print(f"{clients:,} active: {every} bare timeouts, {own} without the log's thread")
+
+
 def main() -> None:
     """Print the cost of a client-round in bare timeouts."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--active", type=int, help="so many clients, in federated averaging")
+    parser.add_argument("--rounds", type=int, default=5, help="of these, three or more")
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    given = parser.parse_args()
+    if given.active:
+        fleet(given.active, given.rounds, given.repeats)
+        return
     count = CLIENTS * ROUNDS
     cases = {"open server link": None, "shared server link": SHARED}
     for name, server in cases.items():
         ratios, costs = [], []
-        for _ in range(REPEATS):
+        for _ in range(given.repeats):
             unit = seconds(partial(bare_timeouts, 4 * count)) / (4 * count)
             cost = seconds(partial(client_rounds, server)) / count
             ratios.append(cost / unit)

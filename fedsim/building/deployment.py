@@ -19,6 +19,7 @@ from fedsim.building.tiers import build_hierarchy, links_of_tiers
 from fedsim.physics.failures import PeerGraph
 from fedsim.physics.hierarchy import Hierarchy
 from fedsim.physics.medium import RadioGraph
+from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.topology import Topology
 from fedsim.scenario import Group, Scenario
 
@@ -36,7 +37,7 @@ class Deployment(NamedTuple):
         hierarchy: which server each client and gateway has; None without tiers.
     """
 
-    members: tuple[int, ...]
+    members: RunLengthSequence[int]
     groups: tuple[BuiltGroup, ...]
     topology: Topology | None
     overlay: PeerGraph | None = None
@@ -50,10 +51,10 @@ class Deployment(NamedTuple):
         return (*self.groups, *self.tiers)
 
     @property
-    def nodes(self) -> tuple[int, ...]:
+    def nodes(self) -> RunLengthSequence[int]:
         """The number among these of what each client and each gateway belongs to."""
-        gateways = [tier.number for tier in self.tiers for _ in range(tier.spec.count)]
-        return (*self.members, *gateways)
+        gateways = [(tier.spec.count, tier.number) for tier in self.tiers]
+        return RunLengthSequence([*self.members.runs, *gateways])
 
 
 def deploy(
@@ -73,9 +74,9 @@ def deploy(
         seed: of graphs that are drawn.
     """
     fleet = build_groups(groups, files, findings)
-    members = tuple(group.number for group in fleet for _ in range(group.spec.count))
+    members = RunLengthSequence((group.spec.count, group.number) for group in fleet)
     called = [group.name for group in fleet]
-    names = [called[number] for number in members]
+    names = members.map(called.__getitem__)
     tiers = build_groups(scenario.tiers, files, findings, "tiers", len(fleet))
     tree = build_hierarchy(scenario, len(members), findings)
     if tree is None:

@@ -89,7 +89,7 @@ def evaluation(
         return Evaluation(SerialEvaluator(), problem, precision)
     losses = ClientLosses.of(problem.losses).with_precision(precision)
     chosen = _choose(evaluator, problem.loss, losses)
-    return Evaluation(chosen, replace(problem, losses=chosen.losses), precision)
+    return Evaluation(chosen, problem.with_losses(chosen.losses), precision)
 
 
 def _choose(evaluator: EvaluatorKind, loss: Loss, losses: ClientLosses) -> Evaluator:

@@ -14,6 +14,7 @@ from fedsim.errors import ClientOrderError
 from fedsim.physics.batteries import Battery, percent
 from fedsim.physics.radios import RadioStage, powers_of
 from fedsim.physics.radios.rates import over
+from fedsim.physics.run_length import RunLengthSequence
 from fedsim.problems import LocalLoss
 from fedsim.problems.parts import LocalParts
 from fedsim.protocol.participation import PARTICIPATION, Informed, Participation
@@ -74,7 +75,7 @@ def _try_order(policy: Participation, rows: NDArray[np.int64], findings: Finding
 def check_deadline(
     scenario: Scenario,
     groups: Sequence[BuiltGroup],
-    members: Sequence[int],
+    members: RunLengthSequence[int],
     losses: Sequence[LocalLoss],
     findings: Findings,
 ) -> None:
@@ -255,7 +256,7 @@ def _smallest(members: NDArray[np.intp], rows: NDArray[np.int64]) -> Iterator[tu
 def check_restarts(
     scenario: Scenario,
     groups: Sequence[BuiltGroup],
-    members: Sequence[int],
+    members: RunLengthSequence[int],
     losses: Sequence[LocalLoss],
     rows: NDArray[np.int64],
     algorithm: Algorithm,
@@ -276,7 +277,7 @@ def check_restarts(
         findings: collects faults.
         travels: how many values of the model do.
     """
-    for number, client in _smallest(np.array(members), rows):
+    for number, client in _smallest(members.numbers(), rows):
         group, battery = groups[number], groups[number].spec.battery
         if battery is None or group.source.peak <= 0:
             continue

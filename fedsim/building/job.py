@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from itertools import groupby
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
@@ -12,19 +11,22 @@ from fedsim.algorithms import Algorithm, Concern
 from fedsim.algorithms.base import resolve
 from fedsim.building.deployment import Deployment
 from fedsim.building.evaluation import Evaluation
+from fedsim.building.facts import facts_of
 from fedsim.building.fit_messages import FittingMethod
 from fedsim.building.hops import BuiltTier, build_hops
 from fedsim.building.packing import packer
 from fedsim.building.personal import PersonalMethod
 from fedsim.errors import DataError, RunError
-from fedsim.physics.hierarchy import Hierarchy
-from fedsim.ports import SERVER, Array, ClientId, Oracle, node_name
+from fedsim.physics.run_length import RunLengthSequence
+from fedsim.ports import SERVER, Array, ClientId, Oracle
 from fedsim.problems import Observer, Problem, Reference
+from fedsim.problems.partition import one_if_equal
 from fedsim.problems.parts import LocalParts
 from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import Observe
 from fedsim.protocol.transport import VALUES, Transport
+from fedsim.record.client_table import Facts
 from fedsim.record.folder import MODELS
 from fedsim.record.manifest import EVERY
 from fedsim.record.models import Best, CheckpointWriter, ModelTable, NodeModels, OwnModels
@@ -33,7 +35,6 @@ from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.compatibility import held_alike
 from fedsim.sim.config import ClientConfig, Hop, Method, Numerics, WorldConfig
 from fedsim.sim.fleet import Roster
-from fedsim.sim.lazy import RunLengthSequence
 from fedsim.sim.tiers import RoundsOracle
 from fedsim.streams import stream
 from fedsim.wire import HEADER_BITS
@@ -55,7 +56,7 @@ class ExecutableRun(Protocol):
         ...
 
     @property
-    def members(self) -> Sequence[int]:
+    def members(self) -> RunLengthSequence[int]:
         """The number of the group that each client belongs to."""
         ...
 
@@ -85,7 +86,7 @@ class ExecutableRun(Protocol):
         ...
 
     @property
-    def facts(self) -> Mapping[str, Sequence[object]]:
+    def facts(self) -> Mapping[str, Facts]:
         """What each client is, for the client table."""
         ...
 
@@ -169,8 +170,7 @@ def _roster(deployment: Deployment, oracles: Sequence[Oracle], seed: int) -> Ros
 
     runs: list[tuple[int, ClientConfig]] = []
     client = 0
-    for number, own in groupby(nodes):
-        size = sum(1 for _ in own)
+    for size, number in nodes.runs:
         each = size if kinds[number].alike else 1
         runs += [(each, member(first)) for first in range(client, client + size, each)]
         client += size
@@ -224,7 +224,7 @@ class Job:
     tiers: tuple[BuiltTier, ...] = ()
 
     @property
-    def members(self) -> tuple[int, ...]:
+    def members(self) -> RunLengthSequence[int]:
         """The number of the group that each client, and then each gateway, belongs to."""
         return self.deployment.nodes
 
@@ -292,9 +292,9 @@ class Job:
         return {**self.evaluation.choice, **({EVERY: self.every} if chosen else {})}
 
     @property
-    def facts(self) -> dict[str, Sequence[object]]:
+    def facts(self) -> dict[str, Facts]:
         """What each client is, for the client table."""
-        names, rows = self.problem.naming.clients, self.problem.rows.tolist()
+        names, rows = self.problem.naming.clients, self.problem.rows
         return facts_of(self.groups, self.members, rows, names, self.deployment.hierarchy)
 
     def advice(self) -> str:
@@ -378,7 +378,7 @@ class Job:
             initial=initial,
             smoothness=lambda: problem.client_smoothness,
             weights=problem.weights,
-            samples=problem.rows.astype(float),
+            samples=one_if_equal(problem.rows.astype(float)),
             evaluate=observed.evaluate,
             valued=problem.valued,
             optimum=self.reference.value if self.reference else nan,
@@ -414,37 +414,3 @@ class _Observed(NamedTuple):
 
     evaluate: Callable[[Array], float]
     measures: tuple[Observer, ...]
-
-
-def facts_of(
-    groups: Sequence[Group],
-    members: Sequence[int],
-    samples: Sequence[int],
-    names: Sequence[str] = (),
-    tree: Hierarchy | None = None,
-) -> dict[str, Sequence[object]]:
-    """Return what each client is, and then each gateway, for the client table.
-
-    Args:
-        groups: of the fleet, then the tiers.
-        members: the number of the group that each of them belongs to.
-        samples: how many each client has.
-        names: of the clients in the data; none if empty.
-        tree: which server each of them has; None where all have one.
-    """
-    places: dict[str, Sequence[object]] = {}
-    if tree is not None:
-        nodes, clients = range(len(tree.above)), tree.clients
-        samples = [*samples, *[0] * len(nodes[clients:])]
-        names = names and [*names, *(node_name(each, clients) for each in nodes[clients:])]
-        places["tier"] = [tree.level(node) for node in nodes]
-        places["server"] = [node_name(server, clients) for server in tree.above]
-    named: dict[str, Sequence[object]] = {"name": names} if names else {}
-    return {
-        **named,
-        "group": members,
-        "device": [groups[number].device.kind for number in members],
-        "radio": [groups[number].radio.kind for number in members],
-        "samples": samples,
-        **places,
-    }

@@ -19,6 +19,7 @@ from fedsim.physics.availability import PresenceLaw, read_intervals
 from fedsim.physics.carbon import Carbon, Intensity
 from fedsim.physics.networks import Edge, Network, build_graph
 from fedsim.physics.radios.traces import Trace
+from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Topology
 from fedsim.physics.traces import read_intensity, read_power
@@ -259,7 +260,8 @@ def _check_reachable(network: Network, made: object, clients: int) -> Topology:
         text = f"{len(made.up)} ways up and {len(made.down)} down, and there are {clients} clients"
         raise DataError("network", f"the links of {kind} have {text}; give one each of each")
     number = len(made.links)
-    if wrong := [link for way in (*made.up, *made.down) for link in way.links if link >= number]:
+    ways = (way for each in (made.up, made.down) for _, way in RunLengthSequence.of(each).runs)
+    if wrong := [link for way in ways for link in way.links if link >= number]:
         text = f"a way of {kind} takes link {wrong[0]}, and there are {number}, counted from 0"
         raise DataError("network", text)
     return made

@@ -253,7 +253,7 @@ def split_table(job: Job) -> Table:
     if len(rows) <= _FEW_CLIENTS:
         columns = {f"client {m}": np.array([m]) for m in range(len(rows))}
     else:
-        members = np.array(job.deployment.members)
+        members = job.deployment.members.numbers()
         groups = range(len(job.deployment.groups))
         columns = {f"group {g}": np.flatnonzero(members == g) for g in groups}
     lines = [("samples", *[_range(rows[mine]) for mine in columns.values()])]

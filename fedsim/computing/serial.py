@@ -90,7 +90,7 @@ class SerialEvaluator:
     def withdraw(self, ticket: Work) -> None:
         """See `Evaluator.withdraw`: there is nothing to cancel."""
 
-    def values(self, w: Array) -> list[float]:
+    def values(self, w: Array) -> Array:
         """See `Evaluator.values`."""
         return self.losses.values(w)
 
@@ -194,8 +194,8 @@ class Evaluator(Protocol):
         """Cancel submitted work, whose result will not be requested."""
         ...
 
-    def values(self, w: Array) -> Sequence[float]:
-        """Return f_m(w) of all clients at a model, shape (d,), for use by the observer."""
+    def values(self, w: Array) -> Array:
+        """Return f_m(w) of all clients at a model, shape (M,), for use by the observer."""
         ...
 
 

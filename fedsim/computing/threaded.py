@@ -104,11 +104,11 @@ class ThreadedEvaluator:
         """See `Evaluator.withdraw`: a pending task is not evaluated."""
         self._take(ticket)
 
-    def values(self, w: Array) -> list[float]:
+    def values(self, w: Array) -> Array:
         """See `Evaluator.values`: each client's value by itself, on the background threads."""
         if not self._others:
             return self.losses.values(w)
-        return list(self._helpers.map(lambda loss: loss.value(w), self.losses))
+        return np.array(list(self._helpers.map(lambda loss: loss.value(w), self.losses)))
 
     def _take(self, task: EvaluationTask) -> bool:
         """Claim a task; return whether it was unclaimed."""

@@ -153,7 +153,7 @@ class VmapEvaluator:
         elif ticket.result is None:
             self._waiting[ticket.key].remove(ticket)
 
-    def values(self, w: Array) -> Sequence[float]:
+    def values(self, w: Array) -> Array:
         """See `Evaluator.values`."""
         return self._others.values(w)
 

@@ -354,7 +354,7 @@ class Noting:
         """See `Evaluator.withdraw`."""
         self._evaluator.withdraw(ticket)
 
-    def values(self, w: Array) -> Sequence[float]:
+    def values(self, w: Array) -> Array:
         """See `Evaluator.values`."""
         return self._evaluator.values(w)
 

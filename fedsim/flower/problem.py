@@ -155,7 +155,7 @@ class FlowerProblem(ProgramProblem):
         self,
         w: Array,
         objective: Objective,  # noqa: ARG002 - clients say one thing
-        values: Callable[[Array], Sequence[float]],  # noqa: ARG002 - likewise
+        values: Callable[[Array], Sequence[float] | Array],  # noqa: ARG002 - likewise
     ) -> float:
         """Return the objective at `w`, shape (d,); NaN where none is reported."""
         return self._look(w).objective

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from fedsim.errors import DataError
 from fedsim.physics.radios.rates import ConstantRate, RateLaw
+from fedsim.physics.run_length import RunLengthSequence
 from fedsim.ports import SERVER, ClientId, node_name
 
 # The best routes through a graph from one node: least latency, then fewest hops.
@@ -193,8 +194,8 @@ class Topology:
     """
 
     links: tuple[Link, ...]
-    up: tuple[Route, ...]
-    down: tuple[Route, ...]
+    up: Sequence[Route]
+    down: Sequence[Route]
     paths: Paths | None = field(default=None, compare=False, repr=False)
     lossy: bool = False
 
@@ -258,7 +259,8 @@ def star(
     links = _Links()
     into = Route(links.add(ConstantRate(uplink), discipline, "server.up"), latency)
     out = Route(links.add(ConstantRate(downlink), discipline, "server.down"), latency)
-    return Topology(tuple(links.links), (into,) * clients, (out,) * clients)
+    up, down = (RunLengthSequence([(clients, route)]) for route in (into, out))
+    return Topology(tuple(links.links), up, down)
 
 
 def tree(
@@ -297,14 +299,15 @@ def tree(
     links, total, each = _Links(), latency + gateway_latency, ConstantRate(rate)
     into = links.add(ConstantRate(uplink), discipline, "server.up")
     out = links.add(ConstantRate(downlink), discipline, "server.down")
-    ups, downs = list[Route](), list[Route]()
+    ups, downs = list[tuple[int, Route]](), list[tuple[int, Route]]()
     for gateway in range(gateways):
         members = _block(clients, gateways, gateway)
         name = f"gateway-{gateway}"
-        ups += [Route(links.add(each, gateway_discipline, f"{name}.up") + into, total)] * members
+        up_link = links.add(each, gateway_discipline, f"{name}.up")
+        ups.append((members, Route(up_link + into, total)))
         down_link = links.add(each, gateway_discipline, f"{name}.down")
-        downs += [Route(out + down_link, total)] * members
-    return Topology(tuple(links.links), tuple(ups), tuple(downs))
+        downs.append((members, Route(out + down_link, total)))
+    return Topology(tuple(links.links), RunLengthSequence(ups), RunLengthSequence(downs))
 
 
 def _block(total: int, blocks: int, number: int) -> int:

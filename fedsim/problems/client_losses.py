@@ -113,18 +113,20 @@ class Stacks:
         left = [np.empty(0, np.intp)]
         for rows, whose in self._alike:
             if rows * d > largest:
-                left.append(whose)
+                left.append(np.asarray(whose))
                 continue
             step = max(_AT_ONCE // (rows * d), 1)
             for at in range(0, len(whose), step):
-                some = whose[at : at + step]
+                some = np.asarray(whose[at : at + step])
                 values[some] = self._values(some, rows, v)
         return values, np.concatenate(left)
 
     @cached_property
-    def _alike(self) -> list[tuple[int, NDArray[np.intp]]]:
+    def _alike(self) -> list[tuple[int, NDArray[np.intp] | range]]:
         """Groups of clients with equally many rows."""
         sizes = self.samples.rows
+        if (sizes == sizes[0]).all():
+            return [(int(sizes[0]), range(len(sizes)))]
         return [(rows, np.flatnonzero(sizes == rows)) for rows in np.unique(sizes).tolist()]
 
     def _stack(self, whose: NDArray[np.intp], rows: int) -> Rows:
@@ -293,7 +295,10 @@ class ClientLosses(LazySequence[LocalLoss]):
         Raises:
             DataError: the loss cannot be used with the rows of a client.
         """
-        ends = np.concatenate([[0], np.cumsum(sizes(samples))])
+        if isinstance(samples, Partition):
+            ends = samples.ends
+        else:
+            ends = np.concatenate([[0], np.cumsum(sizes(samples))])
         make = partial(_own_loss, loss, samples, targets, ends)
         kept = KEPT if loss.converts or samples[0].X.dtype == np.float64 else 0
         losses = cls(len(samples), make, stacks(loss, samples, targets), kept)
@@ -331,24 +336,23 @@ class ClientLosses(LazySequence[LocalLoss]):
         together = None if self._together is None else self._together.with_precision(precision)
         return ClientLosses(len(self), partial(_round, self, precision), together)
 
-    def values(self, w: Array) -> list[float]:
+    def values(self, w: Array) -> Array:
         """Return f_m(w) of each client; bit-identical whichever clients are evaluated together."""
         if self._together is None:
-            return [loss.value(w) for loss in self]
+            return np.array([loss.value(w) for loss in self], np.float64)
         # Losses that are kept may cache what they compute, for a later gradient at the same model.
         largest = SMALL if len(self) <= self._kept else inf
         values, left = self._together.values(w, largest)
         for client in left.tolist():
             values[client] = self[client].value(w)
-        found: list[float] = values.tolist()
-        return found
+        return values
 
 
 def _own_loss(
     loss: Loss,
     samples: Sequence[Samples],
     targets: Array,
-    ends: NDArray[np.int64],
+    ends: NDArray[np.signedinteger[Any]],
     client: ClientId,
 ) -> LocalLoss:
     own = slice(int(ends[client]), int(ends[client + 1]))

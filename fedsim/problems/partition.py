@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import isfinite
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import platformdirs
@@ -28,6 +28,18 @@ _AT_ONCE = 2**20
 """The number of values transformed together."""
 
 
+N = TypeVar("N", bound=np.generic)
+
+
+def one_if_equal(column: NDArray[N]) -> NDArray[N]:
+    """Return a column, read-only and as one number in memory where all of it are the same.
+
+    Not for factors of a matrix product, whose terms NumPy then adds in another order.
+    """
+    equal = len(column) > 0 and bool((column == column[0]).all())
+    return np.broadcast_to(column[:1].copy(), column.shape) if equal else column
+
+
 class Partition(Sequence[Samples]):
     """The samples of each client, as slices of one array in client order.
 
@@ -36,6 +48,7 @@ class Partition(Sequence[Samples]):
         ends: the cumulative number of rows up to each client, shape (M,).
 
     Attributes:
+        ends: the cumulative number of rows before each client, and in all, shape (M + 1,).
         rows: the number of rows of each client, shape (M,).
         X, y: the features and the labels of all rows, client by client.
     """
@@ -44,11 +57,12 @@ class Partition(Sequence[Samples]):
         self.X: Array = np.asarray(samples.X)
         self.y: Array = samples.y
         self._samples = samples
-        self._ends = np.concatenate([[0], ends])
-        self.rows: NDArray[np.int64] = np.diff(self._ends)
+        kind = np.int32 if len(self.y) < 2**31 else np.int64
+        self.ends: NDArray[np.signedinteger[Any]] = np.concatenate([[0], ends], dtype=kind)
+        self.rows: NDArray[np.int64] = one_if_equal(np.diff(self.ends).astype(np.int64))
 
     def __len__(self) -> int:
-        return len(self._ends) - 1
+        return len(self.ends) - 1
 
     @overload
     def __getitem__(self, index: int) -> Samples: ...
@@ -59,7 +73,7 @@ class Partition(Sequence[Samples]):
         return self._own(places) if isinstance(places, int) else [self._own(m) for m in places]
 
     def _own(self, client: int) -> Samples:
-        of, own = self._samples, slice(int(self._ends[client]), int(self._ends[client + 1]))
+        of, own = self._samples, slice(int(self.ends[client]), int(self.ends[client + 1]))
         numbers = None if of.client is None else of.client[own]
         return Samples(of.X[own], of.y[own], numbers, of.truth)
 
@@ -77,11 +91,12 @@ class Partition(Sequence[Samples]):
             whose: the clients, ascending.
             rows: the number of rows of each of them.
         """
-        begins = self._ends[whose]
+        begins = self.ends[whose]
         first, last = int(begins[0]), int(begins[-1]) + rows
         if last - first == rows * len(whose):
             return table[first:last].reshape(len(whose), rows, *table.shape[1:])
-        return table[begins[:, None] + np.arange(rows)]
+        found: Array = table[begins[:, None] + np.arange(rows)]
+        return found
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks of each client's samples in turn, without creating the samples.
@@ -99,7 +114,7 @@ class Partition(Sequence[Samples]):
             head = f"{(rows, d)} {types}".encode()
             step = max(_AT_ONCE // max(rows * wide, 1), 1)
             for client in range(first, last, step):
-                count, begin = min(step, last - client), int(self._ends[client])
+                count, begin = min(step, last - client), int(self.ends[client])
                 own = slice(begin * wide, (begin + count * rows) * wide)
                 labels = slice(begin * size, (begin + count * rows) * size)
                 if count == 1:
@@ -114,11 +129,11 @@ class RowRuns(Sequence[Indices]):
     """The rows of each client, consecutive ones of an order; each is cut out as it is looked up.
 
     Args:
-        order: of all rows.
+        order: of all rows; a range where these are consecutive.
         ends: the cumulative number of rows up to each client, shape (M,); the rest is dropped.
     """
 
-    def __init__(self, order: Indices, ends: NDArray[np.int64]) -> None:
+    def __init__(self, order: Indices | range, ends: NDArray[np.int64]) -> None:
         self.ends = ends
         self.order = order[: int(ends[-1]) if len(ends) else 0]
 
@@ -135,7 +150,7 @@ class RowRuns(Sequence[Indices]):
 
     def _own(self, client: int) -> Indices:
         begin = int(self.ends[client - 1]) if client else 0
-        return self.order[begin : int(self.ends[client])]
+        return np.asarray(self.order[begin : int(self.ends[client])], np.intp)
 
 
 def partition(
@@ -157,6 +172,7 @@ def partition(
     if not rows or not isinstance(samples.X, np.ndarray):
         whole = preprocess_samples(samples, treat, kind)
         return [whole.take(own) for own in rows]
+    order: Indices | range
     if isinstance(rows, RowRuns):
         order, ends = rows.order, rows.ends
     else:
@@ -181,7 +197,7 @@ def preprocess_samples(
     if treat is None:
         return replace(samples, X=_convert(samples.X, kind))
     if isinstance(samples.X, np.ndarray):
-        order = np.arange(samples.rows)
+        order = range(samples.rows)
         return samples.with_features(_gather_rows(samples.X, order, treat, kind))
     return samples.with_features(_convert(treat(samples.X), kind))
 
@@ -206,18 +222,20 @@ def _in_range(X: Features) -> Features:
     return X
 
 
-def _gather_rows(X: Array, order: Indices, treat: Transform | None, kind: np.dtype[Any]) -> Array:
+def _gather_rows(
+    X: Array, order: Indices | range, treat: Transform | None, kind: np.dtype[Any]
+) -> Array:
     """Return rows in an order, transformed and converted in blocks, to limit memory in float64.
 
     Raises:
         DataError: some values exceed the range of the type.
     """
-    width = X.shape[1] if treat is None else treat(X[order[:1]]).shape[1]
+    width = X.shape[1] if treat is None else treat(X[np.asarray(order[:1])]).shape[1]
     held: Array = np.empty((len(order), width), kind)
     step = max(_AT_ONCE // max(width, X.shape[1], 1), 1)
     with np.errstate(over="ignore"):
         for at in range(0, len(order), step):
-            some = X[order[at : at + step]]
+            some = X[np.asarray(order[at : at + step])]
             held[at : at + step] = some if treat is None else treat(some)
     _in_range(held)
     return held

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Literal, Self
@@ -37,6 +37,10 @@ Objective = Literal["sum", "mean"]
 
 Weighting = Literal["rows", "equal"]
 """The weights of the mean: p_m = n_m/n, the share of all rows that client m has, or p_m = 1/M."""
+
+
+_AT_ONCE = 2**16
+"""So many terms of a sum are Python's numbers at once."""
 
 
 def client_weights(rows: NDArray[np.int64], weighting: Weighting) -> Array:
@@ -153,7 +157,7 @@ class Problem:
         return oracles(self.losses, draw)
 
     def looked_at(
-        self, w: Array, objective: Objective, values: Callable[[Array], Sequence[float]]
+        self, w: Array, objective: Objective, values: Callable[[Array], Sequence[float] | Array]
     ) -> float:
         """Return the objective at `w`, shape (d,), with penalty; NaN if it cannot be evaluated.
 
@@ -173,6 +177,12 @@ class Problem:
     def observers(self) -> Sequence[Callable[[Array], Mapping[str, float]]]:
         """Observers of further figures of a model, which need no configured measure."""
         return ()
+
+    def with_losses(self, losses: Sequence[LocalLoss]) -> Self:
+        """Return the same problem with other objects for its losses; they share the weights."""
+        made = replace(self, losses=losses)
+        vars(made)["weights"] = self.weights  # of many clients, a second array takes memory
+        return made
 
     def remembering(self) -> Self:
         """Return the same problem with evaluation caches, for value and derivatives at a model."""
@@ -197,14 +207,13 @@ class Problem:
         """Return the objective at `w` without the penalty, summed without rounding."""
         return self.total(ClientLosses.of(self.losses).values(w), objective)
 
-    def total(self, values: Sequence[float], objective: Objective) -> float:
+    def total(self, values: Sequence[float] | Array, objective: Objective) -> float:
         """Return the objective without the penalty from the clients' values of f_m."""
-        if objective == "mean":
-            values = (self.weights * np.asarray(values)).tolist()
+        terms, weights = np.asarray(values), self.weights if objective == "mean" else None
         try:
-            return math.fsum(values)
+            return math.fsum(_terms(terms, weights))
         except (OverflowError, ValueError):  # an overflow, or infinities of both signs
-            return sum(values)
+            return sum(_terms(terms, weights))
 
     def gradient(self, w: Array, objective: Objective) -> Array:
         """Return a (sub)gradient at `w` of the objective without its penalty, shape (d,).
@@ -256,6 +265,13 @@ class Problem:
             DataError: the loss has none, for not being convex.
         """
         return np.array([loss.smoothness for loss in self.losses])
+
+
+def _terms(values: Array, weights: Array | None) -> Iterator[float]:
+    """Yield the terms of a sum, with weights if any; those of many clients are no list at once."""
+    for begin in range(0, len(values), _AT_ONCE):
+        own = slice(begin, begin + _AT_ONCE)
+        yield from (values[own] if weights is None else weights[own] * values[own]).tolist()
 
 
 def _check(samples: Sequence[Samples]) -> None:

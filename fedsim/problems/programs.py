@@ -236,7 +236,7 @@ class ProgramProblem(Problem):
 
     @abstractmethod
     def looked_at(
-        self, w: Array, objective: Objective, values: Callable[[Array], Sequence[float]]
+        self, w: Array, objective: Objective, values: Callable[[Array], Sequence[float] | Array]
     ) -> float:
         """Return the objective at `w` as clients report it; NaN if no client evaluates it."""
 

@@ -170,14 +170,18 @@ class Samples:
         """The number of features, d."""
         return int(self.X.shape[1])
 
-    def take(self, rows: NDArray[np.intp]) -> "Samples":
+    def take(self, rows: NDArray[np.intp] | range) -> "Samples":
         """Return the given rows, in that order.
 
         Of an array, a run of consecutive rows is not copied.
         """
-        index: NDArray[np.intp] | slice = rows
-        if len(rows) and np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
+        index: NDArray[np.intp] | slice
+        if isinstance(rows, range):
+            index = slice(rows.start, rows.stop)
+        elif len(rows) and np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
             index = slice(int(rows[0]), int(rows[0]) + len(rows))
+        else:
+            index = rows
         client = None if self.client is None else self.client[index]
         return Samples(self.X[index], self.y[index], client, self.truth, self.described)
 

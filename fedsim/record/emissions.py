@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsim.ports import SERVER, Array, node_name
-from fedsim.record.schema import Event
+from fedsim.record.schema import Chunk, Event
 
 KILOWATT_HOUR = 3.6e6
 """Joules in a kilowatt-hour: intensities are in grams for one."""
@@ -88,7 +88,7 @@ class Emissions:
         spans = np.atleast_1d(begins, ends)
         return np.asarray(joules * self.intensities[number].averages(*spans) / KILOWATT_HOUR)
 
-    def price(self, rows: NDArray[np.void]) -> Array:
+    def price(self, rows: Chunk) -> Array:
         """Return the grams of each row, shape (n,); rows come in order, each once."""
         grams, node, joules = np.zeros(len(rows)), rows["node"], rows["joules"]
         ends = rows["t"]

@@ -4,7 +4,7 @@
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -30,7 +30,7 @@ from fedsim.record.manifest import (
     read_sealed,
     seal,
 )
-from fedsim.record.parts import UNREADABLE, reading_error, remove_parts, write_table
+from fedsim.record.parts import UNREADABLE, reading_error, remove_parts, write_blocks
 from fedsim.record.schema import ARROW_SCHEMA, GRAMS, SCHEMA_WITH_GRAMS
 from fedsim.record.summary import is_whole, read_summary
 
@@ -101,12 +101,11 @@ class RunFolder:
         check_links(self.path.parent, self.path)
         write_whole(self.path / name, text.encode())
 
-    def write_table(self, name: str, frame: pd.DataFrame) -> None:
-        """Write a small table as `NAME.parquet`."""
+    def write_table(self, name: str, blocks: Iterable[pd.DataFrame]) -> None:
+        """Write a table as `NAME.parquet`, block by block."""
         check_links(self.path.parent, self.path)
-        write_table(
-            pa.Table.from_pandas(frame, preserve_index=False), self.path / f"{name}.parquet"
-        )
+        tables = (pa.Table.from_pandas(block, preserve_index=False) for block in blocks)
+        write_blocks(tables, self.path / f"{name}.parquet")
 
     def close(self, made: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
         """Write the manifest with the hashes of all files, then the summary: the run has ended.

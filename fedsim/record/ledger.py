@@ -22,11 +22,16 @@ from numpy.typing import NDArray
 from fedsim.errors import AuditError
 from fedsim.ports import Array, node_name
 from fedsim.record.emissions import Emissions
-from fedsim.record.log import Rows, number_ids
-from fedsim.record.schema import Event
+from fedsim.record.log import number_ids
+from fedsim.record.schema import Chunk, Event
 
 RELATIVE_TOLERANCE = 1e-9
 """Relative rounding error of joules that are added up in another order."""
+
+_AT_ONCE = 2**17
+"""So many clients are compared at once."""
+
+_ALL = slice(None)
 
 _TINY = float(np.finfo(np.float64).tiny)  # below it, rounding is not relative any more
 
@@ -93,6 +98,11 @@ class Meters:
     metered: bool = True
 
 
+def _nodes(clients: range) -> slice:
+    """Return the places of consecutive clients among the nodes, of which the server is first."""
+    return slice(clients.start + 1, clients.stop + 1)
+
+
 class Ledger:
     """Sums of the log by event and node, allocated for the nodes that have rows.
 
@@ -133,7 +143,7 @@ class Ledger:
         self._room = self._FIRST
         self._sums: dict[tuple[str, int], Array] = {}  # by quantity and event; zeros are not stored
 
-    def absorb(self, rows: Rows) -> None:
+    def absorb(self, rows: Chunk) -> None:
         """Add a chunk of the log."""
         times = np.concatenate([[self.t], rows["t"]])
         if (np.diff(times) < 0).any():
@@ -175,11 +185,12 @@ class Ledger:
             self._room = room
         return self._place[nodes]
 
-    def _of_nodes(self, sums: Array) -> Array:
+    def _of_nodes(self, sums: Array, nodes: slice = _ALL) -> Array:
         """Return sums by column as sums by node; nodes are shifted by one, the server is first."""
-        spread = np.zeros(self.clients + 1)
-        seen = self._place >= 0
-        spread[seen] = sums[self._place[seen]]
+        place = self._place[nodes]
+        spread = np.zeros(len(place))
+        seen = place >= 0
+        spread[seen] = sums[place[seen]]
         return spread
 
     @property
@@ -187,32 +198,49 @@ class Ledger:
         """Joules, shape (events, M + 1): of all nodes, the server first."""
         return np.stack([self._of_nodes(self._of_event("joules", event)) for event in Event])
 
-    def joules_by_node(self) -> Array:
-        """Return the joules of each node over all events, shape (M + 1,), the server first."""
-        sums = [self._of_event("joules", event) for event in Event]
-        return self._of_nodes(sum(sums, np.zeros(self._room)))
+    def _joules_by_node(self, nodes: slice) -> Array:
+        """Return the joules of some nodes over all events, shape (n,); see `_of_nodes`."""
+        place = self._place[nodes]
+        seen = np.flatnonzero(place >= 0)
+        columns, total = place[seen], np.zeros(len(seen))
+        for event in Event:
+            if (sums := self._sums.get(("joules", event))) is not None:
+                total += sums[columns]
+        spread = np.zeros(len(place))
+        spread[seen] = total
+        return spread
 
-    def of(self, what: str, event: Event) -> Array:
-        """Return the sum of a quantity over an event's rows by client, shape (M,).
+    def joules_of(self, clients: range) -> Array:
+        """Return the joules of consecutive clients over all events, shape (n,)."""
+        return self._joules_by_node(_nodes(clients))
+
+    def occurs(self, what: str, event: Event) -> bool:
+        """Return whether a quantity is not zero for some node, among an event's rows."""
+        return (what, event) in self._sums
+
+    def of(self, what: str, event: Event, clients: range | None = None) -> Array:
+        """Return the sum of a quantity over an event's rows by client, shape (n,).
 
         Args:
             what: "joules", "seconds", "bits" with header and transport, "count" of rows, or
                 "payload_count" of those whose message carries something.
             event: of the rows.
+            clients: consecutive ones; None for all.
 
         Raises:
             KeyError: that quantity is not summed up for the event.
         """
         if event not in self._SUMS[what]:
             raise KeyError(f"{what} of {event.name} rows")
+        own = range(self.clients) if clients is None else clients
         # Zeros that nothing has been written to take no memory.
         sums = self._sums.get((what, event))
-        return np.zeros(self.clients) if sums is None else np.asarray(self._of_nodes(sums)[1:])
+        return np.zeros(len(own)) if sums is None else self._of_nodes(sums, _nodes(own))
 
-    def of_number(self, what: str, event: Event) -> NDArray[np.int64]:
+    def of_number(self, what: str, event: Event, clients: range | None = None) -> NDArray[np.int64]:
         """Return the same for counts: whole numbers."""
-        sums = self.of(what, event)
-        return sums.astype(np.int64) if sums.any() else np.zeros(self.clients, np.int64)
+        sums = self.of(what, event, clients)
+        return sums.astype(np.int64) if sums.any() else np.zeros(len(sums), np.int64)
 
     def _total(self, event: Event) -> int:
         return int(self._of_event("bits", event).sum())
@@ -257,14 +285,17 @@ class Ledger:
     def _energy_faults(self, meters: Meters) -> list[str]:
         # The server's account, at 0, holds the idle energy of the fleet, which `round` and `stop`
         # rows report: one row a round, not one a client.
-        logged, metered = self.joules_by_node(), meters.joules
-        differ = ~np.isclose(logged[1:], metered, rtol=RELATIVE_TOLERANCE, atol=_TINY)
-        faults = [
-            f"joules of {node_name(int(client))}: {float(logged[client + 1])} logged,"
-            f" {float(metered[client])} metered"
-            for client in np.flatnonzero(differ)
-        ]
-        idle = float(meters.idle_joules.sum())
+        faults, every = list[str](), range(self.clients)
+        for begin in range(0, self.clients, _AT_ONCE):
+            clients = every[begin : begin + _AT_ONCE]
+            logged, metered = self.joules_of(clients), meters.joules[begin : clients.stop]
+            differ = ~np.isclose(logged, metered, rtol=RELATIVE_TOLERANCE, atol=_TINY)
+            faults += [
+                f"joules of {node_name(clients[place])}: {float(logged[place])} logged,"
+                f" {float(metered[place])} metered"
+                for place in np.flatnonzero(differ).tolist()
+            ]
+        logged, idle = self._joules_by_node(slice(0, 1)), float(meters.idle_joules.sum())
         if not np.isclose(logged[0], idle, rtol=RELATIVE_TOLERANCE, atol=_TINY):
             faults.append(f"idle joules: {float(logged[0])} logged, {idle} metered")
         return faults
@@ -272,7 +303,9 @@ class Ledger:
     def _battery_faults(self, meters: Meters) -> list[str]:
         """Compare the energy that batteries lost with what their clients spent."""
         stores = meters.stores
-        spent = self.joules_by_node()[1:] + meters.idle_joules
+        if not len(stores.clients):
+            return []
+        spent = self.joules_of(range(self.clients)) + meters.idle_joules
         # Rounding is relative to all that went in and out, which may be far more than the level: a
         # small battery that is charged and drained all day holds a difference of large sums.
         scale = stores.initial + stores.charged + stores.drained

@@ -2,12 +2,13 @@
 
 Every event appends a row, so a row is packed by `struct` into one bytearray: there is no object for
 each, and NumPy reads all of them at once when they are flushed. A delivered message is one record
-for its two rows (`append_message`), which `expand_rows` separates.
+for its two rows (`append_message`), which `RowColumns` separates.
 """
 
 import hashlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from math import inf, nan
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from fedsim.errors import OutputError
 from fedsim.ports import Array, node_name
+from fedsim.record.background import Background
 from fedsim.record.emissions import Emissions
 from fedsim.record.parts import PartWriter
 from fedsim.record.schema import (
@@ -28,15 +30,18 @@ from fedsim.record.schema import (
     ROW,
     ROW_DTYPE,
     SCHEMA_WITH_GRAMS,
-    expand_rows,
+    Chunk,
+    RowColumns,
 )
 
 Rows = NDArray[np.void]
-"""A chunk of the log, of dtype `ROW_DTYPE`."""
+"""Records or rows of the log, of dtype `ROW_DTYPE`."""
 
 _PACK = ROW.pack
 
 _FIRST_CHUNK, _LARGEST_CHUNK, _GROWTH = 256, 65536, 4
+
+_CATEGORIES = "event", "node", "peer", "message", "detail"
 
 _ALL_NAMED = 20
 """The names of all nodes are kept, 16 B each, once a chunk has one in so many of them."""
@@ -64,14 +69,14 @@ class EventLog:
         audit: called with every chunk before it is written to disk.
 
     Attributes:
-        rows: the number on disk.
+        rows: the number on disk, or on the way there.
         emissions: prices rows in grams of CO2; None if emissions are not tracked.
         metered: whether energy is known; if not, joules are NaN in the file.
         first_gateway: the number of the first node that is a gateway; infinite without gateways.
         word: returns the number of a message's name or a detail; -1 for an empty one.
     """
 
-    def __init__(self, folder: Path, clients: int, audit: Callable[[Rows], None]) -> None:
+    def __init__(self, folder: Path, clients: int, audit: Callable[[RowColumns], None]) -> None:
         self.rows = 0
         self._flushed = 0  # records
         self.emissions: Emissions | None = None
@@ -80,6 +85,7 @@ class EventLog:
         self._grams: list[Array] = []  # of the rows in memory that are priced, the first ones
         self._priced = 0  # size of these rows in the buffer, bytes
         self._parts = PartWriter(folder, "events")
+        self._aside = Background("events")
         self._audit = audit
         self._digest = hashlib.sha256()
         self._clients = clients
@@ -174,8 +180,12 @@ class EventLog:
         at = 0
         while at < len(records):
             room = -(-(self._limit - len(self._buffer)) // ROW.size)
-            self._buffer += records[at : at + room].tobytes()
+            some = records[at : at + room]
             at += room
+            if not self._buffer and len(some) == room:  # a whole chunk need not be copied
+                self._write(np.ascontiguousarray(some))
+                continue
+            self._buffer += some.tobytes()
             if len(self._buffer) >= self._limit:
                 self.flush()
 
@@ -196,14 +206,17 @@ class EventLog:
 
     def pending(self) -> Rows:
         """Return the rows in memory that are not on disk yet."""
-        return expand_rows(np.frombuffer(bytes(self._buffer), dtype=ROW_DTYPE))
+        return RowColumns(self._unwritten()).pack()
+
+    def _unwritten(self, begin: int = 0) -> Rows:
+        """Return a copy of the records in memory, from a byte of the buffer on."""
+        return np.frombuffer(bytes(memoryview(self._buffer)[begin:]), dtype=ROW_DTYPE)
 
     def total_emissions(self) -> float | None:
         """Return total emissions so far in grams, or None if emissions are not tracked."""
         if self.emissions is None:
             return None
-        records = np.frombuffer(bytes(self._buffer[self._priced :]), dtype=ROW_DTYPE)
-        self._grams.append(self.emissions.price(expand_rows(records)))
+        self._grams.append(self.emissions.price(RowColumns(self._unwritten(self._priced))))
         self._priced = len(self._buffer)
         return self.emissions.total
 
@@ -213,34 +226,64 @@ class EventLog:
         Raises:
             OutputError: it cannot be written.
         """
-        if not self._buffer:
-            return
+        if self._buffer:
+            self._cut = True  # see `_write`
+            self.total_emissions()
+            records = self._unwritten()
+            self._buffer.clear()
+            self._priced = 0
+            self._write(records, priced=True)
+
+    def _write(self, records: Rows, *, priced: bool = False) -> None:
+        """Write records as a part; those before them are written.
+
+        Args:
+            records: contiguous, shape (n,).
+            priced: whether their emissions are known.
+        """
         # An interrupt or a full disk may end this anywhere. `_cut` then stays set, and `abandon`
         # writes nothing more: rows that were taken from the buffer may or may not be on disk.
         self._cut = True
-        self._digest.update(self._buffer)
-        rows = self.pending()
-        self._flushed += len(self._buffer) // ROW.size
-        self.total_emissions()
-        self._buffer.clear()
-        self._priced = 0
+        rows = RowColumns(records)
+        self._flushed += len(records)
+        if self.emissions is not None and not priced:
+            self._grams.append(self.emissions.price(rows))
+        grams = np.concatenate(self._grams) if self._grams else None
+        self._grams.clear()
         self._limit = min(_GROWTH * self._limit, _LARGEST_CHUNK * ROW.size)
         self._audit(rows)
-        self._parts.write(self._table(rows))
-        self.rows += len(rows)
+        first, self.rows = self.rows, self.rows + len(rows)
+        words = pa.array(self._words, pa.string())  # those that are known by now
+        work = partial(self._encode, records, rows, first, words, grams)
+        if len(records) >= _LARGEST_CHUNK:
+            self._aside.start(work)
+        else:  # a thread would take longer to start, and a slow run is to show early
+            self._aside.wait()
+            work()
         self._cut = False
+
+    def _encode(
+        self, records: Rows, rows: Chunk, first: int, words: pa.Array, grams: Array | None
+    ) -> None:
+        """Hash records, and write their rows; on a thread, where they are many."""
+        self._digest.update(records.view(np.uint8).data)
+        self._parts.write(self._table(rows, first, words, grams))
 
     def close(self) -> None:
         """Write the rest and join the parts into `events.parquet`."""
         self.flush()
+        self._aside.wait()
         self._parts.close()
 
     def abandon(self) -> None:
         """Write the remaining rows of a run that ends early, if possible; see `PartWriter`."""
-        with suppress(OutputError):  # the reason of the run's end is reported already
-            if not self._cut:
-                self.flush()
-        self._parts.abandon()
+        try:
+            with suppress(OutputError):  # the reason of the run's end is reported already
+                if not self._cut:
+                    self.flush()
+        finally:
+            self._aside.settle()
+            self._parts.abandon()
 
     @property
     def sha256(self) -> str:
@@ -248,24 +291,23 @@ class EventLog:
 
         It is of the packed rows, not of Parquet files, whose bytes depend on the library's version.
         """
+        self._aside.wait()
         digest = self._digest.copy()
         digest.update("\n".join(self._words).encode())
         return digest.hexdigest()
 
-    def _table(self, rows: Rows) -> pa.Table:
-        words = pa.array(self._words, pa.string())
+    def _table(self, rows: Chunk, first: int, words: pa.Array, grams: Array | None) -> pa.Table:
         columns: dict[str, pa.Array] = {
-            name: pa.array(np.ascontiguousarray(rows[name]))
+            name: pa.array(rows[name])
             for name in ROW_DTYPE.names or ()
-            if name in ARROW_SCHEMA.names
+            if name in ARROW_SCHEMA.names and name not in _CATEGORIES
         }
         schema = ARROW_SCHEMA
-        if self.emissions is not None:
-            schema, columns[GRAMS] = SCHEMA_WITH_GRAMS, pa.array(np.concatenate(self._grams))
-            self._grams.clear()
+        if grams is not None:
+            schema, columns[GRAMS] = SCHEMA_WITH_GRAMS, pa.array(grams)
         if not self.metered:
             columns["joules"] = pa.array(np.full(len(rows), np.nan))
-        columns["seq"] = pa.array(np.arange(self.rows, self.rows + len(rows)))
+        columns["seq"] = pa.array(np.arange(first, first + len(rows)))
         columns["event"] = _category(rows["event"], pa.array(EVENT_NAMES))
         columns["node"], columns["peer"] = self._name_nodes(rows["node"], rows["peer"])
         columns["message"] = _category(rows["message"], words)
@@ -275,29 +317,28 @@ class EventLog:
     def _name_nodes(self, *columns: NDArray[np.int32]) -> list[pa.Array]:
         """Return columns of nodes as dictionaries of the names that occur in the chunk."""
         # Shifted so that the missing peer (-2) is 0: it sorts first, and has no name.
-        most, shifted = self._clients - NO_PEER, [column - NO_PEER for column in columns]
-        every, _ = number_ids(np.concatenate(shifted), most)
-        names = self._names_of(every)
+        most = self._clients - NO_PEER
+        found = [number_ids(column - NO_PEER, most) for column in columns]
+        if self._names is None:
+            every = np.union1d(*(nodes for nodes, _ in found))
+            if most < _ALL_NAMED * len(every):
+                every = np.arange(most)
+            names = pa.array([self.name(node) for node in (every + NO_PEER).tolist()])
+            if len(every) == most:
+                self._names = names
         named = []
-        for column in shifted:
-            nodes, numbers = number_ids(column, most)
+        for nodes, numbers in found:
             without_node = int(len(nodes) > 0 and nodes[0] == 0)
-            own = names.take(pa.array(np.searchsorted(every, nodes[without_node:])))
-            named.append(_category(numbers - without_node, own))
+            own = nodes[without_node:]
+            if self._names is None:
+                own = np.searchsorted(every, own)
+            held = (names if self._names is None else self._names).take(pa.array(own))
+            named.append(_category(numbers - without_node, held))
         return named
 
     def name(self, node: int) -> str:
         """Return the name of a node."""
         return node_name(node, self.first_gateway)
-
-    def _names_of(self, every: NDArray[np.intp]) -> pa.Array:
-        """Return the names of nodes, shifted as above; those of all nodes are kept where many."""
-        most = self._clients - NO_PEER
-        if self._names is None and most < _ALL_NAMED * len(every):
-            self._names = pa.array([self.name(node) for node in range(NO_PEER, self._clients)])
-        if self._names is None:
-            return pa.array([self.name(node) for node in (every + NO_PEER).tolist()])
-        return self._names.take(pa.array(every))
 
 
 def number_ids(ids: NDArray[np.integer], most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -309,14 +350,18 @@ def number_ids(ids: NDArray[np.integer], most: int) -> tuple[NDArray[np.intp], N
         ids: from 0, in any order, shape (n,).
         most: they are all below this.
     """
-    place = np.zeros(most, np.intp)
-    place[ids] = 1
-    present = np.flatnonzero(place)
+    there = np.zeros(most, np.bool_)
+    there[ids] = True
+    present = np.flatnonzero(there)
+    place = np.empty(most, np.intp)  # no memory is touched but that of the ids
     place[present] = np.arange(len(present))
     return present, place[ids]
 
 
 def _category(codes: NDArray[np.integer], names: pa.Array) -> pa.Array:
     """Return the names of the codes; a code below zero is null."""
-    indices = pa.array(codes.astype(np.int32), mask=codes < 0)
+    known = codes >= 0
+    valid = None if known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))
+    buffers = [valid, pa.py_buffer(codes.astype(np.int32))]
+    indices = pa.Array.from_buffers(pa.int32(), len(codes), buffers)
     return pa.DictionaryArray.from_arrays(indices, names)

@@ -1,10 +1,10 @@
 """A table that grows on disk: parts while a run is in progress, one file when it has ended.
 
-`NAME.parts/` holds complete Parquet files, each written under a temporary name and then renamed,
+`NAME.parts/` holds complete Arrow files, each written under a temporary name and then renamed,
 so the folder can be read as a table at any moment, and after a kill. The same rows also go to one
-file, which gets its name `NAME.parquet` when the table is closed: it exists for finished runs only.
-Rows are written twice, because a Parquet file has its directory at the end and cannot be read
-before; to join the parts at the end would mean to read and encode the whole log once more.
+Parquet file, which gets its name `NAME.parquet` when the table is closed: it exists for finished
+runs only. It cannot be read before, since its directory is at the end. Parts hold columns as they
+are in memory, compressed by LZ4, so that rows are encoded once.
 
 A manifest holds the hashes of finished runs' files; an unfinished run has none. So the name of each
 part contains a hash, which is chained: of the run's folder and table, all earlier parts, and its
@@ -12,8 +12,8 @@ content. A part that is damaged, missing, out of order or of another run breaks 
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,12 @@ them, since pandas writes NaN as a missing value."""
 UNREADABLE = (OSError, ValueError, KeyError, pa.ArrowException)
 """Raised for a file that is not a table: by Arrow, and by Python for undecodable names."""
 
+_ARROW, _SUFFIXES = ".arrow", (".arrow", ".parquet")
+"""Of parts; version 0.1 wrote them as Parquet."""
+
+_PACKING = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+_UNPACKING = pa.ipc.IpcReadOptions(use_threads=False)
+
 _REPEATED = ("operations", "samples")
 """Float columns with few distinct values."""
 
@@ -63,14 +69,20 @@ def _options(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def write_table(table: pa.Table, path: Path) -> None:
-    """Write a table atomically.
+def write_blocks(blocks: Iterable[pa.Table], path: Path) -> None:
+    """Write a table atomically, of which one block of rows after the other is made.
 
     Raises:
         OutputError: it cannot be written.
     """
-    with Draft(path) as draft:
-        pq.write_table(table, draft, **_options(table.schema))
+    with Draft(path) as draft, ExitStack() as held:
+        writer = None
+        for block in blocks:
+            if writer is None:
+                made = pq.ParquetWriter(draft, block.schema, **_options(block.schema))
+                writer = held.enter_context(made)
+            writer.write_table(block)
+            draft.check()
 
 
 class PartWriter:
@@ -97,12 +109,10 @@ class PartWriter:
             self._whole = pq.ParquetWriter(self._draft, table.schema, **_options(table.schema))
         self._whole.write_table(table)
         self._draft.check()
-        # The part is encoded in memory, since its name needs the hash of its bytes.
-        stream = pa.BufferOutputStream()
-        pq.write_table(table, stream, **_options(table.schema))
-        content = stream.getvalue().to_pybytes()
+        # The part is made in memory, since its name needs the hash of its bytes.
+        content = _pack(table)
         self._chain = _link(self._chain, content)
-        write_whole(self.folder / _part(self._count, self._chain), content)
+        write_whole(self.folder / f"{_part(self._count, self._chain)}{_ARROW}", content)
         self._count += 1
 
     def close(self) -> None:
@@ -122,6 +132,15 @@ class PartWriter:
         if self._draft is not None and self._whole is not None and not self._draft.closed:
             self._whole.close()
             self._draft.drop()
+
+
+def _pack(table: pa.Table) -> bytes:
+    """Return a table as an Arrow file."""
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_file(stream, table.schema, options=_PACKING) as file:
+        file.write_table(table.unify_dictionaries())  # of which a file has one a column
+    content: bytes = stream.getvalue().to_pybytes()
+    return content
 
 
 def remove_parts(folder: Path) -> None:
@@ -164,7 +183,7 @@ def read_table(
         check_files(folder, [whole.name])
     if whole.exists():
         return _check_filled(_read(whole, columns, filters, whole), whole)
-    files = sorted(parts.glob("part-*.parquet"))
+    files = sorted(file for suffix in _SUFFIXES for file in parts.glob(f"part-*{suffix}"))
     if not files:
         raise FileNotFoundError(f"{folder} holds neither {whole.name} nor parts of it")
     pieces = [_read(file, columns, filters, source) for file, source in _sound(parts, files)]
@@ -182,7 +201,7 @@ def _link(chain: str, content: bytes) -> str:
 
 
 def _part(number: int, chain: str) -> str:
-    return f"part-{number:06d}-{chain}.parquet"
+    return f"part-{number:06d}-{chain}"
 
 
 def _sound(parts: Path, files: Sequence[Path]) -> Iterator[tuple[Path, pa.Buffer]]:
@@ -198,7 +217,7 @@ def _sound(parts: Path, files: Sequence[Path]) -> Iterator[tuple[Path, pa.Buffer
         except OSError as error:
             raise damage_error(file, str(error)) from None
         chain = _link(chain, content)
-        if file.name != _part(number, chain):
+        if file.stem != _part(number, chain):
             raise damage_error(
                 file, "it, or a part before it, is not the one that was written here"
             )
@@ -238,6 +257,8 @@ def _read(
         if columns is None and isinstance(source, Path):
             source = pa.py_buffer(source.read_bytes())
         held = pa.BufferReader(source) if isinstance(source, pa.Buffer) else source
+        if path.suffix == _ARROW:
+            return _choose(pa.ipc.open_file(held, options=_UNPACKING).read_all(), columns, filters)
         if filters is not None:  # which leave whole groups of rows unread
             options = {"columns": columns, "use_threads": False, "pre_buffer": False}
             return pq.read_table(held, filters=filters, **options)
@@ -245,6 +266,20 @@ def _read(
             return file.read(columns=columns, use_threads=False)
     except UNREADABLE as error:
         raise reading_error(path, error) from None
+
+
+def _choose(
+    table: pa.Table,
+    columns: Sequence[str] | None,
+    filters: Sequence[tuple[str, str, object]] | None,
+) -> pa.Table:
+    """Return those columns and rows of a table; see `read_table`."""
+    if filters is None:
+        known = table.schema.names
+        return table if columns is None else table.select([c for c in columns if c in known])
+    from pyarrow.dataset import dataset  # noqa: PLC0415 - it takes time to load
+
+    return dataset(table).to_table(columns, pq.filters_to_expression(filters), use_threads=False)
 
 
 def reading_error(path: Path, error: Exception) -> Exception:

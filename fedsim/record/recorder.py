@@ -10,120 +10,21 @@ Leaving the block then joins and audits the tables. A run that is interrupted le
 parts written so far.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from fedsim.memory import trim
-from fedsim.ports import Array, node_name
-from fedsim.record.emissions import Emissions
-from fedsim.record.ledger import Ledger, Meters, Stores
-from fedsim.record.log import EventLog, Rows
+from fedsim.ports import Array
+from fedsim.record.client_table import Facts, client_blocks, client_table
+from fedsim.record.ledger import Ledger, Meters
+from fedsim.record.log import EventLog
 from fedsim.record.models import CheckpointWriter, Figure
 from fedsim.record.parts import PartWriter
 from fedsim.record.rounds import RoundTable
-from fedsim.record.schema import GRAMS, Event
-
-# The client table: attributes, activity and cost of each client over a whole run.
-
-
-def client_table(
-    ledger: Ledger,
-    facts: Mapping[str, Sequence[object]],
-    meters: Meters,
-    emissions: Emissions | None = None,
-    name: Callable[[int], str] = node_name,
-) -> pd.DataFrame:
-    """Return one row per client, and per gateway.
-
-    Args:
-        ledger: the sums of the run's log.
-        facts: leading columns with the clients' attributes.
-        meters: the world's meter readings at its end.
-        emissions: the pricing of the log, if any.
-        name: returns the name of a node.
-    """
-    of, number = ledger.of, ledger.of_number
-    idle = meters.idle_joules
-    transmissions = number("payload_count", Event.SEND)
-    table = pd.DataFrame(
-        {
-            "client": pd.Series([name(client) for client in range(ledger.clients)]),
-            **facts,
-            "transmissions": transmissions,
-            "beacons": number("count", Event.SEND) - transmissions,
-            "silent": number("count", Event.SILENT),
-            "late": number("count", Event.LATE),
-            "lost": number("count", Event.LOST),
-            "skipped": number("count", Event.SKIPPED),
-            "bits_up": number("bits", Event.SEND),
-            "bits_down": number("bits", Event.RECEIVE),
-            "bits_again": number("bits", Event.RETRANSMIT),
-            "compute_s": of("seconds", Event.COMPUTE),
-            "send_s": of("seconds", Event.SEND),
-            "receive_s": of("seconds", Event.RECEIVE),
-            "tail_s": of("seconds", Event.TAIL),
-            "offline_s": of("seconds", Event.ONLINE),
-            "off_s": of("seconds", Event.CHARGED),
-            "compute_joules": of("joules", Event.COMPUTE),
-            "send_joules": of("joules", Event.SEND),
-            "receive_joules": of("joules", Event.RECEIVE),
-            "retransmit_joules": of("joules", Event.RETRANSMIT),
-            "promotion_joules": of("joules", Event.PROMOTION),
-            "tail_joules": of("joules", Event.TAIL),
-            "idle_joules": idle,
-            **_relay_columns(ledger),
-            "joules": ledger.joules_by_node()[1:] + idle,
-            **_carbon(meters, emissions),
-            **_batteries(ledger.clients, meters.stores),
-        },
-        copy=not meters.metered,  # some thirty columns of ten million clients
-    )
-    if not meters.metered:
-        table.loc[:, table.columns.str.endswith("joules")] = np.nan
-    return table
-
-
-def _relay_columns(ledger: Ledger) -> dict[str, Array | NDArray[np.int64]]:
-    """Return the columns of relays, if any client has forwarded a message."""
-    if not ledger.of("count", Event.FORWARD).any():
-        return {}
-    return {
-        "bits_forwarded": ledger.of_number("bits", Event.FORWARD),
-        "forward_joules": ledger.of("joules", Event.FORWARD),
-    }
-
-
-def _carbon(meters: Meters, emissions: Emissions | None) -> dict[str, Array]:
-    """Return the columns of carbon, if any; clients on unknown electricity have NaN."""
-    if emissions is None or meters.idle_grams is None:
-        return {}
-    idle = np.where(emissions.known, meters.idle_grams, np.nan)
-    return {"idle_grams": idle, GRAMS: emissions.grams[1:] + idle}
-
-
-def _batteries(clients: int, stores: Stores) -> dict[str, Array]:
-    """Return the columns of the batteries; clients without one have NaN."""
-    columns = {
-        "initial_joules": stores.initial,
-        "charged_joules": stores.charged,
-        "drained_joules": stores.drained,
-        "final_joules": stores.final,
-        "depletions": stores.depletions.astype(np.float64),
-    }
-    if not len(stores.clients):
-        return dict.fromkeys(columns, np.full(clients, np.nan))  # one array for all of them
-    return {name: _spread(clients, stores.clients, held) for name, held in columns.items()}
-
-
-def _spread(clients: int, whose: NDArray[np.intp], held: Array) -> Array:
-    column = np.full(clients, np.nan)
-    column[whose] = held
-    return column
+from fedsim.record.schema import RowColumns
 
 
 class NullCheckpointWriter:
@@ -141,7 +42,7 @@ class NullCheckpointWriter:
         """Leave no files."""
 
 
-def _unseen(rows: Rows) -> None:
+def _unseen(rows: RowColumns) -> None:
     """Ignore a chunk of the log."""
 
 
@@ -168,7 +69,7 @@ class RunRecorder:
         variant: str = "base",
         seed: int = 1,
         models: CheckpointWriter | None = None,
-        look: Callable[[Rows], None] = _unseen,
+        look: Callable[[RowColumns], None] = _unseen,
     ) -> None:
         self._look = look
         self.ledger = Ledger(clients)
@@ -177,7 +78,7 @@ class RunRecorder:
         self.models: CheckpointWriter = NullCheckpointWriter() if models is None else models
         self.meters: Meters | None = None
 
-    def _absorb(self, rows: Rows) -> None:
+    def _absorb(self, rows: RowColumns) -> None:
         self.ledger.absorb(rows)
         self._look(rows)
 
@@ -213,7 +114,7 @@ class RunRecorder:
         """Register the meter readings of a world that has written its last row."""
         self.meters = meters
 
-    def clients(self, facts: Mapping[str, Sequence[object]], meters: Meters) -> pd.DataFrame:
+    def clients(self, facts: Mapping[str, Facts], meters: Meters) -> pd.DataFrame:
         """Return the client table of the log so far.
 
         Args:
@@ -221,5 +122,10 @@ class RunRecorder:
             meters: the world's current meter readings.
         """
         self.log.flush()
-        trim()
         return client_table(self.ledger, facts, meters, self.log.emissions, self.log.name)
+
+    def client_blocks(self, facts: Mapping[str, Facts], meters: Meters) -> Iterator[pd.DataFrame]:
+        """Return the same in blocks of clients, one after the other."""
+        self.log.flush()
+        trim()
+        return client_blocks(self.ledger, facts, meters, self.log.emissions, self.log.name)

@@ -41,7 +41,7 @@ Plain = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Messages:
+class RoundMessages:
     """The messages of a round.
 
     Attributes:
@@ -53,7 +53,7 @@ class Messages:
     bytes: float
 
     @classmethod
-    def of_round(cls, costs: Mapping[Any, Any]) -> "Messages | None":
+    def of_round(cls, costs: Mapping[Any, Any]) -> "RoundMessages | None":
         """Return those of a round of the round table; None where it has none.
 
         Args:
@@ -67,7 +67,7 @@ class Messages:
 
 
 def errors_of_models(
-    network: Plain, fleet: Sequence[Plain], messages: Messages | None = None
+    network: Plain, fleet: Sequence[Plain], messages: RoundMessages | None = None
 ) -> Iterator[tuple[str, str]]:
     """Yield each model of a scenario's network, and a sentence of how true its times are.
 
@@ -82,7 +82,7 @@ def errors_of_models(
         yield network["model"], CLOSED_FORMS["peers"]
         return
     if network["model"] in ROUNDS and all(map(_is_calibrated, fleet)):
-        yield network["model"], _calibrated(network["model"])
+        yield network["model"], _error_in_live_runs(network["model"])
         return
     groups: dict[str, list[Plain]] = {}
     for group in fleet:
@@ -113,7 +113,7 @@ def _is_calibrated(group: Plain) -> bool:
     return any(key.startswith("radio.") for key in group.get("intervals") or ())
 
 
-def _calibrated(model: str) -> str:
+def _error_in_live_runs(model: str) -> str:
     found = ROUNDS[model]
     return (
         f"a calibrated fleet: {found} in {found.cases} rounds of live runs over links that Linux"
@@ -136,7 +136,7 @@ def _frames() -> str:
 
 
 def _transfers(
-    model: str, network: Plain, groups: Sequence[Plain], messages: Messages | None
+    model: str, network: Plain, groups: Sequence[Plain], messages: RoundMessages | None
 ) -> str:
     """Return how true the times of transfers are, in the regime of some groups."""
     tcp = network.get("tcp") or {}
@@ -160,7 +160,7 @@ def _transfers(
 def _regime(
     table: Mapping[str, Accuracy],
     network: Plain,
-    messages: Messages | None,
+    messages: RoundMessages | None,
     rates: Range | None,
     trips: Range | None,
 ) -> str:
@@ -179,7 +179,7 @@ def _regime(
     return SMALL if messages.bytes <= _MEGABYTE else LARGE
 
 
-def _fit(tcp: Plain, messages: Messages, rates: Range | None, trips: Range | None) -> bool:
+def _fit(tcp: Plain, messages: RoundMessages, rates: Range | None, trips: Range | None) -> bool:
     """Return whether the first windows of all messages have room in one queue."""
     if tcp.get("discipline") == "fq-codel":
         return True
@@ -220,7 +220,7 @@ def _trips(network: Plain, groups: Sequence[Plain]) -> Range | None:
 
 
 def _beyond(
-    found: Accuracy, messages: Messages | None, rates: Range | None, trips: Range | None
+    found: Accuracy, messages: RoundMessages | None, rates: Range | None, trips: Range | None
 ) -> Iterator[str]:
     """Yield what of a scenario is not within the cases of a regime."""
     flows = size = None

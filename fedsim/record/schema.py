@@ -39,6 +39,7 @@ its writing to its arrival, and joules are NaN unless every client has a meter.
 
 import struct
 from enum import IntEnum
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -138,17 +139,67 @@ ROW_DTYPE = np.dtype(
 """The same row for NumPy."""
 
 
-def expand_rows(records: NDArray[np.void]) -> NDArray[np.void]:
-    """Return the rows of the records: two for a message, the sender's and the receiver's."""
-    messages = records["event"] == MESSAGE
-    rows = np.repeat(records, 1 + messages)
-    receivers = np.flatnonzero(messages) + np.arange(1, 1 + np.count_nonzero(messages))
-    rows["event"][receivers - 1] = Event.SEND
-    rows["event"][receivers] = Event.RECEIVE
-    rows["node"][receivers] = rows["peer"][receivers - 1]
-    rows["peer"][receivers] = rows["node"][receivers - 1]
-    rows["joules"][receivers] = rows["peer_joules"][receivers]
-    return rows
+class Chunk(Protocol):
+    """Rows of the log: as many entries of each column of `ROW_DTYPE`, by name."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, name: str, /) -> NDArray[Any]: ...
+
+
+class RowColumns:
+    """The rows of records, by column: two of a message, the sender's and the receiver's.
+
+    A column is contiguous, and made as it is first asked for: to repeat packed records, and to read
+    each of their fields from them afterwards, takes several times as long.
+
+    Args:
+        records: of dtype `ROW_DTYPE`, shape (n,).
+    """
+
+    def __init__(self, records: NDArray[np.void]) -> None:
+        self._records = records
+        self._columns = dict[str, NDArray[Any]]()
+        self._whose = np.flatnonzero(records["event"] == MESSAGE)  # the records of messages
+        self._receivers = self._whose + np.arange(1, 1 + len(self._whose))  # their second rows
+        self._from = _ALL if not len(self._whose) else self._sources()
+
+    def _sources(self) -> NDArray[np.intp]:
+        """Return the record of each row."""
+        of = np.ones(len(self), np.intp)
+        of[0] = 0
+        of[self._receivers] = 0
+        return np.cumsum(of, out=of)
+
+    def __len__(self) -> int:
+        return len(self._records) + len(self._whose)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._columns:
+            self._columns[name] = self._column(name)
+        return self._columns[name]
+
+    def _column(self, name: str) -> NDArray[Any]:
+        column: NDArray[Any] = np.array(self._records[name])[self._from]
+        receivers = self._receivers
+        if name == "event":
+            column[receivers - 1], column[receivers] = Event.SEND, Event.RECEIVE
+        elif name in _OF_RECEIVERS:
+            column[receivers] = self._records[_OF_RECEIVERS[name]][self._whose]
+        return column
+
+    def pack(self) -> NDArray[np.void]:
+        """Return the rows as an array of `ROW_DTYPE`."""
+        rows = np.zeros(len(self), ROW_DTYPE)
+        for name in ROW_DTYPE.names or ():
+            rows[name] = self[name]
+        return rows
+
+
+_ALL = slice(None)
+
+_OF_RECEIVERS = {"node": "peer", "peer": "node", "joules": "peer_joules"}
+"""The fields of a message's record that are those columns of its receiver's row."""
 
 
 _CATEGORY = pa.dictionary(pa.int32(), pa.string())

@@ -12,7 +12,7 @@ from fedsim.analysis.compare.pairwise import FEWEST
 from fedsim.extras import VERSION
 from fedsim.record.atomic import write_whole
 from fedsim.record.outputs import Call, check_page, output
-from fedsim.record.regimes import Messages, errors_of_models
+from fedsim.record.regimes import RoundMessages, errors_of_models
 from fedsim.record.scenarios import differing, flat, format_value
 from fedsim.report import convergence, energy, fleet, network, overview, timeline
 from fedsim.report.charts import line_icon
@@ -73,9 +73,9 @@ def accuracy(study: ReportedStudy) -> PageTable | None:
     return PageTable("Errors of models", heads, rows) if rows else None
 
 
-def _messages(rounds: pd.DataFrame) -> Messages | None:
+def _messages(rounds: pd.DataFrame) -> RoundMessages | None:
     """Return the messages of the second round of a run, or of its only one, as a check has them."""
-    return Messages.of_round(rounds.iloc[:2].iloc[-1].to_dict()) if len(rounds) else None
+    return RoundMessages.of_round(rounds.iloc[:2].iloc[-1].to_dict()) if len(rounds) else None
 
 
 def _figure(value: object) -> str:

@@ -1,7 +1,7 @@
 """Rebuilding: the world of a changed scenario, with a replay in place of the method."""
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
@@ -13,16 +13,19 @@ import pyarrow.compute as pc
 
 from fedsim.building.builder import complete_tiers
 from fedsim.building.deployment import Deployment, deploy
+from fedsim.building.facts import facts_of
 from fedsim.building.feasibility import policy_of
 from fedsim.building.inputs import Findings, Inputs
-from fedsim.building.job import assemble, facts_of
+from fedsim.building.job import assemble
 from fedsim.building.network import Files
 from fedsim.building.round_completion import ensure_completion
 from fedsim.errors import DataError, RepricingError
+from fedsim.physics.run_length import RunLengthSequence
 from fedsim.ports import Array, ClientId, Packer, node_name
 from fedsim.problems.problem import client_weights
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import Stop
+from fedsim.record.client_table import Facts
 from fedsim.record.folder import MODELS
 from fedsim.record.manifest import COMPUTING, EVERY, FILES
 from fedsim.record.models import COLUMNS, SHAPE, CheckpointWriter, Figure, NodeModels, chunks
@@ -113,7 +116,7 @@ class Repricing:
         return self.variant.scenario.seed
 
     @property
-    def members(self) -> Sequence[int]:
+    def members(self) -> RunLengthSequence[int]:
         """The group number of each client, and then of each gateway."""
         return self.deployment.nodes
 
@@ -144,10 +147,10 @@ class Repricing:
         return chosen
 
     @property
-    def facts(self) -> Mapping[str, Sequence[object]]:
+    def facts(self) -> Mapping[str, Facts]:
         """The attributes of the clients, for the client table."""
-        parts = self.groups, self.members, self.original.samples, self.original.names
-        return facts_of(*parts, self.deployment.hierarchy)
+        samples, names = np.array(self.original.samples, np.int64), self.original.names
+        return facts_of(self.groups, self.members, samples, names, self.deployment.hierarchy)
 
     def model_writer(self, folder: Path) -> CheckpointWriter:
         """Return the writer of the run's models."""

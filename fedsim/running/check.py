@@ -18,7 +18,7 @@ from fedsim.blocks.wording import nearest, reject_renamed
 from fedsim.building import Builder, Job
 from fedsim.physics.spectral import describe_any
 from fedsim.problems import ProgramProblem
-from fedsim.record.regimes import Messages, errors_of_models
+from fedsim.record.regimes import RoundMessages, errors_of_models
 from fedsim.record.scenarios import RUNS, Note
 from fedsim.running.probe import ROUNDS, Extent, Opening, extent, group_costs, opening
 from fedsim.running.run import why_unresumable
@@ -66,7 +66,7 @@ def accuracy_notes(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iter
     for job in jobs:
         scenario = job.scenario.model_dump(mode="json", include={"network", "fleet"})
         rounds = openings[job.variant.name].rounds
-        messages = Messages.of_round(rounds[-1].traffic.as_dict()) if rounds else None
+        messages = RoundMessages.of_round(rounds[-1].traffic.as_dict()) if rounds else None
         for found in errors_of_models(scenario["network"], scenario["fleet"], messages):
             alike.setdefault("; ".join(found), []).append(job.variant.name)
     for text, variants in alike.items():

@@ -25,9 +25,9 @@ from fedsim.computing.serial import one_thread
 from fedsim.errors import RunError
 from fedsim.physics.batteries import Battery
 from fedsim.ports import Array
-from fedsim.record.log import Rows
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import Traffic
+from fedsim.record.schema import RowColumns
 from fedsim.scenario import Plan
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.world import World
@@ -185,7 +185,7 @@ def _book(folder: Path, clients: int) -> RunRecorder:
     """Return a book that is never closed, and refuses to become too long."""
     rows, most = 0, _ROWS + _ROWS_EACH * clients
 
-    def count(chunk: Rows) -> None:
+    def count(chunk: RowColumns) -> None:
         nonlocal rows
         rows += len(chunk)
         if rows > most:
@@ -338,7 +338,7 @@ COSTS = ("bits_down", "bits_up", "receive_s", "compute_s", "send_s", "joules")
 
 def members_of(job: Job, group: int) -> NDArray[np.intp]:
     """Return the numbers of the clients of one group."""
-    return np.flatnonzero(np.array(job.members) == group)
+    return np.flatnonzero(job.members.numbers() == group)
 
 
 def group_costs(job: Job, began: Opening) -> pd.DataFrame:

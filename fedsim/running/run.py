@@ -230,7 +230,8 @@ def execute(
     except AuditError as error:
         status, reason = status_of(type(error)), str(error)
     with activity("writing the tables"):
-        folder.write_table("clients", recorder.clients(job.facts, world.meters()))
+        meters = recorder.meters or world.meters()
+        folder.write_table("clients", recorder.client_blocks(job.facts, meters))
         events = {"rows": recorder.log.rows, "sha256": recorder.log.sha256}
         made = {**_make(job), EVENTS: events, **(origin or {})}
         folder.close(made, _summary(job, world, status=status, reason=reason))

@@ -1,12 +1,21 @@
 """Figures of a model: which are evaluated, and what reads one that is not."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel, ValidationError, create_model
 
 from fedsim.blocks.registry import kinds_of
+from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import nearest, printable, unknown
 from fedsim.problems import MEASURES, Measure
+from fedsim.problems.programs import reports
 from fedsim.protocol.stop_rules import MeasureTarget
 from fedsim.protocol.stopping import Stop
+from fedsim.scenario.located import Located
+from fedsim.scenario.specs import ProblemSpec, ScenarioKeys
 
 
 def targets(
@@ -40,6 +49,42 @@ def targets(
                 every = ["objective", "gap", *dict.fromkeys([*known, *measured])]
                 text = f"reads a column that no run evaluates: {unknown(name, every)}"
             yield f"stop.{rule.key}", text, stop.figures.get(rule.key)
+
+
+def unread_targets(tree: Located, context: object) -> list[tuple[str, str]]:
+    """Return stop rules that nothing can mean, of a scenario that is wrong elsewhere.
+
+    A measure's column is known once measures and the loss are: where these and the rules can be
+    read, the rest need not be right.
+
+    Args:
+        tree: the scenario as written.
+        context: of its validation.
+
+    Returns:
+        The key and the message of each.
+    """
+    written = tree.plain()
+    problem = written.get("problem") if isinstance(written, Mapping) else None
+    if not isinstance(written, Mapping) or not isinstance(problem, Mapping):
+        return []
+    parts = {key: written[key] for key in ("stop", "measures") if key in written}
+    parts |= {"loss": problem["loss"]} if "loss" in problem else {}
+    try:
+        read: Any = _parts().model_validate_json(json.dumps(parts), strict=True, context=context)
+    except ValidationError:
+        return []  # which is said of these themselves
+    found = targets(read.stop, read.measures, reports(read.loss))
+    return [(key, text) for key, text, _ in found]
+
+
+@cache
+def _parts() -> type[BaseModel]:
+    """Return the parts of a scenario that say which columns there are, and which are read."""
+    fields = {name: ScenarioKeys.model_fields[name] for name in ("stop", "measures")}
+    fields["loss"] = ProblemSpec.model_fields["loss"]
+    own: dict[str, Any] = {name: (field.annotation, field) for name, field in fields.items()}
+    return create_model("Figures", __base__=Spec, **own)
 
 
 def find_unmeasured(

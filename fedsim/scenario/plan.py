@@ -21,6 +21,7 @@ from fedsim.problems.held_out import count_clients
 from fedsim.record.variants import BASE
 from fedsim.scenario.examples import find_scenario
 from fedsim.scenario.faults import faults_of
+from fedsim.scenario.figures import unread_targets
 from fedsim.scenario.from_graph import with_graph
 from fedsim.scenario.located import Located, Origin, locate, path_of
 from fedsim.scenario.merging import (
@@ -245,7 +246,9 @@ def _validate(tree: Located, known: BlockCatalogue) -> tuple[Scenario | None, li
         text = json.dumps(tree.plain())
         return Scenario.model_validate_json(text, strict=True, context=known), []
     except ValidationError as error:
-        return None, faults_of(error, tree, Scenario, known)
+        found = faults_of(error, tree, Scenario, known)
+        more = (tree.fault(tuple(path_of(key)), text) for key, text in unread_targets(tree, known))
+        return None, [*found, *(each for each in more if each not in found)]
 
 
 def count_fleets(

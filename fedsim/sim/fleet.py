@@ -11,6 +11,7 @@ from fedsim.physics.packet_loss import LossProcess
 from fedsim.physics.radios import RateLaw, awake_power
 from fedsim.physics.radios.channel import Channel, Framing
 from fedsim.physics.radios.lora import LoRaRadio
+from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.state_of_charge import BatteryStore
 from fedsim.physics.topology import star
 from fedsim.ports import SERVER, Array, ClientId, Oracle
@@ -20,7 +21,7 @@ from fedsim.record.rounds import Traffic
 from fedsim.sim.client import Equipment
 from fedsim.sim.config import ClientConfig, WorldConfig
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.lazy import LazyTable, RunLengthSequence
+from fedsim.sim.lazy import LazyTable
 from fedsim.sim.network import routing
 from fedsim.sim.network.air import CellRadios
 from fedsim.sim.network.broadcast import CellNetwork
@@ -370,7 +371,10 @@ class Fleet:
 
     def joules(self) -> Array:
         """Return what each client spent beyond its idle power, shape (M,)."""
-        spent = np.zeros(len(self._roster)) if self.in_arrays is None else self.in_arrays.copy()
+        spent = np.zeros(len(self._roster))
+        if self.in_arrays is not None:  # where most are 0, most of the copy takes no memory
+            some = np.flatnonzero(self.in_arrays)
+            spent[some] = self.in_arrays[some]
         for client, processor in zip(self._owners, self._processors, strict=True):
             spent[client] += processor.joules
         for client, radio in self.radios.items():

@@ -38,7 +38,7 @@ def test_the_values_are_those_of_each_loss_on_other_threads_where_there_are_some
     evaluator = ThreadedEvaluator(own, threads)
     if threads > 1:
         monkeypatch.setattr(LocalLoss, "value", watched)
-        assert evaluator.values(w) == wanted
+        assert evaluator.values(w).tolist() == wanted
         assert seen == [False] * CLIENTS
     else:
         np.testing.assert_allclose(evaluator.values(w), wanted, rtol=1e-14)

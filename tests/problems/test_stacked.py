@@ -44,7 +44,7 @@ def test_values_are_to_the_bit_those_of_each_client(
     problem = dealt(loss, sizes, features, reach=reach)
     losses = ClientLosses.of(problem.losses).with_precision(precision)
     w = np.random.default_rng(5).standard_normal(problem.dimension)
-    assert losses.values(w) == one_by_one(losses, w)
+    assert losses.values(w).tolist() == one_by_one(losses, w)
 
 
 def test_they_are_the_same_where_a_model_is_beyond_all_numbers() -> None:
@@ -67,7 +67,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, losses: ClientLosses, w: Array) ->
 
     with monkeypatch.context() as patched:
         patched.setattr(LocalLoss, "value", value)
-        assert SerialEvaluator(losses).values(w) == expected
+        assert SerialEvaluator(losses).values(w).tolist() == expected
     return len(asked)
 
 

@@ -1,9 +1,11 @@
 """The client table: each column sums one amount of the rows of one event, of one client's."""
 
 import numpy as np
+import pandas as pd
+import pytest
 
-from fedsim.record.ledger import Ledger, Meters
-from fedsim.record.recorder import client_table
+from fedsim.record.client_table import Facts, client_blocks, client_table
+from fedsim.record.ledger import Ledger, Meters, Stores
 from fedsim.record.schema import ROW_DTYPE, Event
 
 SUMMED = {
@@ -46,3 +48,25 @@ def test_each_column_is_the_sum_of_its_event_s_rows() -> None:
         assert table.loc["client-1", column] == expected, column
         assert not table.loc[["client-0", "client-2"], column].any(), column
     assert table["joules"].tolist() == [1.0, 2.0 + rows["joules"].sum(), 4.0]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 100])
+def test_blocks_of_clients_are_the_table(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each event has rows of some clients; two of these have batteries, and one forwards."""
+    rng, clients = np.random.default_rng(size), 5
+    rows = np.zeros(40, dtype=ROW_DTYPE)
+    rows["event"], rows["node"] = rng.integers(len(Event), size=40), rng.integers(-1, 4, size=40)
+    rows["event"][0], rows["node"][0] = Event.FORWARD, 3
+    rows["joules"], rows["duration"], rows["payload_bits"] = rng.random(40), 1.5, 8
+    ledger = Ledger(clients)
+    ledger.absorb(rows)
+    first, last, charged, drained, used = rng.random((5, 2))
+    owners, never, zeros = np.array([1, 3]), np.array([0, 2]), np.zeros(2)
+    stores = Stores(owners, first, last, charged, drained, used, never, zeros, zeros)
+    meters = Meters(0, 0, 0, 0, 0, np.zeros(clients), rng.random(clients), stores)
+    facts: dict[str, Facts] = {"device": list("abcde"), "samples": np.arange(clients)}
+    monkeypatch.setattr("fedsim.record.client_table.BLOCK", size)
+    blocks = list(client_blocks(ledger, facts, meters))
+    assert len(blocks) == -(-clients // size)
+    joined = pd.concat(blocks, ignore_index=True)
+    pd.testing.assert_frame_equal(joined, client_table(ledger, facts, meters), check_exact=True)

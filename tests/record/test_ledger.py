@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from fedsim.errors import AuditError
+from fedsim.record.client_table import client_table
 from fedsim.record.ledger import Ledger, Meters, Stores
 from fedsim.record.log import Rows
-from fedsim.record.recorder import client_table
 from fedsim.record.schema import ROW_DTYPE, Event
 
 # t, duration, event, node, peer, round, message, payload, header, transport, joules, charge, detail

@@ -13,11 +13,19 @@ from hypothesis import strategies as st
 from fedsim.ports import node_name
 from fedsim.record.log import EventLog, Rows
 from fedsim.record.parts import read_table
-from fedsim.record.schema import ARROW_SCHEMA, EVENT_NAMES, ROW, ROW_DTYPE, SCHEMA_WITH_GRAMS, Event
+from fedsim.record.schema import (
+    ARROW_SCHEMA,
+    EVENT_NAMES,
+    ROW,
+    ROW_DTYPE,
+    SCHEMA_WITH_GRAMS,
+    Event,
+    RowColumns,
+)
 from tests.tiers import examples
 
 
-def ignore(_: Rows) -> None:
+def ignore(_: RowColumns) -> None:
     """Audit nothing."""
 
 
@@ -71,7 +79,7 @@ def test_messages_and_other_rows_keep_their_order(kinds: list[bool]) -> None:
     """Each message becomes two rows in place, whatever stands around it."""
     seen: list[Rows] = []
     with TemporaryDirectory() as folder:
-        log = EventLog(Path(folder), 3, lambda rows: seen.append(rows.copy()))
+        log = EventLog(Path(folder), 3, lambda rows: seen.append(rows.pack()))
         for at, message in enumerate(kinds):
             if message:
                 log.append_message(float(at), 0.0, 1, -1, 1, log.word("m"), at, 120, 0, 0.5, 0.25)

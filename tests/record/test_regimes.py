@@ -17,7 +17,7 @@ from fedsim.accuracy import (
     TRANSFERS,
     UDP,
 )
-from fedsim.record.regimes import Messages, errors_of_models
+from fedsim.record.regimes import RoundMessages, errors_of_models
 
 SERVER = {"uplink": "10 Mbit/s", "downlink": "10 Mbit/s", "latency": "10 ms"}
 NETWORK = {"topology": "star", "server": SERVER, "model": "tcp", "peers": None}
@@ -30,7 +30,7 @@ def group(kind: str = "wifi", *, loss: str = "none", **more: Any) -> dict[str, A
     return {"radio": {**radio, "loss": {"kind": loss}, **more}}
 
 
-def said(network: Any, groups: Any, messages: Messages | None = None) -> str:
+def said(network: Any, groups: Any, messages: RoundMessages | None = None) -> str:
     """Return the only sentence about a network."""
     (found,) = errors_of_models({**NETWORK, **network}, groups, messages)
     return found[1]
@@ -39,25 +39,37 @@ def said(network: Any, groups: Any, messages: Messages | None = None) -> str:
 @pytest.mark.parametrize(
     ("network", "loss", "messages", "model", "regime"),
     [
-        ({}, "none", Messages(10, 1e5), "linux", FIT),
-        ({"tcp": {"queue": 99}}, "none", Messages(10, 1e5), "linux", OVERFLOW),
-        ({"tcp": {"queue": 99, "discipline": "fq-codel"}}, "none", Messages(10, 1e5), "linux", FIT),
-        ({"tcp": {"queue": 20}}, "none", Messages(10, 2000), "linux", FIT),
-        ({"tcp": {"queue_bdp": 3.0}}, "none", Messages(10, 1e5), "linux", FIT),
-        ({"tcp": {"queue_bdp": 2.9}}, "none", Messages(10, 1e5), "linux", OVERFLOW),
-        ({}, "none", Messages(1, 1e5), "linux", ONE),
-        ({}, "independent", Messages(10, 1e5), "linux", LOSSES),
+        ({}, "none", RoundMessages(10, 1e5), "linux", FIT),
+        ({"tcp": {"queue": 99}}, "none", RoundMessages(10, 1e5), "linux", OVERFLOW),
+        (
+            {"tcp": {"queue": 99, "discipline": "fq-codel"}},
+            "none",
+            RoundMessages(10, 1e5),
+            "linux",
+            FIT,
+        ),
+        ({"tcp": {"queue": 20}}, "none", RoundMessages(10, 2000), "linux", FIT),
+        ({"tcp": {"queue_bdp": 3.0}}, "none", RoundMessages(10, 1e5), "linux", FIT),
+        ({"tcp": {"queue_bdp": 2.9}}, "none", RoundMessages(10, 1e5), "linux", OVERFLOW),
+        ({}, "none", RoundMessages(1, 1e5), "linux", ONE),
+        ({}, "independent", RoundMessages(10, 1e5), "linux", LOSSES),
         ({"tcp": {"stack": "ns-3"}}, "independent", None, "ns-3", LOSSES),
-        ({"tcp": {"stack": "ns-3"}}, "none", Messages(1, 1e6), "ns-3", SMALL),
-        ({"tcp": {"stack": "ns-3"}}, "none", Messages(1, 1.1e6), "ns-3", LARGE),
-        ({"model": "fluid"}, "none", Messages(10, 1e5), "fluid", MANY),
-        ({"model": "lv08"}, "independent", Messages(1, 1e5), "lv08", LOSSES),
-        ({"model": "fluid", "wifi": {"transport": "tcp"}}, "none", Messages(5, 1e5), "wifi", TCP),
+        ({"tcp": {"stack": "ns-3"}}, "none", RoundMessages(1, 1e6), "ns-3", SMALL),
+        ({"tcp": {"stack": "ns-3"}}, "none", RoundMessages(1, 1.1e6), "ns-3", LARGE),
+        ({"model": "fluid"}, "none", RoundMessages(10, 1e5), "fluid", MANY),
+        ({"model": "lv08"}, "independent", RoundMessages(1, 1e5), "lv08", LOSSES),
+        (
+            {"model": "fluid", "wifi": {"transport": "tcp"}},
+            "none",
+            RoundMessages(5, 1e5),
+            "wifi",
+            TCP,
+        ),
         ({"model": "fluid", "wifi": {"transport": "udp"}}, "none", None, "wifi", UDP),
     ],
 )
 def test_a_scenario_has_the_errors_of_its_own_regime(
-    network: Any, loss: str, messages: Messages | None, model: str, regime: str
+    network: Any, loss: str, messages: RoundMessages | None, model: str, regime: str
 ) -> None:
     found = TRANSFERS[model][regime]
     text = said(network, [group(loss=loss)], messages)
@@ -68,28 +80,38 @@ def test_a_scenario_has_the_errors_of_its_own_regime(
 @pytest.mark.parametrize(
     ("network", "groups", "messages", "here"),
     [
-        ({}, [group()], Messages(10, 1e5), ""),
-        ({}, [group()], Messages(2, 1e2), ": here fewer messages are sent, messages are smaller"),
-        ({}, [group()], Messages(99, 1e7), ": here more messages are sent, messages are larger"),
-        ({}, [group(up="100 kbit/s")], Messages(10, 1e5), ": here links are slower"),
-        ({}, [group(up="unlimited")], Messages(10, 1e5), ""),  # the server's is the narrowest
+        ({}, [group()], RoundMessages(10, 1e5), ""),
+        (
+            {},
+            [group()],
+            RoundMessages(2, 1e2),
+            ": here fewer messages are sent, messages are smaller",
+        ),
+        (
+            {},
+            [group()],
+            RoundMessages(99, 1e7),
+            ": here more messages are sent, messages are larger",
+        ),
+        ({}, [group(up="100 kbit/s")], RoundMessages(10, 1e5), ": here links are slower"),
+        ({}, [group(up="unlimited")], RoundMessages(10, 1e5), ""),  # the server's is the narrowest
         (
             {"server": {**SERVER, "uplink": "unlimited", "latency": "1 s"}},
             [group(up="unlimited")],
-            Messages(10, 1e5),
+            RoundMessages(10, 1e5),
             ": here links are faster, round trips are longer",
         ),
-        ({}, [group(up=None)], Messages(10, 1e5), ""),  # a trace
+        ({}, [group(up=None)], RoundMessages(10, 1e5), ""),  # a trace
         (
             {"model": "fluid", "wifi": {"transport": "tcp"}},
             [group(loss="independent")],
-            Messages(5, 1e5),
+            RoundMessages(5, 1e5),
             ": here losses are random",
         ),
     ],
 )
 def test_what_of_a_scenario_is_beyond_the_cases_is_named(
-    network: Any, groups: Any, messages: Messages, here: str
+    network: Any, groups: Any, messages: RoundMessages, here: str
 ) -> None:
     assert said(network, groups, messages).endswith(f"; {UNKNOWN}{here}")
 
@@ -106,7 +128,7 @@ def test_what_of_a_scenario_is_beyond_the_cases_is_named(
 def test_what_has_only_a_closed_form_is_not_held_against_tcp(
     network: Any, radio: str, name: str
 ) -> None:
-    text = said(network, [group(radio)], Messages(10, 1e5))
+    text = said(network, [group(radio)], RoundMessages(10, 1e5))
     assert text == CLOSED_FORMS[name]
     assert "errors are not known" in text
 
@@ -114,7 +136,7 @@ def test_what_has_only_a_closed_form_is_not_held_against_tcp(
 def test_a_fleet_of_several_radios_has_a_sentence_for_each_model() -> None:
     network = {**NETWORK, "model": "fluid", "wifi": {"transport": "tcp"}}
     groups = [group("wifi-6"), group("lte"), group("wifi")]
-    found = dict(errors_of_models(network, groups, Messages(20, 1e5)))
+    found = dict(errors_of_models(network, groups, RoundMessages(20, 1e5)))
     assert list(found) == ["wifi", "fluid"]
     assert not list(errors_of_models(network, [], None))  # ideal clients
     peers = {**NETWORK, "peers": {"kind": "ring"}}
@@ -129,6 +151,6 @@ def test_frames_of_lora_are_held_against_aloha_and_lorasim() -> None:
 
 def test_messages_are_those_of_a_round_of_the_table() -> None:
     costs = {"cohort": 10.0, "transmissions": 5.0, "bits_up": 4000.0, "bits_down": 4000.0}
-    assert Messages.of_round(costs) == Messages(10, 100.0)
-    assert Messages.of_round({**costs, "transmissions": 0.0}) == Messages(10, 50.0)
-    assert Messages.of_round({**costs, "cohort": 0.0}) is None
+    assert RoundMessages.of_round(costs) == RoundMessages(10, 100.0)
+    assert RoundMessages.of_round({**costs, "transmissions": 0.0}) == RoundMessages(10, 50.0)
+    assert RoundMessages.of_round({**costs, "cohort": 0.0}) is None

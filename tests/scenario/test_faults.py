@@ -124,6 +124,18 @@ def test_conflicts_come_together(tmp_path: Path) -> None:
     assert "the server of chb keeps a running sum" in found[1].message
 
 
+def test_a_misspelt_stop_rule_comes_with_all_else() -> None:
+    """It is a measure's column, for all that its block can tell: measures and loss tell more."""
+    block = {"stop": {"round": 4, "test_loss": 0.1}, "fleet": [{"count": 1, "radio": 1}]}
+    for measures, wrong in (
+        ([], ["stop.round", "stop.test_loss"]),
+        (["test_loss"], ["stop.round"]),
+        (["test_los"], ["measures.0"]),  # which would say what columns there are
+    ):
+        found = {fault.key for fault in faults(least(**block, measures=measures))}
+        assert found == {"fleet.0.radio", *wrong}
+
+
 def test_no_line_of_the_good_scenario_can_be_misspelt(tmp_path: Path) -> None:
     for number, line in enumerate(LINES, start=1):
         head, colon, rest = line.partition(":")

@@ -61,6 +61,9 @@ def test_the_order_of_events_is_that_of_the_calendar(
     rng = np.random.default_rng(seed)
     if seed % 2:
         monkeypatch.setattr("fedsim.sim.arrays.order._AT_ONCE", 3)  # so compared in several blocks
+    if seed % 4 > 1:  # so times are held as runs, all or but for those of the last events
+        monkeypatch.setattr("fedsim.sim.arrays.order._MANY", 8 if seed % 8 > 3 else 1)
+        monkeypatch.setattr("fedsim.sim.arrays.order._SHARE", 1)
     roots, order, calendar = 4, EventOrder(4), Calendar()
     parents, times = np.arange(roots), np.zeros(roots)
     children: dict[int, list[tuple[float, int, int]]] = {}

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsim.physics.run_length import RunLengthSequence, joint
 from fedsim.ports import Message
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
-from fedsim.sim.lazy import LazyTable, RunLengthSequence, joint
+from fedsim.sim.lazy import LazyTable
 from fedsim.sim.server import SimServer
 from tests.policies import participation_of
 
@@ -118,6 +119,12 @@ def test_runs_are_the_sequence_that_they_stand_for(given_runs: list[tuple[int, s
     assert len(runs) == len(plain)
     assert "".join(runs.map(str.upper)) == plain.upper()
     assert list(runs.where("b".__eq__)) == [n for n, letter in enumerate(plain) if letter == "b"]
+    assert all("".join(runs[n : n + 3]) == plain[n : n + 3] for n in range(len(plain)))
+    assert "".join(runs[::-2]) == plain[::-2]
+    assert runs == tuple(plain) == runs.map(str)
+    assert hash(runs) == hash(tuple(plain))
+    assert runs != tuple(plain + "a")
+    assert runs.map(ord).numbers().tolist() == [ord(letter) for letter in plain]
     assert runs.array(ord).tolist() == [float(ord(letter)) for letter in plain]
     backwards = RunLengthSequence.of(plain[::-1])
     assert list(joint(runs, backwards)) == list(zip(plain, plain[::-1], strict=True))

@@ -23,6 +23,7 @@ from fedsim.record.ledger import Ledger
 from fedsim.record.log import Rows
 from fedsim.record.parts import read_table
 from fedsim.record.recorder import RunRecorder
+from fedsim.record.schema import RowColumns
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.config import ClientConfig, WorldConfig
 from fedsim.sim.lazy import LazyTable
@@ -237,7 +238,11 @@ def play(made: WorldConfig) -> Run:
     """
     with tempfile.TemporaryDirectory() as name:
         folder, raw = Path(name), list[Rows]()
-        with RunRecorder(folder, len(made.fleet), look=raw.append) as book:
+
+        def look(chunk: RowColumns) -> None:
+            raw.append(chunk.pack())
+
+        with RunRecorder(folder, len(made.fleet), look=look) as book:
             run = Run(World(made, book), book.ledger, raw=raw)
             try:
                 run.reason = run.world.run()

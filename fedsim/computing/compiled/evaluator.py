@@ -161,15 +161,15 @@ class CompiledEvaluator:
         if isinstance(ticket, PageTicket):
             ticket.page.withdraw(ticket.place)
 
-    def values(self, w: Array) -> list[float]:
+    def values(self, w: Array) -> Array:
         """See `Evaluator.values`: each client's value by itself, a range of clients a thread."""
         if self._loading:
             self._load()
         ranges = self._program.shares(self._threads)
         others = [self._helpers.submit(self._program.values, w, *each) for each in ranges[1:]]
         parts = [self._program.values(w, *ranges[0]), *(other.result() for other in others)]
-        penalty = self._program.penalty(w)
-        return [float(value) + penalty for part in parts for value in part]
+        found: Array = np.concatenate(parts) + self._program.penalty(w)
+        return found
 
     def _load(self) -> None:
         """Load the kernels, and compile those that are not in the user's cache."""

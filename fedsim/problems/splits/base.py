@@ -78,7 +78,7 @@ class SizedSplit(Split):
         return count
 
 
-def blocks(order: Indices, sizes: NDArray[np.intp]) -> Sequence[Indices]:
+def blocks(order: Indices | range, sizes: NDArray[np.intp]) -> Sequence[Indices]:
     """Cut rows in some order into consecutive blocks of these sizes; the rest is dropped."""
     return RowRuns(order, np.cumsum(sizes, dtype=np.int64))
 

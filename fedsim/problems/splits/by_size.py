@@ -53,7 +53,7 @@ class Contiguous(_EqualParts):
         self, samples: Samples, clients: int | None, rng: np.random.Generator
     ) -> Sequence[Indices]:
         """Return consecutive blocks of rows."""
-        return blocks(np.arange(samples.rows), self.sizes(samples.rows, clients))
+        return blocks(range(samples.rows), self.sizes(samples.rows, clients))
 
 
 class IID(_EqualParts):

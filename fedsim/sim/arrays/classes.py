@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.physics.radios import States
+from fedsim.physics.run_length import RunLengthSequence, joint
 from fedsim.physics.topology import Route, Topology
 from fedsim.sim.config import ClientConfig
-from fedsim.sim.lazy import RunLengthSequence, joint
 from fedsim.sim.network.routing import LinkPlan, RoutedLane, route_lanes
 from fedsim.sim.power.radio_kind import RadioKind
 
@@ -69,6 +69,7 @@ class ClassTable:
         self.names, self._stages = _stage_columns(self.states)
         self._columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
         sizes = [size for size, _ in members.runs]
+        self._count = len(members)
         self._class = None if len(rows) == 1 else np.repeat(np.arange(len(rows)), sizes)
 
     def any(self, name: str) -> bool:
@@ -87,6 +88,11 @@ class ClassTable:
         """Return a constant of some clients, shape (n,), or () where all have the same."""
         column = self._columns[name]
         return column[0] if self._class is None else column[self._class[clients]]
+
+    def every(self, name: str) -> NDArray[Any]:
+        """Return a constant of all clients, shape (M,)."""
+        column = self._columns[name]
+        return np.full(self._count, column[0]) if self._class is None else column[self._class]
 
     def of_stage(self, name: str, clients: Ids, stages: NDArray[np.integer]) -> NDArray[Any]:
         """Return a constant of the stages that the radios of some clients are in, shape (n,)."""
@@ -125,6 +131,7 @@ def _constants(member: ClientConfig, routes: Sequence[Route], plan: LinkPlan) ->
         "held": kind.powers.held,
         "stateful": kind.stateful,
         "last_stage": len(stages) - 1,
+        "last_cycle": stages[-1].cycle,
         "paged": kind.stateful and any(stage.cycle for stage in stages),
         "named": any(stage.name for stage in stages),
         "overhead": framing.overhead,

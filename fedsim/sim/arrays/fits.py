@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from math import inf
 
 from fedsim.physics.overlay import Overlay
+from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.topology import Topology, star
 from fedsim.ports import ClientId
 from fedsim.protocol.participation import Informed
@@ -17,7 +18,6 @@ from fedsim.sim.arrays.classes import classes, plan_links
 from fedsim.sim.arrays.together import may_be_alike
 from fedsim.sim.config import ClientConfig, WorldConfig, what_follows
 from fedsim.sim.fleet import Roster
-from fedsim.sim.lazy import RunLengthSequence
 from fedsim.sim.network.tcp.worlds import COMPILED
 
 VARIABLE = "FEDSIM_ROUNDS"

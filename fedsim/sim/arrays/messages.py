@@ -51,7 +51,7 @@ class MessageBatch:
     @classmethod
     def of_post(cls, post: Sequence[tuple[Sequence[ClientId], Envelope]]) -> Self:
         """Return the messages of a server."""
-        clients = np.array([client for some, _ in post for client in some], np.int64)
+        clients = np.concatenate([_numbers(some) for some, _ in post])
         if len(post) == 1:
             return cls(clients, [post[0][1]])
         return cls(clients, [envelope for some, envelope in post for _ in some])
@@ -165,6 +165,13 @@ class MessageBatch:
             "header_bits": self.bits - self._payload,
             "transport_bits": framing,
         }
+
+
+def _numbers(clients: Sequence[ClientId]) -> Ids:
+    """Return the numbers of clients as an array."""
+    if isinstance(clients, range):  # a whole fleet
+        return np.arange(clients.start, clients.stop, clients.step)
+    return np.array(clients, np.int64)
 
 
 def _some(figures: Bits, whose: NDArray[np.bool_]) -> Bits:

@@ -8,7 +8,7 @@ order. It is unique, for a parent comes before what it schedules.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,49 @@ _HALF = 2**31
 """Numbers below it take 4 bytes: of ten million clients there are a hundred million events."""
 
 
+_MANY, _SHARE = 1024, 16
+"""The times of so many events or more are held as runs, if there is one run for so many of them: of
+clients that are alike, all do the same at one time."""
+
+
 _AT_ONCE = 2**18
 """So many events are compared at once, which bounds what memory that takes."""
 
 
 class ReactionError(Exception):
     """A round is not to be played in arrays; the run is made again by events."""
+
+
+class _Runs(NamedTuple):
+    """Times of events, of which many are those of the event before.
+
+    Attributes:
+        times: of the events that differ from the one before, s, shape (k,).
+        sizes: how many have each of these, shape (k,).
+    """
+
+    times: Array
+    sizes: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, times: Array) -> "Array | _Runs":
+        """Return times as runs, if there are few of these."""
+        size = len(times)
+        differs = times[1:] != times[:-1]
+        if size < _MANY or np.count_nonzero(differs) > size // _SHARE:
+            return times
+        begins = np.concatenate([[0], np.flatnonzero(differs) + 1])
+        return cls(times[begins], np.diff(np.concatenate([begins, [size]])))
+
+
+def _every(some: Array | _Runs) -> Array:
+    """Return times as an array, whatever they are held as."""
+    return some if isinstance(some, np.ndarray) else np.repeat(some.times, some.sizes)
+
+
+def _runs(some: Array | _Runs) -> _Runs:
+    """Return times as runs, whatever they are held as."""
+    return some if isinstance(some, _Runs) else _Runs(some, np.ones(len(some), np.intp))
 
 
 class EventOrder:
@@ -47,7 +84,7 @@ class EventOrder:
     def __init__(self, roots: int) -> None:
         self.count = 0
         self._roots = roots
-        self._times: list[Array] = []
+        self._times: list[Array | _Runs] = []
         self._settles: list[tuple[int, float]] = []
         self._parents: list[Numbers] = []
         self._joined: list[tuple[int, bool]] = []
@@ -70,13 +107,13 @@ class EventOrder:
                 parents, in which they follow each other.
         """
         size = len(times)
-        self._times.append(times)
+        self._times.append(_Runs.of(times))
         self._parents.append(_small(parents))
         self._settles.append((size, priority))
         self._joined.append((size, joined))
         begin = self._roots + self.count
         self.count += size
-        return np.arange(begin, begin + size, dtype=_kind(begin + size))
+        return np.arange(begin, begin + size, dtype=event_type(begin + size))
 
     def places(self, *, last: bool = False) -> Numbers:
         """Return the places of roots and events, by number, shape (roots + count,).
@@ -88,13 +125,13 @@ class EventOrder:
             ReactionError: of those that are joined, one comes before its own parent.
         """
         if not self.count:
-            return np.arange(self._roots, dtype=_kind(self._roots))
+            return np.arange(self._roots, dtype=event_type(self._roots))
         # Of ten million clients there are a hundred million events: what is kept of each is small.
         order, instants = self._in_time(last=last)
         parents = np.concatenate(self._parents)
         self._parents = [parents]
         joined = _spread(self._joined, np.bool_)
-        kind = _kind(self._roots + self.count) if parents.dtype == np.int32 else np.int64
+        kind = event_type(self._roots + self.count) if parents.dtype == np.int32 else np.int64
         places: Numbers = np.arange(self._roots + self.count, dtype=kind)
         while True:
             places[self._roots + order] = np.arange(self._roots, len(places), dtype=kind)
@@ -111,7 +148,9 @@ class EventOrder:
 
     def _in_time(self, *, last: bool) -> tuple[Numbers, Numbers]:
         """Return the events by time and priority, and the rank of each one's, shape (count,)."""
-        times = np.concatenate(self._times)
+        if self._few_runs():
+            return self._runs_in_time()
+        times = np.concatenate([_every(some) for some in self._times])
         self._times = [times]
         priorities = _spread(_rank(self._settles), np.int8)
         order = _sort_events((priorities, times))
@@ -128,8 +167,32 @@ class EventOrder:
             self._times = []
         return order, instants
 
+    def _runs_in_time(self) -> tuple[Numbers, Numbers]:
+        """Return the same where few events differ in time from the one before them."""
+        runs = [_runs(some) for some in self._times]
+        times, sizes = (np.concatenate(each) for each in zip(*runs, strict=True))
+        begins = np.cumsum(sizes) - sizes
+        ends, ranks = np.cumsum([size for size, _ in self._settles]), _rank(self._settles)
+        own = np.searchsorted(ends, begins, side="right")
+        priorities = np.array([rank for _, rank in ranks], np.int8)[own]
+        places = np.lexsort((priorities, times))
+        later = np.zeros(len(places), np.bool_)
+        for key in (priorities, times):
+            later[1:] |= key[places][1:] != key[places][:-1]
+        instants = np.empty(len(places), kind := event_type(self.count))
+        instants[places] = np.cumsum(later)
+        moved = begins[places] - (np.cumsum(sizes[places]) - sizes[places])
+        order = np.repeat(moved.astype(kind), sizes[places])
+        order += np.arange(self.count, dtype=kind)
+        return order, np.repeat(instants, sizes)
 
-def _kind(end: int) -> type[np.signedinteger[Any]]:
+    def _few_runs(self) -> bool:
+        """Return whether times are held as runs, but for a few."""
+        held = [isinstance(some, _Runs) or len(some) < _MANY for some in self._times]
+        return all(held) and any(isinstance(some, _Runs) for some in self._times)
+
+
+def event_type(end: int) -> type[np.signedinteger[Any]]:
     """Return the type of numbers below an end."""
     return np.int32 if end <= _HALF else np.int64
 

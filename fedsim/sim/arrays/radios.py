@@ -42,12 +42,12 @@ class RadioArrays:
         self._base = 0
         self.joules = np.zeros(clients)
         if self._stateful:
-            every = np.arange(clients)
-            last = np.array(np.broadcast_to(table.of("last_stage", every), every.shape), np.int8)
+            last = table.every("last_stage").astype(np.int8)
             self._stage = last.copy()
             self._last = last
             # Since when it is in its stage without bits. It can be reached as the run begins.
-            self._since = -table.of_stage("cycle", every, last.astype(np.int64))
+            begun = table.any("last_cycle")
+            self._since = -table.every("last_cycle") if begun else np.zeros(clients)
             self._due = np.full(clients, inf)
             self._armed = np.zeros(clients, np.int64)
             self._round = np.zeros(clients, np.int32)  # of the last message
@@ -262,18 +262,25 @@ class RadioArrays:
             places: of all events of this one in their order.
         """
         if self._stateful:
-            new = np.flatnonzero(self._armed >= self._base)
+            new = np.flatnonzero(self._due < inf)  # no event of the others' counts any more
+            new = new[self._armed[new] >= self._base]
             own = places[self._armed[new] - self._base]
             self._armed[new] = own.astype(np.int64) + self._base
         self._base += len(places)
 
     def switch_off(self, now: float, rows: RowBlocks) -> int:
-        """End the world: record the stages in progress, client by client; return how many."""
+        """End the world: record the stages in progress, client by client; return how many.
+
+        Nothing is known of the stages afterwards: of many clients they take memory.
+        """
         if not self._stateful:
             return 0
         ids = np.flatnonzero(self._stage < self._last)
         self._log_stage(ids, np.full(len(ids), now), np.arange(len(ids)), rows)
-        self._stage[:] = self._last
+        self._stateful = False
+        self._stage, self._last = np.zeros((2, 0), np.int8)
+        self._since, self._due = np.zeros((2, 0))
+        self._armed, self._round = np.zeros(0, np.int64), np.zeros(0, np.int32)
         return len(ids)
 
 

@@ -31,7 +31,7 @@ from fedsim.sim.arrays.handlers import (
     turn_priority,
 )
 from fedsim.sim.arrays.messages import MessageBatch
-from fedsim.sim.arrays.order import EventOrder, Numbers, ReactionError
+from fedsim.sim.arrays.order import EventOrder, Numbers, ReactionError, event_type
 from fedsim.sim.arrays.radios import Passage, RadioArrays
 from fedsim.sim.arrays.rows import OrderedRows, RowBlocks
 from fedsim.sim.arrays.together import Cohorts, ReplyRows
@@ -155,9 +155,10 @@ class ArrayLanes(ServerLanes):
     def _ask(self, down: MessageBatch, order: EventOrder, rows: RowBlocks) -> HandlerBatch:
         """Let messages reach the clients; return what they begin to handle."""
         count, now = len(down.clients), self._calendar.now
-        moved = self._move(down, np.full(count, now), np.arange(count), order, rows, up=False)
+        sent = np.arange(count, dtype=event_type(count))
+        moved = self._move(down, np.full(count, now), sent, order, rows, up=False)
         begun = self._begin(moved, order, now)
-        turns = np.where(moved.events < count, 0, -1)
+        turns = np.where(moved.events < count, np.int32(0), np.int32(-1))
         times = moved.over.copy()
         return HandlerBatch(
             down.clients, self._decode(down), times, begun, turns, moved.crowded, []

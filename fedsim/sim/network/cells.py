@@ -12,8 +12,9 @@ from typing import TypeVar
 
 from fedsim.physics.cells import CellSharing
 from fedsim.physics.radios import ConstantRate
+from fedsim.physics.run_length import RunLengthSequence, joint
 from fedsim.ports import ClientId
-from fedsim.sim.lazy import ComputedSequence, RunLengthSequence, joint
+from fedsim.sim.lazy import ComputedSequence
 from fedsim.sim.network.flows import Changed, Link, Path
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.lanes import Bearer, Transfer

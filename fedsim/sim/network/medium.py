@@ -10,7 +10,7 @@ neither promoted nor have a tail, and what they draw while awake is idle power.
 
 Where nodes move, a message goes from each node that has it over the fewest hops that there are as
 it is sent from there. A receiver that is out of range for any part of a transmission has missed
-it; the sender, who does not know, sends it to its end.
+it; the sender does not notice, and sends it to its end.
 """
 
 from collections import deque

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.physics.radios import RateLaw
+from fedsim.physics.run_length import RunLengthSequence, joint
 from fedsim.physics.topology import Discipline, Route, Topology
 from fedsim.ports import ClientId
-from fedsim.sim.lazy import RunLengthSequence, joint
 from fedsim.sim.network.flows import Link, Path, SharedLink
 from fedsim.sim.network.fluid import Fluid
 

@@ -6,11 +6,12 @@ from typing import Any, Literal, TypeVar
 
 from fedsim.physics.cells import CellSharing
 from fedsim.physics.radios import RateLaw
+from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.lazy import ComputedSequence, RunLengthSequence
+from fedsim.sim.lazy import ComputedSequence
 from fedsim.sim.network import routing
 from fedsim.sim.network.air import AirBearer, AirLink, CellRadios
 from fedsim.sim.network.cells import CellBearers

@@ -4,10 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.physics.carbon import Intensity
+from fedsim.physics.run_length import RunLengthSequence
 from fedsim.ports import Array, ClientId
 from fedsim.record.emissions import Emissions
 from fedsim.sim.config import ClientConfig
-from fedsim.sim.lazy import RunLengthSequence
 
 # Two sums are kept of one quantity. The ledger of a round needs the joules of the fleet since the
 # last round: a power times a time, in O(1), for a fleet of any size. The audit at the end needs
@@ -34,6 +34,7 @@ class IdleMeter:
         # moment.
         self._switched = np.zeros(len(watts))  # when each was switched last
         self._on_seconds = np.zeros(len(watts))  # before that
+        self._all_on = True  # since the beginning
         self._grams = None if emissions is None else _IdleEmissions(watts, emissions)
 
     def switch_off(self, client: ClientId, now: float) -> None:
@@ -52,7 +53,7 @@ class IdleMeter:
         return seconds
 
     def _switch(self, client: ClientId, now: float, *, on: bool) -> None:
-        self._on[client] = on
+        self._on[client], self._all_on = on, False
         self._switched[client] = now
         # Summed anew: adding and subtracting over a whole run would gather rounding.
         self._power = float(self._watts[self._on].sum())
@@ -79,8 +80,13 @@ class IdleMeter:
 
     def per_client(self, now: float) -> Array:
         """Return the joules of each client so far, shape (M,)."""
-        since = np.where(self._on, now - self._switched, 0.0)
-        return np.asarray(self._watts * (self._on_seconds + since))
+        if self._all_on and self._watts.strides == (0,):  # of a fleet of equal clients
+            return np.broadcast_to(self._watts[:1] * now, self._watts.shape)
+        joules = now - self._switched  # in place: of many clients each array takes long
+        joules[~self._on] = 0.0
+        joules += self._on_seconds
+        joules *= self._watts
+        return joules
 
     def grams_per_client(self, now: float) -> Array | None:
         """Return the grams of each client so far, shape (M,); None if not tracked."""

@@ -18,11 +18,12 @@ import numpy as np
 
 from fedsim.physics.radios.lora import EU868_PAYLOAD, LoRaRadio
 from fedsim.physics.radios.lorawan import LoRaGateway
+from fedsim.physics.run_length import RunLengthSequence
 from fedsim.ports import ClientId
 from fedsim.protocol.transport import Envelope
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.config import ClientConfig
-from fedsim.sim.lazy import LazyTable, RunLengthSequence
+from fedsim.sim.lazy import LazyTable
 from fedsim.sim.network.lane_states import LaneEvent
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.lora.air import Air

@@ -10,11 +10,12 @@ import numpy as np
 from fedsim.physics.packet_loss import LossProcess
 from fedsim.physics.radios import RateLaw
 from fedsim.physics.radios.channel import Framing
+from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.lazy import ComputedSequence, RunLengthSequence
+from fedsim.sim.lazy import ComputedSequence
 from fedsim.sim.network.flows import Changed
 from fedsim.sim.network.lanes import Bearer
 from fedsim.sim.network.routing import LinkPlan, RoutedLane, nominal

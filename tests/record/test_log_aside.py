@@ -1,0 +1,84 @@
+"""Large chunks of the log are hashed and written on a thread: what is left is the same."""
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.record.log import EventLog, Rows
+from fedsim.record.parts import read_table
+from fedsim.record.schema import MESSAGE, ROW_DTYPE, Event, RowColumns
+from tests.disks import Disk
+from tests.faults.operations import met
+
+LARGE = 65536
+"""Records of a chunk that is written on a thread; smaller ones come before."""
+
+BEFORE = 256 + 1024 + 4096 + 16384
+
+
+def records(count: int) -> Rows:
+    """Return records, a third of them messages."""
+    made = np.zeros(count, ROW_DTYPE)
+    made["t"] = np.arange(count)
+    made["event"] = np.where(np.arange(count) % 3, Event.COMPUTE, MESSAGE)
+    made["node"], made["peer"] = 1, np.where(np.arange(count) % 3, -2, -1)
+    made["message"], made["detail"] = -1, -1
+    made["joules"], made["peer_joules"] = np.arange(count) % 7, np.arange(count) % 5
+    return made
+
+
+def ignore(_: RowColumns) -> None:
+    """Audit nothing."""
+
+
+def refused(_: threading.Thread) -> None:
+    """Start no thread."""
+    raise RuntimeError("can't start new thread")
+
+
+def test_a_log_written_on_a_thread_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every, written = records(BEFORE + 3 * LARGE + 10), []
+    for name in ("thread", "none"):
+        (tmp_path / name).mkdir()
+        log = EventLog(tmp_path / name, 3, ignore)
+        log.extend(every)
+        log.close()
+        assert log.rows == read_table(tmp_path / name, "events").num_rows
+        written.append((log.sha256, (tmp_path / name / "events.parquet").read_bytes()))
+        monkeypatch.setattr(threading.Thread, "start", refused)
+    assert written[0] == written[1]
+
+
+def test_a_log_that_is_given_up_keeps_the_part_that_a_thread_writes(tmp_path: Path) -> None:
+    log = EventLog(tmp_path, 3, ignore)
+    log.extend(records(BEFORE + 2 * LARGE + 10))
+    log.abandon()
+    assert [path.name for path in tmp_path.iterdir()] == ["events.parts"]
+    table = read_table(tmp_path, "events")
+    assert table.num_rows == log.rows
+    assert table["seq"].to_pylist() == list(range(log.rows))
+
+
+@pytest.mark.parametrize("moment", ["write", "close", "rename"])
+@pytest.mark.parametrize("then", ["flush", "close"])
+def test_a_full_disk_that_a_thread_meets_is_told_and_nothing_follows(
+    moment: str, then: str, tmp_path: Path
+) -> None:
+    every = records(BEFORE + LARGE + 10)
+    log = EventLog(tmp_path, 3, ignore)
+    log.extend(every[:BEFORE])
+    before = log.rows
+    with met(tmp_path, Disk(0, moment)):  # the large part is the first file that it counts
+        log.extend(every[BEFORE:])
+        for _ in range(2):
+            with pytest.raises(fedsim.OutputError, match="No space left on device"):
+                log.flush() if then == "flush" else log.close()
+            log.extend(every[:1])
+    log.abandon()
+    assert [path.name for path in tmp_path.iterdir()] == ["events.parts"]
+    assert read_table(tmp_path, "events").num_rows == before

@@ -8,7 +8,6 @@ from unittest.mock import patch
 import networkx as nx
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
 import fedsim
@@ -17,6 +16,7 @@ from fedsim.algorithms.local_steps import Model
 from fedsim.physics.overlay import overlay_of
 from fedsim.ports import Node
 from fedsim.protocol.stopping import Stop
+from fedsim.record.parts import read_table
 from fedsim.sim.arrays.fits import VARIABLE, why_slower
 from fedsim.sim.exchanges.nodes import NodeScripts
 from fedsim.sim.world import World
@@ -138,7 +138,7 @@ def test_a_run_that_is_cut_off_keeps_the_work_in_progress(
         with pytest.raises(failure, match="in the middle of it"):
             fedsim.run(scenario(fleet=SLOW), out=tmp_path / how, watch=watch)
         (parts,) = (tmp_path / how).rglob("events.parts")
-        logs.append(pq.read_table(parts).to_pandas())
+        logs.append(read_table(parts.parent, "events").to_pandas())
     pd.testing.assert_frame_equal(*logs)
     assert logs[0]["event"].tolist()[-3:] == ["compute"] * 3  # of nodes that were ahead
 

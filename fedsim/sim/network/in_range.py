@@ -1,4 +1,4 @@
-"""The nodes in range of each other, and the ways of messages among them: to stay, or in time."""
+"""Which nodes are in range of each other, for good or in time, and the routes among them."""
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from fedsim.sim.network.hops import Onward, divide
 
 
 class StandingRange:
-    """Nodes in range that stay so: a message keeps to the paths of fewest hops from its origin.
+    """Nodes whose range does not change: a message follows the fewest hops from its origin.
 
     Args:
         graph: of them.
@@ -29,7 +29,7 @@ class StandingRange:
         self._sets = LazyTable(lambda node: frozenset(graph.near[node]))
 
     def onward(self, origin: ClientId, node: ClientId, targets: Sequence[ClientId]) -> Onward:
-        """Return the way of a message of an origin from a node to receivers behind it."""
+        """Return the next hops of a message of an origin, from a node to receivers behind it."""
         near = self._sets[node]
 
         def next_to(target: ClientId) -> ClientId:
@@ -43,8 +43,8 @@ class StandingRange:
 class MovingRange:
     """Nodes that come into range of each other and leave it.
 
-    Time does not stand still for them while nothing is sent: what has changed meanwhile is found
-    out as soon as it matters, and changes are events only while messages are on their way.
+    The graph is brought up to date when it is read. Its changes are events only while messages are
+    on their way, so that a run in which nothing is sent costs nothing.
 
     Args:
         moves: the graph in time.
@@ -106,7 +106,7 @@ class MovingRange:
         self._graph.remove(node)
 
     def onward(self, node: ClientId, targets: Sequence[ClientId]) -> Onward:
-        """Return the way from a node to receivers, those that none leads to left out."""
+        """Return the next hops from a node to receivers, without those that cannot be reached."""
         near = set(self.near[node])
         if near.issuperset(targets):
             return {target: (target,) for target in sorted(targets)}

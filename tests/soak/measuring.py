@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import os
+import threading
 import time
 import tracemalloc
 from collections.abc import Iterator, Sequence
@@ -42,7 +43,14 @@ class Sample(NamedTuple):
 
 
 def sample(done: int) -> Sample:
-    """Look at this process, with what is garbage gone and what is free handed back."""
+    """Look at this process, with what is garbage gone and what is free handed back.
+
+    What the log's thread is writing is in memory, and its file open, for a moment only: it is
+    waited for.
+    """
+    for thread in threading.enumerate():
+        if thread.name == "events":
+            thread.join()
     gc.collect()
     pa.default_memory_pool().release_unused()
     if _TRIM is not None:

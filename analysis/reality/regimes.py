@@ -65,8 +65,8 @@ Pair = tuple[packets.Case, float]
 
 def narrowest(case: packets.Case) -> float:
     """Return the rate of the narrowest link on the way of a message, bit/s."""
-    rates = [case.rate, case.own_rate, *([case.gateway_rate] if case.gateways else [])]
-    return min(rates)
+    rates: list[float] = [case.rate, case.own_rate]
+    return min([*rates, case.gateway_rate] if case.gateways else rates)
 
 
 def _range(values: Iterable[float]) -> Range:

@@ -9,17 +9,16 @@ import pytest
 from fedsim.errors import AuditError
 from fedsim.ports import SERVER
 from fedsim.record.ledger import Meters
-from fedsim.record.log import Rows
 from fedsim.record.models import ModelTable
 from fedsim.record.parts import PartWriter, read_table
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import Traffic
-from fedsim.record.schema import Event
+from fedsim.record.schema import Event, RowColumns
 
 TABLES = "events", "rounds", "models"
 
 
-def book_in(folder: Path, look: Callable[[Rows], None] = lambda _: None) -> RunRecorder:
+def book_in(folder: Path, look: Callable[[RowColumns], None] = lambda _: None) -> RunRecorder:
     return RunRecorder(
         folder, 2, "censored", 7, ModelTable(PartWriter(folder, "models"), (1,), 1), look
     )
@@ -88,7 +87,7 @@ def test_a_world_that_has_not_ended_is_not_told_to_have(tmp_path: Path) -> None:
 
 
 def test_an_error_while_the_tables_are_closed_leaves_parts(tmp_path: Path) -> None:
-    def look(_: Rows) -> None:
+    def look(_: RowColumns) -> None:
         raise KeyboardInterrupt
 
     def fail() -> None:

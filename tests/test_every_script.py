@@ -52,6 +52,7 @@ TESTED = {
     "reality/lora": "sim/test_lora_network",
     "reality/packets": "test_reality",
     "reality/transfers": "test_reality",
+    "reality/regimes": "test_reality_table",
     "reality/run": "test_reality_table",
     "reality/stored": "test_reality_table",
     "reality/wifi": "test_reality_wifi",

@@ -82,6 +82,7 @@ def test_the_pages_have_what_was_found_once(run: Any, monkeypatch: pytest.Monkey
 
 def test_a_check_states_the_figures_that_are_stored_regime_by_regime(run: Any) -> None:
     """Errors, their number, and the ranges of the cases: all of `fedsim.accuracy`, and no more."""
+    assert importlib.import_module("regimes").HEAD in PAGE.read_text(encoding="utf-8")
     seen = set[tuple[str, str]]()
     for model, regime, held in run.regimes_of_all():
         stated, sizes = TRANSFERS[model][regime], 100 * np.abs(held.errors)

@@ -12,14 +12,11 @@ from numpy.typing import NDArray
 
 from fedsim.ports import Array, node_name
 from fedsim.record.emissions import Emissions
-from fedsim.record.ledger import Ledger, Meters, Stores
+from fedsim.record.ledger import Ledger, Meters, Stores, blocks_of
 from fedsim.record.schema import GRAMS, Event
 
 Facts = Sequence[object] | NDArray[np.int64]
 """An attribute of each client."""
-
-BLOCK = 2**17
-"""So many clients are in a block."""
 
 
 def client_table(
@@ -49,9 +46,8 @@ def client_blocks(
     name: Callable[[int], str] = node_name,
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of the client table in blocks; see `client_table`."""
-    every = range(ledger.clients)
-    for begin in range(0, max(ledger.clients, 1), BLOCK):
-        yield _rows(every[begin : begin + BLOCK], ledger, facts, meters, emissions, name)
+    for clients in blocks_of(ledger.clients):
+        yield _rows(clients, ledger, facts, meters, emissions, name)
 
 
 def _rows(

@@ -12,7 +12,7 @@ figure: batteries integrate powers independently of meters (`Stores.settled`), a
 `fedsim.conformance.energy` recomputes the joules of a run from its log alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,8 +28,8 @@ from fedsim.record.schema import Chunk, Event
 RELATIVE_TOLERANCE = 1e-9
 """Relative rounding error of joules that are added up in another order."""
 
-_AT_ONCE = 2**17
-"""So many clients are compared at once."""
+BLOCK = 2**17
+"""So many clients are looked at together: temporary arrays of all would take gigabytes."""
 
 _ALL = slice(None)
 
@@ -96,6 +96,13 @@ class Meters:
     stores: Stores = NO_STORES
     idle_grams: Array | None = None
     metered: bool = True
+
+
+def blocks_of(clients: int) -> Iterator[range]:
+    """Yield consecutive clients in blocks; one without any if there are none."""
+    every = range(clients)
+    for begin in range(0, max(clients, 1), BLOCK):
+        yield every[begin : begin + BLOCK]
 
 
 def _nodes(clients: range) -> slice:
@@ -285,10 +292,10 @@ class Ledger:
     def _energy_faults(self, meters: Meters) -> list[str]:
         # The server's account, at 0, holds the idle energy of the fleet, which `round` and `stop`
         # rows report: one row a round, not one a client.
-        faults, every = list[str](), range(self.clients)
-        for begin in range(0, self.clients, _AT_ONCE):
-            clients = every[begin : begin + _AT_ONCE]
-            logged, metered = self.joules_of(clients), meters.joules[begin : clients.stop]
+        faults = list[str]()
+        for clients in blocks_of(self.clients):
+            metered = meters.joules[clients.start : clients.stop]
+            logged = self.joules_of(clients)
             differ = ~np.isclose(logged, metered, rtol=RELATIVE_TOLERANCE, atol=_TINY)
             faults += [
                 f"joules of {node_name(clients[place])}: {float(logged[place])} logged,"

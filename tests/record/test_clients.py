@@ -65,7 +65,7 @@ def test_blocks_of_clients_are_the_table(size: int, monkeypatch: pytest.MonkeyPa
     stores = Stores(owners, first, last, charged, drained, used, never, zeros, zeros)
     meters = Meters(0, 0, 0, 0, 0, np.zeros(clients), rng.random(clients), stores)
     facts: dict[str, Facts] = {"device": list("abcde"), "samples": np.arange(clients)}
-    monkeypatch.setattr("fedsim.record.client_table.BLOCK", size)
+    monkeypatch.setattr("fedsim.record.ledger.BLOCK", size)
     blocks = list(client_blocks(ledger, facts, meters))
     assert len(blocks) == -(-clients // size)
     joined = pd.concat(blocks, ignore_index=True)

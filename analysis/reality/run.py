@@ -5,6 +5,9 @@
                                               docs/howto/lora.md, written into the pages
     python analysis/reality/run.py --again    after computing all errors anew (long), with or
                                               without --page
+    python analysis/reality/run.py --again transfers.py kernel.py
+                                              after computing those of some of the table's scripts,
+                                              where a change can move no others
 
 Errors are relative, and of times (for LoRa: of the share of frames that are received); references
 are closed forms, other simulators, packets, and the sockets of a kernel. What they said is in the
@@ -15,7 +18,7 @@ own reference anew.
 
 import csv
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -273,13 +276,20 @@ BY_REGIME: Mapping[str, tuple[str, str]] = {
 
 CELLS = ROWS[10].name
 
+COMPUTED = {row.command for row in ROWS} - {"simgrid/compare.py"}
+"""The scripts whose errors are stored, and computed anew on request."""
 
-def find_all() -> None:
-    """Compute all errors anew, and store them."""
-    calibrating.find_all()
-    live_links.find_all()
-    lora.find_all()
-    write_errors({row.name: row.errors() for row in ROWS if row.takes_long}, ERRORS)
+
+def find(commands: Collection[str]) -> None:
+    """Compute the errors of some scripts anew, and store them; those of the others stay."""
+    for script in (calibrating, live_links, lora):
+        if Path(script.__file__).name in commands:
+            script.find_all()
+    rows = [row for row in ROWS if row.takes_long]
+    anew = {row.name: row.errors() for row in rows if row.command in commands}
+    if anew:
+        known = {} if len(anew) == len(rows) else read_errors(ERRORS)
+        write_errors({row.name: {**known, **anew}[row.name] for row in rows}, ERRORS)
 
 
 def regimes_of_all() -> Iterator[tuple[str, str, regimes.Held]]:
@@ -313,11 +323,13 @@ def write_pages() -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Print the table, or write it into the pages."""
-    if not {*arguments} <= {"--page", "--again"}:
-        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: --page, --again")
+    scripts = {*arguments} - {"--page", "--again"}
+    if not scripts <= COMPUTED or (scripts and "--again" not in arguments):
+        wanted = f"nothing, or: --page, --again, and with it some of {', '.join(sorted(COMPUTED))}"
+        sys.exit(f"got {' '.join(arguments)}; expected {wanted}")
     calibrating.be_quiet()
     if "--again" in arguments:
-        find_all()
+        find(scripts or COMPUTED)
     if "--page" in arguments:
         write_pages()
         return

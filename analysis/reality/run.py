@@ -136,14 +136,14 @@ def of_lora(*, published: bool) -> Callable[[], Sequence[float]]:
     return lambda: [error for simulated, error in lora.errors() if simulated is published]
 
 
-def _of_fleet(path: Path, fleet: str) -> Sequence[float]:
-    """Return the errors of rounds' durations under `model: tcp`, of a fleet."""
+def _of_fleet(path: Path, fleet: str, model: str = "tcp") -> Sequence[float]:
+    """Return the errors of rounds' durations under a model, of a fleet."""
     return [
         error
         for _, found in read_findings(path)
-        for model, own, finding in found
+        for each, own, finding in found
         for error in finding.errors
-        if (model, own) == ("tcp", fleet)
+        if (each, own) == (model, fleet)
     ]
 
 
@@ -263,6 +263,13 @@ ROWS = (
         "first windows that overflow a queue",
         "live_links.py",
     ),
+    Row(
+        "no model: the live runs",
+        "the same settings, measured once more",
+        lambda: _of_fleet(live_links.REPEATED, live_links.BEFORE, live_links.LIVE),
+        "",
+        "live_links.py",
+    ),
 )
 
 
@@ -316,7 +323,8 @@ def write_pages() -> None:
     fill(PAGE, MARK, lines())
     fill(PAGE, REGIMES, regimes.lines(regimes_of_all()))
     fill(LORA, "table: frames received", lora.lines(lora.read()))
-    for name, path in (("ns-3", calibrating.FOUND), ("live runs", live_links.FOUND)):
+    stored = {"ns-3": calibrating.FOUND, "live runs": live_links.FOUND}
+    for name, path in {**stored, "live runs, twice": live_links.REPEATED}.items():
         fill(FLEETS, f"table: {name}, all", calibrating.lines(read_findings(path), each=False))
         fill(FLEETS, f"table: {name}, each", calibrating.lines(read_findings(path)))
 

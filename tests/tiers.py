@@ -58,6 +58,7 @@ FILES = {
     "problems/test_modules.py": "torch",
     "problems/test_numbers.py": "torch",
     "problems/test_optimizers.py": "torch",
+    "problems/test_shortened.py": "torch",
     "problems/test_together.py": "torch",
     "problems/test_torch.py": "torch",
     "pytorch/test_cuda.py": "torch",

@@ -105,7 +105,8 @@ def _vmap(loss: Loss, reference: Evaluator) -> Evaluator:
         raise DataError("evaluator", f"got vmap, but {text}")
     one = reference.losses[0]
     loss.check_together(one.features, one.outputs)
-    return VmapEvaluator(loss, reference)
+    divided = loss.divides_together(one.features, one.outputs)
+    return VmapEvaluator(loss, reference, divided=divided, threads=usable_threads())
 
 
 def _reference(loss: Loss, losses: ClientLosses) -> Evaluator:

@@ -1,18 +1,24 @@
 """The vectorised evaluator: work of many clients as one operation, for losses that support it.
 
 Work is pending until a result is requested; then all pending work of the same shape is evaluated at
-once. The composition of such a batch follows from the order of events in virtual time, hence from
-the scenario alone, so a log is reproducible. But rounding depends on the batch, so the logs of this
-evaluator differ in last bits from those of the others.
+once, in groups of clients that threads compute at the same time. The composition of a batch follows
+from the order of events in virtual time, and that of its groups from the operations of a client's
+step, hence both from the scenario alone, so a log is reproducible, on any number of threads. But
+rounding depends on the group, so the logs of this evaluator differ in last bits from those of the
+others.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from math import ceil
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.computing.serial import Evaluator, finite
+from fedsim.computing.task_pool import Task, TaskPool
 from fedsim.ports import Array, Work
 from fedsim.problems import kernels
 from fedsim.problems.client_loss import LocalLoss
@@ -25,6 +31,12 @@ MOST = 64
 
 NUMBERS = 2**26
 """The largest number of coordinates of all models in a batch, which bounds its memory."""
+
+GROUP = 2e7
+"""The least number of operations of a step of all clients of a group, if a batch has several.
+
+The calls of a step cost each group as much as some 10^6 operations, and Python makes one at a time.
+"""
 
 
 _STEPS = {kernels.sgd_steps: 2, kernels.sgd_change: 2, kernels.optimizer_steps: 1}
@@ -44,6 +56,10 @@ class SimultaneousLoss(Protocol):
         Raises:
             DataError: it does not.
         """
+        ...
+
+    def divides_together(self, features: int, outputs: int) -> bool:
+        """Return whether threads gain by computing some of the clients each."""
         ...
 
     def steps_together(
@@ -84,10 +100,11 @@ class VmapTicket:
     Attributes:
         work, drawn: see the arguments.
         key: equal for work that can be evaluated together.
-        result: of the work; None while it is pending.
+        task: which evaluates it, with others; None while it is pending.
+        result: of the work; None until it is evaluated.
     """
 
-    __slots__ = ("drawn", "key", "result", "work")
+    __slots__ = ("drawn", "key", "result", "task", "work")
 
     def __init__(self, work: Work, drawn: NDArray[np.intp]) -> None:
         self.work, self.drawn = work, drawn
@@ -97,6 +114,7 @@ class VmapTicket:
         elif work.kernel is kernels.optimizer_steps:
             alike = work.arguments[2].batched
         self.key: Hashable = (work.kernel, drawn.shape, alike)
+        self.task: Task | None = None
         self.result: Array | None = None
 
 
@@ -106,15 +124,26 @@ class VmapEvaluator:
     Args:
         loss: of all clients.
         others: the evaluator of all other work.
+        divided: whether batches have groups.
+        threads: the number of threads that evaluate them, including the one that requests results.
     """
 
     choice: Mapping[str, Any] = {"evaluator": "vmap"}
     together = True
     draws = False
 
-    def __init__(self, loss: SimultaneousLoss, others: Evaluator) -> None:
+    def __init__(
+        self,
+        loss: SimultaneousLoss,
+        others: Evaluator,
+        *,
+        divided: bool = False,
+        threads: int = 1,
+    ) -> None:
         self._loss = loss
         self._others = others
+        self._divided = divided
+        self._pool = TaskPool(threads)
         self._waiting: dict[Hashable, list[VmapTicket]] = {}
 
     @property
@@ -140,7 +169,10 @@ class VmapEvaluator:
         """See `Evaluator.result`: evaluates similar pending work along with it."""
         if not isinstance(ticket, VmapTicket):
             return self._others.result(ticket)
-        return self._evaluate(ticket) if ticket.result is None else ticket.result
+        task = self._begin(ticket) if ticket.task is None else ticket.task
+        self._pool.result(task)
+        assert ticket.result is not None  # noqa: S101 - its task has ended without an error
+        return ticket.result
 
     def finite(self, ticket: Any, result: Array) -> bool:  # noqa: ANN401, ARG002 - see `submit`
         """See `Evaluator.finite`."""
@@ -150,7 +182,7 @@ class VmapEvaluator:
         """See `Evaluator.withdraw`: pending work is not evaluated."""
         if not isinstance(ticket, VmapTicket):
             self._others.withdraw(ticket)
-        elif ticket.result is None:
+        elif ticket.task is None:
             self._waiting[ticket.key].remove(ticket)
 
     def values(self, w: Array) -> Array:
@@ -165,9 +197,26 @@ class VmapEvaluator:
         self._waiting[ticket.key] = others[room - 1 :]
         return [ticket, *others[: room - 1]]
 
-    def _evaluate(self, ticket: VmapTicket) -> Array:
-        """Evaluate the work of a ticket, and similar pending work with it."""
-        tickets = self._with(ticket)
+    def _begin(self, ticket: VmapTicket) -> Task:
+        """Return the task of a ticket; other threads begin with the groups of similar work."""
+        own, *others = self._groups(self._with(ticket))
+        for group in others:
+            _assign(group, self._pool.submit(partial(self._evaluate, group)))
+        task = Task(partial(self._evaluate, own))  # for the thread that waits for it
+        _assign(own, task)
+        return task
+
+    def _groups(self, tickets: list[VmapTicket]) -> list[list[VmapTicket]]:
+        """Divide a batch into 2^k groups of nearly equal sizes, each of `GROUP` operations."""
+        least = ceil(GROUP / max(tickets[0].work.operations, 1.0))
+        count, size = 1, len(tickets)
+        while self._divided and 2 * count * least <= size:
+            count *= 2
+        bounds = [size * each // count for each in range(count + 1)]
+        return [tickets[begin:end] for begin, end in pairwise(bounds)]
+
+    def _evaluate(self, tickets: list[VmapTicket]) -> None:
+        """Evaluate the work of tickets together."""
         works = [each.work for each in tickets]
         losses = [self.losses[work.client or 0] for work in works]
         rows = [loss.arranged for loss in losses]
@@ -185,7 +234,11 @@ class VmapEvaluator:
             found = list(self._loss.gradients_together(rows, models, drawn))
         for each, result in zip(tickets, found, strict=True):
             each.result = result
-        return found[0]
+
+
+def _assign(tickets: Sequence[VmapTicket], task: Task) -> None:
+    for each in tickets:
+        each.task = task
 
 
 def _drawn_rows(work: Work) -> NDArray[np.intp] | None:

@@ -48,7 +48,7 @@ def test_submitted_work_is_done_on_another_thread_before_its_result_is_asked_for
     own, w = losses(), np.array([0.3, -0.7])
     evaluator = ThreadedEvaluator(own, 2)
     tickets = [evaluator.submit(Work(gradient, client, (w,), 1.0)) for client in range(CLIENTS)]
-    evaluator._helpers.shutdown(wait=True)  # its threads end when they have done all
+    evaluator._pool._helpers.shutdown(wait=True)  # its threads end when they have done all
     assert all(ticket.future.done() for ticket in tickets)
     for ticket, loss in zip(tickets, own, strict=True):
         assert evaluator.result(ticket).tolist() == loss.gradient(w).tolist()

@@ -12,13 +12,11 @@ from torch.nn.utils import parametrizations
 import fedsim.torch
 from fedsim.building.load import ComputingLoad, evaluator_for, why_apart
 from fedsim.computing.serial import SerialEvaluator
-from fedsim.computing.vmap import MOST, VmapEvaluator
+from fedsim.computing.vmap import GROUP, MOST, VmapEvaluator
 from fedsim.errors import DataError
 from fedsim.ports import Work
 from fedsim.problems import Architecture, LocalLoss, Problem, Squared, TorchLoss, kernels
-from fedsim.problems.architectures import (
-    DenseLayers,
-)
+from fedsim.problems.architectures import CharacterLSTM, DenseLayers
 from fedsim.problems.modules import LossTerms
 from fedsim.problems.modules.recorded import recordable
 from fedsim.problems.modules.vmap import Together
@@ -128,6 +126,10 @@ class Counting:
 
     def check_together(self, features: int, outputs: int) -> None:
         """It can."""
+
+    def divides_together(self, features: int, outputs: int) -> bool:
+        """It can."""
+        return True
 
     def steps_together(self, rows: Any, *rest: Any) -> Any:
         """Compute."""
@@ -248,14 +250,16 @@ def test_regression_and_bfloat16(rng: np.random.Generator) -> None:
     assert torch.get_autocast_dtype("cpu") == torch.bfloat16
 
 
-def test_recorded_operations_give_the_same_bits(rng: np.random.Generator) -> None:
+@networks
+def test_recorded_operations_give_the_same_bits(
+    model: Architecture, features: int, rng: np.random.Generator
+) -> None:
     """The first call of a shape takes them one by one, and all later ones repeat them."""
-    losses = clients(rng, DenseLayers(hidden=(4,)), 5)
+    losses = clients(rng, model, features)
     works = [each for each in work(losses, rng, 0.3) if each.kernel is kernels.sgd_steps]
-    recipe = losses[0].loss.recipe(5, CLASSES)  # type: ignore[attr-defined]
-    assert recipe.recordable
+    recipe = losses[0].loss.recipe(features, CLASSES)  # type: ignore[attr-defined]
     found = []
-    for records in (False, True):
+    for records in (False, recipe.recordable):
         made = Together(recipe, "float32", "cpu")
         made._records = records
         rows = [losses[each.client or 0].arranged for each in works]
@@ -264,7 +268,73 @@ def test_recorded_operations_give_the_same_bits(rng: np.random.Generator) -> Non
         terms = LossTerms(0.01, "cross-entropy")
         found.append(made.steps(rows, models, 0.1, drawn, 0.3, terms))
         assert len(made._recorded) == records
+    assert recipe.recordable == (not isinstance(model, CharacterLSTM))
     np.testing.assert_array_equal(found[0], found[1])
+
+
+def divided(counting: Any, losses: list[LocalLoss], threads: int) -> VmapEvaluator:
+    return VmapEvaluator(counting, SerialEvaluator(losses), divided=True, threads=threads)
+
+
+@pytest.mark.parametrize("optimizer", [False, True])
+def test_groups_and_their_bits_do_not_depend_on_threads(
+    optimizer: bool, rng: np.random.Generator
+) -> None:
+    """Two groups of a batch of five, again and again: one by one, and on other threads."""
+    losses = clients(rng, DenseLayers(hidden=(7, 6)), 9)
+    training = Training(AdamW(), (0.1, 0.05, 0.02))
+    works = []
+    for each in work(losses, rng):
+        if each.kernel is kernels.sgd_steps:
+            w, _, drawn, _ = each.arguments
+            trained = {"kernel": kernels.optimizer_steps, "arguments": (w, drawn, training)}
+            works.append(each._replace(operations=GROUP / 2, **(trained if optimizer else {})))
+    found = []
+    for threads in (1, 2, 3):
+        counting = Counting(losses[0].loss)
+        evaluator = divided(counting, losses, threads)
+        found.append([evaluated(evaluator, works) for _ in range(8)])
+        assert sorted(counting.seen) == [2] * 8 + [3] * 8
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
+
+
+@pytest.mark.parametrize(
+    ("operations", "sizes"),
+    [(GROUP, [1, 1, 1, 2]), (GROUP / 2, [2, 3]), (GROUP / 3, [5]), (0.0, [5])],
+)
+def test_a_group_has_so_many_operations(
+    operations: float, sizes: list[int], rng: np.random.Generator
+) -> None:
+    losses = clients(rng, DenseLayers(hidden=(3,)), 5)
+    works = [
+        each._replace(operations=operations)
+        for each in work(losses, rng)
+        if each.kernel is kernels.sgd_steps
+    ]
+    counting = Counting(losses[0].loss)
+    evaluated(divided(counting, losses, 1), works)
+    assert sorted(counting.seen) == sizes
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_failure_in_a_group_is_raised_where_its_results_are_requested(
+    threads: int, rng: np.random.Generator
+) -> None:
+    losses = clients(rng, DenseLayers(hidden=(3,)), 5)
+    works = [
+        each._replace(operations=GROUP / 2)
+        for each in work(losses, rng)
+        if each.kernel is kernels.sgd_steps
+    ]
+    w, *rest = works[-1].arguments
+    works[-1] = works[-1]._replace(arguments=(w[:-1], *rest))
+    evaluator = divided(losses[0].loss, losses, threads)
+    tickets = [evaluator.submit(each) for each in works]
+    assert np.isfinite(evaluator.result(tickets[0])).all()
+    with pytest.raises(ValueError, match="shape"):
+        evaluator.result(tickets[-1])
+    assert np.isfinite(evaluator.result(tickets[1])).all()
 
 
 class Counted(nn.Module):

@@ -273,6 +273,11 @@ class TorchLoss(Loss):
             raise DataError("evaluator", text)
         self._together(features, outputs)
 
+    def divides_together(self, features: int, outputs: int) -> bool:
+        """Return whether threads may compute some of the clients each: on recorded operations."""
+        narrow = self.numbers == "bfloat16"
+        return not (self.on_gpu or narrow) and self.recipe(features, outputs).recordable
+
     @property
     def on_gpu(self) -> bool:
         """Whether a GPU computes it."""

@@ -6,13 +6,13 @@ in Python is decided when it is recorded, so only modules are recorded whose cod
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fedsim.problems.modules import layers
+from fedsim.problems.modules.shortened import shorten
 
 _KNOWN = ("torch.nn.modules.", layers.__name__)
 """Where the code of layers is that do the same for every batch of a shape."""
@@ -57,23 +57,23 @@ def _is_known(layer: nn.Module) -> bool:
 
 
 def record(
-    function: Callable[..., list[Tensor]], *arguments: Any
+    function: Callable[..., list[Tensor]], *arguments: Tensor
 ) -> Callable[..., tuple[Tensor, ...]]:
     """Return a function that repeats the operations of another one.
 
     Args:
-        function: of tensors and lists of them; returns a list of tensors.
-        arguments: of the shapes for which it is recorded.
+        function: of tensors; returns a list of tensors.
+        arguments: tensors of the shapes for which it is recorded.
     """
     made = make_fx(function)(*arguments)
     for node in list(made.graph.nodes):
         if node.op == "call_function" and node.target in _COPIES:
             node.replace_all_uses_with(node.args[0])
             made.graph.erase_node(node)
-    made.graph.eliminate_dead_code()
+    shorten(made.graph)
     made.recompile()
 
-    def repeat(*given: Any) -> tuple[Tensor, ...]:
+    def repeat(*given: Tensor) -> tuple[Tensor, ...]:
         with torch.no_grad():
             return tuple(made.forward(*given))
 

@@ -7,6 +7,7 @@ rounding, which depends on the number of clients.
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import Lock
 
 import numpy as np
 import torch
@@ -32,7 +33,7 @@ _TAKEN = 2**22
 
 
 class Together:
-    """A network computed for many clients at once.
+    """A network computed for many clients at once, on as many threads as call it.
 
     Args:
         recipe: of the network, which must not draw random numbers.
@@ -48,6 +49,7 @@ class Together:
         self._records = recipe.recordable and not self._autocast
         self._recorded: dict[object, Callable[..., tuple[Tensor, ...]]] = {}
         self._seen: set[object] = set()
+        self._recording = Lock()
 
     def steps(
         self,
@@ -125,6 +127,7 @@ class Together:
 
     def _load_models(self, models: Sequence[Array]) -> Tensor:
         """Return models as one tensor of the number type, shape (clients, d)."""
+        torch.set_num_threads(1)  # of each thread that calls: last bits depend on their number
         made = transfer((len(models), len(models[0])), self._dtype, self._device)
         for row, w in zip(made.numpy(), models, strict=True):
             np.copyto(row, w, casting="same_kind")
@@ -194,19 +197,21 @@ class Together:
     ) -> list[Tensor]:
         """Return the clients' gradients of rows and targets, one a parameter, as `_cut`.
 
-        From the second time that there are such shapes, the operations are recorded ones.
+        From the second time that there are such shapes, the operations are recorded ones. Until
+        then there is one thread at a time, for the module and the warnings are common to all.
         """
-        given = models, X, t, factors
         key = criterion, X.shape
         known = self._recorded.get(key)
         if known is not None:
-            return list(known(*given))
+            return list(known(*models, X, t, factors))
         of_each = vmap(grad(self._loss(criterion)))
-        with _quiet(), self._narrow():
-            if key in self._seen and self._records:
-                self._recorded[key] = record(of_each, *given)
+        with self._recording, _quiet(), self._narrow():
+            if key in self._seen and self._records and key not in self._recorded:
+                self._recorded[key] = record(
+                    lambda *own: of_each(list(own[:-3]), *own[-3:]), *models, X, t, factors
+                )
             self._seen.add(key)
-            return [each.detach() for each in of_each(*given)]
+            return [each.detach() for each in of_each(models, X, t, factors)]
 
     def _loss(self, criterion: str) -> Callable[[list[Tensor], Tensor, Tensor, Tensor], Tensor]:
         """Return the loss of one client as a function of its parameters.

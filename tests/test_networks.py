@@ -128,6 +128,19 @@ def test_clients_that_compute_as_one_have_the_same_log_twice(tmp_path: Path) -> 
     assert manifest(tmp_path / "2")["computing"]["evaluator"] == "vmap"
 
 
+def test_groups_on_threads_give_the_same_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is in a group follows from the scenario: here from the least size, of a client each."""
+    monkeypatch.setattr("fedsim.computing.vmap.GROUP", 1.0)
+    logs = []
+    for threads in ("1", "2", "3"):
+        monkeypatch.setenv("FEDSIM_THREADS", threads)
+        fedsim.run(TOGETHER, out=tmp_path / threads)
+        logs.append(manifest(tmp_path / threads)["events"])
+    assert logs[0] == logs[1] == logs[2]
+
+
 @pytest.mark.parametrize(
     ("loss", "text"),
     [

@@ -32,7 +32,7 @@ MOST = 64
 NUMBERS = 2**26
 """The largest number of coordinates of all models in a batch, which bounds its memory."""
 
-GROUP = 2e7
+GROUP = 4e7
 """The least number of operations of a step of all clients of a group, if a batch has several.
 
 The calls of a step cost each group as much as some 10^6 operations, and Python makes one at a time.

@@ -16,7 +16,7 @@ from fedsim.computing.vmap import GROUP, MOST, VmapEvaluator
 from fedsim.errors import DataError
 from fedsim.ports import Work
 from fedsim.problems import Architecture, LocalLoss, Problem, Squared, TorchLoss, kernels
-from fedsim.problems.architectures import CharacterLSTM, DenseLayers
+from fedsim.problems.architectures import DenseLayers, Transformer
 from fedsim.problems.modules import LossTerms
 from fedsim.problems.modules.recorded import recordable
 from fedsim.problems.modules.vmap import Together
@@ -24,7 +24,7 @@ from fedsim.problems.optimizers import SGD, Adagrad, AdamW, Optimizer, Training,
 from fedsim.problems.samples import Samples
 from tests.problems.examples import samples
 from tests.problems.test_modules import Own, Tied
-from tests.problems.test_numbers import CLASSES, networks
+from tests.problems.test_numbers import CLASSES, NETWORKS, networks
 
 CLIENTS = 5
 
@@ -250,7 +250,7 @@ def test_regression_and_bfloat16(rng: np.random.Generator) -> None:
     assert torch.get_autocast_dtype("cpu") == torch.bfloat16
 
 
-@networks
+@pytest.mark.parametrize(("model", "features"), [NETWORKS[0], NETWORKS[-1]])
 def test_recorded_operations_give_the_same_bits(
     model: Architecture, features: int, rng: np.random.Generator
 ) -> None:
@@ -259,7 +259,9 @@ def test_recorded_operations_give_the_same_bits(
     works = [each for each in work(losses, rng, 0.3) if each.kernel is kernels.sgd_steps]
     recipe = losses[0].loss.recipe(features, CLASSES)  # type: ignore[attr-defined]
     found = []
-    for records in (False, recipe.recordable):
+    assert recipe.recordable
+    assert recipe.dense
+    for records in (False, True):
         made = Together(recipe, "float32", "cpu")
         made._records = records
         rows = [losses[each.client or 0].arranged for each in works]
@@ -268,7 +270,6 @@ def test_recorded_operations_give_the_same_bits(
         terms = LossTerms(0.01, "cross-entropy")
         found.append(made.steps(rows, models, 0.1, drawn, 0.3, terms))
         assert len(made._recorded) == records
-    assert recipe.recordable == (not isinstance(model, CharacterLSTM))
     np.testing.assert_array_equal(found[0], found[1])
 
 
@@ -287,8 +288,11 @@ def test_groups_and_their_bits_do_not_depend_on_threads(
     for each in work(losses, rng):
         if each.kernel is kernels.sgd_steps:
             w, _, drawn, _ = each.arguments
-            trained = {"kernel": kernels.optimizer_steps, "arguments": (w, drawn, training)}
-            works.append(each._replace(operations=GROUP / 2, **(trained if optimizer else {})))
+            one = each._replace(operations=GROUP / 2)
+            if optimizer:
+                arguments = w, drawn, training
+                one = one._replace(kernel=kernels.optimizer_steps, arguments=arguments)
+            works.append(one)
     found = []
     for threads in (1, 2, 3):
         counting = Counting(losses[0].loss)
@@ -315,6 +319,14 @@ def test_a_group_has_so_many_operations(
     counting = Counting(losses[0].loss)
     evaluated(divided(counting, losses, 1), works)
     assert sorted(counting.seen) == sizes
+
+
+@networks
+def test_only_dense_layers_are_divided(model: Architecture, features: int) -> None:
+    """Their recorded operations have the same bits, so it is the same which thread is the first."""
+    loss = TorchLoss(model=model, outputs=CLASSES)
+    dense = isinstance(model, DenseLayers | Transformer)
+    assert loss.divides_together(features, CLASSES) == dense
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -274,9 +274,14 @@ class TorchLoss(Loss):
         self._together(features, outputs)
 
     def divides_together(self, features: int, outputs: int) -> bool:
-        """Return whether threads may compute some of the clients each: on recorded operations."""
-        narrow = self.numbers == "bfloat16"
-        return not (self.on_gpu or narrow) and self.recipe(features, outputs).recordable
+        """Return whether threads may compute some of the clients each: of dense layers, recorded.
+
+        For these it does not matter which call of a shape was the first, before it was recorded.
+        """
+        if self.on_gpu or self.numbers == "bfloat16":
+            return False
+        found = self.recipe(features, outputs)
+        return found.recordable and found.dense
 
     @property
     def on_gpu(self) -> bool:

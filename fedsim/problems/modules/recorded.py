@@ -1,8 +1,9 @@
 """The operations of PyTorch that a function consists of, recorded once and repeated.
 
-To repeat them computes the same bits without the cost of modules, of autograd and of
-`torch.func.vmap`, which for small networks take longer than the numbers do. What a function decides
-in Python is decided when it is recorded, so only modules are recorded whose code is known.
+To repeat them computes the same bits (of recurrent layers, nearly) without the cost of modules,
+of autograd and of `torch.func.vmap`, which for small networks take longer than the numbers do. What
+a function decides in Python is decided when it is recorded, so only modules are recorded whose code
+is known.
 """
 
 from collections.abc import Callable

@@ -133,10 +133,13 @@ def test_groups_on_threads_give_the_same_log(
 ) -> None:
     """Who is in a group follows from the scenario: here from the least size, of a client each."""
     monkeypatch.setattr("fedsim.computing.vmap.GROUP", 1.0)
+    loss = {"kind": "torch", "model": {"kind": "mlp", "hidden": [16]}}
+    problem = {**TOGETHER["problem"], "loss": loss}
     logs = []
     for threads in ("1", "2", "3"):
         monkeypatch.setenv("FEDSIM_THREADS", threads)
-        fedsim.run(TOGETHER, out=tmp_path / threads)
+        keys = {"problem": problem, "stop": {"rounds": 6}}
+        fedsim.run({**TOGETHER, **keys}, out=tmp_path / threads)
         logs.append(manifest(tmp_path / threads)["events"])
     assert logs[0] == logs[1] == logs[2]
 

@@ -49,7 +49,8 @@ def dataset(
     if has_items(data):
         X, y = _stack(data)
         return arrays(X, y, clients)
-    parts = [_stack(each, f"client {number}: ") for number, each in enumerate(data)]
+    each_of: Any = data
+    parts = [_stack(each, f"client {number}: ") for number, each in enumerate(each_of)]
     if not parts or clients is not None:
         text = "one dataset, or at least one for each client without `clients`"
         raise DataError("data", f"got {len(parts)} datasets; expected {text}")

@@ -282,7 +282,8 @@ def test_steps_of_optimizers_are_those_of_their_rules_with_the_states(
         program, w = CompiledProgram(losses), rng.standard_normal(losses[0].dimension)
         for clip, pull, last in itertools.product((None, 0.5), (None, 0.3), (None, 4, 7)):
             sizes = (7, 7, 7, last) if last else ()
-            batches = [rng.choice(18, size, replace=False) for size in sizes] or [None] * 4
+            drawn: list[Any] = [rng.choice(18, size, replace=False) for size in sizes]
+            batches = drawn or [None] * 4
             anchor = rng.standard_normal(len(w)) if pull and last else None
             state = None
             for kept in (False, True, True):

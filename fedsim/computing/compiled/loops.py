@@ -155,7 +155,7 @@ def _drawn_rows(fields: Whole, s: int) -> Whole:
     if fields[ENDS]:
         ends = vector_at(fields[ENDS], fields[STEPS] + 1, fields)
         first, b = ends[s], ends[s + 1] - ends[s]
-    return vector_at(fields[DRAWN] + 8 * first, b, fields)  # type: ignore[return-value]
+    return vector_at(fields[DRAWN] + 8 * first, b, fields)  # type: ignore[no-any-return]
 
 
 @part

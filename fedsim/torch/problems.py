@@ -298,7 +298,7 @@ def _rows(data: Rows) -> Source | Mapping[str, Any]:
     if isinstance(data, Source | Mapping):
         return data
     several = isinstance(data, list | tuple) and len(data) > 0
-    each = data if several else [data]
+    each: Any = data if several else [data]
     if any(isinstance(one, DataLoader) for one in each):
         text = "got a DataLoader; clients draw their own minibatches, of the `batch` of the method"
         raise DataError("data", f"{text}: give its dataset, loader.dataset")

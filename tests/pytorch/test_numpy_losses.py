@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from torch.nn import Parameter
 from torch.nn.functional import softplus
 
@@ -33,7 +32,7 @@ RULES: dict[str, tuple[dict[str, Any], Make]] = {
 }
 
 
-def minibatches(rng: np.random.Generator, size: int, *, passes: bool) -> Iterator[NDArray[np.intp]]:
+def minibatches(rng: np.random.Generator, size: int, *, passes: bool) -> Iterator[Any]:
     """Yield those of a round, in passes the last ones smaller."""
     if not passes:
         for _ in range(STEPS):

@@ -257,7 +257,7 @@ def test_an_optimizer_that_is_passed_in_is_that_of_the_plain_loop(
 class Inverse(plans.LRScheduler):
     """A schedule with a class of its own."""
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Any]:
         return [base / (1 + 0.1 * self.last_epoch) for base in self.base_lrs]
 
 

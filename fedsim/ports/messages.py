@@ -16,8 +16,8 @@ Array = NDArray[np.float64]
 def constant(values: NDArray[np.floating]) -> Array:
     """Return an array as one that nothing changes: itself if it is that already, else a copy.
 
-    It is that if it is read-only and its memory its own. So who gives an array away, and does not
-    change it any more, makes it read-only, and saves a copy of a long vector.
+    It is that if it is read-only and its memory its own. A caller that gives an array away, and
+    does not change it any more, makes it read-only, and so saves a copy of a long vector.
 
     Args:
         values: numbers of any shape.

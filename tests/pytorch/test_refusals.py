@@ -345,21 +345,28 @@ def in_double() -> Iterator[None]:
         torch.set_default_dtype(torch.float32)
 
 
-@pytest.mark.parametrize("threads", ["1", "3"])
+KEPT = {"optimizer": "adam", "optimizer_state": "kept"}
+
+
+@pytest.mark.parametrize(("threads", "more"), [("1", KEPT), ("3", KEPT), ("1", {})])
 @pytest.mark.parametrize("around", [in_double, torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize("model", [{"kind": "mlp", "hidden": [5]}, nn.Linear(4, 2)])
 def test_what_is_set_around_a_run_changes_no_result(
-    model: Any, around: Any, threads: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Any,
+    around: Any,
+    threads: str,
+    more: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FEDSIM_THREADS", threads)
     data: Any = fedsim.arrays(X, Y)
-    kept = METHOD | {"optimizer": "adam", "optimizer_state": "kept"}
 
     def objectives(folder: Path) -> list[float]:
         problem: Any = {"loss": {"kind": "torch", "model": model}, "data": data}
         if isinstance(model, nn.Module):
             problem = fedsim.torch.problem(model, data=data)
-        whole = {"problem": problem, "algorithm": kept, "fleet": [{"count": 3}]}
+        whole = {"problem": problem, "algorithm": METHOD | more, "fleet": [{"count": 3}]}
         result = fedsim.run(whole | {"stop": {"rounds": 3}}, out=folder)
         found: list[float] = result.rounds["objective"].tolist()
         return found

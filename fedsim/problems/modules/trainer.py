@@ -130,7 +130,6 @@ class Trainer:
         self._step_gradient(batch, terms, 0)
         return self._gradient(w, terms)
 
-    @with_gradients
     def steps(
         self,
         rows: Rows,
@@ -144,6 +143,7 @@ class Trainer:
         change = self.change(rows, w, eta, drawn, pull, terms)
         return np.add(w, change, out=change)
 
+    @with_gradients
     def change(
         self,
         rows: Rows,

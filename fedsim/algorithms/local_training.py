@@ -40,6 +40,7 @@ from fedsim.problems.optimizers import (
 from fedsim.problems.parts import ModelPart
 from fedsim.problems.schedules import AnySchedule
 from fedsim.text import quantity
+from fedsim.wire import frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,13 +235,12 @@ class LocalUpdates(LocalSteps[Kept]):
 
     @property
     def uncompiled(self) -> str:
-        """Steps on parts, passes whose last minibatch is smaller, and some optimizers' steps."""
+        """Steps on parts, and those of some optimizers."""
         if self.local_first is not None:
             return "steps on parts of the model"
         if self.optimizer is not None and type(self.optimizer) not in COMPILED:
             return f"the steps of {self._rule_name}"
-        ragged = self.local_epochs is not None and self.batch is not None and not self.drop_last
-        return "passes whose last minibatch is smaller" if ragged else ""
+        return ""
 
     def kept_state(self, dimension: int) -> int:
         """Return the numbers in the state of an optimizer that is kept."""
@@ -366,7 +366,7 @@ class LocalUpdates(LocalSteps[Kept]):
         return training
 
     def change(self, client: Client[Kept], start: Array) -> Awaitable[Array]:
-        """Compute Delta_i = w_i - w, from the received model w."""
+        """Compute Delta_i = w_i - w, from the received model w: an array of its own."""
         if not self.plain or type(self).descend is not LocalUpdates.descend:
             return self._difference(client, start)
         plan = self.plan(client.oracle.rows, client.round)
@@ -403,7 +403,8 @@ class LocalUpdates(LocalSteps[Kept]):
 
     async def handle(self, client: Client[Kept], message: Model) -> Message:
         """Run a client: take local steps, and return the update."""
-        return Update(client.pack(await self.change(client, message.w.values)))
+        change = await self.change(client, message.w.values)
+        return Update(client.pack(frozen(change)))
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that a local step is longer than 1/L_max."""

@@ -37,16 +37,17 @@ class ThreadedEvaluator:
 
     def submit(self, work: Work) -> Task:
         """See `Evaluator.submit`: an idle thread starts on it at once."""
-        return self._pool.submit(partial(evaluate, work, self.losses))
+        return self._pool.submit(partial(_evaluate, work, self.losses))
 
     def result(self, ticket: Task) -> Array:
         """See `Evaluator.result`: evaluates the work, or other pending work until it is done."""
-        found: Array = self._pool.result(ticket)
+        found: Array = self._pool.result(ticket)[0]
         return found
 
     def finite(self, ticket: Task, result: Array) -> bool:  # noqa: ARG002
-        """See `Evaluator.finite`."""
-        return finite(result)
+        """See `Evaluator.finite`: the thread that evaluated the work has looked."""
+        found: bool = ticket.future.result()[1]
+        return found
 
     def withdraw(self, ticket: Task) -> None:
         """See `Evaluator.withdraw`: a pending task is not evaluated."""
@@ -57,3 +58,9 @@ class ThreadedEvaluator:
         if not self._pool.others:
             return self.losses.values(w)
         return np.array(list(self._pool.map(lambda loss: loss.value(w), self.losses)))
+
+
+def _evaluate(work: Work, losses: Sequence[LocalLoss]) -> tuple[Array, bool]:
+    """Return the result of work and whether it is finite."""
+    result = evaluate(work, losses)
+    return result, finite(result)  # here: the thread that waits for results has enough to do

@@ -126,7 +126,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "one number in a list": (lambda o, t: mean_of(o, t)[None], r"got \(1,\)"),
     "a number an output": (lambda o, _: o**2, r"got \(12, 3\)"),
     "NumPy": (lambda o, _: o.detach().numpy().sum(1), r"got numpy\.ndarray"),
-    "a number of Python's": (lambda *_: 1.0, r"got builtins\.float"),
+    "a number of Python's": (lambda *_: 1.0, r"is to return a tensor; got 1\.0"),
     "whole numbers": (lambda _, t: t, "real number; got torch.int64"),
     "an error": (lambda o, _: o.nothing, "fails on 12 outputs of the module: 'Tensor' object"),
     "another shape": (nn.MSELoss(), "fails on 12 outputs of the module"),
@@ -254,6 +254,9 @@ def test_training_is_training_also_where_a_minibatch_has_all_rows() -> None:
         assert np.array_equal(work.kernel(f, *work.arguments), stochastic)
         steps = f.sgd_steps(w, 0.1, oracle.draws(2, batch, rng), None)
         assert np.array_equal(steps, f.sgd_steps(w, 0.1, [every, every], None))
+        change = f.sgd_change(w, 0.1, [every, every], None)
+        assert np.array_equal(steps, w + change)
+        assert np.array_equal(change, change.astype(np.float32))
     assert not np.allclose(stochastic, f.gradient(w), rtol=1e-3)
     assert np.array_equal(f.gradient(w), f.gradient(w))
     plain = local(fedsim.torch.problem(several, data=rows()), count=8)

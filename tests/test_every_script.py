@@ -56,6 +56,7 @@ TESTED = {
     "reality/run": "test_reality_table",
     "reality/stored": "test_reality_table",
     "reality/wifi": "test_reality_wifi",
+    "reality/worst": "test_reality",
     "studies/best_by_radio": "repricing/test_study",
     "studies/censoring_and_tails": "test_studies",
     "studies/compression_and_shared_uplink": "test_studies",

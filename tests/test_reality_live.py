@@ -51,6 +51,34 @@ def test_every_measurement_is_complete_and_slower_than_its_links(live: Any) -> N
     assert machine["setting"].tolist() == list(range(live.SETTINGS))
 
 
+def test_a_second_measurement_is_complete_and_of_the_same_bytes(live: Any) -> None:
+    """Bytes and operations follow from the scenario; times are the machine's."""
+    first, second = live.read(), pd.read_csv(live.REPEATS)
+    exact = ["setting", "method", "round", "client", "down_bytes", "operations", "up_bytes"]
+    pd.testing.assert_frame_equal(first[exact], second[exact])
+    assert not np.array_equal(first["up_end"], second["up_end"])
+    for number, rows in second.groupby("setting"):
+        check_rows(rows, live.draw(number))
+
+
+def test_one_measurement_as_the_prediction_of_another(live: Any) -> None:
+    """Computed anew from both; by hand for one round."""
+    stored = importlib.import_module("stored")
+    for number, found in stored.read_findings(live.REPEATED):
+        ((*names, kept),) = found
+        ((*_, made),) = live.repeated(number)
+        assert names == [live.LIVE, live.BEFORE]
+        assert made.errors == pytest.approx(kept.errors, rel=1e-3)
+    first, second = (
+        table.query("setting == 0 and method == 'dense' and round == 7")
+        for table in (live.read(), pd.read_csv(live.REPEATS))
+    )
+    took = [rows["up_end"].max() - rows["down_begin"].min() for rows in (first, second)]
+    ((*_, made),) = live.repeated(0)
+    place = sorted(live.METHODS).index("dense") * live.ROUNDS // 2
+    assert made.errors[place] == pytest.approx(took[0] / took[1] - 1.0)
+
+
 def test_settings_are_in_their_ranges_and_clients_differ(live: Any) -> None:
     for number in range(live.SETTINGS):
         drawn = live.draw(number)

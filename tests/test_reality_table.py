@@ -1,6 +1,7 @@
 """The table of all models and their references: its command, in a reduced form, and its page."""
 
 import importlib
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,25 @@ def _named(row: str) -> tuple[str, ...]:
     return (*cells[:2], *cells[6:])
 
 
+def test_the_errors_of_one_script_are_computed_anew_and_all_others_stay(
+    run: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    before = run.read_errors(run.ERRORS)
+    monkeypatch.setattr(run, "ERRORS", Path(shutil.copy(run.ERRORS, tmp_path)))
+    monkeypatch.setattr(run.wifi, "errors", lambda: iter([("held-out", None, 0.5)]))
+    for script in (run.calibrating, run.live_links, run.lora):
+        monkeypatch.setattr(script, "find_all", None)
+    run.main(["--again", "wifi.py"])
+    assert run.read_errors(run.ERRORS) == {**before, run.CELLS: [0.5]}
+    assert "| 50 % | 50 % | +50 % |" in capsys.readouterr().out
+    for words in (["wifi.py"], ["--again", "simgrid/compare.py"]):
+        with pytest.raises(SystemExit, match="and with it some of calibrating"):
+            run.main(words)
+
+
 def test_the_pages_have_what_was_found_once(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """One command writes all of their tables: nothing in them is typed."""
     written = list[tuple[str, str]]()
@@ -76,7 +96,7 @@ def test_the_pages_have_what_was_found_once(run: Any, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(run, "fill", check)
     run.main(["--page"])
-    assert len(written) == 7
+    assert len(written) == 9
     assert {page for page, _ in written} == {"truth.md", "calibrating.md", "lora.md"}
 
 

@@ -287,11 +287,15 @@ def predict(study: Mapping[str, Any], trained: Path, folder: Path) -> pd.DataFra
     return typical.rename_axis(["method", "round"]).reset_index()
 
 
+def durations(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return what each method's rounds took: columns "method", "round" and "real", s."""
+    of_round = rows.groupby(["method", "round"], observed=True)
+    return (of_round["up_end"].max() - of_round["down_begin"].min()).rename("real").reset_index()
+
+
 def compare(rows: pd.DataFrame, predicted: pd.DataFrame) -> Finding:
     """Compare the second half of the rounds with their prediction."""
-    of_round = rows.groupby(["method", "round"], observed=True)
-    real = (of_round["up_end"].max() - of_round["down_begin"].min()).rename("real").reset_index()
-    both = real.merge(predicted, on=["method", "round"])
+    both = durations(rows).merge(predicted, on=["method", "round"])
     late = both[both["round"] > ROUNDS // 2]
     sums = late.groupby("method")[["real", "seconds"]].sum()
     tau = float(kendalltau(sums["real"], sums["seconds"]).statistic)

@@ -4,13 +4,16 @@
     python analysis/reality/live_links.py again           by what was measured once
     python analysis/reality/live_links.py measure         after measuring anew (as root)
     python analysis/reality/live_links.py measure 3 5     measuring these settings only
-
+    python analysis/reality/live_links.py repeat          after measuring all once more
+    python analysis/reality/live_links.py repeat 3 5      measuring these settings once more
 In each of ten drawn settings `fedsim serve` and four `fedsim join` are processes in network
 namespaces of their own, joined by links that Linux shapes (see linux/namespaces.py), and run four
 methods. The first half of their rounds calibrates a fleet, from a scenario that has the presets;
 the second half is predicted. What was measured is in live_links/results.csv, with the load of the
 machine beside it in machine.csv, and what is found from it in calibrated.csv, so the table needs no
-namespaces; calibrating.py has the methods, and does the same with ns-3.
+namespaces; calibrating.py has the methods, and does the same with ns-3. How well can a round be
+predicted at all? The same settings were measured once more, in repeats.csv; repeated.csv has the
+errors of the first measurement, taken as a prediction of the second one.
 """
 
 import json
@@ -40,6 +43,11 @@ PACED = HERE / "linux/paced.py"
 TABLE = HERE / "live_links/results.csv"
 MACHINE = HERE / "live_links/machine.csv"
 FOUND = HERE / "live_links/calibrated.csv"
+REPEATS = HERE / "live_links/repeats.csv"
+REPEATED = HERE / "live_links/repeated.csv"
+
+LIVE, BEFORE = "live", "measured before"
+"""What stands in the place of a model and its fleet where one measurement predicts another one."""
 
 SETTINGS = 10
 
@@ -199,16 +207,17 @@ def rows_of(recording: pd.DataFrame) -> pd.DataFrame:
     return rows.sort_values(keys, ignore_index=True)
 
 
-def measure_all(numbers: Sequence[int]) -> None:
-    """Measure some settings, and write them into the table."""
+def measure_all(numbers: Sequence[int], path: Path = TABLE) -> None:
+    """Measure some settings, and write them into a table."""
     be_prompt()
     for number in numbers:
         begun, before = time.monotonic(), os.getloadavg()[0]
         rows = measure(number, draw(number))
         took, after = time.monotonic() - begun, os.getloadavg()[0]
-        _replace(TABLE, rows[list(COLUMNS)], number)
-        noted = {"setting": number, "seconds": round(took), "before": before, "after": after}
-        _replace(MACHINE, pd.DataFrame([noted]), number)
+        _replace(path, rows[list(COLUMNS)], number)
+        if path == TABLE:
+            noted = {"setting": number, "seconds": round(took), "before": before, "after": after}
+            _replace(MACHINE, pd.DataFrame([noted]), number)
         print(f"setting {number}: {took:.0f} s, load {before:.2f} to {after:.2f}", file=sys.stderr)
 
 
@@ -235,26 +244,44 @@ def findings(number: int) -> Findings:
     return list(calibrating.find(draw(number), table[table["setting"] == number], scenario))
 
 
+def repeated(number: int) -> Findings:
+    """Return the errors of a setting's first measurement, as a prediction of its second one."""
+    first, second = (table[table["setting"] == number] for table in (read(), pd.read_csv(REPEATS)))
+    predicted = calibrating.durations(first).rename(columns={"real": "seconds"})
+    return [(LIVE, BEFORE, calibrating.compare(second, predicted))]
+
+
 def find_all() -> None:
     """Compute what is found in all settings that were measured, and store it."""
     numbers = sorted(set(read()["setting"]))
     write_findings(calibrating.each_of(numbers, findings), FOUND)
+    find_repeated()
+
+
+def find_repeated() -> None:
+    """Compute what is found in all settings that were measured twice, and store it."""
+    numbers = sorted(set(pd.read_csv(REPEATS)["setting"]))
+    write_findings(((number, repeated(number)) for number in numbers), REPEATED)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Print the errors, after measuring or computing if that is asked for."""
     calibrating.be_quiet()
     first, *others = arguments or [""]
-    if first == "measure" and all(each.isdecimal() and int(each) < SETTINGS for each in others):
-        measure_all([int(each) for each in others] or range(SETTINGS))
+    tables = {"measure": TABLE, "repeat": REPEATS}
+    if first in tables and all(each.isdecimal() and int(each) < SETTINGS for each in others):
+        measure_all([int(each) for each in others] or range(SETTINGS), tables[first])
         if others:
             return
     elif list(arguments) not in ([], ["again"]):
-        wanted = f"nothing, or: again, or: measure, and numbers of settings up to {SETTINGS - 1}"
-        sys.exit(f"got {' '.join(arguments)}; expected {wanted}")
-    if arguments:
+        wanted = f"measure or repeat, and numbers of settings up to {SETTINGS - 1}"
+        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: again, or: {wanted}")
+    if first == "repeat":
+        find_repeated()
+    elif arguments:
         find_all()
     calibrating.report(FOUND)
+    calibrating.report(REPEATED)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,9 @@
                                               docs/howto/lora.md, written into the pages
     python analysis/reality/run.py --again    after computing all errors anew (long), with or
                                               without --page
+    python analysis/reality/run.py --again transfers.py kernel.py
+                                              after computing those of some of the table's scripts,
+                                              where a change can move no others
 
 Errors are relative, and of times (for LoRa: of the share of frames that are received); references
 are closed forms, other simulators, packets, and the sockets of a kernel. What they said is in the
@@ -15,7 +18,7 @@ own reference anew.
 
 import csv
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -133,14 +136,14 @@ def of_lora(*, published: bool) -> Callable[[], Sequence[float]]:
     return lambda: [error for simulated, error in lora.errors() if simulated is published]
 
 
-def _of_fleet(path: Path, fleet: str) -> Sequence[float]:
-    """Return the errors of rounds' durations under `model: tcp`, of a fleet."""
+def _of_fleet(path: Path, fleet: str, model: str = "tcp") -> Sequence[float]:
+    """Return the errors of rounds' durations under a model, of a fleet."""
     return [
         error
         for _, found in read_findings(path)
-        for model, own, finding in found
+        for each, own, finding in found
         for error in finding.errors
-        if (model, own) == ("tcp", fleet)
+        if (each, own) == (model, fleet)
     ]
 
 
@@ -260,6 +263,13 @@ ROWS = (
         "first windows that overflow a queue",
         "live_links.py",
     ),
+    Row(
+        "no model: the live runs",
+        "the same settings, measured once more",
+        lambda: _of_fleet(live_links.REPEATED, live_links.BEFORE, live_links.LIVE),
+        "",
+        "live_links.py",
+    ),
 )
 
 
@@ -273,13 +283,20 @@ BY_REGIME: Mapping[str, tuple[str, str]] = {
 
 CELLS = ROWS[10].name
 
+COMPUTED = {row.command for row in ROWS} - {"simgrid/compare.py"}
+"""The scripts whose errors are stored, and computed anew on request."""
 
-def find_all() -> None:
-    """Compute all errors anew, and store them."""
-    calibrating.find_all()
-    live_links.find_all()
-    lora.find_all()
-    write_errors({row.name: row.errors() for row in ROWS if row.takes_long}, ERRORS)
+
+def find(commands: Collection[str]) -> None:
+    """Compute the errors of some scripts anew, and store them; those of the others stay."""
+    for script in (calibrating, live_links, lora):
+        if Path(script.__file__).name in commands:
+            script.find_all()
+    rows = [row for row in ROWS if row.takes_long]
+    anew = {row.name: row.errors() for row in rows if row.command in commands}
+    if anew:
+        known = {} if len(anew) == len(rows) else read_errors(ERRORS)
+        write_errors({row.name: {**known, **anew}[row.name] for row in rows}, ERRORS)
 
 
 def regimes_of_all() -> Iterator[tuple[str, str, regimes.Held]]:
@@ -306,18 +323,21 @@ def write_pages() -> None:
     fill(PAGE, MARK, lines())
     fill(PAGE, REGIMES, regimes.lines(regimes_of_all()))
     fill(LORA, "table: frames received", lora.lines(lora.read()))
-    for name, path in (("ns-3", calibrating.FOUND), ("live runs", live_links.FOUND)):
+    stored = {"ns-3": calibrating.FOUND, "live runs": live_links.FOUND}
+    for name, path in {**stored, "live runs, twice": live_links.REPEATED}.items():
         fill(FLEETS, f"table: {name}, all", calibrating.lines(read_findings(path), each=False))
         fill(FLEETS, f"table: {name}, each", calibrating.lines(read_findings(path)))
 
 
 def main(arguments: Sequence[str]) -> None:
     """Print the table, or write it into the pages."""
-    if not {*arguments} <= {"--page", "--again"}:
-        sys.exit(f"got {' '.join(arguments)}; expected nothing, or: --page, --again")
+    scripts = {*arguments} - {"--page", "--again"}
+    if not scripts <= COMPUTED or (scripts and "--again" not in arguments):
+        wanted = f"nothing, or: --page, --again, and with it some of {', '.join(sorted(COMPUTED))}"
+        sys.exit(f"got {' '.join(arguments)}; expected {wanted}")
     calibrating.be_quiet()
     if "--again" in arguments:
-        find_all()
+        find(scripts or COMPUTED)
     if "--page" in arguments:
         write_pages()
         return

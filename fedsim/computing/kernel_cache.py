@@ -1,7 +1,8 @@
 """Where kernels that Numba has compiled are kept: in the user's cache, compiled once a machine.
 
 Their folder is named by a hash of all sources that are compiled into them: Numba's own check looks
-at the file of the kernel alone, and would reuse it after a change of a function that it calls.
+at the file of the kernel alone, and would reuse it after a change of a function that it calls. It
+does not matter where the sources lie: checkouts and environments with the same ones share kernels.
 """
 
 import hashlib
@@ -13,7 +14,28 @@ import numba
 
 from fedsim.problems.partition import cache_folder
 
+try:
+    from numba.core.caching import UserProvidedCacheLocator as _Locator
+except ImportError:  # an older Numba: each place of the sources has kernels of its own
+    _Locator = object
+
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class KernelLocator(_Locator):  # type: ignore[misc]  # Numba's classes have no types
+    """Says where Numba keeps a kernel, by what its sources are and not by where they lie."""
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        """Return the folder of a file's kernels below that of all: the package's name."""
+        return Path(py_file).parent.name
+
+    def get_source_stamp(self) -> str:
+        """Return nothing that changes: the name of the folder has the hash of all sources."""
+        return ""
+
+
+_LOCATOR = f"{__name__}.{KernelLocator.__name__}" if _Locator is not object else ""
 
 
 def kernel_folder(sources: Iterable[Path]) -> str:
@@ -31,9 +53,10 @@ def cached_kernel(function: Function, folder: str, **options: Any) -> Function:
         folder: see `kernel_folder`.
         options: of `numba.njit`.
     """
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = folder  # Numba reads it when it wraps the function
+    settings = {"CACHE_DIR": folder, "CACHE_LOCATOR_CLASSES": _LOCATOR}
+    before = {name: getattr(numba.config, name, "") for name in settings}
+    vars(numba.config).update(settings)  # Numba reads them when it wraps the function
     try:
         return cast("Function", numba.njit(cache=True, **options)(function))
     finally:
-        numba.config.CACHE_DIR = before
+        vars(numba.config).update(before)

@@ -19,16 +19,17 @@ from fedsim.scenario.specs import ProblemSpec, ScenarioKeys
 
 
 def targets(
-    stop: Stop, measures: Sequence[Measure], reported: Iterable[str] = ()
+    stop: Stop, measures: Sequence[Measure], reported: Iterable[str] | None = ()
 ) -> Iterator[tuple[str, str, object]]:
     """Yield stop rules on figures that no measure provides, as key, message and value.
 
     Args:
         stop: the rules.
         measures: of the scenario.
-        reported: the figures that the clients' own programs say of a model.
+        reported: the figures that the clients' own programs say of a model; None where that is
+            not known: then a name may be theirs, unless it is nearly that of a rule.
     """
-    measured = {name for measure in measures for name in measure.columns} | set(reported)
+    measured = {name for measure in measures for name in measure.columns} | set(reported or ())
     known = columns()
     for name in stop.own:
         if name in measured or name in known:
@@ -39,10 +40,12 @@ def targets(
             if name in measured or name in ("objective", "gap"):
                 continue
             own = isinstance(rule, MeasureTarget)  # the column is the key itself
+            rules = [*type(stop).model_fields, *dict.fromkeys([*known, *measured])]
+            if reported is None and (name in known or not own or not nearest(name, rules)):
+                continue
             if name in known:
                 text = f"no measure gives {'it' if own else name}; give measures: [{known[name]}]"
             elif own:
-                rules = [*type(stop).model_fields, *dict.fromkeys([*known, *measured])]
                 hint = nearest(name, rules) or "."
                 text = f"unknown key '{printable(name)}'{hint} Accepted here: {', '.join(rules)}"
             else:
@@ -55,7 +58,7 @@ def unread_targets(tree: Located, context: object) -> list[tuple[str, str]]:
     """Return stop rules that nothing can mean, of a scenario that is wrong elsewhere.
 
     A measure's column is known once measures and the loss are: where these and the rules can be
-    read, the rest need not be right.
+    read, the rest need not be right. Where there is no loss yet, only misspelt names are returned.
 
     Args:
         tree: the scenario as written.
@@ -66,23 +69,27 @@ def unread_targets(tree: Located, context: object) -> list[tuple[str, str]]:
     """
     written = tree.plain()
     problem = written.get("problem") if isinstance(written, Mapping) else None
-    if not isinstance(written, Mapping) or not isinstance(problem, Mapping):
+    if not isinstance(written, Mapping):
         return []
     parts = {key: written[key] for key in ("stop", "measures") if key in written}
-    parts |= {"loss": problem["loss"]} if "loss" in problem else {}
+    if isinstance(problem, Mapping) and "loss" in problem:
+        parts["loss"] = problem["loss"]
+    known = "loss" in parts
+    model = _parts(with_loss=known)
     try:
-        read: Any = _parts().model_validate_json(json.dumps(parts), strict=True, context=context)
+        read: Any = model.model_validate_json(json.dumps(parts), strict=True, context=context)
     except ValidationError:
         return []  # which is said of these themselves
-    found = targets(read.stop, read.measures, reports(read.loss))
+    found = targets(read.stop, read.measures, reports(read.loss) if known else None)
     return [(key, text) for key, text, _ in found]
 
 
 @cache
-def _parts() -> type[BaseModel]:
+def _parts(*, with_loss: bool) -> type[BaseModel]:
     """Return the parts of a scenario that say which columns there are, and which are read."""
     fields = {name: ScenarioKeys.model_fields[name] for name in ("stop", "measures")}
-    fields["loss"] = ProblemSpec.model_fields["loss"]
+    if with_loss:
+        fields["loss"] = ProblemSpec.model_fields["loss"]
     own: dict[str, Any] = {name: (field.annotation, field) for name, field in fields.items()}
     return create_model("Figures", __base__=Spec, **own)
 

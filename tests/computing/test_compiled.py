@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from scipy.sparse import csr_array
 from fedsim.computing import SerialEvaluator
 from fedsim.computing.compiled import CompiledProgram
 from fedsim.computing.compiled.evaluator import CompiledEvaluator
+from fedsim.computing.kernel_cache import cached_kernel
 from fedsim.computing.supported import compilable
 from fedsim.ports import Array, Work
 from fedsim.problems import Logistic, Loss, MultilayerPerceptron, Problem, Samples, Softmax, Squared
@@ -360,6 +362,18 @@ def test_no_kernel_reads_or_writes_beyond_an_array(tmp_path: Path) -> None:
     )
     assert other.returncode == 0, other.stderr
     assert len(other.stdout.strip()) == 64
+
+
+def test_sources_that_are_the_same_share_a_kernel_wherever_they_lie(tmp_path: Path) -> None:
+    taken = []
+    for place in ("one", "other"):
+        file = tmp_path / place / "package" / "doubling.py"
+        file.parent.mkdir(parents=True)
+        file.write_text("def twice(number):\n    return 2 * number\n", encoding="utf-8")
+        kernel: Any = cached_kernel(run_path(str(file))["twice"], str(tmp_path / "kernels"))
+        assert kernel(2) == 4
+        taken.append(sum(kernel.stats.cache_hits.values()))
+    assert taken == [0, 1]
 
 
 def test_every_piece_of_a_page_is_done_in_its_own_place() -> None:

@@ -136,6 +136,14 @@ def test_a_misspelt_stop_rule_comes_with_all_else() -> None:
         assert found == {"fleet.0.radio", *wrong}
 
 
+def test_a_misspelt_stop_rule_is_named_beside_a_missing_problem() -> None:
+    """What a user's own program reports is not known then: only names near a rule's are wrong."""
+    block = {"stop": {"round": 4, "my_score": 1.0}, "algorithm": {"kind": "gd", "step_size": 1}}
+    assert {fault.key for fault in faults(block)} == {"problem", "stop.round"}
+    bare = {**block, "problem": {"data": {"kind": "none"}}}
+    assert {"problem.loss", "stop.round"} <= {fault.key for fault in faults(bare)}
+
+
 def test_no_line_of_the_good_scenario_can_be_misspelt(tmp_path: Path) -> None:
     for number, line in enumerate(LINES, start=1):
         head, colon, rest = line.partition(":")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.checker import cache_of_mypy
 from tests.conftest import ROOT
 
 RIGHT = """
@@ -43,14 +44,10 @@ def checked(folder: Path, text: str) -> str:
     """Return what mypy says of a file that somebody writes, with the cache of the project."""
     file = folder / "mine.py"
     file.write_text(text, encoding="utf-8")
-    words = [
-        "--config-file",
-        str(ROOT / "pyproject.toml"),
-        "--cache-dir",
-        str(ROOT / ".mypy_cache"),
-    ]
-    command = [sys.executable, "-m", "mypy", *words, str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    with cache_of_mypy() as cache:
+        words = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(cache)]
+        command = [sys.executable, "-m", "mypy", *words, str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     return done.stdout + done.stderr
 
 

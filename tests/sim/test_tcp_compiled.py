@@ -1,6 +1,7 @@
 """The compiled form of TCP: the same as the objects of it, to the last bit of all times."""
 
 from collections.abc import Sequence
+from functools import partial
 from heapq import heappop, heappush
 from math import inf
 from typing import Any
@@ -11,14 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.physics.radios.channel import Framing
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import star
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.tcp import worlds
+from fedsim.sim.network.tcp.bearers import Connections
 from fedsim.sim.network.tcp.compiled import events
 from fedsim.sim.network.tcp.compiled import layout as at
 from fedsim.sim.network.tcp.compiled.compiler import integers_at, reals_at
 from fedsim.sim.network.tcp.compiled.world import CompiledWorld
+from fedsim.sim.network.transmission import choose_bearers
+from tests.sim.radios import law
 from tests.sim.test_tcp_episodes import CLIENTS, TOPOLOGIES, Rounds, Start
 
 STARTS = st.builds(
@@ -78,6 +83,39 @@ def test_many_messages_at_once_outgrow_a_buffer(queue: int) -> None:
     assert played(0.0, "star", {"queue": queue}, rounds, 0.9) == expected
     if queue == 30:
         assert any(again for *_, again in expected)
+
+
+@pytest.mark.parametrize("begun", [inf, pytest.param(0.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stack", ["linux", "ns-3"])
+def test_a_burst_over_idle_links_has_the_room_of_the_queue_and_one_more(
+    stack: Any, begun: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Down, all SYN come to one link at once, in each round: the others are sent a second later."""
+    clients, queue, begins = 12, 5, (0.37, 5.37)
+    monkeypatch.setattr(worlds, "COMPILED_FROM", begun)
+    calendar, arrived = Calendar(), list[float]()
+    packets, rng = Framing(52, 1500), np.random.default_rng(0)
+    _, down = choose_bearers(
+        calendar,
+        star(clients, downlink=1e8),
+        [law(1e9)] * clients,
+        [law(1e9)] * clients,
+        radio_latency=[0.01 + 0.005 * client for client in range(clients)],
+        connections=Connections(
+            Tcp(queue=queue, stack=stack), lambda _: packets, None, lambda *_: rng
+        ),
+    )
+    for number, begin in enumerate(begins):
+        for client in range(clients):
+            bits = 8 * (1000.0 + number)  # other ones, so that nothing recurs
+            start = partial(down[client].start, bits, 1e9, lambda _: arrived.append(calendar.now))
+            calendar.at(begin, start, client)
+    calendar.run()
+    assert len(arrived) == 2 * clients
+    for begin in begins:
+        times = np.array([each - begin for each in arrived if 0 < each - begin < 5])
+        assert len(times) == clients
+        assert sum(times > 1) == clients - queue - 1
 
 
 def test_kernels_are_for_many_segments_and_for_what_they_know() -> None:

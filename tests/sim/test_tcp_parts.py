@@ -72,6 +72,17 @@ def test_of_an_arrival_and_a_departure_at_once_the_one_that_began_earlier_is_fir
     assert through[2] == -1.0
 
 
+@pytest.mark.parametrize("lead", [0.0, 1.0])
+def test_the_first_packet_of_an_idle_link_takes_no_place_in_its_queue(lead: float) -> None:
+    """At time 0 as later: one is sent, as many wait as have room, and the others are lost."""
+    queue = LinkQueue(RATE, 3)
+    for _ in range(2):
+        through = [queue.carry_one(0.0, BITS, lead) for _ in range(6)]
+        assert through == [*[pytest.approx((n + 1) * BITS / RATE) for n in range(4)], -1.0, -1.0]
+        queue.clear()
+    assert queue.room(0.0, lead) == 4
+
+
 # What waits by flow.
 
 
@@ -389,6 +400,18 @@ def test_a_timer_that_runs_out_waits_twice_as_long_and_starts_at_one_segment() -
         assert sender.deadline == expected
         assert window.size == 1.0
     assert len(sent) == 10 + 3
+
+
+@pytest.mark.parametrize("stack", ["linux", "ns-3"])
+@pytest.mark.parametrize("begun", [0.0, 100.0])
+def test_the_first_acknowledgement_follows_no_other(stack: Any, begun: float) -> None:
+    """At time 0 as later: it shows no train of acknowledgements, however short its round trip."""
+    window = Window(Tcp(stack=stack, initial_window=20))
+    for number in (1, 2):
+        window.measure(begun, begun + 0.0015)
+        window.note_acknowledgement(begun + 0.0015)
+        window.grow(1, number, 20, begun + 0.0015)
+        assert (window.threshold, window.size) == (inf, 20 + number)
 
 
 def test_a_timer_that_runs_out_before_ns3s_receiver_has_heard_anything_begins_anew() -> None:

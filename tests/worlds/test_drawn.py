@@ -129,6 +129,7 @@ def test_every_field_of_every_block_is_drawn(seen: dict[type[Spec], dict[str, se
     assert sorted(missing) == sorted(FIELDS)
 
 
+@pytest.mark.slow
 def test_every_value_of_a_field_that_has_a_few_is_drawn(
     seen: dict[type[Spec], dict[str, set[Any]]],
 ) -> None:

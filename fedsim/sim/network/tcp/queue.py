@@ -12,6 +12,10 @@ from fedsim.sim.network.processor_sharing import FairLink
 TOGETHER = 1e-9
 """What happens within this time, s, happens at once: equal times differ by rounding."""
 
+NEVER = -1.0
+"""When the last packet of a link is through that has had none, s: before the first one comes. At 0,
+what comes at time 0 would wait behind nothing, in a place of the queue."""
+
 FILLED = 0.85
 """How much of a queue streams fill in the mean, at most: windows are cut where it overflows."""
 
@@ -50,7 +54,7 @@ class LinkQueue:
     flows: int = 0
     claimed: int = 0
     crowded: bool = False
-    free: float = 0.0
+    free: float = NEVER
     slot: float = 0.0
     waits: deque[tuple[float, float, int]] = field(default_factory=deque)
     waiting: int = 0
@@ -154,7 +158,7 @@ class LinkQueue:
 
     def clear(self) -> None:
         """Forget all that has come: another episode begins."""
-        self.free, self.slot, self.waiting = 0.0, 0.0, 0
+        self.free, self.slot, self.waiting = NEVER, 0.0, 0
         self.flows = self.claimed = 0
         self.crowded = False
         self.waits.clear()

@@ -131,7 +131,7 @@ class Window:
         # HyStart: the smallest round trip, and what this round has shown.
         self._least_trip = inf
         self._found = False
-        self._round_end, self._round_start, self._last_near = -1, 0.0, 0.0
+        self._round_end, self._round_start, self._last_near = -1, 0.0, -inf
         self._round_trip, self._samples = inf, 0
         # Cubic: the window of the last loss, and the curve since then.
         self._peak, self._epoch, self._origin, self._inflection = 0, -1.0, 0, 0.0

@@ -34,6 +34,7 @@ from fedsim.sim.network.tcp.compiled.receivers import count_arrived
 from fedsim.sim.network.tcp.compiled.windows import measure, reset_window, restore_timeout
 from fedsim.sim.network.tcp.handshake import FIRST_TIMEOUT, OPTIONS
 from fedsim.sim.network.tcp.handshake import LINEAR as LINEAR_TIMEOUTS
+from fedsim.sim.network.tcp.queue import NEVER
 
 FULL = -1
 """What a kernel returns where the buffer has to be longer."""
@@ -336,7 +337,8 @@ def clear(buffer: int) -> None:
     while p:
         for k in range(W[p + at.STAGES]):
             q = W[p + at.WAY + k * at.STAGE + at.AT]
-            F[q + at.FREE] = F[q + at.LASTS] = F[q + at.WINDOWS] = F[q + at.PIPE] = 0.0
+            F[q + at.FREE] = NEVER
+            F[q + at.LASTS] = F[q + at.WINDOWS] = F[q + at.PIPE] = 0.0
             W[q + at.FLOWS] = W[q + at.CLAIMED] = W[q + at.CROWDED] = W[q + at.WAITING] = 0
             W[q + at.WAIT_FIRST] = W[q + at.WAIT_LAST] = W[q + at.STREAMS] = 0
         W[p + at.USED] = 0

@@ -32,7 +32,7 @@ def reset_window(W: Integers, F: Reals, m: int) -> None:
     F[m + at.LEAST_TRIP] = F[m + at.SHORTEST] = inf
     W[m + at.FOUND] = 0
     W[m + at.ROUND_END] = -1
-    F[m + at.ROUND_START] = F[m + at.LAST_NEAR] = 0.0
+    F[m + at.ROUND_START], F[m + at.LAST_NEAR] = 0.0, -inf
     F[m + at.ROUND_TRIP], W[m + at.SAMPLES] = inf, 0
     W[m + at.PEAK] = W[m + at.ORIGIN] = W[m + at.CREDIT] = W[m + at.PEAK_BEFORE] = 0
     F[m + at.EPOCH], F[m + at.INFLECTION] = -1.0, 0.0

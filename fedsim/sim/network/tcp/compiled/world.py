@@ -13,7 +13,7 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.tcp.compiled import kernel
 from fedsim.sim.network.tcp.compiled import layout as at
 from fedsim.sim.network.tcp.path import TcpLane, TcpPath
-from fedsim.sim.network.tcp.queue import LinkQueue
+from fedsim.sim.network.tcp.queue import NEVER, LinkQueue
 from fedsim.sim.network.tcp.window import HYSTART
 
 WORDS, EVENTS, NODES = 1024, 16, 24
@@ -140,6 +140,7 @@ class CompiledWorld:
         if queue not in self._queues:
             self._queues[queue] = q = self._allocate(at.QUEUE)
             self._F[q + at.RATE], self._F[q + at.LIMIT] = queue.rate, queue.limit
+            self._F[q + at.FREE] = NEVER
             self._W[q + at.MANAGED] = queue.managed
         return self._queues[queue]
 
